@@ -1,0 +1,5 @@
+#include <nanobind/nanobind.h>
+
+NB_MODULE(_native, module) {
+    module.doc() = "Native part of loader.";
+}
