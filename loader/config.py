@@ -1,0 +1,57 @@
+"""Settings of the stream: what is read, what is left out, how it is cut into batches.
+
+Everything here but `threads` changes the stream, and the stream is a function of it (I1).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Section(BaseModel):
+    """A group of keys: frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class FilterConfig(Section):
+    """Entries left out of the stream. Every filter is off unless it is set."""
+
+    skip_no_score: Annotated[bool, Field(description="skip entries whose score is the placeholder 32002")] = True
+    skip_in_check: Annotated[bool, Field(description="skip positions whose side to move is in check")] = False
+    skip_captures: Annotated[
+        bool, Field(description="skip if an enemy piece stands on the move's destination (en passant does not count)")
+    ] = False
+    skip_promotions: Annotated[bool, Field(description="skip if the move played promotes")] = False
+    skip_ply_up_to: Annotated[
+        int, Field(ge=-1, description="skip entries with ply <= this; -1 skips none, 0 skips start positions")
+    ] = -1
+    random_skip: Annotated[float, Field(ge=0, description="skip with probability r / (r + 1)")] = 0.0
+    win_draw_loss: Annotated[
+        bool, Field(description="keep with the probability of the entry's result, given its score and ply")
+    ] = False
+    piece_count: Annotated[
+        bool, Field(description="thin out common piece counts towards the distribution 2 - ((count - 16) / 16)^2")
+    ] = False
+
+
+class DataConfig(Section):
+    """The stream of batches."""
+
+    train: Annotated[tuple[str, ...], Field(description="training files, in order; * and ? match")] = ()
+    validation: Annotated[tuple[str, ...], Field(description="validation files")] = ()
+    source: Annotated[str, Field(description="kind of data: binpack, or module:factory")] = "binpack"
+    features: Annotated[str, Field(description="feature set, by name")] = "HalfKAv2_hm"
+    batch_size: Annotated[int, Field(gt=0, le=1 << 20, description="samples of a batch")] = 16384
+    threads: Annotated[int, Field(gt=0, le=256, description="decoding threads; does not change the stream")] = 2
+    shuffle: Annotated[bool, Field(description="permute chunks per epoch and entries within a window")] = True
+    window_chunks: Annotated[
+        int, Field(gt=0, description="chunks (about 1 MiB of file each) whose entries are shuffled together")
+    ] = 16
+    tail: Annotated[
+        Literal["flow", "drop"],
+        Field(description="entries left at the end of an epoch flow into the next one, or are dropped"),
+    ] = "flow"
+    filters: FilterConfig = FilterConfig()

@@ -1,0 +1,62 @@
+"""The stream of batches: batch k as a pure function of files, settings, seed and k (I1).
+
+What the pool's feeder drives. Kinds of data are found by name (`open_stream`); each gives a `Stream`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from loader.schema import BatchSchema
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """Where a batch begins: enough to make it without making those before it."""
+
+    batch: int = 0
+    epoch: int = 0
+    window: int = 0  # within the epoch
+    entry: int = 0  # within the window, in shuffled order
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A finished batch: slot `slot` holds batch `batch`, which began at `cursor`."""
+
+    slot: int
+    batch: int
+    cursor: Cursor
+    next_cursor: Cursor
+
+
+class Stream(Protocol):
+    """Fills given slots with consecutive batches, on threads of its own."""
+
+    schema: BatchSchema
+
+    def attach(self, slots: Sequence[npt.NDArray[np.uint8]]) -> None:
+        """Names the memory of the slots; called once, before anything else."""
+
+    def seek(self, cursor: Cursor) -> None:
+        """The next batch finished is the one that begins at `cursor`. All slots become the caller's again."""
+
+    def give(self, slot: int) -> None:
+        """Hands a slot to the stream. Slots are filled in the order given."""
+
+    def take(self) -> Filled | None:
+        """The next finished batch, in stream order; its slot is the caller's again. None if none is finished.
+
+        Raises DataError when the data is damaged: file, offset and what is wrong (I8).
+        """
+
+    def fileno(self) -> int:
+        """A descriptor that is readable while `take` has something to say."""
+
+    def close(self) -> None:
+        """Stops the threads. Nothing is written to a slot afterwards."""

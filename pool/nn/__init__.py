@@ -1,0 +1,1 @@
+"""Layers for sparse input, and the batch as torch sees it."""

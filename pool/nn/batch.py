@@ -1,0 +1,73 @@
+"""A batch as torch tensors: views of a ring slot on a CPU, copies on any other device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from loader.schema import SparseBatch
+
+
+@dataclass(frozen=True)
+class SparseInput:
+    """One sparse field; see loader.schema.SparseView for what the arrays mean."""
+
+    offsets: Tensor  # uint32 [num_bags + 1]
+    features: Tensor  # uint16 or uint32 [active]
+    touched: Tensor  # as features [touched], ascending
+    touched_offsets: Tensor  # uint32 [touched + 1]
+    bags: Tensor  # uint16 or uint32 [active]
+
+    @property
+    def num_bags(self) -> int:
+        return self.offsets.numel() - 1
+
+    def to(self, device: torch.device) -> SparseInput:
+        return SparseInput(
+            *(
+                tensor.to(device, non_blocking=True)
+                for tensor in (self.offsets, self.features, self.touched, self.touched_offsets, self.bags)
+            )
+        )
+
+
+@dataclass(frozen=True)
+class TensorBatch:
+    """What a task's loss is given. Samples are ordered by output bucket."""
+
+    number: int
+    sparse: Mapping[str, SparseInput]
+    dense: Mapping[str, Tensor]  # each [batch_size], in the schema's dtype
+    bucket_offsets: tuple[int, ...]  # samples of bucket b: bucket_offsets[b] .. bucket_offsets[b + 1]
+
+    @classmethod
+    def from_numpy(cls, batch: SparseBatch) -> TensorBatch:
+        """Zero-copy: the tensors are views of the slot. The arrays must be flagged writable."""
+        return cls(
+            number=batch.number,
+            sparse={
+                name: SparseInput(
+                    torch.from_numpy(view.offsets),
+                    torch.from_numpy(view.features),
+                    torch.from_numpy(view.touched),
+                    torch.from_numpy(view.touched_offsets),
+                    torch.from_numpy(view.bags),
+                )
+                for name, view in batch.sparse.items()
+            },
+            dense={name: torch.from_numpy(array) for name, array in batch.dense.items()},
+            bucket_offsets=tuple(int(offset) for offset in batch.bucket_offsets),
+        )
+
+    def to(self, device: torch.device) -> TensorBatch:
+        if device.type == "cpu":
+            return self
+        return TensorBatch(
+            number=self.number,
+            sparse={name: field.to(device) for name, field in self.sparse.items()},
+            dense={name: tensor.to(device, non_blocking=True) for name, tensor in self.dense.items()},
+            bucket_offsets=self.bucket_offsets,
+        )

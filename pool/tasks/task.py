@@ -1,0 +1,48 @@
+"""The interface between the runtime and what it trains. The runtime knows nothing else about a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from torch import Tensor, nn
+
+from loader.schema import BatchSchema
+from pool.nn.batch import TensorBatch
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where in the run a batch is: what a schedule inside the loss may depend on."""
+
+    step: int
+    total_steps: int
+
+    @property
+    def fraction(self) -> float:
+        """0 at the first step, approaching 1 at the last."""
+        return self.step / max(1, self.total_steps)
+
+
+class Task(Protocol):
+    """Made from the validated `model` and `loss` sections of the config; see pool.tasks.registry."""
+
+    def check(self, schema: BatchSchema) -> None:
+        """Raises ValueError, with the config key to change, if this net can't read such batches."""
+
+    def build_model(self) -> nn.Module:
+        """The model, freshly initialised from torch's default generator (which the caller has seeded)."""
+
+    def initialize(self, model: nn.Module) -> None:
+        """Called once, in the coordinator, at the start of a run that is not resumed: e.g. load a given net."""
+
+    def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:
+        """The mean loss over the samples of one batch, a scalar that backward() is called on."""
+
+    def after_step(self, model: nn.Module) -> None:
+        """Called in the coordinator after each optimizer step, before the weights are published: clip here."""
+
+    def export(self, model: nn.Module, path: Path, description: str) -> None:
+        """Writes the trained network in the format of its user. ValueError names what does not fit."""
