@@ -1,0 +1,1 @@
+"""Gradients on their way: which parameters travel together, and where each lies."""

@@ -1,0 +1,32 @@
+"""Errors that end a command, and the exit code each means. A user sees one line, never a traceback."""
+
+from __future__ import annotations
+
+EXIT_DONE = 0
+EXIT_FAILED = 1  # damaged data, or a process of the run failed
+EXIT_USAGE = 2  # command line or config
+EXIT_INTERRUPTED = 130  # stopped by Ctrl-C or SIGTERM, after a checkpoint
+
+
+class PoolError(Exception):
+    """Ends the command with one line on stderr."""
+
+    exit_code = EXIT_FAILED
+
+
+class ConfigError(PoolError):
+    """The config or the command line: names the key and what is allowed."""
+
+    exit_code = EXIT_USAGE
+
+
+class RunError(PoolError):
+    """The run could not go on: names the process, what happened to it, and what to do."""
+
+
+class CheckpointError(PoolError):
+    """A checkpoint is missing, damaged or does not fit: names the file."""
+
+
+class ProtocolError(PoolError):
+    """Bytes that are no well-formed message: names the kind and the field (I8)."""

@@ -1,0 +1,1 @@
+"""What processes may say to each other, and how it becomes bytes."""

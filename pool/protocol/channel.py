@@ -1,0 +1,171 @@
+"""Sockets: a Hub that others connect to, and a Link to one. Nothing else in the project sees zmq sockets.
+
+A hub is a ROUTER, a link a DEALER, both over ipc:// in a folder of mode 0700. Sending never blocks. A hub
+takes messages only from the peers it was told are alive, and in each peer's order; the rest is counted
+and dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import zmq
+
+from pool.errors import ProtocolError
+from pool.protocol.codec import MAX_BYTES, Envelope, decode, encode
+from pool.protocol.identity import Peer
+from pool.protocol.messages import Message
+
+log = logging.getLogger(__name__)
+
+HIGH_WATER = 10_000  # messages; reaching it is a bug, not a condition
+LINGER_MS = 500  # at an orderly end; a killed process lingers not at all
+
+
+def _prepare(socket: zmq.Socket[bytes]) -> None:
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.setsockopt(zmq.SNDHWM, HIGH_WATER)
+    socket.setsockopt(zmq.RCVHWM, HIGH_WATER)
+    socket.setsockopt(zmq.MAXMSGSIZE, MAX_BYTES)
+    socket.setsockopt(zmq.HANDSHAKE_IVL, 2000)
+
+
+class Hub:
+    """The bound end: one per address, many peers."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], path: Path, me: Peer) -> None:
+        self.me = me
+        self.dropped = 0
+        self._alive: set[Peer] = set()
+        self._routes: dict[Peer, bytes] = {}
+        self._received: dict[Peer, int] = {}
+        self._sent = 0
+        self._socket = context.socket(zmq.ROUTER)
+        _prepare(self._socket)
+        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self._socket.setsockopt(zmq.IPC_FILTER_UID, os.getuid())
+        self._socket.bind(f"ipc://{path}")
+
+    @property
+    def socket(self) -> zmq.Socket[bytes]:
+        """For a poller; readable when `receive` has something."""
+        return self._socket
+
+    def set_alive(self, peers: Iterable[Peer]) -> None:
+        """Whose messages count from now on."""
+        self._alive = set(peers)
+        for table in (self._routes, self._received):
+            for peer in [peer for peer in table if peer not in self._alive]:
+                del table[peer]
+
+    def receive(self) -> Iterator[tuple[Peer, Message]]:
+        """All messages that are waiting, without blocking."""
+        while True:
+            try:
+                frames = self._socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            try:
+                if len(frames) != 2:
+                    raise ProtocolError(f"message of {len(frames)} frames instead of 2")
+                envelope = decode(frames[1])
+            except ProtocolError as error:
+                self._drop(str(error))
+                continue
+            sender = envelope.sender
+            if sender not in self._alive:
+                self._drop(f"{type(envelope.message).__name__} from {sender}, which is not alive")
+            elif envelope.addressee != self.me:
+                self._drop(f"{type(envelope.message).__name__} for {envelope.addressee}, this is {self.me}")
+            elif envelope.sequence <= self._received.get(sender, 0):
+                self._drop(f"{type(envelope.message).__name__} of {sender} came again or late")
+            else:
+                self._received[sender] = envelope.sequence
+                self._routes[sender] = frames[0]
+                yield sender, envelope.message
+
+    def send(self, peer: Peer, message: Message) -> bool:
+        """False if the peer never spoke or is gone; what it should know is said again when it is back."""
+        route = self._routes.get(peer)
+        if route is None:
+            return False
+        self._sent += 1
+        data = encode(Envelope(self.me, peer, self._sent, message))
+        try:
+            self._socket.send_multipart([route, data], zmq.NOBLOCK)
+        except (zmq.Again, zmq.ZMQError) as error:
+            log.debug("%s not sent to %s: %s", type(message).__name__, peer, error)
+            return False
+        return True
+
+    def close(self) -> None:
+        self._socket.close(LINGER_MS)
+
+    def _drop(self, why: str) -> None:
+        self.dropped += 1
+        log.warning("message dropped: %s", why)
+
+
+class Link:
+    """The connecting end."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], path: Path, me: Peer, other: Peer) -> None:
+        self.me = me
+        self.other = other
+        self.dropped = 0
+        self._received = 0
+        self._sent = 0
+        self._socket = context.socket(zmq.DEALER)
+        _prepare(self._socket)
+        identity = f"{me.role}.{me.index}.{me.incarnation}.".encode() + os.urandom(8).hex().encode()
+        self._socket.setsockopt(zmq.ROUTING_ID, identity)
+        self._socket.setsockopt(zmq.RECONNECT_IVL, 10)
+        self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, 500)
+        self._socket.connect(f"ipc://{path}")
+
+    @property
+    def socket(self) -> zmq.Socket[bytes]:
+        """For a poller; readable when `receive` has something."""
+        return self._socket
+
+    def receive(self) -> Iterator[Message]:
+        """All messages that are waiting, without blocking."""
+        while True:
+            try:
+                frames = self._socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            try:
+                if len(frames) != 1:
+                    raise ProtocolError(f"message of {len(frames)} frames instead of 1")
+                envelope = decode(frames[0])
+            except ProtocolError as error:
+                self._drop(str(error))
+                continue
+            if envelope.addressee != self.me or envelope.sender != self.other:
+                self._drop(f"{type(envelope.message).__name__} from {envelope.sender} for {envelope.addressee}")
+            elif envelope.sequence <= self._received:
+                self._drop(f"{type(envelope.message).__name__} came again or late")
+            else:
+                self._received = envelope.sequence
+                yield envelope.message
+
+    def send(self, message: Message) -> bool:
+        """False if it can't be queued; what the other should know is said again with the next message."""
+        self._sent += 1
+        try:
+            self._socket.send(encode(Envelope(self.me, self.other, self._sent, message)), zmq.NOBLOCK)
+        except zmq.Again:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Sends what is queued, within LINGER_MS."""
+        self._socket.close(LINGER_MS)
+
+    def _drop(self, why: str) -> None:
+        self.dropped += 1
+        log.warning("message dropped: %s", why)

@@ -1,0 +1,27 @@
+"""Who speaks: a role, its index, and which life of it this is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SUPERVISOR = "supervisor"
+COORDINATOR = "coordinator"
+FEEDER = "feeder"
+WORKER = "worker"
+
+
+@dataclass(frozen=True, order=True)
+class Peer:
+    """One life of one process. A restart has the next incarnation; messages of an earlier one are dropped (I5)."""
+
+    role: str
+    index: int = 0
+    incarnation: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.index}" if self.role == WORKER else self.role
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """What stays the same over restarts."""
+        return (self.role, self.index)

@@ -1,0 +1,163 @@
+"""Every message there is, by link.
+
+Rules. Orders and reports carry the sender's whole state as far as the addressee needs it, not a change
+to it: a lost one is made up by the next, a repeated one changes nothing (I5), and within one life of a
+sender a later one (higher sequence number, kept by the channel) replaces an earlier one. Bulk data never
+travels here, only who owns which piece of shared memory (I4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Purpose = Literal["train", "validate"]
+
+
+# --- any child -> supervisor, any child -> coordinator ---
+
+
+@dataclass(frozen=True)
+class Hello:
+    """The sender is up and connected."""
+
+    pid: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The sender can't go on and is about to exit: what its user has to know, in one line."""
+
+    reason: str
+    exit_code: int
+
+
+# --- supervisor -> coordinator ---
+
+
+@dataclass(frozen=True)
+class RosterEntry:
+    role: str
+    index: int
+    incarnation: int
+
+
+@dataclass(frozen=True)
+class Roster:
+    """Who is alive. Who is missing here is dead, not merely silent: its memory may be given away (I4)."""
+
+    alive: tuple[RosterEntry, ...]
+    drain: bool  # finish the step, write a checkpoint, end
+
+
+# --- coordinator -> supervisor ---
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What the run's user sees."""
+
+    step: int
+    steps: int
+    epoch: int
+    samples: int  # trained on since this process of the run began
+    seconds: float  # since the first step of this process
+    loss: float
+    validation_loss: float  # NaN before the first validation
+    learning_rate: float
+    loader_wait: float  # fraction of the workers' time spent waiting for batches
+    weights_wait: float  # fraction spent waiting for the next version of the weights
+    checkpoint: int  # step of the newest checkpoint, -1: none
+    finished: bool
+
+
+# --- coordinator -> feeder ---
+
+
+@dataclass(frozen=True)
+class CursorState:
+    batch: int
+    epoch: int
+    window: int
+    entry: int
+
+
+@dataclass(frozen=True)
+class StreamOrders:
+    """Batch k lies in slot k mod slots. Batches below `freed` are done with: their slots are the feeder's."""
+
+    generation: int  # a new one begins at `start`, forgetting all that was filled before
+    start: CursorState
+    freed: int
+
+
+@dataclass(frozen=True)
+class FeederOrders:
+    train: StreamOrders
+    validation: StreamOrders | None
+
+
+# --- feeder -> coordinator ---
+
+
+@dataclass(frozen=True)
+class StreamReport:
+    """Batches first .. first + len(cursors) - 2 are in their slots; batch first + i begins at cursors[i]."""
+
+    generation: int
+    first: int
+    cursors: tuple[CursorState, ...]
+
+
+@dataclass(frozen=True)
+class FeederReport:
+    train: StreamReport | None
+    validation: StreamReport | None
+
+
+# --- coordinator -> worker ---
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Compute this batch with weights of version `step`."""
+
+    purpose: Purpose
+    step: int
+    batch: int
+    gradient_slot: int  # of the addressee; -1 when validating
+
+
+@dataclass(frozen=True)
+class WorkerOrders:
+    """All that is assigned to the addressee. What it holds beyond that it may forget."""
+
+    version: int  # newest complete weights
+    assignments: tuple[Assignment, ...]
+
+
+# --- worker -> coordinator ---
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """How far an assigned batch is. A bucket that is listed lies complete in the gradient slot."""
+
+    assignment: Assignment
+    buckets: tuple[int, ...]
+    absent: tuple[int, ...]  # parameters that got no gradient, by index; known when finished
+    finished: bool
+    loss: float  # mean over the batch's samples; 0 until finished
+
+
+@dataclass(frozen=True)
+class WorkerReport:
+    batches: tuple[BatchReport, ...]
+    computing: float  # seconds since the worker began, by what it did
+    waiting_for_batches: float
+    waiting_for_weights: float
+
+
+Message = (
+    Hello | Failure | Roster | RunReport | FeederOrders | FeederReport | WorkerOrders | WorkerReport
+)

@@ -1,0 +1,1 @@
+"""What processes share: anonymous memory, inherited by descriptor (I6)."""

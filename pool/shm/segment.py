@@ -1,0 +1,68 @@
+"""One piece of shared memory: a sealed memfd, made by the supervisor, mapped by who inherits the descriptor.
+
+Nothing to unlink: the kernel takes it back when the last process that has it is gone (I6). Who only reads
+gets a descriptor that can't be mapped for writing (I4).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import mmap
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import numpy.typing as npt
+
+PAGE = mmap.PAGESIZE
+_CHUNK = 64 << 20
+
+
+def create(name: str, size: int) -> int:
+    """A new segment of `size` bytes, zeros, memory reserved, size sealed. Returns its descriptor.
+
+    Raises OSError (ENOSPC, ENOMEM) when the memory is not to be had.
+    """
+    fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(fd, size)
+        for offset in range(0, size, _CHUNK):
+            os.posix_fallocate(fd, offset, min(_CHUNK, size - offset))
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+@contextmanager
+def read_only(fd: int) -> Iterator[int]:
+    """A second descriptor of the same memory that can't be mapped for writing."""
+    duplicate = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield duplicate
+    finally:
+        os.close(duplicate)
+
+
+class Segment:
+    """A mapping of a segment, for the life of the process.
+
+    `array` is always flagged writable, since torch takes no other; a write through a read-only mapping
+    is a segmentation fault.
+    """
+
+    def __init__(self, fd: int, *, writable: bool) -> None:
+        size = os.fstat(fd).st_size
+        self._map = mmap.mmap(fd, size, prot=mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0))
+        self._map.madvise(mmap.MADV_DONTDUMP)  # or a core dump of a big ring delays every recovery
+        address = np.frombuffer(self._map, np.uint8).ctypes.data
+        self.size = size
+        self.writable = writable
+        self.array: npt.NDArray[np.uint8] = np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
+
+    def slots(self, offset: int, count: int, slot_bytes: int) -> list[npt.NDArray[np.uint8]]:
+        """`count` equal pieces that begin at `offset`."""
+        return [self.array[offset + i * slot_bytes : offset + (i + 1) * slot_bytes] for i in range(count)]

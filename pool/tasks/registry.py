@@ -1,0 +1,39 @@
+"""Finds a task by name. Free of torch: a task's module names its config at once and its model lazily."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from loader.config import Section
+from pool.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pool.tasks.task import Task
+
+BUILT_IN = {"nnue": "pool.tasks.nnue"}
+
+
+class TaskModule(Protocol):
+    """What a task's module must offer. Importing it must not import torch; calling `create_task` may."""
+
+    ModelConfig: type[Section]
+    LossConfig: type[Section]
+
+    def create_task(self, model: Any, loss: Any) -> Task: ...
+
+
+def task_module(name: str) -> TaskModule:
+    """The module of a built-in task, or the module of that dotted name. Raises ConfigError."""
+    path = BUILT_IN.get(name, name)
+    try:
+        module = importlib.import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (path == error.name or path.startswith(f"{error.name}.")):
+            allowed = ", ".join(sorted(BUILT_IN))
+            raise ConfigError(f"task: no task {name!r}; allowed: {allowed}, or the name of a module") from None
+        raise
+    for attribute in ("ModelConfig", "LossConfig", "create_task"):
+        if not hasattr(module, attribute):
+            raise ConfigError(f"task: module {name!r} has no {attribute}")
+    return cast(TaskModule, module)
