@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+
+#include "chess/bitboard.h"
+
+// A position and a move as plain data; chess/rules.h plays them.
+namespace sparsepool::chess {
+
+enum Colour : std::uint8_t { kWhite = 0, kBlack = 1 };
+
+enum PieceType : std::uint8_t { kPawn, kKnight, kBishop, kRook, kQueen, kKing };
+
+enum CastlingRight : std::uint8_t {
+    kWhiteKingSide = 1,
+    kWhiteQueenSide = 2,
+    kBlackKingSide = 4,
+    kBlackQueenSide = 8,
+};
+
+enum Corner : std::uint8_t { kA1 = 0, kE1 = 4, kH1 = 7, kA8 = 56, kE8 = 60, kH8 = 63 };
+
+inline constexpr std::uint8_t kNoSquare = 64;
+
+// A piece code is 2 * type + colour (record.h).
+struct Position {
+    Bitboard colours[2] = {};
+    Bitboard types[6] = {};
+    Nibbles pieces = 0;                  // piece codes of the occupied squares
+    std::uint8_t side = kWhite;          // to move
+    std::uint8_t castling = 0;           // CastlingRight, as announced: king and rook may be elsewhere
+    std::uint8_t ep_square = kNoSquare;  // only if an en-passant capture is legal, or as a file says
+    std::uint8_t rule50 = 0;             // half-moves since a pawn move or capture, modulo 256
+
+    [[nodiscard]] Bitboard occupied() const { return colours[0] | colours[1]; }
+};
+
+enum class MoveType : std::uint8_t { kNormal, kPromotion, kCastling, kEnPassant };
+
+// A move as a binpack stores it: type << 14 | from << 8 | to << 2 | promotion (knight, bishop, rook, queen).
+// Castling is written as 'king takes own rook'. The word 0 is the null move.
+struct Move {
+    std::uint16_t word = 0;
+
+    [[nodiscard]] constexpr MoveType type() const { return static_cast<MoveType>(word >> 14); }
+    [[nodiscard]] constexpr unsigned from() const { return (word >> 8) & 63U; }
+    [[nodiscard]] constexpr unsigned to() const { return (word >> 2) & 63U; }
+    [[nodiscard]] constexpr PieceType promotion() const { return static_cast<PieceType>(kKnight + (word & 3U)); }
+};
+
+[[nodiscard]] constexpr Move make_move(MoveType type, unsigned from, unsigned to, unsigned promotion = 0) {
+    return Move{static_cast<std::uint16_t>(static_cast<unsigned>(type) << 14 | from << 8 | to << 2 | promotion)};
+}
+
+// An entry of training data: a position and the move recorded in it.
+// Score and result are from the side to move's point of view.
+struct Entry {
+    Position position;
+    Move move;
+    std::int16_t score = 0;
+    std::uint16_t ply = 0;
+    std::int8_t result = 0;
+};
+
+}  // namespace sparsepool::chess
