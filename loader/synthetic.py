@@ -1,0 +1,137 @@
+"""Random sparse data with no files and no chess: for tests, and to try a pool without data.
+
+data.source = "synthetic", data.features = "synthetic:NUM_FEATURES:ACTIVE". A sample is one bag of 1 .. ACTIVE
+distinct features, low numbers far more often than high ones; `target` (float32) is the sum of hidden
+weights of its features. Batch k is a function of (settings, seed, k) alone (I1); numpy only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loader.config import DataConfig
+from loader.schema import BatchSchema, DenseField, SparseField
+from loader.slots import Slot, write_batch
+from loader.stream import Cursor, Filled
+
+FIELD = "features"
+TARGET = "target"
+SKEW = 3.0  # feature = NUM_FEATURES * u^SKEW for a uniform u: the first hundredth gets a fifth of the draws
+
+
+class SyntheticSource:
+    """The source "synthetic"; it takes no files."""
+
+    def schema(self, config: DataConfig) -> BatchSchema:
+        num_features, active = parse_features(config.features)
+        return BatchSchema(
+            batch_size=config.batch_size,
+            sparse=(SparseField(FIELD, num_features, max_active=active),),
+            dense=(DenseField(TARGET, "float32"),),
+        )
+
+    def open(self, config: DataConfig, files: Sequence[Path], seed: int) -> SyntheticStream:
+        if files:
+            raise ValueError(f"data.source: 'synthetic' reads no files, but {files[0]} was given")
+        return SyntheticStream(self.schema(config), seed)
+
+
+def parse_features(text: str) -> tuple[int, int]:
+    """(number of features, most active in a sample) of "synthetic:NUM_FEATURES:ACTIVE"."""
+    name, *numbers = text.split(":")
+    if name != "synthetic" or len(numbers) != 2 or not all(number.isascii() and number.isdigit() for number in numbers):
+        raise ValueError(f"data.features: {text!r} is not of the form synthetic:NUM_FEATURES:ACTIVE")
+    num_features, active = (int(number) for number in numbers)
+    if not 1 <= active <= num_features <= 1 << 31:
+        raise ValueError(f"data.features: {text!r} needs 1 <= ACTIVE <= NUM_FEATURES <= {1 << 31}")
+    return num_features, active
+
+
+def hidden_weights(features: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """The rule behind `target`: a weight in [-1, 1) per feature number, the same for every seed."""
+    # Fibonacci hashing: a fixed function of the number needs no table and suits any size of the space.
+    mixed = (features.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    weights: npt.NDArray[np.float64] = (mixed >> np.uint64(11)).astype(np.float64) / 2.0**52 - 1.0
+    return weights
+
+
+def draw_rows(
+    schema: BatchSchema, seed: int, batch: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """(offsets [B + 1], features [active], target [B]) of batch number `batch`."""
+    field = schema.sparse[0]
+    random = np.random.Generator(np.random.Philox(key=[seed % 2**64, batch]))
+    drawn = random.random((schema.batch_size, field.max_active))
+    features = np.minimum((field.num_features * drawn**SKEW).astype(np.int64), field.num_features - 1)
+    features.sort(axis=1)
+    wanted = random.integers(1, field.max_active + 1, size=schema.batch_size)
+    keep = np.arange(field.max_active) < wanted[:, None]
+    keep[:, 1:] &= features[:, 1:] != features[:, :-1]
+    target = np.where(keep, hidden_weights(features), 0.0).sum(axis=1)
+    offsets = np.concatenate([[0], np.cumsum(keep.sum(axis=1))])
+    return offsets, features[keep], target.astype(np.float32)
+
+
+class SyntheticStream:
+    """The `Stream` protocol without threads: a slot is filled while it is given."""
+
+    def __init__(self, schema: BatchSchema, seed: int) -> None:
+        self.schema = schema
+        self._seed = seed
+        self._slots: Sequence[Slot] = ()
+        self._next = 0  # number of the batch that goes into the next slot given
+        self._finished: deque[Filled] = deque()
+        self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def attach(self, slots: Sequence[npt.NDArray[np.uint8]]) -> None:
+        self._slots = tuple(slots)
+
+    def seek(self, cursor: Cursor) -> None:
+        if cursor != Cursor(batch=cursor.batch) or cursor.batch < 0:
+            raise ValueError(f"{cursor} is no cursor of synthetic data: only `batch` counts, from 0")
+        self._clear()
+        self._next = cursor.batch
+
+    def give(self, slot: int) -> None:
+        offsets, features, target = draw_rows(self.schema, self._seed, self._next)
+        write_batch(self.schema, self._slots[slot], self._next, {FIELD: (offsets, features)}, {TARGET: target})
+        here, then = Cursor(batch=self._next), Cursor(batch=self._next + 1)
+        self._finished.append(Filled(slot, self._next, here, then))
+        self._next += 1
+        os.eventfd_write(self._event, 1)
+
+    def take(self) -> Filled | None:
+        if not self._finished:
+            return None
+        filled = self._finished.popleft()
+        if not self._finished:
+            os.eventfd_read(self._event)
+        return filled
+
+    def fileno(self) -> int:
+        return self._event
+
+    def close(self) -> None:
+        if self._event >= 0:
+            os.close(self._event)
+            self._event = -1
+
+    def _clear(self) -> None:
+        if self._finished:
+            os.eventfd_read(self._event)
+            self._finished.clear()
+
+    def __enter__(self) -> SyntheticStream:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
