@@ -1,5 +1,6 @@
-#include <nanobind/nanobind.h>
+#include "bind/bind.h"
 
 NB_MODULE(_native, module) {
     module.doc() = "Native part of loader.";
+    bind_binpack(module);
 }

@@ -1,0 +1,6 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+// One function a noun; module.cpp calls them all.
+void bind_binpack(nanobind::module_& module);

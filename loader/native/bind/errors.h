@@ -1,0 +1,18 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+// Raises loader.errors.DataError; the GIL must be held.
+[[noreturn]] inline void raise_data_error(const std::string& file, const std::string& reason,
+                                          std::optional<std::uint64_t> offset = std::nullopt) {
+    namespace nb = nanobind;
+    const nb::object type = nb::module_::import_("loader.errors").attr("DataError");
+    const nb::object where = offset ? nb::object(nb::int_(*offset)) : nb::object(nb::none());
+    const nb::object error = type(file, reason, where);
+    PyErr_SetObject(type.ptr(), error.ptr());
+    throw nb::python_error();
+}
