@@ -1,0 +1,68 @@
+"""Settings of the NNUE task; the defaults are the recipe that Stockfish 15.1's network was trained with.
+
+Free of torch: the supervisor reads them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from loader.config import Section
+from pool.tasks.nnue.arch import L1_STEP, MAX_L1
+
+
+class ModelConfig(Section):
+    """The network."""
+
+    l1: Annotated[
+        int,
+        Field(
+            gt=0,
+            le=MAX_L1,
+            multiple_of=L1_STEP,
+            description=f"outputs of the first layer per side, a multiple of {L1_STEP}; Stockfish 15.1 loads 1024 only",
+        ),
+    ] = 1024
+    factorized: Annotated[
+        bool,
+        Field(
+            description="train 768 extra inputs (piece and square without the king's bucket) that are added to the "
+            "real ones on export; needs data.features = HalfKAv2_hm^, and false needs HalfKAv2_hm"
+        ),
+    ] = False
+    shared_fc_0: Annotated[
+        bool, Field(description="train one fc_0 layer more that is added to fc_0 of every bucket; folded in on export")
+    ] = True
+    clip_weights: Annotated[
+        bool,
+        Field(
+            description="after each step and on export, clamp the weights of fc_0, fc_1, fc_2 to what int8 can say; "
+            "if false, export refuses what does not fit"
+        ),
+    ] = True
+    start_from: Annotated[
+        str | None, Field(min_length=1, description="a .nnue file of the same l1 whose weights the run starts with")
+    ] = None
+
+
+class LossConfig(Section):
+    """|target - probability of the net's output| ^ exponent, averaged.
+
+    probability(x) = (1 + sigmoid((x - offset) / scaling) - sigmoid((-x - offset) / scaling)) / 2
+    target = lambda * probability(score) + (1 - lambda) * (result + 1) / 2
+    """
+
+    output_unit: Annotated[
+        float, Field(gt=0, description="internal units (the score's) in one unit of the net's output")
+    ] = 600.0
+    in_offset: Annotated[float, Field(description="offset for the net's output, internal units")] = 270.0
+    in_scaling: Annotated[float, Field(gt=0, description="scaling for the net's output, internal units")] = 340.0
+    out_offset: Annotated[float, Field(description="offset for the score of the entry, internal units")] = 270.0
+    out_scaling: Annotated[float, Field(gt=0, description="scaling for the score of the entry, internal units")] = 380.0
+    lambda_start: Annotated[
+        float, Field(ge=0, le=1, description="weight of the score against the game's result, at the first step")
+    ] = 1.0
+    lambda_end: Annotated[float, Field(ge=0, le=1, description="the same at the last step; linear in between")] = 1.0
+    exponent: Annotated[float, Field(ge=1, le=8, description="power of the difference")] = 2.5
