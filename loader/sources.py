@@ -53,7 +53,7 @@ def schema_of(config: DataConfig) -> BatchSchema:
 
 
 def open_stream(config: DataConfig, files: Sequence[Path], seed: int) -> Stream:
-    """A stream at its beginning. Batch k is a function of the files (in order, see `find_files`), config and seed (I1)."""
+    """A stream at its beginning. Batch k is a function of the files (their order counts), config and seed (I1)."""
     return source_by_name(config.source).open(config, files, seed)
 
 

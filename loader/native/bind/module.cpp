@@ -3,4 +3,5 @@
 NB_MODULE(_native, module) {
     module.doc() = "Native part of loader.";
     bind_binpack(module);
+    bind_features(module);
 }

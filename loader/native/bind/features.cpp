@@ -1,0 +1,91 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "bind/bind.h"
+#include "chess/fen.h"
+#include "chess/rules.h"
+#include "features/feature_set.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using sparsepool::features::Bags;
+using sparsepool::features::FeatureSet;
+
+namespace {
+
+using Numbers = nb::ndarray<nb::numpy, std::uint32_t, nb::ndim<1>, nb::c_contig>;
+
+const FeatureSet& feature_set(std::string_view name) {
+    const FeatureSet* set = sparsepool::features::find_feature_set(name);
+    if (set != nullptr) return *set;
+    std::string message = "feature set '" + std::string(name) + "' is none of";
+    const char* separator = " ";
+    for (const std::string_view known : sparsepool::features::feature_set_names()) {
+        message += separator + std::string(known);
+        separator = ", ";
+    }
+    throw nb::value_error(message.c_str());
+}
+
+std::vector<std::string> feature_sets() {
+    const std::vector<std::string_view> names = sparsepool::features::feature_set_names();
+    return {names.begin(), names.end()};
+}
+
+std::pair<std::uint32_t, std::uint32_t> describe_feature_set(std::string_view name) {
+    const FeatureSet& set = feature_set(name);
+    return {set.num_inputs(), set.max_active()};
+}
+
+template <class Number>
+Numbers copy_of(const std::vector<Number>& features, std::uint32_t count) {
+    auto copy = std::make_unique<std::uint32_t[]>(count);
+    std::copy_n(features.begin(), count, copy.get());
+    const nb::capsule owner(copy.get(), [](void* data) noexcept { delete[] static_cast<std::uint32_t*>(data); });
+    return Numbers(copy.release(), {count}, owner);
+}
+
+template <class Number>
+std::pair<Numbers, Numbers> extract(const FeatureSet& set, const sparsepool::chess::Record& record) {
+    std::vector<Number> own(set.max_active());
+    std::vector<Number> opponent(set.max_active());
+    std::uint32_t own_end = 0;
+    std::uint32_t opponent_end = 0;
+    set.extract({&record, 1}, Bags{&own_end, own.data()}, Bags{&opponent_end, opponent.data()});
+    return {copy_of(own, own_end), copy_of(opponent, opponent_end)};
+}
+
+std::tuple<Numbers, Numbers, unsigned, bool> extract_fen(std::string_view fen, std::string_view name) {
+    const FeatureSet& set = feature_set(name);
+    sparsepool::chess::Entry entry;
+    const std::string fault = sparsepool::chess::parse_fen(fen, entry.position);
+    if (!fault.empty()) throw nb::value_error(("FEN '" + std::string(fen) + "': " + fault).c_str());
+    const sparsepool::chess::Record record = sparsepool::chess::make_record(entry);
+    auto [own, opponent] = set.wide() ? extract<std::uint32_t>(set, record) : extract<std::uint16_t>(set, record);
+    const bool black_to_move = (record.flags & sparsepool::chess::kBlackToMove) != 0;
+    return {own, opponent, sparsepool::chess::count_squares(record.occupied), black_to_move};
+}
+
+}  // namespace
+
+void bind_features(nb::module_& module) {
+    module.def("feature_sets", &feature_sets, "The names of all feature sets.");
+    module.def("describe_feature_set", &describe_feature_set, "name"_a,
+               "(number of inputs, most that are active in one perspective). Raises ValueError for an unknown name.");
+    module.def("extract_fen", &extract_fen, "fen"_a, "name"_a,
+               "Active features of a position: (own: uint32 [n], opponent: uint32 [n], number of pieces, whether black\n"
+               "is to move); own is the side to move's perspective. Raises ValueError for a malformed FEN.");
+}
