@@ -13,6 +13,11 @@ class PoolError(Exception):
 
     exit_code = EXIT_FAILED
 
+    def __init__(self, reason: str, exit_code: int | None = None) -> None:
+        super().__init__(reason)
+        if exit_code is not None:
+            self.exit_code = exit_code
+
 
 class ConfigError(PoolError):
     """The config or the command line: names the key and what is allowed."""

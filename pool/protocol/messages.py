@@ -60,6 +60,7 @@ class RunReport:
     step: int
     steps: int
     epoch: int
+    samples_per_step: int
     samples: int  # trained on since this process of the run began
     seconds: float  # since the first step of this process
     loss: float

@@ -10,8 +10,6 @@ import ctypes
 import fcntl
 import mmap
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import numpy.typing as npt
@@ -37,14 +35,9 @@ def create(name: str, size: int) -> int:
     return fd
 
 
-@contextmanager
-def read_only(fd: int) -> Iterator[int]:
+def read_only(fd: int) -> int:
     """A second descriptor of the same memory that can't be mapped for writing."""
-    duplicate = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        yield duplicate
-    finally:
-        os.close(duplicate)
+    return os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
 
 
 class Segment:

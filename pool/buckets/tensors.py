@@ -1,0 +1,66 @@
+"""The plan made real: torch views of parameters, gradients and buffers in a piece of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from pool.buckets import plan as plans
+from pool.nn.sparse_linear import SparseLinear
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    dtype = getattr(torch, name)
+    assert isinstance(dtype, torch.dtype), name
+    return dtype
+
+
+def views(memory: npt.NDArray[np.uint8], tensors: Iterable[plans.Tensor]) -> list[torch.Tensor]:
+    """Zero-copy tensors of the given places in `memory` (uint8, Plan.nbytes)."""
+    whole = torch.from_numpy(memory)
+    return [
+        whole[t.offset : t.offset + t.nbytes].view(torch_dtype(t.dtype)).view(t.shape) for t in tensors
+    ]
+
+
+def trained(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    """Parameters that the optimizer changes."""
+    return ((name, p) for name, p in model.named_parameters() if p.requires_grad)
+
+
+def carried(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """What else the weights consist of: buffers, and parameters that are not trained."""
+    yield from ((name, p) for name, p in model.named_parameters() if not p.requires_grad)
+    yield from model.named_buffers()
+
+
+def specs(model: nn.Module) -> tuple[list[plans.TensorSpec], list[plans.TensorSpec]]:
+    """What the plan has to know: trained parameters and carried tensors."""
+    tables = {id(module.weight): module.field for module in model.modules() if isinstance(module, SparseLinear)}
+
+    def spec(name: str, tensor: torch.Tensor) -> plans.TensorSpec:
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        return plans.TensorSpec(name, tuple(tensor.shape), dtype, tensor.element_size(), tables.get(id(tensor)))
+
+    return [spec(*item) for item in trained(model)], [spec(*item) for item in carried(model)]
+
+
+def replace_tensors(model: nn.Module, named: Sequence[tuple[str, torch.Tensor]]) -> None:
+    """Gives a model that was built on the meta device real tensors; a tensor known by two names stays one."""
+    for name, tensor in named:
+        old = model.get_parameter(name) if _is_parameter(model, name) else model.get_buffer(name)
+        new = nn.Parameter(tensor, requires_grad=old.requires_grad) if isinstance(old, nn.Parameter) else tensor
+        for module in model.modules():
+            for table in (module._parameters, module._buffers):
+                for key, value in table.items():
+                    if value is old:
+                        table[key] = new
+
+
+def _is_parameter(model: nn.Module, name: str) -> bool:
+    owner, _, leaf = name.rpartition(".")
+    return leaf in model.get_submodule(owner)._parameters

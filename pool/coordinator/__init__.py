@@ -1,0 +1,1 @@
+"""The coordinator: adds gradients up, runs the optimizer, publishes weights, keeps the books."""

@@ -1,0 +1,180 @@
+"""Turns gradients into the next version of the weights: folds, clips, steps the optimizer, publishes.
+
+The only writer of weights (I3). Version t lies in half t mod 2 of the weights' memory; step t reads that half
+and writes the other one, bucket by bucket, as the books say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from pool import _native
+from pool.buckets.plan import Plan
+from pool.buckets.tensors import carried, trained, views
+from pool.config import Config
+from pool.coordinator.actions import Fold, TakeBuffers
+from pool.coordinator.checkpoint import Checkpoint
+from pool.coordinator.optimizer import BucketOptimizers
+from pool.errors import CheckpointError
+from pool.tasks.task import Task
+
+Slot = npt.NDArray[np.uint8]
+TouchedRows = Callable[[int, str], npt.NDArray[np.unsignedinteger]]  # (batch, sparse field) -> ascending row numbers
+
+
+class Committer:
+    """Owns the model, its optimizer and the sum of the step in progress."""
+
+    def __init__(
+        self,
+        config: Config,
+        task: Task,
+        plan: Plan,
+        *,
+        halves: Sequence[Slot],
+        gradient_slots: Mapping[tuple[int, int], Slot],
+        touched_rows: TouchedRows,
+    ) -> None:
+        """`halves`: the two versions' memory; `gradient_slots`: by (worker, slot)."""
+        self._config = config
+        self._task = task
+        self._plan = plan
+        self._halves = halves
+        self._gradients = {place: views(slot, plan.parameters) for place, slot in gradient_slots.items()}
+        self._buffer_sources = {place: views(slot, plan.buffers) for place, slot in gradient_slots.items()}
+        self._touched_rows = touched_rows
+        self._weights = [views(half, plan.parameters) for half in halves]
+        self._buffers = [views(half, plan.buffers) for half in halves]
+        torch.manual_seed(config.run.seed)
+        self.model = task.build_model()
+        self._parameters = [parameter for _, parameter in trained(self.model)]
+        self._model_buffers = [tensor for _, tensor in carried(self.model)]
+        self.optimizers = BucketOptimizers(plan, self._parameters, config.optimizer, config.schedule)
+        sums = np.zeros(plan.nbytes + 64, np.uint8)
+        start = -sums.ctypes.data % 64
+        self._sums = views(sums[start : start + plan.nbytes], plan.parameters)
+        self._seen = [0] * len(plan.parameters)  # batches of this step that had a gradient for the parameter
+        self.gradient_norm = 0.0  # of the newest step, when clip_norm is set
+
+    def initialize(self) -> None:
+        """The weights of a run that begins."""
+        with torch.no_grad():
+            self._task.initialize(self.model)
+            self._task.after_step(self.model)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """The weights and optimizer state of a run that goes on. Raises CheckpointError."""
+        tensors = {**dict(trained(self.model)), **dict(carried(self.model))}
+        if tensors.keys() != checkpoint.weights.keys():
+            different = sorted(tensors.keys() ^ checkpoint.weights.keys())
+            raise CheckpointError(f"weights of the checkpoint are not those of the config's model: {different[0]}")
+        with torch.no_grad():
+            for name, tensor in tensors.items():
+                saved = checkpoint.weights[name]
+                if saved.shape != tensor.shape or saved.dtype != tensor.dtype:
+                    raise CheckpointError(
+                        f"{name}: {tuple(saved.shape)} {saved.dtype} in the checkpoint, "
+                        f"{tuple(tensor.shape)} {tensor.dtype} in the config's model"
+                    )
+                tensor.copy_(saved)
+        self.optimizers.load_state(checkpoint.optimizer, checkpoint.optimizer_plain)
+
+    def begin(self, step: int) -> None:
+        """The model's present weights become version `step`, in its half."""
+        for tensors, current in ((self._weights, self._parameters), (self._buffers, self._model_buffers)):
+            for place, tensor in zip(tensors[step % 2], current, strict=True):
+                place.copy_(tensor.detach())
+        self._point_to(step)
+
+    def fold(self, action: Fold) -> None:
+        """Adds sources to the sum, in their order (I2); steps the optimizer when the bucket is complete."""
+        scale = self._scale() if action.last else 1.0
+        for index in self._plan.buckets[action.bucket].parameters:
+            if action.first:
+                self._seen[index] = 0
+            sources = [source for source in action.sources if index not in source.absent]
+            self._seen[index] += len(sources)
+            if self._seen[index] == 0:
+                continue
+            accumulate = self._seen[index] > len(sources)
+            gradients = [self._gradients[source.worker, source.slot][index] for source in sources]
+            table = self._plan.parameters[index].sparse_field
+            out = self._sums[index]
+            if table is not None:
+                rows = [self._touched_rows(source.batch, table) for source in sources]
+                _native.fold_rows(out, list(zip(gradients, rows, strict=True)), accumulate, scale, 0)
+            elif out.dtype == torch.float32:
+                _native.fold(out.view(-1), [gradient.view(-1) for gradient in gradients], accumulate, scale)
+            else:
+                _fold_any_dtype(out, gradients, accumulate, scale)
+        if action.last and self._config.train.clip_norm is None:
+            self._step_bucket(action.step, action.bucket)
+
+    def take_buffers(self, action: TakeBuffers) -> None:
+        """Buffers follow the first batch of the step."""
+        source = self._buffer_sources[action.source.worker, action.source.slot]
+        for place, tensor in zip(self._buffers[(action.step + 1) % 2], source, strict=True):
+            place.copy_(tensor)
+
+    def commit(self, step: int) -> None:
+        """Completes version step + 1."""
+        if self._config.train.clip_norm is not None:
+            self._clip_norm(self._config.train.clip_norm)
+            for bucket in range(len(self._plan.buckets)):
+                self._step_bucket(step, bucket)
+        self._point_to(step + 1)
+        with torch.no_grad():
+            self._task.after_step(self.model)
+        self.optimizers.end_step(step)
+
+    def _step_bucket(self, step: int, bucket: int) -> None:
+        new, old = self._weights[(step + 1) % 2], self._weights[step % 2]
+        place = self._plan.buckets[bucket]
+        end = place.offset + place.nbytes
+        self._halves[(step + 1) % 2][place.offset : end] = self._halves[step % 2][place.offset : end]
+        for index in place.parameters:
+            parameter = self._parameters[index]
+            parameter.data = new[index]
+            parameter.grad = self._sums[index] if self._seen[index] else None
+            if parameter.grad is not None and self._config.train.clip_value is not None:
+                parameter.grad.clamp_(-self._config.train.clip_value, self._config.train.clip_value)
+        self.optimizers.step(bucket)
+        for index in place.parameters:
+            assert self._parameters[index].data_ptr() == new[index].data_ptr() != old[index].data_ptr(), "I3"
+
+    def _scale(self) -> float:
+        if self._config.train.reduction == "sum":
+            return float(self._config.data.batch_size)
+        return 1.0 / self._config.train.batches_per_step
+
+    def _clip_norm(self, limit: float) -> None:
+        """As torch.nn.utils.clip_grad_norm_: the whole gradient is scaled by limit / (norm + 1e-6), never up."""
+        present = [total for total, seen in zip(self._sums, self._seen, strict=True) if seen]
+        norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(total) for total in present]))
+        self.gradient_norm = float(norm)
+        factor = limit / (self.gradient_norm + 1e-6)
+        if factor < 1.0:
+            for total in present:
+                total.mul_(factor)
+
+    def _point_to(self, version: int) -> None:
+        for tensors, current in ((self._weights, self._parameters), (self._buffers, self._model_buffers)):
+            for place, tensor in zip(tensors[version % 2], current, strict=True):
+                tensor.data = place
+
+
+def _fold_any_dtype(
+    out: torch.Tensor, gradients: Sequence[torch.Tensor], accumulate: bool, scale: float
+) -> None:
+    """The left fold for what the native kernel has no type for."""
+    for i, gradient in enumerate(gradients):
+        if i == 0 and not accumulate:
+            out.copy_(gradient)
+        else:
+            out.add_(gradient)
+    if scale != 1.0:
+        out.mul_(scale)

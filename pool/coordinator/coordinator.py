@@ -1,0 +1,203 @@
+"""The coordinator process, from start to end: hear events, ask the books, act.
+
+The only one that changes weights (I3). What it alone knows is in its checkpoints (I9).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import zmq
+
+from loader.schema import SparseBatch
+from pool.coordinator import checkpoint as checkpoints
+from pool.coordinator.actions import Action, Commit, End, Fold, OrderFeeder, OrderWorker, TakeBuffers, Validated
+from pool.coordinator.books import Books, Rules
+from pool.coordinator.committer import Committer
+from pool.coordinator.metrics import Metrics
+from pool.errors import CheckpointError
+from pool.launch import Launch
+from pool.protocol.channel import Hub, Link
+from pool.protocol.identity import FEEDER, SUPERVISOR, WORKER, Peer
+from pool.protocol.messages import FeederReport, Hello, Message, Roster, WorkerReport
+from pool.shm.memory import Memory
+from pool.tasks.registry import task_module
+
+SAY_AGAIN_MS = 500
+REPORT_SECONDS = 0.2
+
+
+def run(launch: Launch) -> None:
+    Coordinator(launch).run()
+
+
+class Coordinator:
+    def __init__(self, launch: Launch) -> None:
+        config = launch.config
+        torch.set_num_threads(config.pool.coordinator_threads)
+        context = zmq.Context[zmq.Socket[bytes]]()
+        self._launch = launch
+        self._config = config
+        self._supervisor = Link(context, launch.supervisor_socket, launch.peer, Peer(SUPERVISOR))
+        self._hub = Hub(context, launch.coordinator_socket, launch.peer)
+        self._alive: set[Peer] = set()
+        self._joined: set[Peer] = set()
+        self._schema, plan = launch.planned()
+        self._memory = Memory(launch)
+        task = task_module(config.task).create_task(config.model, config.loss)
+        self._committer = Committer(
+            config,
+            task,
+            plan,
+            halves=self._memory.weight_halves(),
+            gradient_slots={
+                (worker, slot): memory
+                for worker in range(len(launch.devices))
+                for slot, memory in enumerate(self._memory.gradient_slots(worker))
+            },
+            touched_rows=self._touched_rows,
+        )
+        self._restore_or_initialize()
+        rules = Rules(
+            steps=config.train.steps,
+            batches_per_step=config.train.batches_per_step,
+            num_buckets=len(plan.buckets),
+            gradient_slots=config.pool.gradient_slots,
+            has_buffers=bool(plan.buffers),
+            validate_every=config.train.validate_every if launch.validation_files else 0,
+            validation_batches=config.train.validation_batches,
+        )
+        self._cursor = launch.start
+        self._books = Books(rules, launch.step, launch.start, generation=launch.peer.incarnation << 32)
+        samples = config.train.batches_per_step * config.data.batch_size
+        self._metrics = Metrics(launch.run_dir, launch.step, config.train.steps, samples)
+        self._checkpoint_step = launch.step if launch.checkpoint is not None else -1
+        self._metrics.checkpoint = self._checkpoint_step
+        self._next_report = 0.0
+        self._ended = False
+
+    def run(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._supervisor.socket, zmq.POLLIN)
+        poller.register(self._hub.socket, zmq.POLLIN)
+        self._supervisor.send(Hello(os.getpid()))
+        self._metrics.begin()
+        while not self._ended:
+            silent = not poller.poll(SAY_AGAIN_MS)
+            for message in self._supervisor.receive():
+                if isinstance(message, Roster):
+                    self._roster(message)
+            if self._alive:  # before the first roster nobody is known, and whoever spoke is still heard later
+                for peer, received in self._hub.receive():
+                    self._message(peer, received)
+            if silent:
+                self._act(self._books.say_again())
+            self._report()
+        self._metrics.close()
+        self._hub.close()
+        self._supervisor.close()
+
+    # --- events ---
+
+    def _roster(self, roster: Roster) -> None:
+        alive = {Peer(entry.role, entry.index, entry.incarnation) for entry in roster.alive}
+        for peer in sorted(self._joined - alive):
+            self._joined.remove(peer)
+            self._act(self._books.feeder_lost(peer) if peer.role == FEEDER else self._books.worker_lost(peer))
+        self._alive = alive
+        self._hub.set_alive(alive)
+        if roster.drain:
+            self._act(self._books.drain())
+
+    def _message(self, peer: Peer, message: Message) -> None:
+        if peer not in self._joined:
+            self._joined.add(peer)
+            self._act(self._books.feeder_joined(peer) if peer.role == FEEDER else self._books.worker_joined(peer))
+        if isinstance(message, WorkerReport) and peer.role == WORKER:
+            self._metrics.worker(peer.index, message)
+            self._act(self._books.worker_report(peer, message))
+        elif isinstance(message, FeederReport) and peer.role == FEEDER:
+            self._act(self._books.feeder_report(peer, message))
+
+    # --- actions ---
+
+    def _act(self, actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Fold):
+                self._committer.fold(action)
+            elif isinstance(action, TakeBuffers):
+                self._committer.take_buffers(action)
+            elif isinstance(action, Commit):
+                self._commit(action)
+            elif isinstance(action, Validated):
+                self._metrics.validated(action.version, action.loss)
+            elif isinstance(action, OrderWorker):
+                self._hub.send(action.peer, action.orders)
+            elif isinstance(action, OrderFeeder):
+                self._hub.send(action.peer, action.orders)
+            elif isinstance(action, End):
+                self._end()
+
+    def _commit(self, action: Commit) -> None:
+        learning_rate = self._committer.optimizers.learning_rate
+        self._committer.commit(action.step)
+        self._cursor = action.next_cursor
+        self._metrics.committed(action.step, action.losses, action.next_cursor.epoch, learning_rate)
+        every = self._config.train.checkpoint_every
+        if every and (action.step + 1) % every == 0:
+            self._save(action.step + 1)
+
+    def _end(self) -> None:
+        if self._checkpoint_step != self._books.step:
+            self._save(self._books.step)
+        self._ended = True
+        self._report(finished=True)
+
+    def _report(self, *, finished: bool = False) -> None:
+        now = time.monotonic()
+        if finished or now >= self._next_report:
+            self._next_report = now + REPORT_SECONDS
+            self._supervisor.send(
+                self._metrics.report(
+                    self._books.step,
+                    self._cursor.epoch,
+                    self._committer.optimizers.learning_rate,
+                    finished=finished,
+                )
+            )
+
+    # --- state ---
+
+    def _save(self, step: int) -> None:
+        tensors, plain = self._committer.optimizers.state()
+        model = self._committer.model
+        state = checkpoints.Checkpoint(
+            step=step,
+            cursor=self._cursor,
+            config=self._config.model_dump(mode="json"),
+            weights={**dict(model.named_parameters()), **dict(model.named_buffers())},
+            optimizer=tensors,
+            optimizer_plain=plain,
+        )
+        folder = self._launch.run_dir / checkpoints.FOLDER
+        try:
+            checkpoints.save(folder, state, self._config.train.keep_checkpoints)
+        except OSError as error:
+            raise CheckpointError(f"{error.filename or folder}: checkpoint can't be written: {error.strerror}") from None
+        self._checkpoint_step = self._metrics.checkpoint = step
+
+    def _restore_or_initialize(self) -> None:
+        launch = self._launch
+        if launch.checkpoint is None:
+            self._committer.initialize()
+        else:
+            self._committer.restore(checkpoints.load(launch.checkpoint))
+        self._committer.begin(launch.step)
+
+    def _touched_rows(self, batch: int, field: str) -> npt.NDArray[np.unsignedinteger]:
+        slot = self._memory.batch_slot("train", batch)
+        return SparseBatch.view(self._schema, slot).sparse[field].touched

@@ -1,0 +1,130 @@
+"""What a run records about itself: metrics.jsonl and TensorBoard scalars in the run folder, and the report
+that the supervisor shows. Records of steps that a resume does again are removed first."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+from pool.protocol.messages import RunReport, WorkerReport
+
+METRICS = "metrics.jsonl"
+TENSORBOARD = "tensorboard"
+
+
+class Metrics:
+    def __init__(self, run_dir: Path, step: int, steps: int, samples_per_step: int) -> None:
+        self._steps = steps
+        self._samples_per_step = samples_per_step
+        self._begin_step = step
+        self._begin: float | None = None
+        self._last_commit: float | None = None
+        self._workers: dict[int, WorkerReport] = {}
+        self._waits = (0.0, 0.0)
+        self._wait_sums = (0.0, 0.0, 0.0)
+        path = run_dir / METRICS
+        _forget_after(path, step)
+        self._file = path.open("a", encoding="utf-8", buffering=1)
+        self._events = EventFileWriter(str(run_dir / TENSORBOARD))
+        self.validation_loss = math.nan
+        self.loss = math.nan
+        self.checkpoint = -1
+
+    def begin(self) -> None:
+        """The first batch can be computed from now on."""
+        self._begin = self._last_commit = time.monotonic()
+
+    def worker(self, index: int, report: WorkerReport) -> None:
+        self._workers[index] = report
+
+    def committed(self, step: int, losses: tuple[float, ...], epoch: int, learning_rate: float) -> None:
+        """Step `step` is done."""
+        now = time.monotonic()
+        seconds = now - (self._last_commit if self._last_commit is not None else now)
+        self._last_commit = now
+        self.loss = fmean(losses)
+        self._update_waits()
+        self._record(
+            step + 1,
+            {
+                "loss": self.loss,
+                "learning_rate": learning_rate,
+                "epoch": epoch,
+                "samples_per_second": self._samples_per_step / seconds if seconds > 0 else 0.0,
+                "loader_wait": self._waits[0],
+                "weights_wait": self._waits[1],
+            },
+        )
+
+    def validated(self, version: int, loss: float) -> None:
+        self.validation_loss = loss
+        self._record(version, {"validation_loss": loss})
+
+    def report(self, step: int, epoch: int, learning_rate: float, *, finished: bool) -> RunReport:
+        seconds = 0.0 if self._begin is None else time.monotonic() - self._begin
+        return RunReport(
+            step=step,
+            steps=self._steps,
+            epoch=epoch,
+            samples_per_step=self._samples_per_step,
+            samples=(step - self._begin_step) * self._samples_per_step,
+            seconds=seconds,
+            loss=self.loss,
+            validation_loss=self.validation_loss,
+            learning_rate=learning_rate,
+            loader_wait=self._waits[0],
+            weights_wait=self._waits[1],
+            checkpoint=self.checkpoint,
+            finished=finished,
+        )
+
+    def close(self) -> None:
+        self._file.close()
+        self._events.close()
+
+    def _update_waits(self) -> None:
+        """Fractions of the workers' time since the last look, once there is enough of it to divide."""
+        reports = self._workers.values()
+        sums = (
+            sum(r.computing for r in reports),
+            sum(r.waiting_for_batches for r in reports),
+            sum(r.waiting_for_weights for r in reports),
+        )
+        passed = [new - old for new, old in zip(sums, self._wait_sums, strict=True)]
+        total = sum(passed)
+        if total > 1.0 or self._wait_sums == (0.0, 0.0, 0.0):
+            self._wait_sums = sums
+            if total > 0:
+                self._waits = (max(0.0, passed[1] / total), max(0.0, passed[2] / total))
+
+    def _record(self, step: int, scalars: Mapping[str, float]) -> None:
+        now = time.time()
+        self._file.write(json.dumps({"step": step, "time": now, **scalars}) + "\n")
+        summary = Summary(value=[Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()])
+        self._events.add_event(Event(wall_time=now, step=step, summary=summary))
+
+
+def _forget_after(path: Path, step: int) -> None:
+    """Removes records of steps after `step`, and a last line that was cut."""
+    if not path.exists():
+        return
+    kept: list[str] = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            record: dict[str, Any] = json.loads(line)
+        except ValueError:
+            break
+        if record["step"] <= step:
+            kept.append(line + "\n")
+    beside = path.with_suffix(".tmp")
+    beside.write_text("".join(kept), encoding="utf-8")
+    beside.rename(path)

@@ -1,0 +1,32 @@
+"""From a checkpoint to the file that the network's user reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from pool.buckets.tensors import carried, replace_tensors, trained
+from pool.config import parse_config
+from pool.coordinator.checkpoint import load
+from pool.errors import CheckpointError, PoolError
+from pool.tasks.registry import task_module
+
+
+def export_checkpoint(checkpoint: Path, output: Path, description: str) -> None:
+    """Raises CheckpointError for a bad checkpoint, PoolError for weights that the format can't hold."""
+    state = load(checkpoint)
+    config = parse_config(state.config, str(checkpoint))
+    task = task_module(config.task).create_task(config.model, config.loss)
+    with torch.device("meta"):
+        model = task.build_model()
+    names = [name for name, _ in (*trained(model), *carried(model))]
+    if missing := [name for name in names if name not in state.weights]:
+        raise CheckpointError(f"{checkpoint}: has no tensor {missing[0]}")
+    replace_tensors(model, [(name, state.weights[name]) for name in names])
+    try:
+        task.export(model, output, description)
+    except OSError as error:
+        raise PoolError(f"{error.filename or output}: {error.strerror}") from None
+    except ValueError as error:
+        raise PoolError(f"{output}: not written: {error}") from None

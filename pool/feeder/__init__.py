@@ -1,0 +1,1 @@
+"""The feeder: runs the loader library, fills free ring slots, announces them. Imports no torch."""

@@ -1,0 +1,82 @@
+"""The feeder process, from start to end: take orders, keep every free slot of the rings filling, report.
+
+Reads the data files and writes the ring; nothing else does. Dies by signal: there is nothing to clean up (I6).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import zmq
+
+from loader.sources import open_stream
+from loader.stream import Stream
+from pool.feeder.filling import Filling
+from pool.launch import Launch
+from pool.protocol.channel import Link
+from pool.protocol.identity import SUPERVISOR, Peer
+from pool.protocol.messages import FeederOrders, FeederReport, Hello, Purpose, StreamOrders
+from pool.shm.memory import Memory
+
+SAY_AGAIN_MS = 500
+
+
+class RingFeeder:
+    """One ring: its stream and its books."""
+
+    def __init__(self, launch: Launch, memory: Memory, purpose: Purpose) -> None:
+        slots = memory.rings[purpose]
+        files: tuple[Path, ...] = launch.train_files if purpose == "train" else launch.validation_files
+        self._filling = Filling(len(slots))
+        self.stream: Stream = open_stream(launch.config.data, files, launch.config.run.seed)
+        self.stream.attach(slots)
+
+    def orders(self, orders: StreamOrders) -> None:
+        fill = self._filling.orders(orders)
+        if fill.seek is not None:
+            self.stream.seek(fill.seek)
+        for slot in fill.slots:
+            self.stream.give(slot)
+
+    def take(self) -> bool:
+        """Takes what the stream has finished; True if there was something. Raises DataError."""
+        any_taken = False
+        while (filled := self.stream.take()) is not None:
+            self._filling.filled(filled)
+            any_taken = True
+        return any_taken
+
+    @property
+    def filling(self) -> Filling:
+        return self._filling
+
+
+def run(launch: Launch) -> None:
+    context = zmq.Context[zmq.Socket[bytes]]()
+    supervisor = Link(context, launch.supervisor_socket, launch.peer, Peer(SUPERVISOR))
+    coordinator = Link(context, launch.coordinator_socket, launch.peer, launch.coordinator)
+    memory = Memory(launch)
+    train = RingFeeder(launch, memory, "train")
+    validation = RingFeeder(launch, memory, "validate") if launch.validation_files else None
+    rings = [ring for ring in (train, validation) if ring is not None]
+    poller = zmq.Poller()
+    poller.register(coordinator.socket, zmq.POLLIN)
+    for ring in rings:
+        poller.register(ring.stream.fileno(), zmq.POLLIN)
+    for link in (supervisor, coordinator):
+        link.send(Hello(os.getpid()))
+
+    while True:
+        changed = not poller.poll(SAY_AGAIN_MS)  # in silence, all is said again (I5)
+        for message in coordinator.receive():
+            if isinstance(message, FeederOrders):
+                train.orders(message.train)
+                if validation is not None and message.validation is not None:
+                    validation.orders(message.validation)
+        for ring in rings:
+            changed |= ring.take()
+        if changed:
+            coordinator.send(
+                FeederReport(train.filling.report(), None if validation is None else validation.filling.report())
+            )

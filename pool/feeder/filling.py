@@ -1,0 +1,61 @@
+"""The feeder's books of one ring. Pure: no sockets, no stream.
+
+Batch k goes to slot k mod slots, once the coordinator is done with what lay there before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loader.stream import Cursor, Filled
+from pool.protocol.messages import CursorState, StreamOrders, StreamReport
+
+
+@dataclass(frozen=True)
+class Fill:
+    """What to do with the stream: first seek, if a cursor is given, then give it these slots, in order."""
+
+    seek: Cursor | None
+    slots: tuple[int, ...]
+
+
+class Filling:
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._generation = -1
+        self._first = 0  # batch that _cursors[0] is the beginning of
+        self._cursors: list[CursorState] = []
+        self._given = 0  # batches below this have been given a slot
+
+    def orders(self, orders: StreamOrders) -> Fill:
+        """Orders of an older generation than the present one change nothing."""
+        if orders.generation < self._generation:
+            return Fill(None, ())
+        seek = None
+        if orders.generation > self._generation:
+            self._generation = orders.generation
+            self._first = self._given = orders.start.batch
+            self._cursors = [orders.start]
+            seek = Cursor(orders.start.batch, orders.start.epoch, orders.start.window, orders.start.entry)
+        done = min(orders.freed - self._first, len(self._cursors) - 1)
+        if done > 0:
+            del self._cursors[:done]
+            self._first += done
+        begin, self._given = self._given, max(self._given, orders.freed + self._slots)
+        return Fill(seek, tuple(batch % self._slots for batch in range(begin, self._given)))
+
+    def filled(self, filled: Filled) -> None:
+        """The stream finished a batch."""
+        expected = self._first + len(self._cursors) - 1
+        assert filled.batch == expected, f"I1: batch {filled.batch} instead of {expected}"
+        assert filled.slot == filled.batch % self._slots, f"batch {filled.batch} in slot {filled.slot}"
+        following = filled.next_cursor
+        self._cursors.append(
+            CursorState(following.batch, following.epoch, following.window, following.entry)
+        )
+
+    def report(self) -> StreamReport | None:
+        """All that lies ready; None before the first orders."""
+        if self._generation < 0:
+            return None
+        return StreamReport(self._generation, self._first, tuple(self._cursors))

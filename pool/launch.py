@@ -1,0 +1,113 @@
+"""What a process of the run is started with: one JSON document in an inherited descriptor.
+
+Made by the supervisor, read by `pool.roles`. Free of torch. Bulk memory comes as further inherited
+descriptors, named here; what a process may only read, it can't map for writing (I4).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from loader.schema import BatchSchema
+from pool.buckets.plan import Plan
+from pool.config import Config, parse_config
+from pool.protocol.identity import COORDINATOR, SUPERVISOR, Peer
+from pool.protocol.messages import CursorState
+
+
+@dataclass(frozen=True)
+class SegmentHandle:
+    fd: int
+    writable: bool
+
+
+@dataclass(frozen=True)
+class Launch:
+    peer: Peer  # who the process is
+    parent: int  # pid of the supervisor
+    config: Config
+    run_dir: Path
+    sockets: Path  # folder of the sockets
+    coordinator: Peer  # the living coordinator
+    devices: tuple[str, ...]  # one a worker, `auto` resolved
+    train_files: tuple[Path, ...]
+    validation_files: tuple[Path, ...]
+    schema: BatchSchema | None  # known from the planner on
+    plan: Plan | None
+    segments: Mapping[str, SegmentHandle]
+    step: int  # the run begins with
+    start: CursorState  # where the first batch of that step begins
+    checkpoint: Path | None  # to resume from
+
+    @property
+    def supervisor_socket(self) -> Path:
+        return self.sockets / SUPERVISOR
+
+    @property
+    def coordinator_socket(self) -> Path:
+        return self.sockets / COORDINATOR
+
+    def planned(self) -> tuple[BatchSchema, Plan]:
+        """Schema and plan, which every process but the planner is given."""
+        assert self.schema is not None
+        assert self.plan is not None
+        return self.schema, self.plan
+
+    def to_json(self) -> bytes:
+        data = {
+            "peer": asdict(self.peer),
+            "parent": self.parent,
+            "config": self.config.model_dump(mode="json"),
+            "run_dir": str(self.run_dir),
+            "sockets": str(self.sockets),
+            "coordinator": asdict(self.coordinator),
+            "devices": self.devices,
+            "train_files": [str(path) for path in self.train_files],
+            "validation_files": [str(path) for path in self.validation_files],
+            "schema": None if self.schema is None else self.schema.to_dict(),
+            "plan": None if self.plan is None else self.plan.to_dict(),
+            "segments": {name: asdict(handle) for name, handle in self.segments.items()},
+            "step": self.step,
+            "start": asdict(self.start),
+            "checkpoint": None if self.checkpoint is None else str(self.checkpoint),
+        }
+        return json.dumps(data).encode()
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Launch:
+        data: dict[str, Any] = json.loads(text)
+        return cls(
+            peer=Peer(**data["peer"]),
+            parent=data["parent"],
+            config=parse_config(data["config"], "launch"),
+            run_dir=Path(data["run_dir"]),
+            sockets=Path(data["sockets"]),
+            coordinator=Peer(**data["coordinator"]),
+            devices=tuple(data["devices"]),
+            train_files=tuple(Path(path) for path in data["train_files"]),
+            validation_files=tuple(Path(path) for path in data["validation_files"]),
+            schema=None if data["schema"] is None else BatchSchema.from_dict(data["schema"]),
+            plan=None if data["plan"] is None else Plan.from_dict(data["plan"]),
+            segments={name: SegmentHandle(**handle) for name, handle in data["segments"].items()},
+            step=data["step"],
+            start=CursorState(**data["start"]),
+            checkpoint=None if data["checkpoint"] is None else Path(data["checkpoint"]),
+        )
+
+
+def write_descriptor(data: bytes) -> int:
+    """A descriptor that a child can read `data` from, once."""
+    fd = os.memfd_create("launch", os.MFD_CLOEXEC)
+    os.write(fd, data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def read_descriptor(fd: int) -> bytes:
+    with os.fdopen(fd, "rb") as file:
+        return file.read()

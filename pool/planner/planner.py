@@ -1,0 +1,59 @@
+"""The planner process: builds the model without memory, plans where everything lies, checks task against data.
+
+Runs before any memory is made; writes one JSON document to its standard output and ends.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import torch
+
+from loader.errors import DataError
+from loader.schema import BatchSchema
+from loader.sources import open_stream, schema_of
+from pool.buckets.plan import Plan, make_plan
+from pool.buckets.tensors import specs
+from pool.config import Config
+from pool.devices import resolve_devices
+from pool.errors import EXIT_FAILED, ConfigError, PoolError
+from pool.launch import Launch
+from pool.tasks.registry import task_module
+
+
+def plan_run(launch: Launch) -> tuple[BatchSchema, Plan, tuple[str, ...]]:
+    """Layout of a batch, layout of the weights, devices. Raises ConfigError if model, data and machine don't fit,
+    DataError if a file can't be used at all."""
+    config = launch.config
+    devices = resolve_devices(config.pool.devices, torch.cuda.device_count() if torch.cuda.is_available() else 0)
+    try:
+        schema = schema_of(config.data)
+        open_stream(config.data, launch.train_files, config.run.seed).close()
+        if launch.validation_files:
+            open_stream(config.data, launch.validation_files, config.run.seed).close()
+        task = task_module(config.task).create_task(config.model, config.loss)
+        task.check(schema)
+    except DataError:
+        raise
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    with torch.device("meta"):
+        model = task.build_model()
+    return schema, make_plan(*specs(model), _bucket_limits(config)), devices
+
+
+def run(launch: Launch) -> None:
+    answer: dict[str, Any]
+    try:
+        schema, plan, devices = plan_run(launch)
+        answer = {"schema": schema.to_dict(), "plan": plan.to_dict(), "devices": devices}
+    except (PoolError, DataError) as error:
+        answer = {"error": str(error), "exit_code": getattr(error, "exit_code", EXIT_FAILED)}
+    sys.stdout.write(json.dumps(answer))
+    sys.stdout.flush()
+
+
+def _bucket_limits(config: Config) -> list[int]:
+    return [int(config.pool.first_bucket_mb * (1 << 20)), int(config.pool.bucket_mb * (1 << 20))]

@@ -1,0 +1,83 @@
+"""The memory of a run: which segments there are, how long, who writes them, and views of their slots.
+
+    ring           train slots, then validation slots       feeder writes; workers and coordinator read
+    gradients.I    pool.gradient_slots of Plan.nbytes       worker I writes; coordinator reads
+    weights        two versions of Plan.nbytes              coordinator writes; workers read
+
+Batch k of a ring lies in its slot k mod count. Version t of the weights lies in half t mod 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from loader.schema import BatchSchema
+from pool.buckets.plan import Plan
+from pool.config import Config
+from pool.launch import Launch
+from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
+from pool.protocol.messages import Purpose
+from pool.shm.segment import Segment
+
+RING = "ring"
+WEIGHTS = "weights"
+VALIDATION_SLOTS = 2
+
+Slot = npt.NDArray[np.uint8]
+
+
+def gradients(worker: int) -> str:
+    return f"gradients.{worker}"
+
+
+def segment_sizes(config: Config, schema: BatchSchema, plan: Plan, workers: int) -> dict[str, int]:
+    """Bytes of each segment."""
+    sizes = {
+        RING: (config.num_ring_slots + VALIDATION_SLOTS) * schema.slot_bytes,
+        WEIGHTS: 2 * plan.nbytes,
+    }
+    for worker in range(workers):
+        sizes[gradients(worker)] = config.pool.gradient_slots * plan.nbytes
+    return sizes
+
+
+def access(peer: Peer, sizes: Mapping[str, int]) -> dict[str, bool]:
+    """The segments a process is given, and whether it may write them (I4)."""
+    if peer.role == FEEDER:
+        return {RING: True}
+    if peer.role == WORKER:
+        return {RING: False, WEIGHTS: False, gradients(peer.index): True}
+    if peer.role == COORDINATOR:
+        return {name: name == WEIGHTS for name in sizes}
+    return {}
+
+
+class Memory:
+    """The segments of one process, mapped."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._schema, self._plan = launch.planned()
+        self._config = launch.config
+        self._segments = {
+            name: Segment(handle.fd, writable=handle.writable) for name, handle in launch.segments.items()
+        }
+        ring = self._segments[RING]
+        train = self._config.num_ring_slots
+        slot_bytes = self._schema.slot_bytes
+        self.rings: dict[Purpose, list[Slot]] = {
+            "train": ring.slots(0, train, slot_bytes),
+            "validate": ring.slots(train * slot_bytes, VALIDATION_SLOTS, slot_bytes),
+        }
+
+    def batch_slot(self, purpose: Purpose, batch: int) -> Slot:
+        ring = self.rings[purpose]
+        return ring[batch % len(ring)]
+
+    def weight_halves(self) -> list[Slot]:
+        return self._segments[WEIGHTS].slots(0, 2, self._plan.nbytes)
+
+    def gradient_slots(self, worker: int) -> list[Slot]:
+        return self._segments[gradients(worker)].slots(0, self._config.pool.gradient_slots, self._plan.nbytes)

@@ -1,0 +1,157 @@
+"""What happens before the first process of a run: files found, plan made, memory checked and reserved.
+
+Every shortage is one clear line here, and nothing has been started or written yet but the run folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from loader.schema import BatchSchema
+from loader.sources import find_files
+from pool.buckets.plan import Plan
+from pool.config import Config
+from pool.errors import ConfigError, PoolError, RunError
+from pool.launch import Launch, write_descriptor
+from pool.protocol.identity import COORDINATOR, Peer
+from pool.protocol.messages import CursorState
+from pool.shm import segment
+from pool.shm.memory import segment_sizes
+from pool.supervisor.child import environment
+from pool.supervisor.run_folder import RunFolder
+
+MEMORY_SHARE = 0.8  # of what is available; the rest is for the processes themselves
+
+
+def prepare(config: Config, folder: RunFolder) -> Launch:
+    """What every process of the run will be told. Raises ConfigError, RunError."""
+    try:
+        train = tuple(find_files(config.data.train, "data.train"))
+        validation = tuple(find_files(config.data.validation, "data.validation"))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    step, start = _resume_point(config, folder.last_checkpoint)
+    launch = Launch(
+        peer=Peer("planner"),
+        parent=os.getpid(),
+        config=config,
+        run_dir=folder.path,
+        sockets=folder.sockets,
+        coordinator=Peer(COORDINATOR),
+        devices=config.pool.devices,
+        train_files=train,
+        validation_files=validation,
+        schema=None,
+        plan=None,
+        segments={},
+        step=step,
+        start=start,
+        checkpoint=folder.last_checkpoint,
+    )
+    return _planned(launch)
+
+
+def reserve(launch: Launch) -> tuple[dict[str, int], dict[str, int]]:
+    """Makes the run's memory: descriptors and sizes by segment. Raises RunError if there is not enough."""
+    schema, plan = launch.planned()
+    sizes = segment_sizes(launch.config, schema, plan, len(launch.devices))
+    _check_memory(sizes)
+    try:
+        return {name: segment.create(name, size) for name, size in sizes.items()}, sizes
+    except OSError as error:
+        raise RunError(f"shared memory can't be made: {error.strerror}; {_memory_plan(sizes)}") from None
+
+
+def _resume_point(config: Config, checkpoint: Path | None) -> tuple[int, CursorState]:
+    if checkpoint is None:
+        return 0, CursorState(0, 0, 0, 0)
+    try:
+        state = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
+        step, start, saved = int(state["step"]), CursorState(**state["cursor"]), state["config"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{checkpoint / 'state.json'}: can't be read: {error}") from None
+    if step > config.train.steps:
+        raise ConfigError(f"train.steps: {config.train.steps} is less than the {step} steps done already")
+    given = config.model_dump(mode="json")
+    for key in _RESULT_KEYS:
+        section, _, name = key.partition(".")
+        if saved[section][name] != given[section][name]:
+            raise ConfigError(
+                f"{key}: {given[section][name]} now, {saved[section][name]} in {checkpoint}; "
+                "a resumed run must take the same batches"
+            )
+    return step, start
+
+
+_RESULT_KEYS = (
+    "run.seed",
+    "data.source",
+    "data.features",
+    "data.batch_size",
+    "data.shuffle",
+    "data.window_chunks",
+    "data.tail",
+    "data.filters",
+    "train.batches_per_step",
+)
+
+
+def _planned(launch: Launch) -> Launch:
+    """Asks the planner, a process that knows torch."""
+    spec = write_descriptor(launch.to_json())
+    try:
+        planner = subprocess.run(
+            [sys.executable, "-m", "pool.roles", str(spec)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            pass_fds=[spec],
+            process_group=0,
+            env=environment(),
+            check=False,
+        )
+    finally:
+        os.close(spec)
+    try:
+        answer = json.loads(planner.stdout)
+    except ValueError:
+        last = planner.stderr.decode(errors="replace").strip().splitlines()[-5:]
+        raise RunError("\n".join([f"the planner ended with code {planner.returncode}:", *last])) from None
+    if "error" in answer:
+        raise PoolError(answer["error"], answer["exit_code"])
+    return replace(
+        launch,
+        schema=BatchSchema.from_dict(answer["schema"]),
+        plan=Plan.from_dict(answer["plan"]),
+        devices=tuple(answer["devices"]),
+    )
+
+
+def _check_memory(sizes: Mapping[str, int]) -> None:
+    available = _available_memory()
+    if sum(sizes.values()) > MEMORY_SHARE * available:
+        raise RunError(
+            f"not enough memory: {_memory_plan(sizes)}, and {_mib(available)} are available; lower "
+            "data.batch_size, pool.ring_slots, train.batches_per_step, pool.gradient_slots or the model"
+        )
+
+
+def _available_memory() -> int:
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) << 10
+    raise RunError("/proc/meminfo has no MemAvailable")
+
+
+def _memory_plan(sizes: Mapping[str, int]) -> str:
+    parts = ", ".join(f"{name} {_mib(size)}" for name, size in sizes.items())
+    return f"the run needs {_mib(sum(sizes.values()))} ({parts})"
+
+
+def _mib(size: int) -> str:
+    return f"{size / (1 << 20):,.0f} MiB"

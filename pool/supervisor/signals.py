@@ -1,0 +1,50 @@
+"""Ctrl-C and SIGTERM, as a count and a descriptor to poll. Handlers only record."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType, TracebackType
+from typing import Any
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class StopSignals:
+    """While entered, the first signal means: finish the step and stop; the second: stop now."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._previous: dict[signal.Signals, Any] = {}
+        self._previous_fd = -1
+
+    def fileno(self) -> int:
+        """Readable after a signal, until `drain`."""
+        return self._read
+
+    def __enter__(self) -> StopSignals:
+        self._previous_fd = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        for number in STOP_SIGNALS:
+            self._previous[number] = signal.signal(number, self._record)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._previous_fd)
+        os.close(self._read)
+        os.close(self._write)
+
+    def drain(self) -> None:
+        """Empties the descriptor; `count` stays."""
+        try:
+            while os.read(self._read, 64):
+                pass
+        except BlockingIOError:
+            return
+
+    def _record(self, _number: int, _frame: FrameType | None) -> None:
+        self.count += 1

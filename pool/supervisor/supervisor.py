@@ -1,0 +1,194 @@
+"""The supervisor process, from start to end: prepare, start the others, watch, restart, show, end.
+
+Owns the run's memory (I6). Sees deaths by pidfd, not by silence; what it knows about who lives it tells the
+coordinator as a roster. Never imports torch.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import zmq
+
+from pool.config import Config
+from pool.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, RunError
+from pool.launch import Launch
+from pool.protocol.channel import Hub
+from pool.protocol.identity import COORDINATOR, FEEDER, SUPERVISOR, WORKER, Peer
+from pool.protocol.messages import Failure, Hello, Roster, RosterEntry, RunReport
+from pool.supervisor import child as children
+from pool.supervisor.child import Child
+from pool.supervisor.policy import RestartPolicy
+from pool.supervisor.preparation import prepare, reserve
+from pool.supervisor.run_folder import RunFolder
+from pool.supervisor.signals import StopSignals
+from pool.telemetry.progress import ProgressLine
+
+POLL_MS = 500
+LAST_WORDS_SECONDS = 1.0  # how long a dead child's message may still be on its way
+KILL_SECONDS = 5.0  # between asking a child to end and killing it
+
+
+def train(config: Config, *, resume: bool) -> int:
+    """Runs a training run to its end. Returns the exit code; raises PoolError with what its user has to know."""
+    folder = RunFolder(config, resume=resume)
+    try:
+        return _supervise(config, folder)
+    finally:
+        folder.close()
+
+
+def _supervise(config: Config, folder: RunFolder) -> int:
+    progress = ProgressLine()
+    with StopSignals() as signals:
+        progress.say(f"run {folder.path}: preparing")
+        launch = prepare(config, folder)
+        if launch.checkpoint is not None:
+            progress.say(f"resuming from {launch.checkpoint}, step {launch.step}")
+        progress.say(f"workers on {', '.join(launch.devices)}")
+        supervisor = Supervisor(launch, folder, signals, progress)
+        try:
+            return supervisor.run()
+        finally:
+            supervisor.end_all()
+            progress.close()
+
+
+class Supervisor:
+    def __init__(self, launch: Launch, folder: RunFolder, signals: StopSignals, progress: ProgressLine) -> None:
+        self._launch = launch
+        self._folder = folder
+        self._signals = signals
+        self._progress = progress
+        self._segments, self._sizes = reserve(launch)
+        self._context = zmq.Context[zmq.Socket[bytes]]()
+        self._hub = Hub(self._context, launch.supervisor_socket, Peer(SUPERVISOR))
+        self._poller = zmq.Poller()
+        self._poller.register(self._hub.socket, zmq.POLLIN)
+        self._poller.register(signals.fileno(), zmq.POLLIN)
+        self._children: dict[tuple[str, int], Child] = {}
+        self._ready: set[Peer] = set()
+        self._deadlines: dict[Peer, float] = {}
+        self._failures: dict[Peer, Failure] = {}
+        self._policy = RestartPolicy(launch.config.pool.restarts)
+        self._draining = False
+        self._finished = False
+
+    def run(self) -> int:
+        """Starts everybody, then: wait, hear, decide, act, until the coordinator has finished."""
+        for peer in self._places():
+            self._start(peer)
+        while True:
+            events = dict(self._poller.poll(POLL_MS))
+            self._hear()
+            self._signals.drain()
+            if self._signals.count > 0 and not self._draining:
+                self._draining = True
+                self._progress.say("stopping: finishing the step and writing a checkpoint (once more: stop now)")
+                self._tell_roster()
+            if self._signals.count > 1:
+                self._progress.say("stopped at once; the last checkpoint stays")
+                return EXIT_INTERRUPTED
+            for child in [child for child in self._children.values() if child.pidfd in events]:
+                if (code := self._died(child)) is not None:
+                    return code
+            self._check_deadlines()
+
+    def end_all(self) -> None:
+        """Ends every child: asks, waits, kills. Nothing of the run is left afterwards."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for child in self._children.values():
+                child.send_signal(number)
+            deadline = time.monotonic() + KILL_SECONDS
+            while self._children and time.monotonic() < deadline and self._signals.count < 3:
+                events = dict(self._poller.poll(100))
+                self._hear()  # a child that ends waits for its last words to be taken
+                for child in [child for child in self._children.values() if child.pidfd in events]:
+                    self._forget(child)
+        self._hub.close()
+        self._context.destroy(linger=0)
+        for fd in self._segments.values():
+            os.close(fd)
+
+    # --- starting ---
+
+    def _places(self) -> list[Peer]:
+        workers = [Peer(WORKER, index) for index in range(len(self._launch.devices))]
+        return [Peer(COORDINATOR), Peer(FEEDER), *workers]
+
+    def _start(self, peer: Peer) -> None:
+        launch = replace(self._launch, peer=peer)
+        child = children.start(launch, self._segments, self._sizes, self._folder.logs)
+        self._children[peer.place] = child
+        self._poller.register(child.pidfd, zmq.POLLIN)
+        self._deadlines[peer] = time.monotonic() + self._launch.config.pool.start_timeout
+        self._hub.set_alive(child.peer for child in self._children.values())
+        self._tell_roster()
+
+    def _tell_roster(self) -> None:
+        alive = tuple(
+            RosterEntry(child.peer.role, child.peer.index, child.peer.incarnation)
+            for child in self._children.values()
+            if child.peer.role in (FEEDER, WORKER)
+        )
+        self._hub.send(self._launch.coordinator, Roster(alive, self._draining))
+
+    # --- watching ---
+
+    def _hear(self) -> None:
+        for peer, message in self._hub.receive():
+            if isinstance(message, Hello):
+                self._ready.add(peer)
+                self._deadlines.pop(peer, None)
+                if peer.role == COORDINATOR:
+                    self._tell_roster()
+            elif isinstance(message, Failure):
+                self._failures[peer] = message
+            elif isinstance(message, RunReport) and peer.role == COORDINATOR:
+                self._finished |= message.finished
+                self._policy.progress(message.step)
+                self._progress.show(message)
+
+    def _died(self, child: Child) -> int | None:
+        """A child is dead: the exit code if the run is over, None if it goes on. Raises RunError."""
+        peer = child.peer
+        how = self._forget(child)
+        if peer.role == COORDINATOR:
+            self._wait_until(lambda: self._finished or peer in self._failures, LAST_WORDS_SECONDS)
+            if self._finished:
+                return EXIT_INTERRUPTED if self._draining else EXIT_DONE
+        elif child.returncode == EXIT_FAILED:
+            self._wait_until(lambda: peer in self._failures, LAST_WORDS_SECONDS)
+        if (failure := self._failures.get(peer)) is not None:
+            raise RunError(failure.reason, failure.exit_code)
+        decision = self._policy.died(peer, was_ready=peer in self._ready)
+        account = f"{peer} (incarnation {peer.incarnation}) {how}; {decision.why}"
+        if not decision.restart:
+            raise RunError("\n".join(filter(None, (account, child.last_lines()))))
+        self._progress.say(account)
+        self._tell_roster()
+        self._start(replace(peer, incarnation=peer.incarnation + 1))
+        return None
+
+    def _forget(self, child: Child) -> str:
+        self._poller.unregister(child.pidfd)
+        del self._children[child.peer.place]
+        return child.reap()
+
+    def _check_deadlines(self) -> None:
+        for peer, deadline in self._deadlines.items():
+            if time.monotonic() > deadline:
+                raise RunError(
+                    f"{peer} did not get ready within pool.start_timeout = "
+                    f"{self._launch.config.pool.start_timeout:g} s; see {self._folder.logs}"
+                )
+
+    def _wait_until(self, condition: Callable[[], bool], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition() and time.monotonic() < deadline:
+            self._poller.poll(50)
+            self._hear()

@@ -1,0 +1,86 @@
+"""The run on the user's screen: one live line on a terminal, a plain line now and then otherwise."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from pool.protocol.messages import RunReport
+
+PLAIN_SECONDS = 5.0
+LIVE_PER_SECOND = 1.0
+
+
+class ProgressLine:
+    """Shows reports of a run; `say` puts a line of text above them."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=False, highlight=False, soft_wrap=True)
+        self._live: Progress | None = None
+        self._task = TaskID(0)
+        self._next_plain = 0.0
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        self._console.print(text, markup=False)
+
+    def show(self, report: RunReport) -> None:
+        """The newest state of the run; shown at most once a second on a terminal."""
+        text = describe(report)
+        if self._console.is_terminal:
+            if self._live is None:
+                self._live = Progress(
+                    BarColumn(bar_width=20),
+                    TextColumn("{task.description}"),
+                    console=self._console,
+                    refresh_per_second=LIVE_PER_SECOND,
+                )
+                self._task = self._live.add_task("", total=report.steps)
+                self._live.start()
+            self._live.update(self._task, completed=report.step, description=text)
+        elif report.finished or (report.step > 0 and time.monotonic() >= self._next_plain):
+            self._next_plain = time.monotonic() + PLAIN_SECONDS
+            sys.stdout.write(text + "\n")
+            sys.stdout.flush()
+
+    def close(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+def describe(report: RunReport) -> str:
+    """One line: where the run is, how fast, how good, what it waits for, how long it will take."""
+    rate = report.samples / report.seconds if report.seconds > 0 else 0.0
+    parts = [
+        f"step {report.step}/{report.steps}",
+        f"epoch {report.epoch}",
+        f"{_short(rate)} samples/s",
+        f"loss {report.loss:.6f}",
+    ]
+    if not math.isnan(report.validation_loss):
+        parts.append(f"validation {report.validation_loss:.6f}")
+    parts += [
+        f"lr {report.learning_rate:.3g}",
+        f"wait loader {report.loader_wait:.0%} weights {report.weights_wait:.0%}",
+    ]
+    if rate > 0 and report.step < report.steps:
+        parts.append(f"ETA {_duration((report.steps - report.step) * report.samples_per_step / rate)}")
+    return "  ".join(parts)
+
+
+def _short(number: float) -> str:
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= limit:
+            return f"{number / limit:.2f} {unit}"
+    return f"{number:.0f}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -1,0 +1,1 @@
+"""A worker: one device; whole batches in, gradients out."""

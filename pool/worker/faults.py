@@ -1,0 +1,44 @@
+"""Scripted faults of a fake device: what a test wants to go wrong, done at the step and phase it names."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+from pool.devices import Device, Fault, Phase
+
+
+class Faults:
+    """Of one worker; empty after its first life, so that a restart can succeed."""
+
+    def __init__(self, device: Device, incarnation: int) -> None:
+        self._compute_seconds = device.compute_ms / 1000
+        self._pending: list[Fault] = list(device.faults) if incarnation == 1 else []
+        self._nan = False
+
+    def at(self, step: int, phase: Phase) -> None:
+        """Does what is scripted for this point."""
+        for fault in [f for f in self._pending if f.step == step and f.phase == phase]:
+            self._pending.remove(fault)
+            self._do(fault)
+        if phase == "forward" and self._compute_seconds:
+            time.sleep(self._compute_seconds)
+
+    def take_nan(self) -> bool:
+        """Whether the batch whose forward has just begun shall have a loss that is not a number."""
+        nan, self._nan = self._nan, False
+        return nan
+
+    def _do(self, fault: Fault) -> None:
+        if fault.kind == "crash":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif fault.kind == "hang":
+            threading.Event().wait()
+        elif fault.kind == "oom":
+            raise MemoryError(f"scripted at step {fault.step}")
+        elif fault.kind == "slow":
+            time.sleep(fault.milliseconds / 1000)
+        elif fault.kind == "nan":
+            self._nan = True

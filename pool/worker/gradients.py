@@ -1,0 +1,70 @@
+"""Gradients on their way out of backward: into the gradient slot, announced bucket by bucket.
+
+A parameter's gradient goes to its place in the slot as soon as autograd has accumulated it; a table's rows are
+written there by its own backward. A bucket is announced when the last of its parameters is there. What got no
+gradient is known at the end of backward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import nn
+
+from pool.buckets.plan import Plan
+from pool.buckets.tensors import trained
+from pool.nn.sparse_linear import SparseLinear
+
+Announce = Callable[[int], None]  # bucket
+
+
+class GradientWriter:
+    """Hooks on one model's parameters. Announcements may come from autograd's own threads."""
+
+    def __init__(self, model: nn.Module, plan: Plan) -> None:
+        self._plan = plan
+        self._parameters = [parameter for _, parameter in trained(model)]
+        self._index = {parameter: i for i, parameter in enumerate(self._parameters)}
+        self._bucket_of = {i: b for b, bucket in enumerate(plan.buckets) for i in bucket.parameters}
+        self._slot: Sequence[torch.Tensor] = ()
+        self._announce: Announce = lambda bucket: None
+        self._missing: list[set[int]] = []  # per bucket: parameters that are not in the slot yet
+        for parameter in self._parameters:
+            parameter.register_post_accumulate_grad_hook(self._accumulated)
+        for module in model.modules():
+            if isinstance(module, SparseLinear) and module.weight.device.type == "cpu":
+                module.gradient_sink = self
+
+    def begin_batch(self, slot: Sequence[torch.Tensor], announce: Announce) -> None:
+        """`slot`: places of the parameters' gradients, by index; its buckets are announced as they complete."""
+        self._slot = slot
+        self._announce = announce
+        self._missing = [set(bucket.parameters) for bucket in self._plan.buckets]
+
+    def end_batch(self) -> tuple[int, ...]:
+        """After backward: the parameters that got no gradient."""
+        return tuple(sorted(index for missing in self._missing for index in missing))
+
+    def begin(self, weight: nn.Parameter) -> torch.Tensor:
+        """Table sink: where the rows of a table's gradient are to be written."""
+        return self._slot[self._index[weight]]
+
+    def done(self, weight: nn.Parameter) -> None:
+        """Table sink: the touched rows are written."""
+        self._written(self._index[weight])
+
+    def _accumulated(self, parameter: nn.Parameter) -> None:
+        index = self._index[parameter]
+        gradient = parameter.grad
+        assert gradient is not None
+        self._slot[index].copy_(gradient)
+        parameter.grad = None
+        self._written(index)
+
+    def _written(self, index: int) -> None:
+        bucket = self._bucket_of[index]
+        missing = self._missing[bucket]
+        missing.discard(index)
+        if not missing:
+            self._announce(bucket)

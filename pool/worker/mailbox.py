@@ -1,0 +1,107 @@
+"""The worker's thread for messages: owns the sockets, so that a busy worker still speaks and hears.
+
+The computing thread, and autograd's threads behind it, only change the desk under its lock and ring the bell.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import zmq
+
+from pool.launch import Launch
+from pool.protocol.channel import Link
+from pool.protocol.identity import SUPERVISOR, Peer
+from pool.protocol.messages import Assignment, Hello, WorkerOrders, WorkerReport
+from pool.worker.desk import Desk
+
+SAY_AGAIN_MS = 500
+
+
+@dataclass
+class Times:
+    """Seconds since the worker began, by what it did."""
+
+    computing: float = 0.0
+    waiting_for_batches: float = 0.0
+    waiting_for_weights: float = 0.0
+
+
+class Mailbox(threading.Thread):
+    def __init__(self, launch: Launch) -> None:
+        super().__init__(name="mailbox", daemon=True)
+        self._launch = launch
+        self._desk = Desk()
+        self._times = Times()
+        self._changed = threading.Condition()
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def next_assignment(self) -> Assignment:
+        """Waits until a batch can be computed; counts what it waited for."""
+        with self._changed:
+            while (assignment := self._desk.next()) is None:
+                kind = "waiting_for_weights" if self._desk.waits_for_weights else "waiting_for_batches"
+                with self._measured(kind):
+                    self._changed.wait()
+            self._desk.begin(assignment)
+            return assignment
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Counts the time inside as computing."""
+        with self._measured("computing"):
+            yield
+
+    def bucket(self, assignment: Assignment, bucket: int) -> None:
+        """Announces a bucket. Safe from any thread."""
+        with self._changed:
+            self._desk.bucket(assignment, bucket)
+        os.eventfd_write(self._bell, 1)
+
+    def finish(self, assignment: Assignment, loss: float, absent: tuple[int, ...]) -> None:
+        """Announces the end of a batch."""
+        with self._changed:
+            self._desk.finish(assignment, loss, absent)
+        os.eventfd_write(self._bell, 1)
+
+    def run(self) -> None:
+        context = zmq.Context[zmq.Socket[bytes]]()
+        launch = self._launch
+        supervisor = Link(context, launch.supervisor_socket, launch.peer, Peer(SUPERVISOR))
+        coordinator = Link(context, launch.coordinator_socket, launch.peer, launch.coordinator)
+        for link in (supervisor, coordinator):
+            link.send(Hello(os.getpid()))
+        poller = zmq.Poller()
+        poller.register(coordinator.socket, zmq.POLLIN)
+        poller.register(self._bell, zmq.POLLIN)
+        while True:
+            events = dict(poller.poll(SAY_AGAIN_MS))
+            orders = [message for message in coordinator.receive() if isinstance(message, WorkerOrders)]
+            if orders:
+                with self._changed:
+                    self._desk.orders(orders[-1])
+                    self._changed.notify()
+            if self._bell in events:
+                os.eventfd_read(self._bell)
+            if self._bell in events or not events:
+                coordinator.send(self._report())
+
+    def _report(self) -> WorkerReport:
+        with self._changed:
+            times = self._times
+            return WorkerReport(
+                self._desk.reports(), times.computing, times.waiting_for_batches, times.waiting_for_weights
+            )
+
+    @contextmanager
+    def _measured(self, kind: str) -> Iterator[None]:
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            setattr(self._times, kind, getattr(self._times, kind) + time.monotonic() - begin)

@@ -1,0 +1,110 @@
+"""One batch on one device: forward, loss, backward. No sockets; what is computed depends on nothing but
+the weights, the batch and the step (I2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from loader.schema import BatchSchema, SparseBatch
+from pool.buckets.plan import Plan
+from pool.buckets.tensors import carried, replace_tensors, trained, views
+from pool.devices import Device
+from pool.nn.batch import TensorBatch
+from pool.tasks.task import Progress, Task
+from pool.worker.faults import Faults
+from pool.worker.gradients import Announce, GradientWriter
+
+Slot = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    loss: float  # mean over the batch's samples
+    absent: tuple[int, ...]  # parameters that got no gradient
+
+
+class Computer:
+    """The model on its device, and where its weights come from and its gradients go."""
+
+    def __init__(
+        self,
+        task: Task,
+        plan: Plan,
+        schema: BatchSchema,
+        device: Device,
+        faults: Faults,
+        *,
+        total_steps: int,
+        halves: Sequence[Slot],
+        gradient_slots: Sequence[Slot],
+    ) -> None:
+        self._task = task
+        self._schema = schema
+        self._device = torch.device(device.torch_name)
+        self._faults = faults
+        self._total_steps = total_steps
+        self._weights = [views(half, plan.parameters) for half in halves]
+        self._buffers = [views(half, plan.buffers) for half in halves]
+        self._slots = [views(slot, plan.parameters) for slot in gradient_slots]
+        self._buffer_slots = [views(slot, plan.buffers) for slot in gradient_slots]
+        with torch.device("meta"):
+            self._model = task.build_model()
+        on_cpu = self._device.type == "cpu"
+        parameters = [w if on_cpu else torch.empty_like(w, device=self._device) for w in self._weights[0]]
+        buffers = [torch.empty_like(b, device=self._device) for b in self._buffers[0]]
+        names = [name for name, _ in trained(self._model)]
+        carried_names = [name for name, _ in carried(self._model)]
+        replace_tensors(self._model, [*zip(names, parameters, strict=True), *zip(carried_names, buffers, strict=True)])
+        self._parameters = [parameter for _, parameter in trained(self._model)]
+        self._carried = [tensor for _, tensor in carried(self._model)]
+        self._writer = GradientWriter(self._model, plan)
+        self._version = -1
+
+    def train(self, slot: Slot, step: int, gradient_slot: int, *, first: bool, announce: Announce) -> Outcome:
+        """Computes a batch with version `step`; `first`: the step's buffers follow this batch."""
+        batch = self._load(slot, step)
+        self._model.train()
+        self._faults.at(step, "forward")
+        torch.manual_seed(batch.number)  # what a model draws (dropout) depends on the batch alone (I2)
+        loss = self._task.loss(self._model, batch, Progress(step, self._total_steps))
+        if self._faults.take_nan():
+            loss = loss * math.nan
+        self._faults.at(step, "backward")
+
+        def announce_bucket(bucket: int) -> None:
+            announce(bucket)
+            self._faults.at(step, "bucket")
+
+        self._writer.begin_batch(self._slots[gradient_slot], announce_bucket)
+        loss.backward()  # type: ignore[no-untyped-call]
+        absent = self._writer.end_batch()
+        if first:
+            for place, tensor in zip(self._buffer_slots[gradient_slot], self._carried, strict=True):
+                place.copy_(tensor)
+        return Outcome(float(loss.detach()), absent)
+
+    def validate(self, slot: Slot, version: int) -> Outcome:
+        """The loss of a batch, nothing else."""
+        batch = self._load(slot, version)
+        self._model.eval()
+        with torch.no_grad():
+            loss = self._task.loss(self._model, batch, Progress(version, self._total_steps))
+        return Outcome(float(loss), ())
+
+    def _load(self, slot: Slot, version: int) -> TensorBatch:
+        if version != self._version:
+            self._version = version
+            for parameter, weight in zip(self._parameters, self._weights[version % 2], strict=True):
+                if parameter.device.type == "cpu":
+                    parameter.data = weight
+                else:
+                    parameter.data.copy_(weight)
+        for tensor, buffer in zip(self._carried, self._buffers[version % 2], strict=True):
+            tensor.copy_(buffer)
+        return TensorBatch.from_numpy(SparseBatch.view(self._schema, slot)).to(self._device)

@@ -1,0 +1,63 @@
+"""The worker process, from start to end: take an assignment, compute it, announce it, take the next.
+
+Reads the ring and the weights, writes its own gradient slots and nothing else (I4). Dies by signal: there is
+nothing to clean up (I6).
+"""
+
+from __future__ import annotations
+
+import torch
+
+from pool.config import cpu_threads
+from pool.devices import parse_device
+from pool.errors import RunError
+from pool.launch import Launch
+from pool.shm.memory import Memory
+from pool.tasks.registry import task_module
+from pool.worker.faults import Faults
+from pool.worker.mailbox import Mailbox
+from pool.worker.step import Computer
+
+
+def run(launch: Launch) -> None:
+    config = launch.config
+    spec = launch.devices[launch.peer.index]
+    device = parse_device(spec)
+    torch.set_num_threads(1 if device.kind == "fake" else cpu_threads(config, len(launch.devices)))
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    schema, plan = launch.planned()
+    memory = Memory(launch)
+    computer = Computer(
+        task_module(config.task).create_task(config.model, config.loss),
+        plan,
+        schema,
+        device,
+        Faults(device, launch.peer.incarnation),
+        total_steps=config.train.steps,
+        halves=memory.weight_halves(),
+        gradient_slots=memory.gradient_slots(launch.peer.index),
+    )
+    mailbox = Mailbox(launch)
+    mailbox.start()
+    while True:
+        assignment = mailbox.next_assignment()
+        slot = memory.batch_slot(assignment.purpose, assignment.batch)
+        try:
+            with mailbox.computing():
+                if assignment.purpose == "validate":
+                    outcome = computer.validate(slot, assignment.step)
+                else:
+                    outcome = computer.train(
+                        slot,
+                        assignment.step,
+                        assignment.gradient_slot,
+                        first=assignment.batch % config.train.batches_per_step == 0,
+                        announce=lambda bucket: mailbox.bucket(assignment, bucket),  # noqa: B023
+                    )
+        except (torch.OutOfMemoryError, MemoryError) as error:
+            raise RunError(
+                f"{launch.peer} ({spec}) ran out of memory in batch {assignment.batch}: "
+                f"{str(error).splitlines()[0]}; lower data.batch_size or model sizes"
+            ) from None
+        mailbox.finish(assignment, outcome.loss, outcome.absent)

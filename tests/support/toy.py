@@ -1,0 +1,27 @@
+"""A small task without chess: a regression on synthetic data, quick enough for tests of the runtime."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from loader.config import Section
+
+if TYPE_CHECKING:
+    from pool.tasks.task import Task
+
+
+class ModelConfig(Section):
+    num_features: int = 1000
+    hidden: int = 16
+    batch_norm: bool = False
+    unused_every: int = 0  # the extra layer gets a gradient only from batches whose number this divides; 0: from all
+
+
+class LossConfig(Section):
+    scale: float = 1.0
+
+
+def create_task(model: ModelConfig, loss: LossConfig) -> Task:
+    from tests.support.toy_model import ToyTask
+
+    return ToyTask(model, loss)

@@ -1,0 +1,55 @@
+"""The torch part of the toy task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from loader.schema import BatchSchema
+from pool.nn.batch import TensorBatch
+from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.task import Progress
+from tests.support.toy import LossConfig, ModelConfig
+
+
+class ToyModel(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.table = SparseLinear(config.num_features, config.hidden)
+        self.norm = nn.BatchNorm1d(config.hidden) if config.batch_norm else nn.Identity()
+        self.extra = nn.Linear(config.hidden, config.hidden)
+        self.output = nn.Linear(config.hidden, 1)
+        self.unused_every = config.unused_every
+
+    def forward(self, batch: TensorBatch) -> Tensor:
+        hidden = torch.relu(self.norm(self.table(batch.sparse["features"])))
+        if self.unused_every == 0 or batch.number % self.unused_every == 0:
+            hidden = hidden + torch.tanh(self.extra(hidden))
+        return self.output(hidden).squeeze(1)
+
+
+class ToyTask:
+    def __init__(self, model: ModelConfig, loss: LossConfig) -> None:
+        self._model = model
+        self._loss = loss
+
+    def check(self, schema: BatchSchema) -> None:
+        if schema.sparse[0].num_features != self._model.num_features:
+            raise ValueError(f"model.num_features: {self._model.num_features}, data has {schema.sparse[0].num_features}")
+
+    def build_model(self) -> nn.Module:
+        return ToyModel(self._model)
+
+    def initialize(self, model: nn.Module) -> None:
+        pass
+
+    def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:
+        return self._loss.scale * nn.functional.mse_loss(model(batch), batch.dense["target"])
+
+    def after_step(self, model: nn.Module) -> None:
+        pass
+
+    def export(self, model: nn.Module, path: Path, description: str) -> None:
+        path.write_text(f"{description} {sum(p.numel() for p in model.parameters())}", encoding="utf-8")
