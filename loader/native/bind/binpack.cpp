@@ -8,7 +8,6 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <limits>
 #include <memory>
 #include <tuple>
 #include <utility>
@@ -53,13 +52,17 @@ ChunkReader reader_of(const BinpackFile& file, std::size_t chunk) {
     return ChunkReader(file.payload(chunk), file.payload_offset(chunk));
 }
 
-std::shared_ptr<const BinpackFile> open_file(const std::string& path) {
+// `name`: str, bytes or path-like, any name the system knows.
+std::shared_ptr<const BinpackFile> open_file(const nb::object& name) {
+    PyObject* encoded = nullptr;
+    if (PyUnicode_FSConverter(name.ptr(), &encoded) == 0) throw nb::python_error();
+    const std::string path = nb::steal<nb::bytes>(encoded).c_str();
     BinpackFile::Opened opened;
     {
         const nb::gil_scoped_release release;
         opened = BinpackFile::open(path);
     }
-    if (!opened.file) raise_data_error(path, opened.error);
+    if (!opened.file) raise_data_error(name, opened.error);
     return opened.file;
 }
 
@@ -170,7 +173,6 @@ void bind_file(nb::module_& module) {
         .def_ro("reason", &Damage::reason);
     nb::class_<BinpackFile>(module, "BinpackFile", "A binpack file, mapped; usable by any number of threads.")
         .def(nb::new_(&open_file), "path"_a, "Raises DataError if the file can't be read at all.")
-        .def_prop_ro("path", &BinpackFile::path)
         .def_prop_ro("size", &BinpackFile::size, "bytes")
         .def_prop_ro("num_chunks", [](const BinpackFile& file) { return file.chunks().size(); })
         .def_prop_ro("header_damage", &BinpackFile::header_damage, "the header at which the list of chunks ends early")

@@ -7,7 +7,7 @@
 #include <string>
 
 // Raises loader.errors.DataError; the GIL must be held.
-[[noreturn]] inline void raise_data_error(const std::string& file, const std::string& reason,
+[[noreturn]] inline void raise_data_error(const nanobind::object& file, const std::string& reason,
                                           std::optional<std::uint64_t> offset = std::nullopt) {
     namespace nb = nanobind;
     const nb::object type = nb::module_::import_("loader.errors").attr("DataError");

@@ -1,0 +1,103 @@
+"""Native part of loader."""
+
+import os
+
+import numpy as np
+import numpy.typing as npt
+
+# --- binpack files (bind/binpack.cpp) ---
+
+class Damage:
+    """Where data stops being usable, and why."""
+
+    @property
+    def offset(self) -> int:
+        """bytes from the start of the file: of a chunk header or a stem"""
+    @property
+    def entry_in_chain(self) -> int:
+        """first entry not delivered; the stem is 0"""
+    @property
+    def reason(self) -> str: ...
+
+class BinpackFile:
+    """A binpack file, mapped; usable by any number of threads."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Raises DataError if the file can't be read at all."""
+    @property
+    def size(self) -> int:
+        """bytes"""
+    @property
+    def num_chunks(self) -> int: ...
+    @property
+    def header_damage(self) -> Damage | None:
+        """the header at which the list of chunks ends early"""
+    def chunk(self, chunk: int) -> tuple[int, int]:
+        """Offset of the header and bytes of the payload."""
+    def decode(self, chunk: int) -> tuple[npt.NDArray[np.uint8], Damage | None]:
+        """All entries as records (record.h), uint8 [entries, 32], up to damage."""
+    def count(self, chunk: int) -> tuple[int, int, Damage | None]:
+        """Entries, chains, damage; every entry is decoded."""
+
+class ChunkPrinter:
+    """The entries of one chunk as lines of text."""
+
+    def __init__(self, file: BinpackFile, chunk: int) -> None: ...
+    def lines(self, limit: int) -> bytes:
+        """Up to `limit` further lines: FEN, move, score, ply, result, tab separated; empty at the end or at damage."""
+    @property
+    def damage(self) -> Damage | None: ...
+
+class Census:
+    """Counts over entries. Not for two threads at once."""
+
+    def __init__(self) -> None: ...
+    def add_chunk(self, file: BinpackFile, chunk: int) -> Damage | None:
+        """Counts a chunk's entries, up to damage."""
+    @property
+    def entries(self) -> int: ...
+    @property
+    def chains(self) -> int: ...
+    @property
+    def white_to_move(self) -> int: ...
+    @property
+    def in_check(self) -> int: ...
+    @property
+    def captures(self) -> int: ...
+    @property
+    def results(self) -> npt.NDArray[np.uint64]:
+        """loss, draw, win"""
+    @property
+    def move_types(self) -> npt.NDArray[np.uint64]:
+        """normal, promotion, castling, en passant"""
+    @property
+    def piece_counts(self) -> npt.NDArray[np.uint64]:
+        """by number of pieces, 0 to 32"""
+    @property
+    def scores(self) -> npt.NDArray[np.uint64]:
+        """by score + 32768"""
+    @property
+    def plies(self) -> npt.NDArray[np.uint64]:
+        """by ply"""
+
+class BinpackWriter:
+    """Turns entries into the bytes of a binpack file."""
+
+    def __init__(self) -> None: ...
+    def add(self, fen: str, move: str, score: int, ply: int, result: int) -> None:
+        """Adds an entry. Raises ValueError if it can't be stored; then nothing has changed."""
+    def copy_chunk(self, file: BinpackFile, chunk: int, first_chain: int = 0) -> Damage | None:
+        """Adds a chunk's entries, chain `first_chain` first and those before it last."""
+    def finish(self) -> None:
+        """Closes the last chunk."""
+    def take(self) -> bytes:
+        """The bytes of all chunks closed since the last call."""
+    @property
+    def entries(self) -> int: ...
+    @property
+    def chains(self) -> int: ...
+    @property
+    def chunks(self) -> int: ...
+
+def play(fen: str, move: str) -> str:
+    """The FEN after a move (move number 1), as the format plays it."""

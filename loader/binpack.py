@@ -1,0 +1,183 @@
+"""Binpack files as Python sees them: walk through the entries, verify, write.
+
+The work is done in the native part, chunk by chunk with the GIL released. Damage is never skipped silently:
+what was read before it is good, and it ends in a DataError or a verdict that names file and offset (I8).
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self, TypeVar
+
+from loader._native import BinpackFile, BinpackWriter, ChunkPrinter, Damage
+from loader.errors import DataError
+
+Progress = Callable[[int, int], None]  # bytes done, bytes in all
+
+LINES_AT_ONCE = 4096
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry: a position, the move recorded in it, and what came of it."""
+
+    fen: str
+    move: str  # UCI
+    score: int  # internal units of the engine, side to move's point of view; 32002 is 'no score'
+    ply: int
+    result: int  # of the game for the side to move: -1, 0, 1
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What verify found out about a file."""
+
+    file: str
+    ok: bool
+    entries: int  # good ones, before the damage if there is any
+    offset: int | None = None  # of the damage: a chunk header or the stem of a chain; None: no place in the file
+    reason: str | None = None
+
+
+def describe(damage: Damage, in_chunk: bool) -> str:
+    """The damage in words; inside a chunk its offset is that of the chain's stem."""
+    return f"{damage.reason} (entry {damage.entry_in_chain} of its chain)" if in_chunk else damage.reason
+
+
+def damage_error(path: Path | str, damage: Damage, in_chunk: bool) -> DataError:
+    return DataError(path, describe(damage, in_chunk), damage.offset)
+
+
+def map_chunks(function: Callable[[int], T], num_chunks: int, threads: int) -> Iterator[T]:
+    """function(0), function(1), ... in order, computed on `threads` threads a little ahead of the reader."""
+    pool = ThreadPoolExecutor(threads)
+    pending: deque[Future[T]] = deque()
+    try:
+        for chunk in range(num_chunks):
+            pending.append(pool.submit(function, chunk))
+            if len(pending) > 2 * threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def verify(path: Path | str, threads: int = 1, progress: Progress | None = None) -> Verdict:
+    """Reads every entry of a file, up to the first damage."""
+    name = str(path)
+    try:
+        file = BinpackFile(path)
+    except DataError as error:
+        return Verdict(name, False, 0, None, error.reason)
+    entries = 0
+    for chunk, (read, _, damage) in enumerate(map_chunks(file.count, file.num_chunks, threads)):
+        entries += read
+        if damage is not None:
+            return Verdict(name, False, entries, damage.offset, describe(damage, in_chunk=True))
+        if progress is not None:
+            progress(sum(file.chunk(chunk)), file.size)
+    if file.header_damage is not None:
+        return Verdict(name, False, entries, file.header_damage.offset, file.header_damage.reason)
+    return Verdict(name, True, entries)
+
+
+def dump(path: Path | str, limit: int | None = None) -> Iterator[bytes]:
+    """Blocks of whole lines, one line an entry: FEN, move, score, ply, result, tab separated.
+
+    Raises DataError at damage, after the entries before it.
+    """
+    file = BinpackFile(path)
+    left = limit
+    for chunk in range(file.num_chunks):
+        printer = ChunkPrinter(file, chunk)
+        while left is None or left > 0:
+            lines = printer.lines(LINES_AT_ONCE if left is None else min(left, LINES_AT_ONCE))
+            if not lines:
+                break
+            if left is not None:
+                left -= lines.count(b"\n")
+            yield lines
+        if left == 0:
+            return
+        if printer.damage is not None:
+            raise damage_error(path, printer.damage, in_chunk=True)
+    if file.header_damage is not None and left != 0:
+        raise damage_error(path, file.header_damage, in_chunk=False)
+
+
+def entries(path: Path | str, limit: int | None = None) -> Iterator[Entry]:
+    """The entries in file order. Raises DataError at damage, after the entries before it."""
+    for block in dump(path, limit):
+        for line in block.decode().splitlines():
+            fen, move, score, ply, result = line.split("\t")
+            yield Entry(fen, move, int(score), int(ply), int(result))
+
+
+class Writer:
+    """Writes a binpack file beside its place and renames it when everything is in it.
+
+    A context manager; an exception inside leaves nothing behind and an older file of that name as it was.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self.native = BinpackWriter()
+        self._beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> Self:
+        self._file = self._beside.open("wb")
+        return self
+
+    def add(self, entry: Entry) -> None:
+        """Adds an entry; FENs as python-chess prints them follow the format's rule for en passant.
+
+        Raises ValueError if the format can't hold the entry; then nothing has changed.
+        """
+        self.native.add(entry.fen, entry.move, entry.score, entry.ply, entry.result)
+        self._flush()
+
+    def add_file(self, path: Path | str, first_chain: int = 0) -> None:
+        """Adds all entries of a file, in each chunk from chain `first_chain` on and then those before it.
+
+        Raises DataError at damage.
+        """
+        file = BinpackFile(path)
+        for chunk in range(file.num_chunks):
+            damage = self.native.copy_chunk(file, chunk, first_chain)
+            self._flush()
+            if damage is not None:
+                raise damage_error(path, damage, in_chunk=True)
+        if file.header_damage is not None:
+            raise damage_error(path, file.header_damage, in_chunk=False)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._file is not None
+        try:
+            with self._file:
+                if kind is None:
+                    self.native.finish()
+                    self._flush()
+                    self._file.flush()
+                    os.fsync(self._file.fileno())
+            if kind is None:
+                self._beside.replace(self.path)
+        finally:
+            self._beside.unlink(missing_ok=True)
+
+    def _flush(self) -> None:
+        assert self._file is not None, "a Writer is a context manager"
+        closed = self.native.take()
+        if closed:
+            self._file.write(closed)

@@ -1,0 +1,41 @@
+"""Output for people: rich on a terminal, plain text elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from loader.binpack import Progress
+
+
+@contextmanager
+def byte_progress(title: str) -> Iterator[Progress | None]:
+    """A bar for work that goes through a file; none unless stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def show_table(title: str, rows: list[tuple[str, str]]) -> None:
+    """Names and values, one pair a line."""
+    if not sys.stdout.isatty():
+        width = max(len(name) for name, _ in rows)
+        lines = [title, *(f"  {name:<{width}}  {value}" for name, value in rows)]
+        sys.stdout.write("\n".join(lines) + "\n")
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("", "", title=title, title_justify="left", show_header=False)
+    for name, value in rows:
+        table.add_row(name, value)
+    Console().print(table)
