@@ -1,5 +1,8 @@
-#include <nanobind/nanobind.h>
+#include "bind.h"
 
 NB_MODULE(_native, module) {
-    module.doc() = "Native part of pool.";
+    module.doc() = "Native part of pool: sparse layer, reduction.";
+    bind_simd(module);
+    bind_sparse_layer(module);
+    bind_fold(module);
 }

@@ -1,0 +1,83 @@
+"""Types of the native part: kernels on CPU memory, no copies, the GIL released while they run.
+
+Arrays are torch CPU tensors or numpy arrays (read-only ones too, where they are only read), contiguous, of
+exactly the dtype named here. What does not fit is a ValueError that names the argument and the numbers; it is
+raised before anything is written. Every result has the same bits for any number of threads (1 to 1024) and at
+every SIMD level.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy.typing as npt
+from torch import Tensor
+
+_Array = Tensor | npt.NDArray[Any]
+
+def simd_level() -> str:
+    """The level whose kernels run: "baseline", "avx2" or "avx512"; at first the best that this CPU has."""
+
+def simd_levels() -> list[str]:
+    """The levels that this CPU can run, narrowest first."""
+
+def set_simd_level(level: str) -> None:
+    """Chooses the kernels of the whole process, for tests and benchmarks; not while any of them runs."""
+
+def build_info() -> str:
+    """Compiler and version of this build."""
+
+def sparse_forward(
+    weight: _Array, bias: _Array | None, offsets: _Array, features: _Array, out: _Array, threads: int = 1
+) -> None:
+    """out[i] = bias + weight[features[offsets[i]]] + ... + weight[features[offsets[i + 1] - 1]], left to right.
+
+    weight float32 [F, O], bias float32 [O] or None (zeros), offsets uint32 [N + 1] from 0 to A,
+    features uint16 or uint32 [A], out float32 [N, O].
+    """
+
+def sparse_backward_rows(
+    touched: _Array,
+    touched_offsets: _Array,
+    bags: _Array,
+    grad_out: _Array,
+    grad_weight: _Array,
+    *,
+    first: int = 0,
+    last: int | None = None,
+    threads: int = 1,
+) -> None:
+    """grad_weight[touched[j]] = grad_out[bags[touched_offsets[j]]] + ..., left to right, for first <= j < last.
+
+    Rows of other features are neither read nor written. `last` None: all of them.
+    touched uint16 or uint32 [M], strictly ascending, touched_offsets uint32 [M + 1], bags uint16 or uint32 [A],
+    grad_out float32 [N, O], grad_weight float32 [F, O]. Only the lists of [first, last) are checked.
+    """
+
+def column_sum(matrix: _Array, out: _Array, threads: int = 1) -> None:
+    """out[c] = the sum of column c: sums of 256 rows each, added from the first. float32 [N, O] and [O]."""
+
+def fold(
+    out: _Array, sources: Sequence[_Array], *, accumulate: bool = False, scale: float = 1.0, threads: int = 1
+) -> None:
+    """out = ((out if accumulate) + sources[0] + sources[1] + ...) * scale, left to right; all float32 [n].
+
+    Without `accumulate` the fold begins with sources[0] itself (zeros if there is none). A scale of 1.0
+    multiplies nothing. Cutting the list over several calls that accumulate gives the same bits.
+    """
+
+def fold_rows(
+    out: _Array,
+    sources: Sequence[tuple[_Array, _Array]],
+    *,
+    accumulate: bool = False,
+    scale: float = 1.0,
+    first_row: int = 0,
+    threads: int = 1,
+) -> None:
+    """The fold of tables of which a source defines only the rows it touched; its other rows are never read.
+
+    out float32 [R, C]; sources: (gradient float32 [R, C], touched uint16 or uint32 [m], strictly ascending).
+    Row r belongs to feature first_row + r; touched holds feature numbers, also beyond these rows. A row
+    begins with 0.0 (or `out`): rows touched by none become zeros, or stay as they are (times scale).
+    Cutting the list over several calls that accumulate gives the same bits.
+    """

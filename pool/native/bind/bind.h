@@ -1,0 +1,8 @@
+// The bindings of each noun; module.cpp lists them.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+void bind_fold(nanobind::module_& module);
+void bind_simd(nanobind::module_& module);
+void bind_sparse_layer(nanobind::module_& module);

@@ -1,0 +1,54 @@
+#include "sparse_layer.h"
+
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+
+#include "arrays.h"
+#include "bind.h"
+
+namespace nb = nanobind;
+using namespace sparsepool;
+
+namespace {
+
+void forward(const Array& weight, const std::optional<Array>& bias, const Array& row_offsets, const Array& features,
+             const OutArray& out, std::size_t threads) {
+    const ConstMatrix table = matrix<const float>(weight, "weight");
+    const float* start = bias ? floats<const float>(*bias, "bias", table.columns) : nullptr;
+    const Offsets rows = offsets(row_offsets, "offsets");
+    const Numbers index = numbers(features, "features");
+    const Matrix to = matrix<float>(out, "out");
+    const nb::gil_scoped_release release;
+    sparse_forward(table, start, rows, index, to, threads);
+}
+
+void backward_rows(const Array& touched, const Array& touched_offsets, const Array& bags, const Array& grad_out,
+                   const OutArray& grad_weight, std::size_t first, std::optional<std::size_t> last,
+                   std::size_t threads) {
+    const Numbers rows = numbers(touched, "touched");
+    const Offsets columns = offsets(touched_offsets, "touched_offsets");
+    const Numbers index = numbers(bags, "bags");
+    const ConstMatrix from = matrix<const float>(grad_out, "grad_out");
+    const Matrix to = matrix<float>(grad_weight, "grad_weight");
+    const nb::gil_scoped_release release;
+    sparse_backward_rows(rows, columns, index, from, to, first, last.value_or(rows.size), threads);
+}
+
+void sum_columns(const Array& matrix_, const OutArray& out, std::size_t threads) {
+    const ConstMatrix from = matrix<const float>(matrix_, "matrix");
+    float* to = floats<float>(out, "out", from.columns);
+    const nb::gil_scoped_release release;
+    column_sum(from, to, threads);
+}
+
+}  // namespace
+
+void bind_sparse_layer(nb::module_& module) {
+    module.def("sparse_forward", &forward, nb::arg("weight"), nb::arg("bias").none(), nb::arg("offsets"),
+               nb::arg("features"), nb::arg("out"), nb::arg("threads") = 1);
+    module.def("sparse_backward_rows", &backward_rows, nb::arg("touched"), nb::arg("touched_offsets"),
+               nb::arg("bags"), nb::arg("grad_out"), nb::arg("grad_weight"), nb::kw_only(), nb::arg("first") = 0,
+               nb::arg("last") = nb::none(), nb::arg("threads") = 1);
+    module.def("column_sum", &sum_columns, nb::arg("matrix"), nb::arg("out"), nb::arg("threads") = 1);
+}

@@ -1,0 +1,3 @@
+#include "kernels.inc"
+
+const sparsepool::Kernels sparsepool::BASELINE_KERNELS = sparsepool::kernels("baseline");

@@ -1,0 +1,161 @@
+#include "sparse_layer.h"
+
+#include <algorithm>
+
+#include "check.h"
+#include "parallel.h"
+#include "simd.h"
+
+namespace sparsepool {
+namespace {
+
+constexpr std::size_t LINE = 16;           // floats of a cache line: threads never share one
+constexpr std::size_t THREAD_COLUMNS = 64; // fewer columns a thread, and reading the lists outweighs the sums
+
+void check_threads(std::size_t threads) {
+    require(threads >= 1 && threads <= MAX_THREADS, "threads must be 1 to ", MAX_THREADS, ", not ", threads);
+}
+
+// offsets[first .. last] must rise and stay within `total`.
+void check_offsets(const char* name, Offsets offsets, std::size_t first, std::size_t last, std::size_t total) {
+    const Numbers numbers{offsets.data + first, last - first + 1, true};
+    if (!kernels().ascending(numbers, false)) {
+        std::size_t i = first;
+        while (offsets.data[i] <= offsets.data[i + 1]) {
+            ++i;
+        }
+        refuse(name, "[", i + 1, "] = ", offsets.data[i + 1], " is below ", name, "[", i, "] = ", offsets.data[i]);
+    }
+    require(offsets.data[last] <= total, name, "[", last, "] = ", offsets.data[last], " is beyond the ", total,
+            " numbers that it points into");
+}
+
+void check_below(const char* name, const Numbers& numbers, std::size_t limit, const char* what) {
+    if (numbers.size == 0) {
+        return;
+    }
+    const std::uint32_t most = kernels().maximum(numbers);
+    require(most < limit, name, " holds ", most, ", but there are ", limit, " ", what);
+}
+
+Numbers part_of(const Numbers& numbers, std::size_t first, std::size_t last) {
+    const std::size_t width = numbers.wide ? sizeof(std::uint32_t) : sizeof(std::uint16_t);
+    return {static_cast<const char*>(numbers.data) + first * width, last - first, numbers.wide};
+}
+
+// The largest divisor of `threads` that leaves each enough columns; the other factor divides the rows.
+std::size_t column_parts(std::size_t threads, std::size_t columns) {
+    std::size_t parts = std::min(threads, std::max<std::size_t>(1, columns / THREAD_COLUMNS));
+    while (threads % parts != 0) {
+        --parts;
+    }
+    return parts;
+}
+
+// Row where the lists before it hold about part / parts of all numbers.
+std::size_t row_border(const RowSums& sums, std::size_t first, std::size_t last, std::size_t part,
+                       std::size_t parts) {
+    if (part == 0 || part == parts) {
+        return part == 0 ? first : last;
+    }
+    const std::uint64_t begin = sums.offsets[first];
+    const auto wanted = static_cast<std::uint32_t>(begin + (sums.offsets[last] - begin) * part / parts);
+    const std::uint32_t* place = std::lower_bound(sums.offsets + first, sums.offsets + last, wanted);
+    return static_cast<std::size_t>(place - sums.offsets);
+}
+
+void run(const RowSums& sums, std::size_t first, std::size_t last, std::size_t threads) {
+    if (first == last || sums.columns == 0) {
+        return;
+    }
+    const Kernels& level = kernels();
+    const std::size_t across = column_parts(threads, sums.columns);
+    const std::size_t down = threads / across;
+    run_parts(threads, [&](std::size_t part) {
+        level.row_sums(sums, {
+            .first_row = row_border(sums, first, last, part / across, down),
+            .last_row = row_border(sums, first, last, part / across + 1, down),
+            .first_column = border(sums.columns, LINE, part % across, across),
+            .last_column = border(sums.columns, LINE, part % across + 1, across),
+        });
+    });
+}
+
+constexpr std::size_t FORWARD_SLAB = 256;
+constexpr std::size_t BACKWARD_SLAB = 256;
+
+}  // namespace
+
+void sparse_forward(ConstMatrix weight, const float* bias, Offsets offsets, Numbers features, Matrix out,
+                    std::size_t threads) {
+    check_threads(threads);
+    require(offsets.size >= 1, "offsets is empty; it must have one number more than there are bags");
+    const std::size_t bags = offsets.size - 1;
+    require(out.rows == bags && out.columns == weight.columns, "out is [", out.rows, ", ", out.columns,
+            "], but offsets and weight make it [", bags, ", ", weight.columns, "]");
+    check_offsets("offsets", offsets, 0, bags, features.size);
+    require(offsets.data[0] == 0 && offsets.data[bags] == features.size, "offsets go from ", offsets.data[0], " to ",
+            offsets.data[bags], ", but must go from 0 to the ", features.size, " features");
+    check_below("features", features, weight.rows, "rows in weight");
+    run({.table = weight.data,
+         .start = bias,
+         .offsets = offsets.data,
+         .index = features,
+         .out_rows = {},
+         .out = out.data,
+         .columns = out.columns,
+         .slab = FORWARD_SLAB,
+         .stream = worth_streaming(out.data, out.rows, out.columns)},
+        0, bags, threads);
+}
+
+void sparse_backward_rows(Numbers touched, Offsets touched_offsets, Numbers bags, ConstMatrix grad_out,
+                          Matrix grad_weight, std::size_t first, std::size_t last, std::size_t threads) {
+    check_threads(threads);
+    require(touched_offsets.size == touched.size + 1, "touched_offsets has ", touched_offsets.size,
+            " numbers, but must have one more than the ", touched.size, " of touched");
+    require(first <= last && last <= touched.size, "rows ", first, " to ", last, " are not within the ", touched.size,
+            " touched ones");
+    require(grad_weight.columns == grad_out.columns, "grad_weight has ", grad_weight.columns,
+            " columns and grad_out ", grad_out.columns);
+    if (first == last) {
+        return;
+    }
+    const Numbers rows = part_of(touched, first, last);
+    require(kernels().ascending(rows, true), "touched is not strictly ascending between ", first, " and ", last);
+    require(rows[rows.size - 1] < grad_weight.rows, "touched holds ", rows[rows.size - 1], ", but there are ",
+            grad_weight.rows, " rows in grad_weight");
+    check_offsets("touched_offsets", touched_offsets, first, last, bags.size);
+    check_below("bags", part_of(bags, touched_offsets.data[first], touched_offsets.data[last]), grad_out.rows,
+                "rows in grad_out");
+    run({.table = grad_out.data,
+         .start = nullptr,
+         .offsets = touched_offsets.data,
+         .index = bags,
+         .out_rows = touched,
+         .out = grad_weight.data,
+         .columns = grad_weight.columns,
+         .slab = BACKWARD_SLAB,
+         .stream = worth_streaming(grad_weight.data, last - first, grad_weight.columns)},
+        first, last, threads);
+}
+
+void column_sum(ConstMatrix matrix, float* out, std::size_t threads) {
+    check_threads(threads);
+    if (matrix.rows == 0) {
+        std::fill_n(out, matrix.columns, 0.0F);
+        return;
+    }
+    const Kernels& level = kernels();
+    const std::size_t parts = std::min(threads, std::max<std::size_t>(1, matrix.columns / LINE));
+    run_parts(parts, [&](std::size_t part) {
+        level.column_sums(matrix.data, out, matrix.columns, {
+            .first_row = 0,
+            .last_row = matrix.rows,
+            .first_column = border(matrix.columns, LINE, part, parts),
+            .last_column = border(matrix.columns, LINE, part + 1, parts),
+        });
+    });
+}
+
+}  // namespace sparsepool

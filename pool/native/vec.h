@@ -1,0 +1,100 @@
+// One vector register of floats at the level that this file is compiled for. Only for kernel files.
+//
+// Adds and multiplies are the same IEEE operations at every width, so every level gives the same bits.
+// `part` versions touch the first n floats alone (0 < n < WIDTH); the rest of a loaded register is zero.
+#pragma once
+
+#include <cstddef>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace sparsepool {
+namespace {
+
+#if defined(__AVX512F__)
+
+constexpr std::size_t REGISTERS = 16;  // accumulators of one pass: 16 of 32 registers, 256 columns
+
+struct Vec {
+    static constexpr std::size_t WIDTH = 16;
+    __m512 v;
+
+    static Vec zero() { return {_mm512_setzero_ps()}; }
+    static Vec all(float value) { return {_mm512_set1_ps(value)}; }
+    static Vec load(const float* from) { return {_mm512_loadu_ps(from)}; }
+    static Vec load_part(const float* from, std::size_t n) { return {_mm512_maskz_loadu_ps(mask(n), from)}; }
+    void store(float* to) const { _mm512_storeu_ps(to, v); }
+    void store_part(float* to, std::size_t n) const { _mm512_mask_storeu_ps(to, mask(n), v); }
+    void stream(float* to) const { _mm512_stream_ps(to, v); }
+    Vec operator+(Vec other) const { return {_mm512_add_ps(v, other.v)}; }
+    Vec operator*(Vec other) const { return {_mm512_mul_ps(v, other.v)}; }
+
+    static __mmask16 mask(std::size_t n) { return static_cast<__mmask16>((1U << n) - 1U); }
+};
+
+#elif defined(__AVX2__)
+
+constexpr std::size_t REGISTERS = 8;
+
+struct Vec {
+    static constexpr std::size_t WIDTH = 8;
+    __m256 v;
+
+    static Vec zero() { return {_mm256_setzero_ps()}; }
+    static Vec all(float value) { return {_mm256_set1_ps(value)}; }
+    static Vec load(const float* from) { return {_mm256_loadu_ps(from)}; }
+    static Vec load_part(const float* from, std::size_t n) { return {_mm256_maskload_ps(from, mask(n))}; }
+    void store(float* to) const { _mm256_storeu_ps(to, v); }
+    void store_part(float* to, std::size_t n) const { _mm256_maskstore_ps(to, mask(n), v); }
+    void stream(float* to) const { _mm256_stream_ps(to, v); }
+    Vec operator+(Vec other) const { return {_mm256_add_ps(v, other.v)}; }
+    Vec operator*(Vec other) const { return {_mm256_mul_ps(v, other.v)}; }
+
+    static __m256i mask(std::size_t n) {
+        return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    }
+};
+
+#else
+
+constexpr std::size_t REGISTERS = 8;
+
+struct Vec {
+    static constexpr std::size_t WIDTH = 4;
+    using Four = float __attribute__((vector_size(16), aligned(4), may_alias));
+    Four v;
+
+    static Vec zero() { return all(0.0F); }
+    static Vec all(float value) { return {Four{value, value, value, value}}; }
+    static Vec load(const float* from) { return {*reinterpret_cast<const Four*>(from)}; }
+    static Vec load_part(const float* from, std::size_t n) {
+        return {Four{from[0], n > 1 ? from[1] : 0.0F, n > 2 ? from[2] : 0.0F, 0.0F}};
+    }
+    void store(float* to) const { *reinterpret_cast<Four*>(to) = v; }
+    void store_part(float* to, std::size_t n) const {
+        for (std::size_t i = 0; i < n; ++i) {
+            to[i] = v[i];
+        }
+    }
+#if defined(__x86_64__)
+    void stream(float* to) const { _mm_stream_ps(to, __m128{v[0], v[1], v[2], v[3]}); }
+#else
+    void stream(float* to) const { store(to); }
+#endif
+    Vec operator+(Vec other) const { return {v + other.v}; }
+    Vec operator*(Vec other) const { return {v * other.v}; }
+};
+
+#endif
+
+// Orders streaming stores before whatever tells another thread or process that they are done.
+inline void fence() {
+#if defined(__x86_64__)
+    _mm_sfence();
+#endif
+}
+
+}  // namespace
+}  // namespace sparsepool
