@@ -11,7 +11,9 @@ from pathlib import Path
 import chess
 import numpy as np
 import numpy.typing as npt
+import torch
 
+from pool.nn.batch import SparseInput, TensorBatch
 from pool.tasks.nnue import arch
 from pool.tasks.nnue.evaluate import Evaluation, Position
 from pool.tasks.nnue.nnue_file import NnueNet
@@ -60,6 +62,42 @@ def random_net(l1: int, seed: int, extreme: bool = False) -> NnueNet:
         fc_2_bias=integers(np.int32, (8,), 5000),
         fc_2_weight=integers(np.int8, (8, 32), 127),
     )
+
+
+def make_batch(
+    positions: Sequence[Position],
+    scores: Sequence[int] | None = None,
+    results: Sequence[int] | None = None,
+    virtual: bool = False,
+) -> tuple[TensorBatch, list[int]]:
+    """A batch as the loader makes it, and which position each of its samples is."""
+    order = sorted(range(len(positions)), key=lambda i: positions[i].bucket)
+    bags = [positions[i].own for i in order] + [positions[i].opponent for i in order]
+    if virtual:
+        bags = [np.concatenate([bag, arch.NUM_FEATURES + arch.virtual_features()[bag]]) for bag in bags]
+    numbers = np.concatenate(bags)
+    bag_of = np.repeat(np.arange(len(bags)), [len(bag) for bag in bags])
+    touched, counts = np.unique(numbers, return_counts=True)
+    columns = np.lexsort((bag_of, numbers))
+
+    def tensor(array: npt.ArrayLike, dtype: npt.DTypeLike) -> torch.Tensor:
+        return torch.from_numpy(np.array(array, dtype))
+
+    features = SparseInput(
+        offsets=tensor(np.cumsum([0, *(len(bag) for bag in bags)]), np.uint32),
+        features=tensor(numbers, np.uint16),
+        touched=tensor(touched, np.uint16),
+        touched_offsets=tensor(np.cumsum([0, *counts]), np.uint32),
+        bags=tensor(bag_of[columns], np.uint16),
+    )
+    dense = {
+        "score": tensor([scores[i] if scores else 0 for i in order], np.int16),
+        "result": tensor([results[i] if results else 0 for i in order], np.int8),
+        "piece_count": tensor([positions[i].piece_count for i in order], np.uint8),
+    }
+    buckets = [positions[i].bucket for i in order]
+    offsets = tuple(sum(bucket < b for bucket in buckets) for b in range(arch.NUM_BUCKETS + 1))
+    return TensorBatch(0, {"features": features}, dense, offsets), order
 
 
 def same_net(one: NnueNet, other: NnueNet) -> bool:

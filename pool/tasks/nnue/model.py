@@ -55,7 +55,7 @@ class NnueModel(nn.Module):
         product = low * high * _FLOOR  # [2 * B, l1 / 2]
         inputs = torch.cat([product[:size], product[size:]], dim=1)
         psqt = self.psqt(features)  # [2 * B, 8]
-        difference = ((psqt[:size] - psqt[size:]) * 0.5).split(counts)
+        difference = torch.split((psqt[:size] - psqt[size:]) * 0.5, counts)
         material = torch.cat([group[:, bucket] for bucket, group in enumerate(difference)])
         positional: Tensor = self.stacks(inputs, counts)
         return positional + material
@@ -63,7 +63,8 @@ class NnueModel(nn.Module):
     @torch.no_grad()
     def folded(self) -> dict[str, npt.NDArray[np.float32]]:
         """Parameters as an exported net has them: see pool.tasks.nnue.quantize. Copies."""
-        weight, psqt = self.transformer.weight, self.psqt.weight
+        weight: Tensor = self.transformer.weight
+        psqt: Tensor = self.psqt.weight
         if self.num_features > arch.NUM_FEATURES:
             virtual = arch.NUM_FEATURES + torch.from_numpy(arch.virtual_features()).to(weight.device)
             weight = weight[: arch.NUM_FEATURES] + weight[virtual]

@@ -37,9 +37,8 @@ class NnueTask:
             raise ValueError(f"data.source: batches have no sparse field {FIELD!r} with two bags a sample")
         if fields[FIELD].num_features != inputs:
             setting = f"model.factorized = {str(self._model.factorized).lower()}"
-            raise ValueError(
-                f"data.features: {fields[FIELD].num_features} inputs, but {setting} needs the {inputs} of {name}; {remedy}"
-            )
+            found = fields[FIELD].num_features
+            raise ValueError(f"data.features: {found} inputs, but {setting} needs the {inputs} of {name}; {remedy}")
         missing = {"score", "result"} - {field.name for field in schema.dense}
         if missing:
             raise ValueError(f"data.source: batches have no dense field {', '.join(sorted(missing))}")
