@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -153,9 +155,6 @@ def test_a_net_that_can_not_be_written_leaves_nothing_behind(net: NnueNet, tmp_p
 
 
 def test_importing_the_file_format_does_not_import_torch() -> None:
-    import subprocess
-    import sys
-
-    modules = "pool.tasks.nnue, pool.tasks.nnue.nnue_file, pool.tasks.nnue.quantize"
+    modules = "pool.tasks.nnue, pool.tasks.nnue.nnue_file, pool.tasks.nnue.quantize, pool.tasks.nnue.cli"
     code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-NUM_FEATURES = 22_528  # HalfKAv2_hm: 32 king buckets x 11 planes x 64 squares
+FEATURE_SET = "HalfKAv2_hm"
+NUM_FEATURES = 22_528  # 32 king buckets x 11 planes x 64 squares
 NUM_VIRTUAL = 768  # 12 planes x 64 squares: what HalfKAv2_hm^ adds, numbered from NUM_FEATURES on
 PLANES = 11
 SQUARES = 64

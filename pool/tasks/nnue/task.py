@@ -17,7 +17,7 @@ from pool.tasks.nnue.nnue_file import NnueNet, read_net, write_net
 from pool.tasks.nnue.quantize import dequantize, quantize
 from pool.tasks.task import Progress
 
-_SETS = {False: "HalfKAv2_hm", True: "HalfKAv2_hm^"}  # by model.factorized
+_SETS = {False: arch.FEATURE_SET, True: f"{arch.FEATURE_SET}^"}  # by model.factorized
 
 
 class NnueTask:

@@ -1,0 +1,114 @@
+"""`pool eval`: the same integers for programs and people, and one clear line for what is wrong (I8)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from nnue_support import expected_integers, random_net, sample_fens, slow_position
+
+from pool.tasks.nnue.cli import read_fen
+from pool.tasks.nnue.evaluate import evaluate
+from pool.tasks.nnue.nnue_file import NnueNet, write_net
+
+START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
+BARE = "4k3/8/8/8/8/8/8/3QK3 w - -"
+
+
+@pytest.fixture(scope="module")
+def net() -> NnueNet:
+    return random_net(32, seed=1)
+
+
+@pytest.fixture(scope="module")
+def net_file(net: NnueNet, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("net") / "random.nnue"
+    write_net(net, path)
+    return path
+
+
+def pool_eval(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pool", "eval", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def objects(run: subprocess.CompletedProcess[str]) -> list[dict[str, object]]:
+    assert run.returncode == 0, run.stderr
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+def test_features_of_a_fen_are_those_of_the_slow_computation(shared_data: Path) -> None:
+    for fen in sample_fens(shared_data, 200):
+        found, expected = read_fen(fen), slow_position(fen)
+        assert sorted(found.own.tolist()) == sorted(expected.own.tolist())
+        assert sorted(found.opponent.tolist()) == sorted(expected.opponent.tolist())
+        assert found.bucket == expected.bucket
+
+
+@pytest.mark.engine
+def test_eval_gives_the_engines_integers_for_400_positions(engine_net: Path, shared_data: Path, tmp_path: Path) -> None:
+    fens, expected = expected_integers(shared_data)
+    (tmp_path / "x.epd").write_text("\n".join(fens))
+    found = objects(pool_eval(engine_net, "--epd", tmp_path / "x.epd", "--json"))
+    assert [line["fen"] for line in found] == fens
+    numbers = [np.hstack([line[key] for key in ("bucket", "psqt", "positional", "value")]) for line in found]
+    assert np.array_equal(np.array(numbers), expected)
+
+
+def test_json_lines_are_the_evaluators_integers(net: NnueNet, net_file: Path) -> None:
+    found = objects(pool_eval(net_file, "--fen", START, "--fen", BARE, "--json"))
+    expected = evaluate(net, [slow_position(START), slow_position(BARE + " 0 1")])
+    for i, fen in enumerate((START, BARE)):
+        assert found[i] == {
+            "fen": fen,
+            "bucket": int(expected.bucket[i]),
+            "psqt": expected.psqt[i].tolist(),
+            "positional": expected.positional[i].tolist(),
+            "value": int(expected.value[i]),
+        }
+
+
+def test_plain_output_shows_every_bucket_and_marks_the_one_in_use(net: NnueNet, net_file: Path) -> None:
+    run = pool_eval(net_file, "--fen", START)
+    expected = evaluate(net, [slow_position(START)])
+    lines = run.stdout.splitlines()
+    assert lines[0] == START
+    assert lines[1].split() == ["bucket", "psqt", "positional", "value"]
+    value = int(expected.value[0])
+    assert lines[9].split() == ["7", "*", str(expected.psqt[0, 7]), str(expected.positional[0, 7]), str(value)]
+    assert lines[10] == f"value {value}"
+    assert run.stderr == ""
+
+
+def test_operations_and_counters_of_an_epd_line_are_told_apart(net_file: Path, tmp_path: Path) -> None:
+    lines = [f'{BARE} bm Qd8; id "x 1 2";', "", f"{BARE} 3 17 bm Qd8;", f"\t{BARE}  ", f"{START} c0 \xff;"]
+    (tmp_path / "x.epd").write_bytes("\r\n".join(lines).encode("latin-1"))
+    found = objects(pool_eval(net_file, "--epd", tmp_path / "x.epd", "--json"))
+    assert [line["fen"] for line in found] == [BARE, f"{BARE} 3 17", BARE, START]
+
+
+def test_what_is_wrong_is_one_line_and_an_exit_code(net_file: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.epd"
+    bad.write_text(f"{BARE}\n\n4k3/9/8/8/8/8/8/3QK3 w - -\n")
+    other = tmp_path / "other.nnue"
+    other.write_bytes(b"\0" * 5000)
+    cases: list[tuple[tuple[str | Path, ...], int, str]] = [
+        ((net_file,), 2, "give either --fen (once or more) or --epd FILE"),
+        ((net_file, "--fen", BARE, "--epd", bad), 2, "give either --fen"),
+        ((net_file, "--fen", "no position"), 2, "--fen: FEN 'no position'"),
+        ((net_file, "--fen", "a\nb"), 2, "--fen: FEN 'a b'"),
+        ((net_file, "--epd", bad), 1, f"{bad}: line 3: FEN '4k3/9/8"),
+        ((net_file, "--epd", tmp_path), 1, f"{tmp_path}: can't be read: Is a directory"),
+        ((tmp_path / "missing.nnue", "--fen", BARE), 1, "missing.nnue: can't be read: No such file"),
+        ((other, "--fen", BARE), 1, f"{other}: offset 0: not a .nnue file: version 0x00000000"),
+    ]
+    for arguments, code, message in cases:
+        run = pool_eval(*arguments)
+        assert run.returncode == code, run.stderr
+        assert message in run.stderr
+        assert run.stderr.count("\n") == 1
+        assert run.stdout == ""
