@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from loader import _native
+from loader._native import extract_fen
 from loader.errors import DataError
 from pool.errors import ConfigError
 from pool.tasks.nnue import arch
@@ -61,7 +61,7 @@ def eval_command(
 
 def read_fen(fen: str) -> Position:
     """What the network sees of a position. Raises ValueError if it is none."""
-    own, opponent, piece_count, _ = _native.extract_fen(fen, arch.FEATURE_SET)
+    own, opponent, piece_count, _ = extract_fen(fen, arch.FEATURE_SET)
     return Position(own, opponent, piece_count)
 
 
