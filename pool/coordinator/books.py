@@ -318,13 +318,14 @@ class Books:
                 self._held.discard((work.worker, work.assignment.gradient_slot))
 
     def _starved(self) -> bool:
-        """A batch of this step is ready and no living worker has a gradient slot for it."""
+        """A batch of this step is ready, and there are workers, but none has a gradient slot for it."""
         begin = self.step * self.rules.batches_per_step
         waiting = any(
             batch not in self._work and batch not in self._losses
             for batch in range(begin, min(begin + self.rules.batches_per_step, self.train.filled))
         )
-        return waiting and not any(self._free_slots(worker) for worker in self._workers.values())
+        workers = self._workers.values()
+        return waiting and bool(workers) and not any(self._free_slots(worker) for worker in workers)
 
     def _step_complete(self) -> bool:
         if self.step >= self.rules.steps:

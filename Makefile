@@ -1,0 +1,43 @@
+# make demo: install, train the bundled sample on two CPU workers, evaluate the net. make test: every test.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+NATIVE := $(shell find loader/native pool/native -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name CMakeLists.txt)
+POSITIONS := configs/sample/positions.epd
+
+.PHONY: demo test check format bench gpu-check clean
+
+$(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --config-settings cmake.define.SPARSEPOOL_WERROR=$(if $(CI),ON,OFF) --editable '.[dev]'
+	touch $@
+
+demo: $(STAMP)
+	rm -rf runs/demo
+	$(BIN)/pool train configs/demo.toml
+	$(BIN)/pool export runs/demo/checkpoints/last -o runs/demo/net.nnue
+	$(BIN)/pool eval runs/demo/net.nnue --epd $(POSITIONS)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/mypy tests benchmarks
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+# On a machine with a CUDA device: equality and integration tests on cuda:0 and on cuda:0,cuda:0.
+gpu-check: $(STAMP)
+	$(BIN)/python -m pytest -m gpu tests
+
+clean:
+	rm -rf $(VENV) build
