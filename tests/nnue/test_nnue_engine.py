@@ -1,15 +1,18 @@
-"""Our integers are those of the real engine (Stockfish 15.1), for its own network."""
+"""Our integers are those of the real engine (Stockfish 15.1), and it plays with the nets that we write."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import chess
 import numpy as np
 import pytest
-from nnue_support import Engine, expected_integers, expected_print, sample_fens, slow_position
+import torch
+from nnue_support import Engine, expected_integers, expected_print, random_net, sample_fens, slow_position
 
+from pool.tasks.nnue import LossConfig, ModelConfig, create_task
 from pool.tasks.nnue.evaluate import evaluate
-from pool.tasks.nnue.nnue_file import read_net, serialize_net
+from pool.tasks.nnue.nnue_file import read_net, serialize_net, write_net
 
 pytestmark = pytest.mark.engine
 
@@ -39,3 +42,53 @@ def test_every_printed_number_is_ours_for_200_positions(engine_path: str, engine
                 assert found == expected_print(result, i, " b " in fen), fen
                 printed += 1
     assert printed > 150
+
+
+@pytest.fixture(scope="module")
+def fresh_net(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A randomly initialised net of the engine's width, as the task exports it."""
+    torch.manual_seed(3)
+    task = create_task(ModelConfig(factorized=True), LossConfig())
+    path = tmp_path_factory.mktemp("fresh") / "fresh.nnue"
+    task.export(task.build_model(), path, "Not trained yet.")
+    return path
+
+
+def assert_engine_agrees(engine_path: str, net_file: Path, fens: list[str]) -> None:
+    result = evaluate(read_net(net_file), [slow_position(fen) for fen in fens])
+    printed = 0
+    with Engine(engine_path) as engine:
+        engine.say(f"setoption name EvalFile value {net_file}")
+        for i, fen in enumerate(fens):
+            found = engine.printed_eval(fen)
+            if found is not None:
+                assert found == expected_print(result, i, " b " in fen), fen
+                printed += 1
+    assert printed > len(fens) // 2
+
+
+def test_the_engine_loads_an_exported_net_and_agrees_with_us(
+    engine_path: str, fresh_net: Path, shared_data: Path
+) -> None:
+    assert_engine_agrees(engine_path, fresh_net, sample_fens(shared_data, 60))
+
+
+def test_the_engine_agrees_about_large_and_noisy_weights(engine_path: str, tmp_path: Path, shared_data: Path) -> None:
+    write_net(random_net(1024, seed=11), tmp_path / "noise.nnue")
+    assert_engine_agrees(engine_path, tmp_path / "noise.nnue", sample_fens(shared_data, 60))
+
+
+def test_the_engine_plays_a_whole_game_with_an_exported_net(engine_path: str, fresh_net: Path) -> None:
+    board = chess.Board()
+    said: list[str] = []
+    with Engine(engine_path) as engine:
+        engine.say(f"setoption name EvalFile value {fresh_net}")
+        while not board.is_game_over(claim_draw=True) and len(board.move_stack) < 400:
+            moves = " ".join(move.uci() for move in board.move_stack)
+            engine.say(f"position startpos moves {moves}" if moves else "position startpos", "go nodes 300")
+            lines = engine.read_until("bestmove")
+            said += [line for line in lines if line.startswith("info string")]
+            board.push_uci(lines[-1].split()[1])
+    assert len(board.move_stack) > 20
+    assert said
+    assert all("NNUE evaluation using" in line for line in said)

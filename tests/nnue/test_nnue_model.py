@@ -95,6 +95,21 @@ def test_floats_and_integers_agree_up_to_the_floors(shared_data: Path) -> None:
     assert evaluate(net, positions).value.std() > 1000
 
 
+def test_an_exported_small_net_evaluates_as_its_floats(shared_data: Path, tmp_path: Path) -> None:
+    torch.manual_seed(2)
+    task = create_task(ModelConfig(l1=32, factorized=True), LossConfig())
+    model = task.build_model()
+    with torch.no_grad():
+        model.transformer.weight.normal_(0, 0.15)
+    task.export(model, tmp_path / "small.nnue", "")
+    net = read_net(tmp_path / "small.nnue")
+    assert net.l1 == 32
+    positions = [slow_position(fen) for fen in sample_fens(shared_data, 200)]
+    difference = evaluate(net, positions).value - output_of(model, positions, virtual=True)
+    assert abs(difference.mean()) < 10
+    assert np.abs(difference).max() < 60
+
+
 @pytest.mark.engine
 def test_the_engines_net_in_floats_is_as_close_as_the_floors_allow(engine_net: Path, shared_data: Path) -> None:
     task = create_task(ModelConfig(start_from=str(engine_net)), LossConfig())
@@ -105,6 +120,20 @@ def test_the_engines_net_in_floats_is_as_close_as_the_floors_allow(engine_net: P
     assert abs(difference.mean()) < 8
     assert difference.std() < 25
     assert np.abs(difference).max() < 250
+
+
+@pytest.mark.engine
+def test_a_net_started_from_the_engines_has_a_far_lower_loss(engine_net: Path, shared_data: Path) -> None:
+    batch = labelled(shared_data, 400)
+    losses = []
+    for path in (str(engine_net), None):
+        torch.manual_seed(1)
+        task = create_task(ModelConfig(start_from=path), LossConfig())
+        model = task.build_model()
+        task.initialize(model)
+        with torch.no_grad():
+            losses.append(task.loss(model, batch, Progress(0, 1)).item())
+    assert losses[0] < 0.5 * losses[1]
 
 
 @pytest.mark.engine
