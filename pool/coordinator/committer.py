@@ -106,9 +106,10 @@ class Committer:
             out = self._sums[index]
             if table is not None:
                 rows = [self._touched_rows(source.batch, table) for source in sources]
-                _native.fold_rows(out, list(zip(gradients, rows, strict=True)), accumulate, scale, 0)
+                _native.fold_rows(out, list(zip(gradients, rows, strict=True)), accumulate=accumulate, scale=scale)
             elif out.dtype == torch.float32:
-                _native.fold(out.view(-1), [gradient.view(-1) for gradient in gradients], accumulate, scale)
+                flat = [gradient.view(-1) for gradient in gradients]
+                _native.fold(out.view(-1), flat, accumulate=accumulate, scale=scale)
             else:
                 _fold_any_dtype(out, gradients, accumulate, scale)
         if action.last and self._config.train.clip_norm is None:

@@ -25,7 +25,7 @@ class GradientWriter:
     def __init__(self, model: nn.Module, plan: Plan) -> None:
         self._plan = plan
         self._parameters = [parameter for _, parameter in trained(model)]
-        self._index = {parameter: i for i, parameter in enumerate(self._parameters)}
+        self._index: dict[torch.Tensor, int] = {parameter: i for i, parameter in enumerate(self._parameters)}
         self._bucket_of = {i: b for b, bucket in enumerate(plan.buckets) for i in bucket.parameters}
         self._slot: Sequence[torch.Tensor] = ()
         self._announce: Announce = lambda bucket: None
@@ -46,18 +46,19 @@ class GradientWriter:
         """After backward: the parameters that got no gradient."""
         return tuple(sorted(index for missing in self._missing for index in missing))
 
-    def begin(self, weight: nn.Parameter) -> torch.Tensor:
+    def begin(self, weight: torch.Tensor) -> torch.Tensor:
         """Table sink: where the rows of a table's gradient are to be written."""
         return self._slot[self._index[weight]]
 
-    def done(self, weight: nn.Parameter) -> None:
+    def done(self, weight: torch.Tensor) -> None:
         """Table sink: the touched rows are written."""
         self._written(self._index[weight])
 
     def _accumulated(self, parameter: nn.Parameter) -> None:
-        index = self._index[parameter]
         gradient = parameter.grad
-        assert gradient is not None
+        if gradient is None:  # a table's, which went to its sink
+            return
+        index = self._index[parameter]
         self._slot[index].copy_(gradient)
         parameter.grad = None
         self._written(index)
