@@ -6,6 +6,7 @@ what was read before it is good, and it ends in a DataError or a verdict that na
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -135,7 +136,12 @@ class Writer:
         self._file: BinaryIO | None = None
 
     def __enter__(self) -> Self:
-        self._file = self._beside.open("wb")
+        if self.path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self.path))
+        try:
+            self._file = self._beside.open("wb")
+        except OSError as error:  # name the file that was asked for
+            raise OSError(error.errno, error.strerror, str(self.path)) from None
         return self
 
     def add(self, entry: Entry) -> None:

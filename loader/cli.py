@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import typer
 
 from loader.commands import files, generate
-from loader.errors import DataError
+from loader.errors import DataError, PipeClosedError
 
 GROUPS = (files, generate)
 
@@ -51,8 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = build_app()(args=arguments, prog_name="loader", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
-    except BrokenPipeError:
-        # The reader has gone, which is its right. What is still buffered must not complain at exit either.
+    except PipeClosedError:
+        # What is still buffered must not complain at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     except DataError as error:

@@ -1,4 +1,4 @@
-"""The loader's one error for data it can't read."""
+"""The loader's one error for data it can't read, and the end of a command whose reader has gone."""
 
 from __future__ import annotations
 
@@ -14,3 +14,7 @@ class DataError(ValueError):
         self.reason = reason
         where = self.file if offset is None else f"{self.file}: offset {offset}"
         super().__init__(f"{where}: {reason}")
+
+
+class PipeClosedError(Exception):
+    """Nobody reads our output any more (`loader dump FILE | head`): not an error, but time to stop."""

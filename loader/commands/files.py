@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from loader.errors import PipeClosedError
+
 if TYPE_CHECKING:
     from loader.binpack import Verdict
     from loader.statistics import Distribution, Statistics
@@ -120,5 +122,8 @@ def dump_file(
 
     out = sys.stdout.buffer
     for lines in dump(file, limit):
-        out.write(lines)
-    out.flush()
+        try:
+            out.write(lines)
+            out.flush()
+        except BrokenPipeError:
+            raise PipeClosedError from None

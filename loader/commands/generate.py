@@ -28,7 +28,9 @@ def generate_file(
     random_plies: Annotated[int, typer.Option(min=0, max=40, metavar="N", help="Random plies a game begins with.")] = 8,
     units_per_100cp: Annotated[
         int,
-        typer.Option(min=1, max=10000, metavar="N", help="Score stored for 100 printed centipawns (Stockfish 15.1: 361)."),
+        typer.Option(
+            min=1, max=10000, metavar="N", help="Score stored for 100 printed centipawns (Stockfish 15.1: 361)."
+        ),
     ] = 361,
 ) -> int:
     """Make a binpack file by self-play of a UCI engine.

@@ -100,9 +100,7 @@ def play_game(player: Player, settings: GameSettings, seed: int, number: int) ->
             break
     player.new_game()
     played, result = play_on(player, settings, opening)
-    return [
-        Entry(one.fen, one.move, one.score, one.ply, result if one.white_to_move else -result) for one in played
-    ]
+    return [Entry(one.fen, one.move, one.score, one.ply, result if one.white_to_move else -result) for one in played]
 
 
 def play_on(player: Player, settings: GameSettings, board: chess.Board) -> tuple[list[Played], int]:
