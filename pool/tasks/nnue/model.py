@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
@@ -20,7 +21,6 @@ from pool.tasks.nnue.quantize import Floats
 from pool.tasks.nnue.stacks import LayerStacks
 
 FIELD = "features"
-_FLOOR = 127 / 128  # as in the layer stacks
 _PIECE_VALUES = (126, 781, 825, 1276, 2538)  # pawn .. queen, internal units
 
 
@@ -49,13 +49,13 @@ class NnueModel(nn.Module):
     def forward(self, batch: TensorBatch) -> Tensor:
         """[B], from the side to move's point of view. Samples of the batch are ordered by bucket."""
         features = batch.sparse[FIELD]
-        size = features.num_bags // 2  # own perspectives first, then the opponents'
         counts = [end - start for start, end in zip(batch.bucket_offsets, batch.bucket_offsets[1:], strict=False)]
-        low, high = self.transformer(features).clamp(0, 1).chunk(2, dim=1)
-        product = low * high * _FLOOR  # [2 * B, l1 / 2]
-        inputs = torch.cat([product[:size], product[size:]], dim=1)
-        psqt = self.psqt(features)  # [2 * B, 8]
-        difference = torch.split((psqt[:size] - psqt[size:]) * 0.5, counts)
+        # hardtanh: clamp with a backward of one pass
+        low, high = functional.hardtanh(self.transformer(features), 0.0, 1.0).chunk(2, dim=1)
+        product = low * high  # [2 * B, l1 / 2]; the stacks know its scale
+        inputs = torch.cat(product.chunk(2), dim=1)  # own perspectives first, then the opponents'
+        own, opponent = self.psqt(features).chunk(2)  # [B, 8] each
+        difference = torch.split((own - opponent) * 0.5, counts)
         material = torch.cat([group[:, bucket] for bucket, group in enumerate(difference)])
         positional: Tensor = self.stacks(inputs, counts)
         return positional + material

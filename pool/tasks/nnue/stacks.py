@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from pool.tasks.nnue import arch
 
-_FLOOR = 127 / 128  # the integer network shifts by 7 where 127 * 127 stands for 1
+_FLOOR = 127 / 128  # of products and squares: the integer network shifts by 7 where 127 * 127 stands for 1
 
 
 class LayerStacks(nn.Module):
@@ -62,11 +62,11 @@ class LayerStacks(nn.Module):
         return self.fc_0_weight + self.shared_weight, self.fc_0_bias + self.shared_bias
 
     def forward(self, inputs: Tensor, counts: Sequence[int]) -> Tensor:
-        """[B, l1] ordered by bucket, counts[b] samples of bucket b -> [B]."""
+        """[B, l1] products ordered by bucket, counts[b] samples of bucket b -> [B]."""
         # split and unbind: their backward is one concatenation each, not a sum of eight mostly empty tensors
         weight, bias = self.fc_0()
         parameters = zip(
-            weight.unbind(),
+            (weight * _FLOOR).unbind(),  # instead of scaling the products: there are far fewer weights
             bias.unbind(),
             self.fc_1_weight.unbind(),
             self.fc_1_bias.unbind(),
@@ -82,6 +82,6 @@ def _stack(x: Tensor, w0: Tensor, b0: Tensor, w1: Tensor, b1: Tensor, w2: Tensor
     """One bucket's layers: [n, l1] -> [n]."""
     y = functional.linear(x, w0, b0)
     paired = y[:, : arch.PAIR_OUT]
-    hidden = torch.cat([paired.square() * _FLOOR, paired], dim=1).clamp(0, 1)
-    z = functional.linear(hidden, w1, b1).clamp(0, 1)
+    hidden = functional.hardtanh(torch.cat([paired.square() * _FLOOR, paired], dim=1), 0.0, 1.0)
+    z = functional.hardtanh(functional.linear(hidden, w1, b1), 0.0, 1.0)
     return z @ w2 + b2 + y[:, arch.PAIR_OUT]
