@@ -85,7 +85,6 @@ class Coordinator:
         poller.register(self._supervisor.socket, zmq.POLLIN)
         poller.register(self._hub.socket, zmq.POLLIN)
         self._supervisor.send(Hello(os.getpid()))
-        self._metrics.begin()
         while not self._ended:
             silent = not poller.poll(SAY_AGAIN_MS)
             for message in self._supervisor.receive():

@@ -39,12 +39,11 @@ class Metrics:
         self.loss = math.nan
         self.checkpoint = -1
 
-    def begin(self) -> None:
-        """The first batch can be computed from now on."""
-        self._begin = self._last_commit = time.monotonic()
-
     def worker(self, index: int, report: WorkerReport) -> None:
+        """What a worker says of its time; the run's clock starts when the first one has begun a batch."""
         self._workers[index] = report
+        if self._begin is None and report.batches:
+            self._begin = self._last_commit = time.monotonic()
 
     def committed(self, step: int, losses: tuple[float, ...], epoch: int, learning_rate: float) -> None:
         """Step `step` is done."""

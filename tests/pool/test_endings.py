@@ -1,0 +1,116 @@
+"""How runs end when they are told to, or when a process of theirs is killed from outside."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support.runs import ROOT, TOY, Ended, command, run_well
+
+SLOW = {**TOY, "train.steps": 60, "pool.devices": ["fake:0?compute_ms=20", "fake:1?compute_ms=20"]}
+
+
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    """Polls until the condition holds; fails after the deadline."""
+    deadline = time.monotonic() + seconds
+    pause = threading.Event()
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        pause.wait(0.01)
+
+
+@contextmanager
+def started(dir: Path, settings: dict[str, object]) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        command(dir, settings), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def steps_done(dir: Path) -> int:
+    path = dir / "metrics.jsonl"
+    return path.read_text().count("\n") if path.exists() else 0
+
+
+def children(pid: int) -> dict[int, str]:
+    """Children of a process: pid -> command line."""
+    found = {}
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        found[int(child)] = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return found
+
+
+def role_pid(dir: Path, role: str, children_of: int) -> int:
+    """The pid of the first life of a role: children are started in the order coordinator, feeder, workers."""
+    pids = sorted(children(children_of))
+    return pids[{"coordinator": 0, "feeder": 1, "worker": 2}[role]]
+
+
+def gone(pids: list[int]) -> bool:
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def finish(process: subprocess.Popen[str], dir: Path) -> Ended:
+    out, err = process.communicate(timeout=60)
+    return Ended(dir, process.returncode, out, err)
+
+
+def test_ctrl_c_writes_a_checkpoint_and_a_resumed_run_ends_with_the_same_bits(tmp_path: Path) -> None:
+    whole = run_well(tmp_path / "whole", SLOW)
+    with started(tmp_path / "cut", SLOW) as process:
+        wait_for(lambda: steps_done(tmp_path / "cut") >= 5, "five steps")
+        pids = list(children(process.pid))
+        process.send_signal(signal.SIGINT)
+        ended = finish(process, tmp_path / "cut")
+    assert ended.code == 130, ended.err
+    assert "finishing the step" in ended.out
+    assert gone(pids)
+    assert 5 <= steps_done(tmp_path / "cut") < 60
+    assert run_well(tmp_path / "cut", SLOW, "--resume").digest() == whole.digest()
+
+
+def test_a_killed_feeder_is_replaced_and_changes_nothing(tmp_path: Path) -> None:
+    whole = run_well(tmp_path / "whole", SLOW)
+    with started(tmp_path / "run", SLOW) as process:
+        wait_for(lambda: steps_done(tmp_path / "run") >= 3, "three steps")
+        os.kill(role_pid(tmp_path / "run", "feeder", process.pid), signal.SIGKILL)
+        ended = finish(process, tmp_path / "run")
+    assert ended.code == 0, ended.err
+    assert "feeder (incarnation 1) was killed by SIGKILL; restarted" in ended.out
+    assert ended.digest() == whole.digest()
+
+
+def test_a_killed_coordinator_ends_the_run_and_resume_goes_on_from_the_checkpoint(tmp_path: Path) -> None:
+    settings = {**SLOW, "train.checkpoint_every": 4}
+    whole = run_well(tmp_path / "whole", SLOW)
+    with started(tmp_path / "run", settings) as process:
+        wait_for(lambda: steps_done(tmp_path / "run") >= 6, "six steps")
+        pids = list(children(process.pid))
+        os.kill(role_pid(tmp_path / "run", "coordinator", process.pid), signal.SIGKILL)
+        ended = finish(process, tmp_path / "run")
+    assert ended.code == 1
+    assert "coordinator (incarnation 1) was killed by SIGKILL" in ended.err
+    assert "--resume" in ended.err
+    assert gone(pids)
+    assert run_well(tmp_path / "run", settings, "--resume").digest() == whole.digest()
+
+
+def test_when_the_supervisor_is_killed_everybody_is_gone(tmp_path: Path) -> None:
+    """I6: nothing is left that would have to be cleaned up."""
+    with started(tmp_path / "run", SLOW) as process:
+        wait_for(lambda: steps_done(tmp_path / "run") >= 2, "two steps")
+        pids = list(children(process.pid))
+        assert len(pids) == 4
+        process.kill()
+        process.wait(10)
+        wait_for(lambda: gone(pids), "children gone", 5)

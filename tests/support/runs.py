@@ -1,0 +1,95 @@
+"""Real runs for tests: `pool train` as its user starts it, and what is left of it afterwards."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load_file
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+TOY = {
+    "task": "tests.support.toy",
+    "data.source": "synthetic",
+    "data.features": "synthetic:1000:8",
+    "data.batch_size": 64,
+    "train.steps": 12,
+    "train.batches_per_step": 2,
+    "pool.devices": ["fake:0", "fake:1"],
+    "optimizer.args.lr": 0.01,
+}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run that has ended."""
+
+    dir: Path
+    code: int
+    out: str
+    err: str
+
+    def weights(self) -> dict[str, np.ndarray[Any, Any]]:
+        return load_file(self.dir / "checkpoints/last/weights.safetensors")
+
+    def digest(self) -> str:
+        """SHA-256 over all weights and optimizer state, as bytes (NaN and -0.0 included)."""
+        total = hashlib.sha256()
+        for name in ("weights.safetensors", "optimizer.safetensors"):
+            for key, array in sorted(load_file(self.dir / "checkpoints/last" / name).items()):
+                total.update(key.encode())
+                total.update(array.tobytes())
+        return total.hexdigest()
+
+    def metrics(self) -> list[dict[str, Any]]:
+        lines = (self.dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+
+def toml(settings: Mapping[str, Any]) -> str:
+    """A TOML file of dotted keys."""
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
+
+
+def command(dir: Path, settings: Mapping[str, Any], *arguments: str) -> list[str]:
+    """The command line of a run in `dir`; writes its config file beside it."""
+    config = dir.with_name(f"{dir.name}.toml")
+    config.write_text(toml({**settings, "run.dir": str(dir)}), encoding="utf-8")
+    return [sys.executable, "-m", "pool", "train", str(config), *arguments]
+
+
+def run(dir: Path, settings: Mapping[str, Any], *arguments: str, timeout: float = 110) -> Ended:
+    """Runs to the end, whatever that is."""
+    done = subprocess.run(
+        command(dir, settings, *arguments), cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False
+    )
+    return Ended(dir, done.returncode, done.stdout, done.stderr)
+
+
+def run_well(dir: Path, settings: Mapping[str, Any], *arguments: str) -> Ended:
+    """Runs to the end, which must be a good one."""
+    ended = run(dir, settings, *arguments)
+    logs = "".join(path.read_text() for path in sorted((dir / "logs").glob("*.log"))) if ended.code else ""
+    assert ended.code == 0, f"exit code {ended.code}\n{ended.out}\n{ended.err}\n{logs}"
+    return ended
+
+
+def pids_of(dir: Path) -> Sequence[int]:
+    """Processes of a run that are still there: those that have its folder in their environment or arguments."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                if str(dir).encode() in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
