@@ -44,7 +44,7 @@ class ChunkPrinter:
 
     def __init__(self, file: BinpackFile, chunk: int) -> None: ...
     def lines(self, limit: int) -> bytes:
-        """Up to `limit` further lines: FEN, move, score, ply, result, tab separated; empty at the end or at damage."""
+        """Up to `limit` more lines: FEN, move, score, ply, result, tab separated; empty at the end or at damage."""
     @property
     def damage(self) -> Damage | None: ...
 
@@ -101,3 +101,14 @@ class BinpackWriter:
 
 def play(fen: str, move: str) -> str:
     """The FEN after a move (move number 1), as the format plays it."""
+
+# --- instruction sets (bind/simd.cpp) ---
+
+def simd_level() -> str:
+    """The build of the hot code that runs."""
+
+def simd_levels() -> list[str]:
+    """Those that this CPU can run, narrowest first."""
+
+def set_simd_level(name: str) -> None:
+    """For the whole process. Raises ValueError for another name."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import chess
 import numpy as np
 import pytest
 
-from loader._native import BinpackFile
+from loader._native import BinpackFile, set_simd_level, simd_level, simd_levels
 from loader.binpack import Entry, dump, entries, verify
 from loader.cli import main
 from loader.errors import DataError
@@ -153,6 +154,28 @@ def test_records_hold_what_the_text_says_and_python_chess_confirms() -> None:
         nibbles = [int(byte) >> shift & 15 for byte in record["pieces"] for shift in (0, 4)]
         pieces = [2 * (piece.piece_type - 1) + (not piece.color) for _, piece in sorted(board.piece_map().items())]
         assert nibbles == pieces + [0] * (32 - len(pieces))
+
+
+@pytest.fixture
+def restored_level() -> Iterator[None]:
+    level = simd_level()
+    yield
+    set_simd_level(level)
+
+
+@pytest.mark.usefixtures("restored_level")
+def test_every_instruction_set_decodes_the_same_bits() -> None:
+    file = BinpackFile(SAMPLE / "train.binpack")
+    decoded = []
+    for level in simd_levels():
+        set_simd_level(level)
+        assert simd_level() == level
+        decoded.append(file.decode(0)[0])
+    assert simd_levels()[0] == "baseline"
+    assert len(decoded[0]) == 250_000
+    assert all(np.array_equal(decoded[0], other) for other in decoded)
+    with pytest.raises(ValueError, match="SIMD level 'mmx' is not one that this CPU has: baseline"):
+        set_simd_level("mmx")
 
 
 def test_a_limit_ends_the_dump_early_and_hides_damage_behind_it(example: Path) -> None:

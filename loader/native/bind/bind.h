@@ -5,3 +5,4 @@
 // One function a noun; module.cpp calls them all.
 void bind_binpack(nanobind::module_& module);
 void bind_features(nanobind::module_& module);
+void bind_simd(nanobind::module_& module);

@@ -192,7 +192,7 @@ void bind_file(nb::module_& module) {
              }),
              "file"_a, "chunk"_a)
         .def("lines", &print_lines, "limit"_a,
-             "Up to `limit` further lines: FEN, move, score, ply, result, tab separated; empty at the end or at damage.")
+             "Up to `limit` more lines: FEN, move, score, ply, result, tab separated; empty at the end or at damage.")
         .def_prop_ro("damage", [](const FilePrinter& self) { return self.printer.damage(); });
 }
 

@@ -4,4 +4,5 @@ NB_MODULE(_native, module) {
     module.doc() = "Native part of loader.";
     bind_binpack(module);
     bind_features(module);
+    bind_simd(module);
 }

@@ -4,7 +4,8 @@
 
 #include "chess/bitboard.h"
 
-// A position and a move as plain data; chess/rules.h plays them.
+// A position and a move as plain data; chess/rules.h plays them. Functions here are inlined always: they are
+// shared by the builds for all instruction sets (bitboard.h), and the linker must have none to choose from.
 namespace sparsepool::chess {
 
 enum Colour : std::uint8_t { kWhite = 0, kBlack = 1 };
@@ -32,7 +33,7 @@ struct Position {
     std::uint8_t ep_square = kNoSquare;  // only if an en-passant capture is legal, or as a file says
     std::uint8_t rule50 = 0;             // half-moves since a pawn move or capture, modulo 256
 
-    [[nodiscard]] Bitboard occupied() const { return colours[0] | colours[1]; }
+    [[nodiscard, gnu::always_inline]] Bitboard occupied() const { return colours[0] | colours[1]; }
 };
 
 enum class MoveType : std::uint8_t { kNormal, kPromotion, kCastling, kEnPassant };
@@ -42,13 +43,16 @@ enum class MoveType : std::uint8_t { kNormal, kPromotion, kCastling, kEnPassant 
 struct Move {
     std::uint16_t word = 0;
 
-    [[nodiscard]] constexpr MoveType type() const { return static_cast<MoveType>(word >> 14); }
-    [[nodiscard]] constexpr unsigned from() const { return (word >> 8) & 63U; }
-    [[nodiscard]] constexpr unsigned to() const { return (word >> 2) & 63U; }
-    [[nodiscard]] constexpr PieceType promotion() const { return static_cast<PieceType>(kKnight + (word & 3U)); }
+    [[nodiscard, gnu::always_inline]] constexpr MoveType type() const { return static_cast<MoveType>(word >> 14); }
+    [[nodiscard, gnu::always_inline]] constexpr unsigned from() const { return (word >> 8) & 63U; }
+    [[nodiscard, gnu::always_inline]] constexpr unsigned to() const { return (word >> 2) & 63U; }
+    [[nodiscard, gnu::always_inline]] constexpr PieceType promotion() const {
+        return static_cast<PieceType>(kKnight + (word & 3U));
+    }
 };
 
-[[nodiscard]] constexpr Move make_move(MoveType type, unsigned from, unsigned to, unsigned promotion = 0) {
+[[nodiscard, gnu::always_inline]] inline constexpr Move make_move(MoveType type, unsigned from, unsigned to,
+                                                                unsigned promotion = 0) {
     return Move{static_cast<std::uint16_t>(static_cast<unsigned>(type) << 14 | from << 8 | to << 2 | promotion)};
 }
 

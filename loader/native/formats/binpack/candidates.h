@@ -33,7 +33,9 @@ using chess::Bitboard;
         case chess::kKnight: attacked = chess::knight_attacks(from); break;
         case chess::kBishop: attacked = chess::bishop_attacks(from, occupied); break;
         case chess::kRook: attacked = chess::rook_attacks(from, occupied); break;
-        case chess::kQueen: attacked = chess::bishop_attacks(from, occupied) | chess::rook_attacks(from, occupied); break;
+        case chess::kQueen:
+            attacked = chess::bishop_attacks(from, occupied) | chess::rook_attacks(from, occupied);
+            break;
         default: attacked = chess::king_attacks(from); break;
     }
     return attacked & ~position.colours[position.side];

@@ -1,5 +1,8 @@
 #include "formats/binpack/chunk.h"
 
+#include "formats/binpack/decode.h"
+#include "simd.h"
+
 namespace sparsepool {
 
 ChunkReader::ChunkReader(std::span<const std::uint8_t> payload, std::uint64_t payload_offset)
@@ -8,7 +11,10 @@ ChunkReader::ChunkReader(std::span<const std::uint8_t> payload, std::uint64_t pa
 }
 
 std::size_t ChunkReader::read(chess::Record* records, std::size_t capacity) {
-    return binpack::read_records(state_, records, capacity);
+#if defined(__x86_64__)
+    if (simd_level() == SimdLevel::kAvx2) return binpack::read_records_avx2(state_, records, capacity);
+#endif
+    return binpack::read_records_baseline(state_, records, capacity);
 }
 
 std::optional<Damage> ChunkReader::damage() const { return damage_of(state_, payload_offset_); }

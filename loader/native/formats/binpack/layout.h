@@ -44,18 +44,18 @@ enum class Fault : std::uint8_t {
 [[nodiscard]] const char* describe(Fault fault);
 
 // Signed numbers with the sign in the lowest bit: 0, -1, 1, -2, ... become 0, 1, 2, 3, ...
-[[nodiscard]] constexpr std::uint16_t zigzag(std::int16_t value) {
+[[nodiscard, gnu::always_inline]] inline constexpr std::uint16_t zigzag(std::int16_t value) {
     const int wide = value;
     return static_cast<std::uint16_t>(wide < 0 ? -2 * wide - 1 : 2 * wide);
 }
 
-[[nodiscard]] constexpr std::int16_t unzigzag(std::uint16_t value) {
+[[nodiscard, gnu::always_inline]] inline constexpr std::int16_t unzigzag(std::uint16_t value) {
     const int half = value >> 1;
     return static_cast<std::int16_t>((value & 1) != 0 ? -half - 1 : half);
 }
 
 // Bits of an index 0 ... count - 1.
-[[nodiscard]] constexpr unsigned index_bits(unsigned count) {
+[[nodiscard, gnu::always_inline]] inline constexpr unsigned index_bits(unsigned count) {
     return count <= 1 ? 0 : 32U - static_cast<unsigned>(__builtin_clz(count - 1));
 }
 

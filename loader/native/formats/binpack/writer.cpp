@@ -1,12 +1,12 @@
 #include "formats/binpack/writer.h"
 
-#include <limits>
 #include <optional>
 #include <utility>
 
 #include "formats/binpack/candidates.h"
 #include "formats/binpack/chain.h"
 #include "formats/binpack/chunk.h"
+#include "formats/binpack/stem_writer.h"
 
 namespace sparsepool {
 namespace {
@@ -21,85 +21,9 @@ struct MoveIndices {
     unsigned targets = 0;
 };
 
-void put_big_endian16(std::vector<std::uint8_t>& bytes, unsigned value) {
-    bytes.push_back(static_cast<std::uint8_t>(value >> 8));
-    bytes.push_back(static_cast<std::uint8_t>(value));
-}
-
 bool same_position(const chess::Position& a, const chess::Position& b) {
     return a.colours[0] == b.colours[0] && a.colours[1] == b.colours[1] && a.pieces == b.pieces && a.side == b.side &&
            a.castling == b.castling && a.ep_square == b.ep_square;
-}
-
-// The square of the pawn that can be taken on `ep_square`.
-unsigned passed_pawn_square(unsigned ep_square) { return ep_square < 32 ? ep_square + 8 : ep_square - 8; }
-
-bool ep_square_fits(const chess::Position& position) {
-    const unsigned square = position.ep_square;
-    if (square == chess::kNoSquare) return true;
-    if (square >> 3 != 2 && square >> 3 != 5) return false;
-    const unsigned colour = square < 32 ? chess::kWhite : chess::kBlack;
-    const Bitboard pawns = position.types[chess::kPawn] & position.colours[colour];
-    return (pawns & chess::bit_of(passed_pawn_square(square))) != 0;
-}
-
-bool castling_fits(const chess::Position& position) {
-    constexpr std::pair<unsigned, unsigned> kCorners[] = {
-        {chess::kWhiteKingSide, chess::kH1},
-        {chess::kWhiteQueenSide, chess::kA1},
-        {chess::kBlackKingSide, chess::kH8},
-        {chess::kBlackQueenSide, chess::kA8},
-    };
-    for (const auto& [right, corner] : kCorners) {
-        const unsigned colour = corner >= chess::kA8 ? chess::kBlack : chess::kWhite;
-        const Bitboard rooks = position.types[chess::kRook] & position.colours[colour];
-        if ((position.castling & right) != 0 && (rooks & chess::bit_of(corner)) == 0) return false;
-    }
-    return true;
-}
-
-std::string why_no_stem(const chess::Entry& entry) {
-    if (entry.result < -1 || entry.result > 1) return "result must be -1, 0 or 1";
-    if (entry.ply > binpack::kMaxStemPly) return "ply at the start of a chain must be at most 16383";
-    if (!castling_fits(entry.position)) return "castling right without a rook in its corner can't be stored";
-    if (!ep_square_fits(entry.position)) return "en-passant square without a pawn that passed it can't be stored";
-    return {};
-}
-
-unsigned packed_code(const chess::Position& position, unsigned code, unsigned square) {
-    if (position.ep_square != chess::kNoSquare && square == passed_pawn_square(position.ep_square)) {
-        return binpack::kPassedPawn;
-    }
-    const unsigned rights = position.castling;
-    if (code == 2 * chess::kRook) {
-        const bool held = (square == chess::kA1 && (rights & chess::kWhiteQueenSide) != 0) ||
-                          (square == chess::kH1 && (rights & chess::kWhiteKingSide) != 0);
-        return held ? unsigned{binpack::kWhiteRookRight} : code;
-    }
-    if (code == 2 * chess::kRook + 1) {
-        const bool held = (square == chess::kA8 && (rights & chess::kBlackQueenSide) != 0) ||
-                          (square == chess::kH8 && (rights & chess::kBlackKingSide) != 0);
-        return held ? unsigned{binpack::kBlackRookRight} : code;
-    }
-    if (code == 2 * chess::kKing + 1 && position.side == chess::kBlack) return binpack::kBlackKingToMove;
-    return code;
-}
-
-void put_stem(std::vector<std::uint8_t>& bytes, const chess::Entry& entry) {
-    const chess::Position& position = entry.position;
-    const Bitboard occupied = position.occupied();
-    for (int shift = 56; shift >= 0; shift -= 8) bytes.push_back(static_cast<std::uint8_t>(occupied >> shift));
-    chess::Nibbles packed = 0;
-    unsigned index = 0;
-    for (Bitboard rest = occupied; rest != 0; rest &= rest - 1, ++index) {
-        const unsigned code = chess::nibble_at(position.pieces, index);
-        packed |= chess::Nibbles{packed_code(position, code, chess::first_square(rest))} << (4 * index);
-    }
-    for (unsigned byte = 0; byte < 16; ++byte) bytes.push_back(static_cast<std::uint8_t>(packed >> (8 * byte)));
-    put_big_endian16(bytes, entry.move.word);
-    put_big_endian16(bytes, binpack::zigzag(entry.score));
-    put_big_endian16(bytes, entry.ply | unsigned{binpack::zigzag(entry.result)} << 14);
-    put_big_endian16(bytes, position.rule50);
 }
 
 std::optional<MoveIndices> castling_indices(const chess::Position& position, chess::Move move, MoveIndices indices) {
@@ -149,7 +73,7 @@ std::optional<MoveIndices> find_indices(const chess::Position& position, chess::
 
 std::string BinpackWriter::add(const chess::Entry& entry) {
     if (!add_follower(entry)) {
-        std::string fault = why_no_stem(entry);
+        std::string fault = binpack::why_no_stem(entry);
         if (!fault.empty()) return fault;
         end_chain();
         if (payload_.size() >= binpack::kFullChunk) end_chunk();
@@ -177,8 +101,8 @@ bool BinpackWriter::add_follower(const chess::Entry& entry) {
 
 void BinpackWriter::begin_chain(const chess::Entry& entry) {
     stem_ = payload_.size();
-    put_stem(payload_, entry);
-    put_big_endian16(payload_, 0);  // the count, known at the end of the chain
+    binpack::put_stem(payload_, entry);
+    payload_.resize(payload_.size() + 2);  // the count, known at the end of the chain
     open_ = true;
     followers_ = 0;
     free_bits_ = 0;
