@@ -37,12 +37,14 @@ class RunConfig(Section):
 
 class PoolDataConfig(DataConfig):
     train: Annotated[CommaList, Field(description="training files, in order; * and ? match")] = ()
-    validation: Annotated[CommaList, Field(description="validation files, read from their start at each validation")] = ()
+    validation: Annotated[
+        CommaList, Field(description="validation files; each validation reads them from their start")
+    ] = ()
 
 
 class OptimizerConfig(Section):
     name: Annotated[str, Field(description="optimizer class, by dotted name")] = "torch.optim.Adam"
-    args: Annotated[dict[str, Any], Field(description="its keyword arguments")] = {"lr": 1e-3}
+    args: Annotated[dict[str, Any], Field(default_factory=dict, description="its keyword arguments")]
 
 
 class ScheduleConfig(Section):
@@ -50,7 +52,7 @@ class ScheduleConfig(Section):
         str | None, Field(description="learning rate scheduler class, by dotted name; none keeps the rate")
     ] = None
     every: Annotated[int, Field(gt=0, description="training steps between two steps of the scheduler")] = 1
-    args: Annotated[dict[str, Any], Field(description="its keyword arguments")] = {}
+    args: Annotated[dict[str, Any], Field(default_factory=dict, description="its keyword arguments")]
 
 
 class TrainConfig(Section):
@@ -96,8 +98,8 @@ class Config(BaseModel):
     task: Annotated[str, Field(description="what is trained: nnue, or a module with the same names")] = "nnue"
     run: RunConfig = RunConfig()
     data: PoolDataConfig = PoolDataConfig()
-    optimizer: OptimizerConfig = OptimizerConfig()
-    schedule: ScheduleConfig = ScheduleConfig()
+    optimizer: OptimizerConfig = Field(default_factory=lambda: OptimizerConfig(args={}))
+    schedule: ScheduleConfig = Field(default_factory=lambda: ScheduleConfig(args={}))
     train: TrainConfig = TrainConfig()
     pool: PoolConfig = PoolConfig()
     model: Section = Section()

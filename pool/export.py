@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from pool.buckets.tensors import carried, replace_tensors, trained
+from pool.checkpoint.store import load
 from pool.config import parse_config
-from pool.coordinator.checkpoint import load
 from pool.errors import CheckpointError, PoolError
 from pool.tasks.registry import task_module
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 
-def assign_buckets(
-    sizes: Sequence[int], dtypes: Sequence[Hashable], limits: Sequence[int]
-) -> list[list[int]]:
+def assign_buckets(sizes: Sequence[int], dtypes: Sequence[Hashable], limits: Sequence[int]) -> list[list[int]]:
     """Buckets of indices into `sizes` (bytes each), ordered by their first index. `limits` are bytes."""
     if len(sizes) != len(dtypes) or not limits:
         raise ValueError(f"{len(sizes)} sizes, {len(dtypes)} dtypes, {len(limits)} limits")

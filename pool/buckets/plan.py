@@ -82,9 +82,7 @@ class TensorSpec:
 def make_plan(parameters: Sequence[TensorSpec], buffers: Sequence[TensorSpec], limits: Sequence[int]) -> Plan:
     """Lays out buckets in the order in which backward finishes them: the reverse of the parameters' order."""
     backward = list(range(len(parameters)))[::-1]
-    assigned = assign_buckets(
-        [parameters[i].nbytes for i in backward], [parameters[i].dtype for i in backward], limits
-    )
+    assigned = assign_buckets([parameters[i].nbytes for i in backward], [parameters[i].dtype for i in backward], limits)
     placed: dict[int, Tensor] = {}
     buckets = []
     offset = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +23,7 @@ def torch_dtype(name: str) -> torch.dtype:
 def views(memory: npt.NDArray[np.uint8], tensors: Iterable[plans.Tensor]) -> list[torch.Tensor]:
     """Zero-copy tensors of the given places in `memory` (uint8, Plan.nbytes)."""
     whole = torch.from_numpy(memory)
-    return [
-        whole[t.offset : t.offset + t.nbytes].view(torch_dtype(t.dtype)).view(t.shape) for t in tensors
-    ]
+    return [whole[t.offset : t.offset + t.nbytes].view(torch_dtype(t.dtype)).view(t.shape) for t in tensors]
 
 
 def trained(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
@@ -55,7 +54,8 @@ def replace_tensors(model: nn.Module, named: Sequence[tuple[str, torch.Tensor]])
         old = model.get_parameter(name) if _is_parameter(model, name) else model.get_buffer(name)
         new = nn.Parameter(tensor, requires_grad=old.requires_grad) if isinstance(old, nn.Parameter) else tensor
         for module in model.modules():
-            for table in (module._parameters, module._buffers):
+            tables: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
+            for table in tables:
                 for key, value in table.items():
                     if value is old:
                         table[key] = new

@@ -15,9 +15,9 @@ import torch
 from pool import _native
 from pool.buckets.plan import Plan
 from pool.buckets.tensors import carried, trained, views
+from pool.checkpoint.store import Checkpoint
 from pool.config import Config
 from pool.coordinator.actions import Fold, TakeBuffers
-from pool.coordinator.checkpoint import Checkpoint
 from pool.coordinator.optimizer import BucketOptimizers
 from pool.errors import CheckpointError
 from pool.tasks.task import Task
@@ -168,9 +168,7 @@ class Committer:
                 tensor.data = place
 
 
-def _fold_any_dtype(
-    out: torch.Tensor, gradients: Sequence[torch.Tensor], accumulate: bool, scale: float
-) -> None:
+def _fold_any_dtype(out: torch.Tensor, gradients: Sequence[torch.Tensor], accumulate: bool, scale: float) -> None:
     """The left fold for what the native kernel has no type for."""
     for i, gradient in enumerate(gradients):
         if i == 0 and not accumulate:

@@ -14,7 +14,8 @@ import torch
 import zmq
 
 from loader.schema import SparseBatch
-from pool.coordinator import checkpoint as checkpoints
+from pool.checkpoint import store
+from pool.checkpoint.state import FOLDER
 from pool.coordinator.actions import Action, Commit, End, Fold, OrderFeeder, OrderWorker, TakeBuffers, Validated
 from pool.coordinator.books import Books, Rules
 from pool.coordinator.committer import Committer
@@ -134,9 +135,7 @@ class Coordinator:
                 self._commit(action)
             elif isinstance(action, Validated):
                 self._metrics.validated(action.version, action.loss)
-            elif isinstance(action, OrderWorker):
-                self._hub.send(action.peer, action.orders)
-            elif isinstance(action, OrderFeeder):
+            elif isinstance(action, OrderWorker | OrderFeeder):
                 self._hub.send(action.peer, action.orders)
             elif isinstance(action, End):
                 self._end()
@@ -174,7 +173,7 @@ class Coordinator:
     def _save(self, step: int) -> None:
         tensors, plain = self._committer.optimizers.state()
         model = self._committer.model
-        state = checkpoints.Checkpoint(
+        state = store.Checkpoint(
             step=step,
             cursor=self._cursor,
             config=self._config.model_dump(mode="json"),
@@ -182,11 +181,13 @@ class Coordinator:
             optimizer=tensors,
             optimizer_plain=plain,
         )
-        folder = self._launch.run_dir / checkpoints.FOLDER
+        folder = self._launch.run_dir / FOLDER
         try:
-            checkpoints.save(folder, state, self._config.train.keep_checkpoints)
+            store.save(folder, state, self._config.train.keep_checkpoints)
         except OSError as error:
-            raise CheckpointError(f"{error.filename or folder}: checkpoint can't be written: {error.strerror}") from None
+            raise CheckpointError(
+                f"{error.filename or folder}: checkpoint can't be written: {error.strerror}"
+            ) from None
         self._checkpoint_step = self._metrics.checkpoint = step
 
     def _restore_or_initialize(self) -> None:
@@ -194,7 +195,7 @@ class Coordinator:
         if launch.checkpoint is None:
             self._committer.initialize()
         else:
-            self._committer.restore(checkpoints.load(launch.checkpoint))
+            self._committer.restore(store.load(launch.checkpoint))
         self._committer.begin(launch.step)
 
     def _touched_rows(self, batch: int, field: str) -> npt.NDArray[np.unsignedinteger]:

@@ -103,7 +103,9 @@ class BucketOptimizers:
             for scheduler, entry in zip(self._schedulers, plain["schedulers"], strict=True):
                 scheduler.load_state_dict(entry)
         except (KeyError, IndexError, ValueError, TypeError) as error:
-            raise CheckpointError(f"optimizer state does not fit optimizer and schedule of the config: {error}") from None
+            raise CheckpointError(
+                f"optimizer state does not fit optimizer and schedule of the config: {error}"
+            ) from None
 
 
 def _tuples(args: Mapping[str, Any]) -> dict[str, Any]:

@@ -50,9 +50,7 @@ class Filling:
         assert filled.batch == expected, f"I1: batch {filled.batch} instead of {expected}"
         assert filled.slot == filled.batch % self._slots, f"batch {filled.batch} in slot {filled.slot}"
         following = filled.next_cursor
-        self._cursors.append(
-            CursorState(following.batch, following.epoch, following.window, following.entry)
-        )
+        self._cursors.append(CursorState(following.batch, following.epoch, following.window, following.entry))
 
     def report(self) -> StreamReport | None:
         """All that lies ready; None before the first orders."""

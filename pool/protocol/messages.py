@@ -159,6 +159,4 @@ class WorkerReport:
     waiting_for_weights: float
 
 
-Message = (
-    Hello | Failure | Roster | RunReport | FeederOrders | FeederReport | WorkerOrders | WorkerReport
-)
+Message = Hello | Failure | Roster | RunReport | FeederOrders | FeederReport | WorkerOrders | WorkerReport

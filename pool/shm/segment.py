@@ -54,7 +54,7 @@ class Segment:
         address = np.frombuffer(self._map, np.uint8).ctypes.data
         self.size = size
         self.writable = writable
-        self.array: npt.NDArray[np.uint8] = np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
+        self.array: npt.NDArray[np.uint8] = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 
     def slots(self, offset: int, count: int, slot_bytes: int) -> list[npt.NDArray[np.uint8]]:
         """`count` equal pieces that begin at `offset`."""

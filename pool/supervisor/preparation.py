@@ -16,6 +16,7 @@ from pathlib import Path
 from loader.schema import BatchSchema
 from loader.sources import find_files
 from pool.buckets.plan import Plan
+from pool.checkpoint.state import read_state
 from pool.config import Config
 from pool.errors import ConfigError, PoolError, RunError
 from pool.launch import Launch, write_descriptor
@@ -71,22 +72,18 @@ def reserve(launch: Launch) -> tuple[dict[str, int], dict[str, int]]:
 def _resume_point(config: Config, checkpoint: Path | None) -> tuple[int, CursorState]:
     if checkpoint is None:
         return 0, CursorState(0, 0, 0, 0)
-    try:
-        state = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
-        step, start, saved = int(state["step"]), CursorState(**state["cursor"]), state["config"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{checkpoint / 'state.json'}: can't be read: {error}") from None
-    if step > config.train.steps:
-        raise ConfigError(f"train.steps: {config.train.steps} is less than the {step} steps done already")
+    saved = read_state(checkpoint)
+    if saved.step > config.train.steps:
+        raise ConfigError(f"train.steps: {config.train.steps} is less than the {saved.step} steps done already")
     given = config.model_dump(mode="json")
     for key in _RESULT_KEYS:
         section, _, name = key.partition(".")
-        if saved[section][name] != given[section][name]:
+        if saved.config[section][name] != given[section][name]:
             raise ConfigError(
-                f"{key}: {given[section][name]} now, {saved[section][name]} in {checkpoint}; "
+                f"{key}: {given[section][name]} now, {saved.config[section][name]} in {checkpoint}; "
                 "a resumed run must take the same batches"
             )
-    return step, start
+    return saved.step, saved.cursor
 
 
 _RESULT_KEYS = (

@@ -1,6 +1,6 @@
 """The folder of a run: made 0700, locked by its one supervisor, with a place for sockets.
 
-    config.json   checkpoints/   metrics.jsonl   tensorboard/   logs/   sockets/   lock
+config.json   checkpoints/   metrics.jsonl   tensorboard/   logs/   sockets/   lock
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from pool.checkpoint.state import FOLDER, LAST
 from pool.config import Config
 from pool.errors import ConfigError
 
-CHECKPOINTS = "checkpoints"
-LAST = "last"
 SOCKET_PATH_LIMIT = 107  # bytes of sun_path
 LONGEST_SOCKET_NAME = len("coordinator")
 
@@ -35,7 +34,7 @@ class RunFolder:
             raise ConfigError(f"run.dir: {self.path} is in use by another run") from None
         except OSError as error:
             raise ConfigError(f"run.dir: {error.filename or self.path}: {error.strerror}") from None
-        last = self.path / CHECKPOINTS / LAST
+        last = self.path / FOLDER / LAST
         if last.exists() and not resume:
             raise ConfigError(
                 f"run.dir: {self.path} holds a run already: go on with --resume, or choose another run.dir"

@@ -28,10 +28,10 @@ class GradientWriter:
         self._index: dict[torch.Tensor, int] = {parameter: i for i, parameter in enumerate(self._parameters)}
         self._bucket_of = {i: b for b, bucket in enumerate(plan.buckets) for i in bucket.parameters}
         self._slot: Sequence[torch.Tensor] = ()
-        self._announce: Announce = lambda bucket: None
+        self._announce: Announce | None = None
         self._missing: list[set[int]] = []  # per bucket: parameters that are not in the slot yet
         for parameter in self._parameters:
-            parameter.register_post_accumulate_grad_hook(self._accumulated)
+            parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
         for module in model.modules():
             if isinstance(module, SparseLinear) and module.weight.device.type == "cpu":
                 module.gradient_sink = self
@@ -67,5 +67,5 @@ class GradientWriter:
         bucket = self._bucket_of[index]
         missing = self._missing[bucket]
         missing.discard(index)
-        if not missing:
+        if not missing and self._announce is not None:
             self._announce(bucket)

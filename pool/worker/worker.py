@@ -25,7 +25,7 @@ def run(launch: Launch) -> None:
     device = parse_device(spec)
     torch.set_num_threads(1 if device.kind == "fake" else cpu_threads(config, len(launch.devices)))
     torch.use_deterministic_algorithms(True)
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     schema, plan = launch.planned()
     memory = Memory(launch)
     computer = Computer(

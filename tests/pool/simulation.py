@@ -267,9 +267,7 @@ class Simulation:
                 expected = sum(range(self.setup.rules.validation_batches)) / self.setup.rules.validation_batches
                 assert action.loss == expected
                 self.validations.append(action)
-            elif isinstance(action, OrderWorker):
-                self.wires[action.peer].append(action.orders)
-            elif isinstance(action, OrderFeeder):
+            elif isinstance(action, OrderWorker | OrderFeeder):
                 self.wires[action.peer].append(action.orders)
             elif isinstance(action, End):
                 assert not self.ended

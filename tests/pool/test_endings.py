@@ -50,7 +50,7 @@ def children(pid: int) -> dict[int, str]:
     return found
 
 
-def role_pid(dir: Path, role: str, children_of: int) -> int:
+def role_pid(role: str, children_of: int) -> int:
     """The pid of the first life of a role: children are started in the order coordinator, feeder, workers."""
     pids = sorted(children(children_of))
     return pids[{"coordinator": 0, "feeder": 1, "worker": 2}[role]]
@@ -83,7 +83,7 @@ def test_a_killed_feeder_is_replaced_and_changes_nothing(tmp_path: Path) -> None
     whole = run_well(tmp_path / "whole", SLOW)
     with started(tmp_path / "run", SLOW) as process:
         wait_for(lambda: steps_done(tmp_path / "run") >= 3, "three steps")
-        os.kill(role_pid(tmp_path / "run", "feeder", process.pid), signal.SIGKILL)
+        os.kill(role_pid("feeder", process.pid), signal.SIGKILL)
         ended = finish(process, tmp_path / "run")
     assert ended.code == 0, ended.err
     assert "feeder (incarnation 1) was killed by SIGKILL; restarted" in ended.out
@@ -96,7 +96,7 @@ def test_a_killed_coordinator_ends_the_run_and_resume_goes_on_from_the_checkpoin
     with started(tmp_path / "run", settings) as process:
         wait_for(lambda: steps_done(tmp_path / "run") >= 6, "six steps")
         pids = list(children(process.pid))
-        os.kill(role_pid(tmp_path / "run", "coordinator", process.pid), signal.SIGKILL)
+        os.kill(role_pid("coordinator", process.pid), signal.SIGKILL)
         ended = finish(process, tmp_path / "run")
     assert ended.code == 1
     assert "coordinator (incarnation 1) was killed by SIGKILL" in ended.err

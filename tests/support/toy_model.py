@@ -37,7 +37,9 @@ class ToyTask:
 
     def check(self, schema: BatchSchema) -> None:
         if schema.sparse[0].num_features != self._model.num_features:
-            raise ValueError(f"model.num_features: {self._model.num_features}, data has {schema.sparse[0].num_features}")
+            raise ValueError(
+                f"model.num_features: {self._model.num_features}, data has {schema.sparse[0].num_features}"
+            )
 
     def build_model(self) -> nn.Module:
         return ToyModel(self._model)
@@ -45,7 +47,7 @@ class ToyTask:
     def initialize(self, model: nn.Module) -> None:
         pass
 
-    def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:
+    def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:  # noqa: ARG002
         return self._loss.scale * nn.functional.mse_loss(model(batch), batch.dense["target"])
 
     def after_step(self, model: nn.Module) -> None:

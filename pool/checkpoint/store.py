@@ -1,12 +1,4 @@
-"""Checkpoints: a folder each, written beside and renamed, so that a whole one or none is there.
-
-    checkpoints/step-000000100/weights.safetensors    the model: parameters and buffers by name
-                               optimizer.safetensors  the optimizer's tensors, `parameter/key`
-                               state.json             step, cursor, config, the rest of the state, SHA-256 of each tensor
-    checkpoints/last                                  symlink to the newest
-
-No pickle (I7). What is here is all that only the coordinator knows (I9).
-"""
+"""Writes and reads checkpoints with their tensors: beside and renamed, so that a whole one or none is there."""
 
 from __future__ import annotations
 
@@ -23,15 +15,9 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from pool.checkpoint.state import FORMAT, LAST, OPTIMIZER, STATE, WEIGHTS, SavedState, read_state
 from pool.errors import CheckpointError
 from pool.protocol.messages import CursorState
-
-FORMAT = 1
-FOLDER = "checkpoints"
-WEIGHTS = "weights.safetensors"
-OPTIMIZER = "optimizer.safetensors"
-STATE = "state.json"
-LAST = "last"
 
 
 @dataclass(frozen=True)
@@ -58,15 +44,15 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int) -> Path:
     optimizer = {name: tensor.detach().contiguous() for name, tensor in checkpoint.optimizer.items()}
     save_file(weights, beside / WEIGHTS)
     save_file(optimizer, beside / OPTIMIZER)
-    state = {
-        "format": FORMAT,
-        "step": checkpoint.step,
-        "cursor": asdict(checkpoint.cursor),
-        "config": checkpoint.config,
-        "optimizer": checkpoint.optimizer_plain,
-        "sha256": {WEIGHTS: _hashes(weights), OPTIMIZER: _hashes(optimizer)},
-    }
-    (beside / STATE).write_text(json.dumps(state, indent=1), encoding="utf-8")
+    state = SavedState(
+        format=FORMAT,
+        step=checkpoint.step,
+        cursor=checkpoint.cursor,
+        config=checkpoint.config,
+        optimizer=checkpoint.optimizer_plain,
+        sha256={WEIGHTS: _hashes(weights), OPTIMIZER: _hashes(optimizer)},
+    )
+    (beside / STATE).write_text(json.dumps(asdict(state), indent=1), encoding="utf-8")
     for path in (beside / WEIGHTS, beside / OPTIMIZER, beside / STATE, beside):
         _fsync(path)
     if target.exists():  # a resumed run reaches the step again
@@ -79,17 +65,6 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int) -> Path:
     return target
 
 
-def read_state(path: Path) -> dict[str, Any]:
-    """The plain part, free of tensors. Raises CheckpointError."""
-    try:
-        state = json.loads((path / STATE).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path / STATE}: {error}") from None
-    if not isinstance(state, dict) or state.get("format") != FORMAT:
-        raise CheckpointError(f"{path / STATE}: not a checkpoint of format {FORMAT}")
-    return state
-
-
 def load(path: Path) -> Checkpoint:
     """Reads and verifies a checkpoint folder. Raises CheckpointError naming the file and the tensor."""
     path = path.resolve()
@@ -100,25 +75,25 @@ def load(path: Path) -> Checkpoint:
             tensors[name] = load_file(path / name)
         except (OSError, SafetensorError) as error:
             raise CheckpointError(f"{path / name}: {error}") from None
-        expected = state["sha256"][name]
+        expected = state.sha256[name]
         if expected.keys() != tensors[name].keys():
             raise CheckpointError(f"{path / name}: its tensors are not those that {STATE} lists")
         for tensor, digest in _hashes(tensors[name]).items():
             if digest != expected[tensor]:
                 raise CheckpointError(f"{path / name}: tensor {tensor} is damaged: its SHA-256 is not that in {STATE}")
     return Checkpoint(
-        step=state["step"],
-        cursor=CursorState(**state["cursor"]),
-        config=state["config"],
+        step=state.step,
+        cursor=state.cursor,
+        config=state.config,
         weights=tensors[WEIGHTS],
         optimizer=tensors[OPTIMIZER],
-        optimizer_plain=state["optimizer"],
+        optimizer_plain=state.optimizer,
     )
 
 
 def _hashes(tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
     return {
-        name: hashlib.sha256(tensor.reshape(-1).view(torch.uint8).numpy()).hexdigest()
+        name: hashlib.sha256(memoryview(tensor.reshape(-1).view(torch.uint8).numpy())).hexdigest()
         for name, tensor in tensors.items()
     }
 
