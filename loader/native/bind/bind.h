@@ -6,3 +6,4 @@
 void bind_binpack(nanobind::module_& module);
 void bind_features(nanobind::module_& module);
 void bind_simd(nanobind::module_& module);
+void bind_stream(nanobind::module_& module);

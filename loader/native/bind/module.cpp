@@ -5,4 +5,5 @@ NB_MODULE(_native, module) {
     bind_binpack(module);
     bind_features(module);
     bind_simd(module);
+    bind_stream(module);
 }

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "formats/binpack/file.h"
+#include "stream/record_source.h"
+
+namespace sparsepool::stream {
+
+// The chunks of binpack files, in the order of the files. A file whose list of chunks ends early at a
+// damaged header has one chunk more, which is that fault: the stream meets it at its place.
+class BinpackSource final : public RecordSource {
+  public:
+    explicit BinpackSource(std::vector<std::shared_ptr<const BinpackFile>> files);
+
+    [[nodiscard]] std::size_t num_chunks() const override { return chunks_.size(); }
+    [[nodiscard]] std::string name() const override;
+    std::optional<SourceFault> decode(std::size_t chunk, RecordBuffer& out) const override;
+
+  private:
+    struct Chunk {
+        const BinpackFile* file = nullptr;
+        std::size_t number = 0;  // within the file; the file's number of chunks stands for its damaged header
+    };
+
+    std::vector<std::shared_ptr<const BinpackFile>> files_;
+    std::vector<Chunk> chunks_;
+};
+
+}  // namespace sparsepool::stream

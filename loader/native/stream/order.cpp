@@ -1,0 +1,66 @@
+#include "stream/order.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace sparsepool::stream {
+
+ChunkOrder::ChunkOrder(std::size_t num_chunks, std::size_t window_chunks, bool shuffle, std::uint64_t seed)
+    : num_chunks_(num_chunks),
+      window_chunks_(window_chunks),
+      num_windows_((num_chunks + window_chunks - 1) / window_chunks),
+      shuffle_(shuffle),
+      key_(random::key_of(seed, random::Purpose::kChunkOrder)) {}
+
+std::vector<std::uint32_t> ChunkOrder::window(std::uint64_t epoch, std::uint64_t window) const {
+    const std::size_t begin = std::min<std::size_t>(window * window_chunks_, num_chunks_);
+    const std::size_t end = begin + std::min(window_chunks_, num_chunks_ - begin);
+    std::vector<std::uint32_t> order(num_chunks_);
+    std::iota(order.begin(), order.end(), 0U);
+    if (shuffle_) {
+        random::Sequence draws(key_, static_cast<std::uint32_t>(epoch));
+        for (std::size_t i = num_chunks_; i > 1; --i) {
+            std::swap(order[i - 1], order[draws.below(static_cast<std::uint32_t>(i))]);
+        }
+    }
+    return {order.begin() + static_cast<std::ptrdiff_t>(begin), order.begin() + static_cast<std::ptrdiff_t>(end)};
+}
+
+EntryOrder::EntryOrder(std::uint32_t size, std::uint32_t batch_size, std::uint64_t seed, std::uint64_t epoch,
+                       std::uint64_t window)
+    : size_(size),
+      lanes_(std::max(1U, size / batch_size + (size % batch_size != 0 ? 1U : 0U))),
+      num_runs_(size / lanes_ + (size % lanes_ != 0 ? 1U : 0U)),
+      key_(random::key_of(seed, random::Purpose::kEntryOrder)),
+      epoch_(static_cast<std::uint32_t>(epoch)),
+      window_(static_cast<std::uint32_t>(window)),
+      lane_begin_(lanes_) {
+    // A lane has an entry of every whole run, and one more if it is among the first drawn by the last, short run.
+    std::vector<std::uint32_t> sizes(lanes_, size / lanes_);
+    if (const std::uint32_t rest = size % lanes_; rest != 0) {
+        std::vector<std::uint32_t> drawn(lanes_);
+        draw_lanes(num_runs_ - 1, drawn);
+        for (std::uint32_t i = 0; i < rest; ++i) ++sizes[drawn[i]];
+    }
+    std::exclusive_scan(sizes.begin(), sizes.end(), lane_begin_.begin(), 0U);
+}
+
+std::uint32_t EntryOrder::place_run(std::uint32_t run, std::span<std::uint32_t> places) const {
+    const std::uint32_t count = std::min(lanes_, size_ - run * lanes_);
+    draw_lanes(run, places);
+    for (std::uint32_t i = 0; i < count; ++i) places[i] = lane_begin_[places[i]] + run;
+    return count;
+}
+
+// A random permutation of 0 .. lanes - 1, grown from the inside out.
+void EntryOrder::draw_lanes(std::uint32_t run, std::span<std::uint32_t> lanes) const {
+    random::Sequence draws(key_, run, window_, epoch_);
+    for (std::uint32_t i = 0; i < lanes_; ++i) {
+        const std::uint32_t j = draws.below(i + 1);
+        lanes[i] = lanes[j];
+        lanes[j] = i;
+    }
+}
+
+}  // namespace sparsepool::stream

@@ -1,0 +1,323 @@
+#include "stream/pipeline.h"
+
+#include <pthread.h>
+
+#include <csignal>
+#include <limits>
+#include <new>
+#include <system_error>
+#include <utility>
+
+namespace sparsepool::stream {
+
+struct Pipeline::Worker {
+    explicit Worker(const Pipeline& pipeline) : builder(pipeline.layout_, pipeline.set_) {}
+
+    batch::Builder builder;
+    RecordBuffer decoded;
+    std::vector<std::uint32_t> kept;
+    std::vector<std::uint32_t> places;
+};
+
+Pipeline::Pipeline(std::shared_ptr<const RecordSource> source, const features::FeatureSet& set,
+                   const batch::Layout& layout, const FilterSettings& filters, const PipelineSettings& settings)
+    : source_(std::move(source)),
+      set_(set),
+      layout_(layout),
+      filter_(filters, settings.seed),
+      settings_(settings),
+      chunk_order_(source_->num_chunks(), settings.window_chunks, settings.shuffle, settings.seed),
+      cutter_(layout.batch_size, chunk_order_.num_windows(), settings.drop_tail) {}
+
+Pipeline::~Pipeline() { close(); }
+
+// --- the caller's side ------------------------------------------------------------------------------------
+
+std::string Pipeline::attach(std::vector<std::byte*> slots) {
+    if (!slots_.empty() || stopping_) return "slots are attached once, to an open stream";
+    if (slots.empty()) return "a stream needs at least one slot";
+    if (chunk_order_.num_windows() == 0) return source_->name() + ": no chunk to read";
+    if (event_.descriptor() < 0) return "no file descriptor is left for the stream's event";
+    slots_ = std::move(slots);
+    owned_.assign(slots_.size(), false);
+    restart({});
+    // Signals are the main thread's business: the new threads inherit a full mask.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::string fault;
+    try {
+        while (threads_.size() < settings_.threads) threads_.emplace_back([this] { work(); });
+    } catch (const std::system_error& error) {
+        fault = std::string("a thread can't be started: ") + error.what();
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (!fault.empty()) close();
+    return fault;
+}
+
+std::string Pipeline::seek(const Cursor& cursor) {
+    std::unique_lock lock(mutex_);
+    if (slots_.empty() || stopping_) return "the stream is closed, or has no slots yet";
+    if (cursor.window >= chunk_order_.num_windows()) {
+        return "cursor: window " + std::to_string(cursor.window) + " is not one of the " +
+               std::to_string(chunk_order_.num_windows()) + " windows of an epoch of " + source_->name();
+    }
+    seeking_ = true;
+    changed_.wait(lock, [this] { return running_ == 0; });
+    restart(cursor);
+    seeking_ = false;
+    changed_.notify_all();
+    return {};
+}
+
+std::string Pipeline::give(std::size_t slot) {
+    const std::lock_guard lock(mutex_);
+    if (slot >= slots_.size()) return "slot " + std::to_string(slot) + " is not attached";
+    if (owned_[slot]) return "slot " + std::to_string(slot) + " is the stream's already (I4)";
+    if (stopping_) return "the stream is closed";
+    owned_[slot] = true;
+    given_.push_back(slot);
+    changed_.notify_one();
+    return {};
+}
+
+Pipeline::Taken Pipeline::take() {
+    const std::lock_guard lock(mutex_);
+    if (fault_is_next()) return *end_;
+    if (pending_.empty() || !pending_.front().done) return {};
+    const FinishedBatch batch = pending_.front().batch;
+    pending_.pop_front();
+    owned_[batch.slot] = false;
+    signal();
+    return batch;
+}
+
+Progress Pipeline::progress() {
+    const std::lock_guard lock(mutex_);
+    return progress_;
+}
+
+void Pipeline::close() {
+    {
+        const std::lock_guard lock(mutex_);
+        stopping_ = true;
+        changed_.notify_all();
+    }
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+}
+
+// --- the threads ------------------------------------------------------------------------------------------
+
+void Pipeline::work() {
+    pthread_setname_np(pthread_self(), "loader");
+    std::optional<Worker> worker;
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+        try {
+            if (!worker) worker.emplace(*this);
+            Job job = next_job();
+            if (std::holds_alternative<std::monostate>(job)) {
+                changed_.wait(lock);
+                continue;
+            }
+            ++running_;
+            lock.unlock();
+            run(job, *worker);
+            lock.lock();
+            --running_;
+            finish(job);
+        } catch (const std::bad_alloc&) {
+            if (!lock.owns_lock()) {  // thrown by `run`
+                lock.lock();
+                --running_;
+            }
+            end(StreamFault::Kind::kMemory,
+                {source_->name(), std::nullopt, "out of memory: lower data.window_chunks, data.threads or data.batch_size"});
+        }
+        signal();
+        changed_.notify_all();
+    }
+}
+
+Pipeline::Job Pipeline::next_job() {
+    if (seeking_ || end_) return {};
+    advance();
+    signal();
+    if (end_) return {};
+    if (open_ && !given_.empty() && cutter_.can_cut()) {
+        const Cut cut = cutter_.cut();
+        pending_.push_back({{given_.front(), cut.begin, cut.next}, false});
+        given_.pop_front();
+        ++building_;
+        // There is a head only in the first batch of a window, which takes all that was carried.
+        return BuildJob{&pending_.back(), std::exchange(carried_, {}), entries_.records().subspan(cut.from, cut.count)};
+    }
+    if (scatter_ && scatter_->parts.left()) return ScatterJob{scatter_->parts.claimed++};
+    if (loading_.parts.left()) {
+        DecodeJob job{loading_.parts.claimed++, {}, std::nullopt};
+        if (!spare_.empty()) {
+            job.records = std::move(spare_.back());
+            spare_.pop_back();
+        }
+        return job;
+    }
+    return {};
+}
+
+void Pipeline::run(Job& job, Worker& worker) {
+    if (auto* build = std::get_if<BuildJob>(&job)) {
+        const FinishedBatch& batch = build->pending->batch;
+        worker.builder.build(batch.begin.batch, build->head.records(), build->body, slots_[batch.slot]);
+    } else if (const auto* scatter = std::get_if<ScatterJob>(&job)) {
+        scatter_->run(scatter->part, loading_.loaded, entries_.data(), worker.places);
+    } else if (auto* decode = std::get_if<DecodeJob>(&job)) {
+        const std::uint32_t chunk = loading_.chunks[decode->part];
+        worker.decoded.clear();
+        decode->fault = source_->decode(chunk, worker.decoded);
+        decode->read = worker.decoded.size();
+        filter_.apply(worker.decoded, loading_.epoch, chunk, worker.kept);
+        decode->records.resize_to_overwrite(0);
+        decode->records.append(worker.decoded.records());
+    }
+}
+
+void Pipeline::finish(Job& job) {
+    if (const auto* build = std::get_if<BuildJob>(&job)) {
+        build->pending->done = true;
+        --building_;
+        ++progress_.built;
+    } else if (std::holds_alternative<ScatterJob>(job)) {
+        ++scatter_->parts.finished;
+    } else if (auto* decode = std::get_if<DecodeJob>(&job)) {
+        progress_.read += decode->read;
+        progress_.kept += decode->records.size();
+        loading_.loaded[decode->part] = {std::move(decode->records), std::move(decode->fault)};
+        ++loading_.parts.finished;
+    }
+}
+
+// --- from window to window (the mutex is held) ------------------------------------------------------------
+
+void Pipeline::restart(const Cursor& cursor) {
+    given_.clear();
+    pending_.clear();
+    owned_.assign(slots_.size(), false);
+    recycle_chunks();
+    scatter_.reset();
+    carried_.clear();
+    open_ = false;
+    window_fault_.reset();
+    end_.reset();
+    cutter_.seek(cursor);
+    load(cursor.epoch, cursor.window);
+    signal();
+}
+
+// Does every step that waits for no job: the window's life from loaded to used up.
+void Pipeline::advance() {
+    while (!end_) {
+        if (scatter_) {
+            if (!scatter_->parts.done()) return;
+            open_window();
+        } else if (open_) {
+            if (cutter_.can_cut() || building_ != 0) return;
+            close_window();
+        } else {
+            if (!loading_.parts.done()) return;
+            begin_scatter();
+        }
+    }
+}
+
+void Pipeline::load(std::uint64_t epoch, std::uint64_t window) {
+    loading_.epoch = epoch;
+    loading_.window = window;
+    loading_.chunks = chunk_order_.window(epoch, window);
+    loading_.loaded.clear();
+    loading_.loaded.resize(loading_.chunks.size());
+    loading_.parts = {loading_.chunks.size(), 0, 0};
+}
+
+void Pipeline::begin_scatter() {
+    if (const SourceFault* fault = loading_.fault()) window_fault_ = *fault;
+    // Shuffled, nothing of a damaged window can be used: where its entries go depends on those missing.
+    // In file order it is good up to the damage.
+    const bool whole = !window_fault_;
+    std::vector<std::uint64_t> begins{0};
+    bool usable = whole || !settings_.shuffle;
+    for (LoadedChunk& chunk : loading_.loaded) {
+        if (!usable) chunk.records.clear();
+        begins.push_back(begins.back() + chunk.records.size());
+        usable = usable && !chunk.fault;
+    }
+    const std::uint64_t size = begins.back();
+    if (size > std::numeric_limits<std::uint32_t>::max()) {
+        end(StreamFault::Kind::kMemory, {source_->name(), std::nullopt,
+                                         "a window has more than 2^32 entries: lower data.window_chunks"});
+        return;
+    }
+    entries_.resize_to_overwrite(size);
+    std::optional<EntryOrder> order;
+    if (settings_.shuffle) {
+        order.emplace(static_cast<std::uint32_t>(size), layout_.batch_size, settings_.seed, loading_.epoch,
+                      loading_.window);
+    }
+    scatter_.emplace(std::move(order), std::move(begins));
+}
+
+void Pipeline::open_window() {
+    scatter_.reset();
+    recycle_chunks();
+    if (!cutter_.open(entries_.size())) {
+        if (window_fault_) {
+            end(StreamFault::Kind::kData, *window_fault_);
+        } else {
+            end(StreamFault::Kind::kCursor,
+                {source_->name(), std::nullopt,
+                 "cursor: window " + std::to_string(loading_.window) + " of epoch " + std::to_string(loading_.epoch) +
+                     " has only " + std::to_string(entries_.size()) + " entries"});
+        }
+        return;
+    }
+    open_ = true;
+    const bool last = loading_.window + 1 == chunk_order_.num_windows();
+    if (!window_fault_) load(last ? loading_.epoch + 1 : loading_.epoch, last ? 0 : loading_.window + 1);
+}
+
+void Pipeline::close_window() {
+    open_ = false;
+    if (window_fault_) {
+        end(StreamFault::Kind::kData, *window_fault_);
+        return;
+    }
+    const Rest rest = cutter_.close();
+    if (rest.dropped) {
+        carried_.clear();
+    } else {
+        carried_.append(entries_.records().subspan(rest.from, rest.count));
+    }
+    if (!rest.starved.empty()) end(StreamFault::Kind::kData, {source_->name(), std::nullopt, rest.starved});
+}
+
+void Pipeline::recycle_chunks() {
+    for (LoadedChunk& chunk : loading_.loaded) {
+        if (spare_.size() < settings_.window_chunks) spare_.push_back(std::move(chunk.records));
+    }
+    loading_.loaded.clear();
+}
+
+void Pipeline::end(StreamFault::Kind kind, SourceFault what) {
+    if (!end_) end_ = StreamFault{kind, std::move(what)};
+}
+
+// A batch whose building failed for want of memory never gets done: what ended the stream comes in its place.
+bool Pipeline::fault_is_next() const {
+    return end_ && (pending_.empty() || (!pending_.front().done && running_ == 0));
+}
+
+void Pipeline::signal() { event_.set(fault_is_next() || (!pending_.empty() && pending_.front().done)); }
+
+}  // namespace sparsepool::stream

@@ -1,0 +1,153 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "batch/builder.h"
+#include "stream/cutter.h"
+#include "stream/event.h"
+#include "stream/filters.h"
+#include "stream/window.h"
+
+// The stream's threads: they decode the next window while batches are built from the current one.
+//
+// One mutex guards everything but the insides of a job. A job is one batch to build, one part of a window to
+// scatter, or one chunk to decode; a thread takes the first there is, in that order. What a job writes is its
+// own until it is finished, and where it lies in the stream was decided before it began: so no thread, and no
+// timing, has a say in what a batch holds (I1).
+//
+// Memory: the current window's entries, the next window's chunks, less than one batch carried over from one
+// window to the next, and a scratch chunk per thread.
+namespace sparsepool::stream {
+
+struct PipelineSettings {
+    std::uint64_t seed = 0;
+    std::uint64_t window_chunks = 16;
+    std::uint32_t threads = 2;
+    bool shuffle = true;
+    bool drop_tail = false;
+};
+
+struct FinishedBatch {
+    std::size_t slot = 0;
+    Cursor begin;
+    Cursor next;
+};
+
+struct StreamFault {
+    enum class Kind { kData, kCursor, kMemory } kind = Kind::kData;
+    SourceFault what;
+};
+
+struct Progress {
+    std::uint64_t read = 0;  // entries decoded
+    std::uint64_t kept = 0;  // of these, after the filters
+    std::uint64_t built = 0;  // batches
+};
+
+class Pipeline {
+  public:
+    Pipeline(std::shared_ptr<const RecordSource> source, const features::FeatureSet& set, const batch::Layout& layout,
+             const FilterSettings& filters, const PipelineSettings& settings);
+    ~Pipeline();
+    Pipeline(const Pipeline&) = delete;
+    Pipeline& operator=(const Pipeline&) = delete;
+
+    // All of these may be called by one thread only, and give back what is wrong, or an empty text.
+    // Slots are at least the layout's slot_bytes and must live until `close`. Starts the threads.
+    [[nodiscard]] std::string attach(std::vector<std::byte*> slots);
+    // Waits until no thread writes to a slot, forgets all slots given, and begins anew at the cursor.
+    [[nodiscard]] std::string seek(const Cursor& cursor);
+    [[nodiscard]] std::string give(std::size_t slot);
+
+    // The next finished batch in stream order; a fault, again and again, once all batches before it were
+    // taken; or nothing.
+    using Taken = std::variant<std::monostate, FinishedBatch, StreamFault>;
+    [[nodiscard]] Taken take();
+
+    [[nodiscard]] int descriptor() const { return event_.descriptor(); }  // readable while `take` has something
+    [[nodiscard]] Progress progress();
+    void close();
+
+  private:
+    struct Pending {  // a batch cut, in stream order
+        FinishedBatch batch;
+        bool done = false;
+    };
+    struct BuildJob {
+        Pending* pending;
+        RecordBuffer head;  // carried over from earlier windows
+        std::span<const chess::Record> body;
+    };
+    struct ScatterJob {
+        std::size_t part;
+    };
+    struct DecodeJob {
+        std::size_t part;
+        RecordBuffer records;
+        std::optional<SourceFault> fault;
+        std::uint64_t read = 0;
+    };
+    using Job = std::variant<std::monostate, BuildJob, ScatterJob, DecodeJob>;
+    struct Worker;  // scratch of one thread
+
+    void work();
+    [[nodiscard]] Job next_job();
+    void run(Job& job, Worker& worker);
+    void finish(Job& job);
+
+    void restart(const Cursor& cursor);
+    void advance();
+    void load(std::uint64_t epoch, std::uint64_t window);
+    void begin_scatter();
+    void open_window();
+    void close_window();
+    void recycle_chunks();
+    void end(StreamFault::Kind kind, SourceFault what);
+    [[nodiscard]] bool fault_is_next() const;
+    void signal();
+
+    const std::shared_ptr<const RecordSource> source_;
+    const features::FeatureSet& set_;
+    const batch::Layout layout_;
+    const Filter filter_;
+    const PipelineSettings settings_;
+    const ChunkOrder chunk_order_;
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::vector<std::thread> threads_;
+    bool stopping_ = false;
+    bool seeking_ = false;
+    std::size_t running_ = 0;  // jobs
+
+    std::vector<std::byte*> slots_;
+    std::vector<bool> owned_;       // by the stream
+    std::deque<std::size_t> given_;  // slots not yet used
+    std::deque<Pending> pending_;
+    Event event_;
+
+    Cutter cutter_;
+    RecordBuffer entries_;  // of the open window
+    RecordBuffer carried_;
+    bool open_ = false;
+    std::size_t building_ = 0;                // batches that are being built from entries_
+    std::optional<SourceFault> window_fault_;  // what cut the open window short
+    std::optional<Scatter> scatter_;
+    Loading loading_;
+    std::vector<RecordBuffer> spare_;  // chunk buffers to use again
+    std::optional<StreamFault> end_;
+    Progress progress_;
+};
+
+}  // namespace sparsepool::stream
