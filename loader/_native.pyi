@@ -1,6 +1,7 @@
 """Native part of loader."""
 
 import os
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -112,3 +113,67 @@ def simd_levels() -> list[str]:
 
 def set_simd_level(name: str) -> None:
     """For the whole process. Raises ValueError for another name."""
+# --- feature sets (bind/features.cpp) ---
+
+def feature_sets() -> list[str]:
+    """The names of all feature sets."""
+
+def describe_feature_set(name: str) -> tuple[int, int]:
+    """(number of inputs, most that are active in one perspective). Raises ValueError for an unknown name."""
+
+def extract_fen(fen: str, name: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], int, bool]:
+    """Active features of a position: (own: uint32 [n], opponent: uint32 [n], number of pieces, whether black
+    is to move); own is the side to move's perspective. Raises ValueError for a malformed FEN."""
+
+# --- the stream (bind/stream.cpp) ---
+
+class FilterSettings:
+    """Which entries are left out; see loader.config.FilterConfig."""
+
+    def __init__(self) -> None: ...
+    skip_no_score: bool
+    skip_in_check: bool
+    skip_captures: bool
+    skip_promotions: bool
+    skip_ply_up_to: int
+    random_skip: float
+    win_draw_loss: bool
+    piece_count: bool
+
+class PipelineSettings:
+    """How the stream is ordered and made."""
+
+    def __init__(self) -> None: ...
+    seed: int
+    window_chunks: int
+    threads: int
+    shuffle: bool
+    drop_tail: bool
+
+class BinpackPipeline:
+    """Binpack files to batches in slots, on threads of its own."""
+
+    def __init__(
+        self,
+        files: Sequence[BinpackFile],
+        features: str,
+        batch_size: int,
+        slot_bytes: int,
+        regions: Mapping[str, tuple[int, int, int]],
+        filters: FilterSettings,
+        settings: PipelineSettings,
+    ) -> None:
+        """regions: name -> (offset, count, item size), of loader.schema."""
+    def attach(self, slots: Sequence[npt.NDArray[np.uint8]]) -> None: ...
+    def seek(self, cursor: tuple[int, int, int, int]) -> None:
+        """cursor: (batch, epoch, window, entry)"""
+    def give(self, slot: int) -> None: ...
+    def take(self) -> tuple[int, tuple[int, int, int, int], tuple[int, int, int, int]] | None:
+        """(slot, cursor, next cursor), or None. Raises DataError."""
+    def fileno(self) -> int: ...
+    def progress(self) -> tuple[int, int, int]:
+        """Entries read, entries kept, batches built; all since the start."""
+    def close(self) -> None: ...
+
+def win_draw_loss_probability(ply: int, score: int, result: int) -> float:
+    """Probability of the game's result, given score and ply: what the win_draw_loss filter keeps with."""

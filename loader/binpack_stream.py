@@ -51,11 +51,11 @@ class BinpackStream:
 
     def __init__(self, config: DataConfig, schema: BatchSchema, files: Sequence[Path], seed: int) -> None:
         self.schema = schema
-        opened = [_native.BinpackFile(str(file)) for file in files]
-        for file in opened:
+        opened = [_native.BinpackFile(file) for file in files]
+        for file, name in zip(opened, files, strict=True):
             # A file damaged further on is used up to there; one with nothing before it can't be meant.
             if file.num_chunks == 0 and file.header_damage is not None:
-                raise DataError(file.path, file.header_damage.reason, file.header_damage.offset)
+                raise DataError(name, file.header_damage.reason, file.header_damage.offset)
         if not any(file.num_chunks for file in opened):
             raise DataError(", ".join(map(str, files)) or "no file", "there is nothing to read: no file has a chunk")
         regions = {

@@ -86,7 +86,10 @@ class BinpackPipeline {
         }
         if (const auto* fault = std::get_if<StreamFault>(&taken)) {
             if (fault->kind == StreamFault::Kind::kCursor) check(fault->what.reason);
-            raise_data_error(fault->what.file, fault->what.reason, fault->what.offset);
+            const std::string& name = fault->what.file;  // any bytes, as the system allows
+            const auto size = static_cast<Py_ssize_t>(name.size());
+            const auto file = nb::steal<nb::object>(PyUnicode_DecodeFSDefaultAndSize(name.data(), size));
+            raise_data_error(file, fault->what.reason, fault->what.offset);
         }
         return std::nullopt;
     }

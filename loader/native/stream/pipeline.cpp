@@ -36,7 +36,7 @@ Pipeline::~Pipeline() { close(); }
 std::string Pipeline::attach(std::vector<std::byte*> slots) {
     if (!slots_.empty() || stopping_) return "slots are attached once, to an open stream";
     if (slots.empty()) return "a stream needs at least one slot";
-    if (chunk_order_.num_windows() == 0) return source_->name() + ": no chunk to read";
+    if (chunk_order_.num_windows() == 0) return "the source has no chunks";
     if (event_.descriptor() < 0) return "no file descriptor is left for the stream's event";
     slots_ = std::move(slots);
     owned_.assign(slots_.size(), false);
@@ -62,7 +62,7 @@ std::string Pipeline::seek(const Cursor& cursor) {
     if (slots_.empty() || stopping_) return "the stream is closed, or has no slots yet";
     if (cursor.window >= chunk_order_.num_windows()) {
         return "cursor: window " + std::to_string(cursor.window) + " is not one of the " +
-               std::to_string(chunk_order_.num_windows()) + " windows of an epoch of " + source_->name();
+               std::to_string(chunk_order_.num_windows()) + " windows of an epoch";
     }
     seeking_ = true;
     changed_.wait(lock, [this] { return running_ == 0; });
@@ -276,7 +276,7 @@ void Pipeline::open_window() {
             end(StreamFault::Kind::kData, *window_fault_);
         } else {
             end(StreamFault::Kind::kCursor,
-                {source_->name(), std::nullopt,
+                {{}, std::nullopt,
                  "cursor: window " + std::to_string(loading_.window) + " of epoch " + std::to_string(loading_.epoch) +
                      " has only " + std::to_string(entries_.size()) + " entries"});
         }
