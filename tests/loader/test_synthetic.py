@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from batch_contents import digest
 
 from loader.config import DataConfig
-from loader.schema import SparseBatch
 from loader.slots import allocate_slots, read_batches
 from loader.sources import find_files, open_stream, schema_of
 from loader.stream import Cursor
@@ -18,14 +18,8 @@ from loader.synthetic import hidden_weights
 CONFIG = DataConfig(source="synthetic", features="synthetic:1000:8", batch_size=64)
 
 
-def contents(batch: SparseBatch) -> bytes:
-    """Every byte of a batch that means something."""
-    sparse = [view for field in batch.sparse.values() for view in vars(field).values()]
-    return b"".join(a.tobytes() for a in [*sparse, *batch.dense.values(), batch.bucket_offsets])
-
-
 def test_batch_k_is_a_function_of_seed_and_k() -> None:
-    first = [contents(batch) for batch in read_batches(open_stream(CONFIG, [], seed=7), 10)]
+    first = [digest(batch) for batch in read_batches(open_stream(CONFIG, [], seed=7), 10)]
     again = open_stream(CONFIG, [], seed=7)
     slots = allocate_slots(again.schema, 3)
     again.attach(slots)
@@ -33,8 +27,8 @@ def test_batch_k_is_a_function_of_seed_and_k() -> None:
         again.seek(Cursor(batch=start))
         for number, batch in enumerate(read_batches(again, min(4, 10 - start), slots), start=start):
             assert batch.number == number
-            assert contents(batch) == first[number]
-    assert [contents(batch) for batch in read_batches(open_stream(CONFIG, [], seed=8), 10)] != first
+            assert digest(batch) == first[number]
+    assert [digest(batch) for batch in read_batches(open_stream(CONFIG, [], seed=8), 10)] != first
 
 
 def test_the_columns_of_a_batch_are_the_transpose_of_its_rows() -> None:
