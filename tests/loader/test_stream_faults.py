@@ -144,7 +144,7 @@ def test_the_descriptor_is_readable_only_while_something_waits(game_files: list[
         stream.give(0)
         stream.give(1)
         assert readable(stream)
-        taken = []
+        taken: list[int] = []
         while len(taken) < 2:
             assert readable(stream)
             if (filled := stream.take()) is not None:
