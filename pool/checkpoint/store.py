@@ -93,7 +93,7 @@ def load(path: Path) -> Checkpoint:
 
 def _hashes(tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
     return {
-        name: hashlib.sha256(memoryview(tensor.reshape(-1).view(torch.uint8).numpy())).hexdigest()
+        name: hashlib.sha256(tensor.reshape(-1).view(torch.uint8).numpy().data).hexdigest()
         for name, tensor in tensors.items()
     }
 

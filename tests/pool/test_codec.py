@@ -1,0 +1,96 @@
+"""Messages: what is said arrives as it was said, and nothing else arrives."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pool.errors import ProtocolError
+from pool.protocol import messages as m
+from pool.protocol.codec import MAX_BYTES, Envelope, decode, encode
+from pool.protocol.identity import Peer
+
+ME, YOU = Peer("worker", 1, 2), Peer("coordinator")
+CURSOR = m.CursorState(7, 1, 2, 3)
+ASSIGNMENT = m.Assignment("train", 3, 7, 1)
+EXAMPLES: list[m.Message] = [
+    m.Hello(123),
+    m.Failure("out of memory", 1),
+    m.Roster((m.RosterEntry("worker", 0, 1),), True),
+    m.RunReport(1, 9, 0, 64, 64, 0.5, 0.1, float("inf"), 1e-3, 0.1, 0.2, -1, False),
+    m.FeederOrders(m.StreamOrders(1, CURSOR, 3), None),
+    m.FeederReport(None, m.StreamReport(1, 7, (CURSOR, CURSOR))),
+    m.WorkerOrders(3, (ASSIGNMENT,)),
+    m.WorkerReport((m.BatchReport(ASSIGNMENT, (0, 2), (), True, 0.25),), 1.0, 2.0, 3.0),
+]
+
+
+def test_every_kind_of_message_has_an_example_here() -> None:
+    assert {type(example) for example in EXAMPLES} == set(get_args(m.Message))
+
+
+@pytest.mark.parametrize("message", EXAMPLES, ids=lambda message: type(message).__name__)
+def test_a_message_arrives_as_it_was_sent(message: m.Message) -> None:
+    envelope = Envelope(ME, YOU, 5, message)
+    assert decode(encode(envelope)) == envelope
+
+
+def changed(message: m.Message, change: Any) -> bytes:
+    body = msgpack.unpackb(encode(Envelope(ME, YOU, 5, message)))
+    change(body)
+    return msgpack.packb(body)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda body: body.__setitem__(0, "Nonsense"), "unknown kind 'Nonsense'"),
+        (lambda body: body.__setitem__(0, 7), "not an envelope"),
+        (lambda body: body.append(1), "not an envelope"),
+        (lambda body: body.__setitem__(3, True), "WorkerOrders.sequence: expected an integer"),
+        (lambda body: body[1].pop(), "WorkerOrders.sender: expected the 3 fields of Peer"),
+        (lambda body: body[4].__setitem__(0, 1.5), "WorkerOrders.version: expected an integer"),
+        (lambda body: body[4][1][0].__setitem__(0, "play"), "assignments[0].purpose: expected one of train, validate"),
+        (lambda body: body[4].__setitem__(1, 3), "WorkerOrders.assignments: expected a list"),
+    ],
+)
+def test_a_wrong_field_is_named(change: Any, complaint: str) -> None:
+    with pytest.raises(ProtocolError) as error:
+        decode(changed(m.WorkerOrders(3, (ASSIGNMENT,)), change))
+    assert complaint in str(error.value)
+
+
+def test_what_is_too_long_is_refused_on_both_ends() -> None:
+    with pytest.raises(ProtocolError, match="longer than"):
+        decode(b"\0" * (MAX_BYTES + 1))
+    with pytest.raises(ProtocolError, match="more than"):
+        encode(Envelope(ME, YOU, 1, m.Failure("x" * MAX_BYTES, 1)))
+
+
+@given(st.binary(max_size=200))
+def test_arbitrary_bytes_are_an_answer(data: bytes) -> None:
+    """I8."""
+    with pytest.raises(ProtocolError):
+        decode(data)
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers(-(1 << 63), (1 << 64) - 1) | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=6),
+    max_leaves=20,
+)
+
+
+@given(st.sampled_from(sorted(kind.__name__ for kind in get_args(m.Message))), PLAIN)
+def test_arbitrary_fields_give_a_message_or_an_answer(kind: str, fields: Any) -> None:
+    data = msgpack.packb([kind, ["worker", 0, 1], ["coordinator", 0, 1], 1, fields])
+    try:
+        envelope = decode(data)
+    except ProtocolError:
+        return
+    assert type(envelope.message).__name__ == kind
+    decode(encode(envelope))
