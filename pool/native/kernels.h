@@ -20,7 +20,7 @@ struct Numbers {
     }
 };
 
-// Rectangle of outputs that one thread owns.
+// Rectangle of outputs that one thread owns. With an order, its rows are places in that order.
 struct Block {
     std::size_t first_row, last_row;
     std::size_t first_column, last_column;
@@ -32,10 +32,12 @@ struct RowSums {
     const float* start;  // [columns]; null: zeros
     const std::uint32_t* offsets;
     Numbers index;
-    Numbers out_rows;  // data null: row i
+    Numbers out_rows;            // data null: row i
+    const std::uint32_t* order;  // the i in the order in which they are visited; null: ascending
     float* out;
     std::size_t columns;  // of table and out
     std::size_t slab;     // columns computed for all rows before the next ones, so that they stay in a cache
+    bool prefetch;        // the rows of the following lists
     bool stream;          // stores that leave the caches alone; out is then 64-byte aligned, row by row
 };
 

@@ -1,6 +1,8 @@
 #include "sparse_layer.h"
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 #include "check.h"
 #include "parallel.h"
@@ -52,11 +54,14 @@ std::size_t column_parts(std::size_t threads, std::size_t columns) {
     return parts;
 }
 
-// Row where the lists before it hold about part / parts of all numbers.
+// Row where the lists before it hold about part / parts of all numbers; with a visiting order, of all rows.
 std::size_t row_border(const RowSums& sums, std::size_t first, std::size_t last, std::size_t part,
                        std::size_t parts) {
     if (part == 0 || part == parts) {
         return part == 0 ? first : last;
+    }
+    if (sums.order != nullptr) {
+        return first + (last - first) * part / parts;
     }
     const std::uint64_t begin = sums.offsets[first];
     const auto wanted = static_cast<std::uint32_t>(begin + (sums.offsets[last] - begin) * part / parts);
@@ -81,8 +86,34 @@ void run(const RowSums& sums, std::size_t first, std::size_t last, std::size_t t
     });
 }
 
-constexpr std::size_t FORWARD_SLAB = 256;
-constexpr std::size_t BACKWARD_SLAB = 256;
+// The bags in an order in which neighbours share rows of the table: that of their first features. Where a
+// feature's number begins with a part that all features of a bag share (a king's square, say), the rows of that
+// part stay in a cache; else it does no harm. Counting sort, about 0.2 ms for 32,768 bags.
+std::vector<std::uint32_t> visiting_order(Offsets offsets, const Numbers& features, std::size_t num_features) {
+    constexpr std::size_t MOST_KEYS = 4096;
+    std::size_t shift = 0;
+    while (num_features >> shift > MOST_KEYS) {
+        ++shift;
+    }
+    const std::size_t bags = offsets.size - 1;
+    const auto key = [&](std::size_t bag) -> std::size_t {
+        const std::uint32_t begin = offsets.data[bag];
+        return begin == offsets.data[bag + 1] ? 0 : features[begin] >> shift;
+    };
+    std::vector<std::uint32_t> places((num_features >> shift) + 2);
+    for (std::size_t bag = 0; bag < bags; ++bag) {
+        ++places[key(bag) + 1];
+    }
+    std::partial_sum(places.begin(), places.end(), places.begin());
+    std::vector<std::uint32_t> order(bags);
+    for (std::size_t bag = 0; bag < bags; ++bag) {
+        order[places[key(bag)]++] = static_cast<std::uint32_t>(bag);
+    }
+    return order;
+}
+
+constexpr std::size_t NEAR_CACHE = std::size_t{1} << 20;  // bytes: a smaller table needs no visiting order
+constexpr std::size_t BACKWARD_SLAB = 512;                // columns of grad_out visited at a time: measured
 
 }  // namespace
 
@@ -97,14 +128,20 @@ void sparse_forward(ConstMatrix weight, const float* bias, Offsets offsets, Numb
     require(offsets.data[0] == 0 && offsets.data[bags] == features.size, "offsets go from ", offsets.data[0], " to ",
             offsets.data[bags], ", but must go from 0 to the ", features.size, " features");
     check_below("features", features, weight.rows, "rows in weight");
+    std::vector<std::uint32_t> order;
+    if (weight.rows * weight.columns * sizeof(float) > NEAR_CACHE) {
+        order = visiting_order(offsets, features, weight.rows);
+    }
     run({.table = weight.data,
          .start = bias,
          .offsets = offsets.data,
          .index = features,
          .out_rows = {},
+         .order = order.empty() ? nullptr : order.data(),
          .out = out.data,
          .columns = out.columns,
-         .slab = FORWARD_SLAB,
+         .slab = out.columns,
+         .prefetch = false,
          .stream = worth_streaming(out.data, out.rows, out.columns)},
         0, bags, threads);
 }
@@ -133,9 +170,11 @@ void sparse_backward_rows(Numbers touched, Offsets touched_offsets, Numbers bags
          .offsets = touched_offsets.data,
          .index = bags,
          .out_rows = touched,
+         .order = nullptr,
          .out = grad_weight.data,
          .columns = grad_weight.columns,
          .slab = BACKWARD_SLAB,
+         .prefetch = true,
          .stream = worth_streaming(grad_weight.data, last - first, grad_weight.columns)},
         first, last, threads);
 }
