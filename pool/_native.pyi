@@ -26,6 +26,13 @@ def set_simd_level(level: str) -> None:
 def build_info() -> str:
     """Compiler and version of this build."""
 
+def keep_freed_memory() -> bool:
+    """Tells malloc to keep large blocks when they are freed: no page faults for the next step's activations.
+
+    For a process that allocates the same sizes step after step, before its first large tensor. The process
+    keeps its high-water mark. False where the C library has no such setting.
+    """
+
 def sparse_forward(
     weight: _Array, bias: _Array | None, offsets: _Array, features: _Array, out: _Array, threads: int = 1
 ) -> None:

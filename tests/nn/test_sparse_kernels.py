@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from sparse_inputs import input_of, random_input
 from torch import Tensor
 
 from pool import _native
 from pool.nn import reference
 from pool.nn.batch import SparseInput
+from tests.nn.sparse_inputs import input_of, random_input
 
 WIDTHS = [1, 7, 8, 16, 33, 64, 100, 256, 272, 300]
 
@@ -157,11 +158,13 @@ def test_column_sum_adds_the_rows(rows: int, width: int) -> None:
 def test_torch_tensors_and_read_only_numpy_arrays_are_read_where_they_lie() -> None:
     sparse = random_input(30, 40)
     weight, bias = torch.randn(40, 16), torch.randn(16)
-    arrays = [array.numpy().copy() for array in (weight, bias, sparse.offsets, sparse.features)]
-    for array in arrays:
+    table, start, offsets, features = (
+        array.numpy().copy() for array in (weight, bias, sparse.offsets, sparse.features)
+    )
+    for array in (table, start, offsets, features):
         array.flags.writeable = False
     out = np.empty((30, 16), np.float32)
-    _native.sparse_forward(*arrays, out)
+    _native.sparse_forward(table, start, offsets, features, out)
     assert torch.equal(torch.from_numpy(out), forward(weight, bias, sparse))
 
 
@@ -182,7 +185,7 @@ def _u16(*numbers: int) -> Tensor:
     return torch.tensor(numbers, dtype=torch.int64).to(torch.uint16)
 
 
-GOOD_FORWARD = {
+GOOD_FORWARD: dict[str, Any] = {
     "weight": torch.ones(4, 8),
     "bias": torch.ones(8),
     "offsets": _u32(0, 2, 3),
@@ -211,14 +214,14 @@ GOOD_FORWARD = {
         ({"threads": 0}, "threads must be 1 to 1024, not 0"),
     ],
 )
-def test_forward_refuses_what_does_not_fit(change: dict[str, Tensor], message: str) -> None:
+def test_forward_refuses_what_does_not_fit(change: dict[str, Any], message: str) -> None:
     arguments = {**GOOD_FORWARD, "out": torch.zeros(2, 8), **change}
     with pytest.raises(ValueError, match=message):
         _native.sparse_forward(**arguments)
     assert not arguments["out"].any()
 
 
-GOOD_BACKWARD = {
+GOOD_BACKWARD: dict[str, Any] = {
     "touched": _u16(0, 1, 3),
     "touched_offsets": _u32(0, 1, 2, 4),
     "bags": _u16(1, 0, 0, 1),
@@ -242,7 +245,7 @@ GOOD_BACKWARD = {
         ({"last": 4}, "rows 0 to 4 are not within the 3 touched ones"),
     ],
 )
-def test_backward_refuses_what_does_not_fit(change: dict[str, Tensor], message: str) -> None:
+def test_backward_refuses_what_does_not_fit(change: dict[str, Any], message: str) -> None:
     arguments = {**GOOD_BACKWARD, "grad_weight": torch.zeros(4, 8), **change}
     with pytest.raises(ValueError, match=message):
         _native.sparse_backward_rows(**arguments)

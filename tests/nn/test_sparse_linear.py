@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from sparse_inputs import input_of, random_input
 from torch import Tensor
 
 from pool.nn import reference
 from pool.nn.batch import SparseInput
 from pool.nn.sparse_linear import SparseLinear
+from tests.nn.sparse_inputs import input_of, random_input
 
 
 class Slot:
@@ -34,6 +34,10 @@ def loss_of(out: Tensor) -> Tensor:
     return (out * out.detach().cos()).sum()
 
 
+def backward(*losses: Tensor) -> None:
+    torch.autograd.backward(losses, [torch.ones_like(loss) for loss in losses])
+
+
 def embedding_bag_gradients(layer: SparseLinear, sparse: SparseInput) -> tuple[Tensor, Tensor, Tensor]:
     """Output and gradients of torch's own layer in double precision."""
     weight = layer.weight.detach().double().requires_grad_()
@@ -42,7 +46,7 @@ def embedding_bag_gradients(layer: SparseLinear, sparse: SparseInput) -> tuple[T
     out = bias + torch.nn.functional.embedding_bag(
         sparse.features.long(), weight, sparse.offsets.long(), mode="sum", include_last_offset=True
     )
-    loss_of(out).backward()
+    backward(loss_of(out))
     assert weight.grad is not None
     assert bias.grad is not None
     return out.detach(), weight.grad, bias.grad
@@ -55,7 +59,7 @@ def test_layer_agrees_with_embedding_bag(dtype: torch.dtype, width: int) -> None
     sparse = random_input(60, 100)
     layer = SparseLinear(100, width, dtype=dtype)
     out = layer(sparse)
-    loss_of(out).backward()
+    backward(loss_of(out))
     wanted_out, wanted_weight, wanted_bias = embedding_bag_gradients(layer, sparse)
     assert layer.weight.grad is not None
     assert layer.bias is not None
@@ -91,7 +95,7 @@ def test_a_batch_without_features_gives_zero_gradients(bags: list[list[int]]) ->
         layer = SparseLinear(5, 16, dtype=dtype)
         out = layer(input_of(bags, 5))
         assert out.shape == (len(bags), 16)
-        out.sum().backward()
+        backward(out.sum())
         assert layer.weight.grad is not None
         assert (layer.weight.grad == 0).all()
 
@@ -99,12 +103,12 @@ def test_a_batch_without_features_gives_zero_gradients(bags: list[list[int]]) ->
 def test_use_twice_adds_gradients() -> None:
     layer = SparseLinear(30, 16)
     first, second = random_input(10, 30, seed=1), random_input(12, 30, seed=2)
-    (loss_of(layer(first)) + loss_of(layer(second))).backward()
+    backward(loss_of(layer(first)), loss_of(layer(second)))
     both = layer.weight.grad
     total = torch.zeros_like(layer.weight)
     for sparse in (first, second):
         layer.zero_grad()
-        loss_of(layer(sparse)).backward()
+        backward(loss_of(layer(sparse)))
         assert layer.weight.grad is not None
         total += layer.weight.grad
     torch.testing.assert_close(both, total)
@@ -114,13 +118,13 @@ def test_use_twice_adds_gradients() -> None:
 def test_with_a_sink_touched_rows_go_there_and_no_gradient_is_made(dtype: torch.dtype) -> None:
     sparse = random_input(40, 200)
     layer = SparseLinear(200, 16, dtype=dtype)
-    loss_of(layer(sparse)).backward()
+    backward(loss_of(layer(sparse)))
     wanted = layer.weight.grad
     assert wanted is not None
     layer.zero_grad()
     slot = Slot()
     layer.gradient_sink = slot
-    loss_of(layer(sparse)).backward()
+    backward(loss_of(layer(sparse)))
     assert layer.weight.grad is None
     assert layer.bias is not None
     assert layer.bias.grad is not None
@@ -136,16 +140,16 @@ def test_with_a_sink_a_second_use_in_one_backward_is_refused() -> None:
     layer = SparseLinear(200, 16, field="words")
     layer.gradient_sink = Slot()
     with pytest.raises(RuntimeError, match=r"field 'words'.* more than once in one backward"):
-        loss_of(layer(sparse) * layer(sparse)).backward()
-    loss_of(layer(sparse)).backward()  # and the next backward is not held against it
-    loss_of(layer(sparse)).backward()
+        backward(loss_of(layer(sparse) * layer(sparse)))
+    backward(loss_of(layer(sparse)))  # and the next backward is not held against it
+    backward(loss_of(layer(sparse)))
 
 
 def test_frozen_parameters_get_no_gradient() -> None:
     layer = SparseLinear(20, 16)
     layer.gradient_sink = slot = Slot()
     layer.weight.requires_grad_(False)
-    loss_of(layer(random_input(10, 20))).backward()
+    backward(loss_of(layer(random_input(10, 20))))
     assert slot.events == []
     assert layer.bias is not None
     assert layer.bias.grad is not None
@@ -162,7 +166,7 @@ def test_gradient_bits_do_not_depend_on_torch_threads() -> None:
             torch.set_num_threads(threads)
             layer.zero_grad()
             out = layer(sparse)
-            out.backward(torch.ones_like(out) / 3)
+            backward(out / 3)
             assert layer.bias is not None
             results.append((out.detach(), layer.weight.grad, layer.bias.grad))
     finally:
@@ -177,7 +181,7 @@ def test_gradient_bits_do_not_depend_on_torch_threads() -> None:
 def test_a_gradient_with_odd_strides_is_understood() -> None:
     sparse = random_input(10, 20)
     layer = SparseLinear(20, 16)
-    layer(sparse).sum().backward()  # autograd hands in one number expanded to the whole shape
+    backward(layer(sparse).sum())  # autograd hands in one number expanded to the whole shape
     assert layer.weight.grad is not None
     counts = torch.bincount(sparse.features.long(), minlength=20).float()
     assert torch.equal(layer.weight.grad, counts[:, None].expand(20, 16))
@@ -214,12 +218,12 @@ def test_layer_on_a_gpu_agrees_with_the_cpu() -> None:
     sparse = random_input(500, 300)
     layer = SparseLinear(300, 64)
     out = layer(sparse)
-    loss_of(out).backward()
+    backward(loss_of(out))
     device = torch.device("cuda:0")
     other = SparseLinear(300, 64).to(device)
     other.load_state_dict(layer.state_dict())
     other_out = other(sparse.to(device))
-    loss_of(other_out).backward()
+    backward(loss_of(other_out))
     assert layer.weight.grad is not None
     assert other.weight.grad is not None
     torch.testing.assert_close(other_out.cpu(), out, rtol=1e-5, atol=1e-6)

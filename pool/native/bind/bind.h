@@ -4,5 +4,6 @@
 #include <nanobind/nanobind.h>
 
 void bind_fold(nanobind::module_& module);
+void bind_memory(nanobind::module_& module);
 void bind_simd(nanobind::module_& module);
 void bind_sparse_layer(nanobind::module_& module);

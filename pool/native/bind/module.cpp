@@ -5,4 +5,5 @@ NB_MODULE(_native, module) {
     bind_simd(module);
     bind_sparse_layer(module);
     bind_fold(module);
+    bind_memory(module);
 }
