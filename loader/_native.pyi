@@ -113,6 +113,7 @@ def simd_levels() -> list[str]:
 
 def set_simd_level(name: str) -> None:
     """For the whole process. Raises ValueError for another name."""
+
 # --- feature sets (bind/features.cpp) ---
 
 def feature_sets() -> list[str]:

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 import typer
 
-from loader.commands import files, generate
+from loader.commands import bench, files, generate
 from loader.errors import DataError, PipeClosedError
 
-GROUPS = (files, generate)
+GROUPS = (files, generate, bench)
 
 DATA_ERROR = 1
 USAGE_ERROR = 2

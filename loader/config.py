@@ -30,10 +30,17 @@ class FilterConfig(Section):
     ] = -1
     random_skip: Annotated[float, Field(ge=0, description="skip with probability r / (r + 1)")] = 0.0
     win_draw_loss: Annotated[
-        bool, Field(description="keep with the probability of the entry's result, given its score and ply")
+        bool,
+        Field(
+            description="keep with the probability that the engine's win-rate model gives the result, by score and ply"
+        ),
     ] = False
     piece_count: Annotated[
-        bool, Field(description="thin out common piece counts towards the distribution 2 - ((count - 16) / 16)^2")
+        bool,
+        Field(
+            description="thin out common piece counts, chunk by chunk, towards shares of 2 - ((count - 16) / 16)^2; "
+            "exactly if that leaves a tenth of each count, else as near as leaving a tenth allows"
+        ),
     ] = False
 
 

@@ -17,7 +17,7 @@ from loader.schema import BatchSchema
 
 @dataclass(frozen=True)
 class Cursor:
-    """Where a batch begins: enough to make it without making those before it."""
+    """Where a batch begins, right behind the one before it: enough to make it without making those before it."""
 
     batch: int = 0
     epoch: int = 0
@@ -44,7 +44,11 @@ class Stream(Protocol):
         """Names the memory of the slots; called once, before anything else."""
 
     def seek(self, cursor: Cursor) -> None:
-        """The next batch finished is the one that begins at `cursor`. All slots become the caller's again."""
+        """The next batch finished is the one that begins at `cursor`. All slots become the caller's again.
+
+        Raises ValueError for what can't be a cursor of this stream; one that lies behind the end of its window,
+        which only reading shows, makes `take` raise it.
+        """
 
     def give(self, slot: int) -> None:
         """Hands a slot to the stream. Slots are filled in the order given."""

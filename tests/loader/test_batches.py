@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from batch_contents import digest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from loader.config import DataConfig, FilterConfig
 from loader.schema import ALIGNMENT, BatchSchema, SparseBatch
 from loader.slots import allocate_slots, read_batches, write_batch
 from loader.sources import open_stream, schema_of
+from tests.loader.batch_contents import digest
 
 FEATURES = ("HalfKAv2_hm", "HalfKAv2_hm^", "chess768")
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from batch_contents import digest
 
 from loader import _native
 from loader.binpack_stream import BinpackSource
@@ -20,6 +19,7 @@ from loader.schema import SparseBatch
 from loader.slots import Slot, allocate_slots, read_batches
 from loader.sources import open_stream
 from loader.stream import Filled, Stream
+from tests.loader.batch_contents import digest
 
 KEEP_ALL = FilterConfig(skip_no_score=False)
 SOME = FilterConfig(skip_captures=True, skip_ply_up_to=3, random_skip=0.5, win_draw_loss=True, piece_count=True)

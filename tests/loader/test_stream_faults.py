@@ -7,7 +7,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from batch_contents import digest
 
 from loader._native import BinpackFile
 from loader.config import DataConfig, FilterConfig
@@ -15,6 +14,7 @@ from loader.errors import DataError
 from loader.slots import allocate_slots, read_batches
 from loader.sources import open_stream
 from loader.stream import Cursor, Stream
+from tests.loader.batch_contents import digest
 
 CONFIG = DataConfig(batch_size=50, window_chunks=4, filters=FilterConfig(skip_no_score=False))
 CHUNK = 128  # entries of a chunk of game_files

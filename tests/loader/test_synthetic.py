@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from batch_contents import digest
 
 from loader.config import DataConfig
 from loader.slots import allocate_slots, read_batches
 from loader.sources import find_files, open_stream, schema_of
 from loader.stream import Cursor
 from loader.synthetic import hidden_weights
+from tests.loader.batch_contents import digest
 
 CONFIG = DataConfig(source="synthetic", features="synthetic:1000:8", batch_size=64)
 

@@ -17,6 +17,7 @@ Builder::Builder(const Layout& layout, const features::FeatureSet& set)
       set_(set),
       samples_(layout.batch_size),
       opponent_(std::size_t{layout.batch_size} * set.max_active() * layout.features.item_size),
+      bags_(layout.bags.count * layout.bags.item_size),
       counts_(set.num_inputs()) {}
 
 void Builder::build(std::uint64_t number, std::span<const chess::Record> head, std::span<const chess::Record> body,
@@ -83,6 +84,8 @@ void Builder::write_rows(std::byte* slot) {
     for (std::uint32_t i = 0; i < batch_size; ++i) opponent_ends[i] += own_active;
 }
 
+// The lists are filled here and there, feature by feature, so that is done in scratch memory that stays in
+// this core's cache; the slot gets them in one sweep. On slots out of cache that halves the time.
 template <class Number>
 std::uint32_t Builder::write_columns(std::byte* slot) {
     const auto* offsets = array_in<std::uint32_t>(slot, layout_.offsets);
@@ -92,8 +95,11 @@ std::uint32_t Builder::write_columns(std::byte* slot) {
                                            array_in<std::uint32_t>(slot, layout_.touched_offsets), bags};
         return transpose(offsets, layout_.num_bags(), numbers, counts_, columns);
     };
-    if (layout_.bags.item_size == 2) return into(array_in<std::uint16_t>(slot, layout_.bags));
-    return into(array_in<std::uint32_t>(slot, layout_.bags));
+    const std::uint64_t item_size = layout_.bags.item_size;
+    const std::uint32_t touched = item_size == 2 ? into(reinterpret_cast<std::uint16_t*>(bags_.data()))
+                                                 : into(reinterpret_cast<std::uint32_t*>(bags_.data()));
+    std::memcpy(slot + layout_.bags.offset, bags_.data(), offsets[layout_.num_bags()] * item_size);
+    return touched;
 }
 
 }  // namespace sparsepool::batch

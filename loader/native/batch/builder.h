@@ -33,6 +33,7 @@ class Builder {
     const features::FeatureSet& set_;
     std::vector<chess::Record> samples_;
     std::vector<std::byte> opponent_;  // feature numbers of the second half of the bags, until it has a place
+    std::vector<std::byte> bags_;      // lists of the transposed form, until they are complete
     std::vector<std::uint32_t> counts_;
 };
 

@@ -13,7 +13,7 @@ struct Chess768 {
     template <class Number>
     static std::uint32_t write(const Pieces& pieces, unsigned perspective, Number* out) {
         const std::uint32_t flip = perspective != 0 ? 56U : 0U;
-        for (std::uint32_t i = 0; i < pieces.count; ++i) {
+        for (std::uint32_t i = 0; i < kMaxPieces; ++i) {
             const std::uint32_t plane = pieces.code[i] ^ perspective;
             out[i] = static_cast<Number>(plane * 64 + (pieces.square[i] ^ flip));
         }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "features/pieces.h"
 
 // HalfKAv2_hm, the inputs of Stockfish 15.1: (own king's bucket, piece, square), mirrored so that the own king
@@ -28,11 +30,12 @@ struct HalfKAv2Hm {
         const std::uint32_t king = pieces.king[perspective];
         const std::uint32_t flip = flip_of(king, perspective);
         const std::uint32_t base = bucket_of(king ^ flip) * kPlanes * 64;
-        for (std::uint32_t i = 0; i < pieces.count; ++i) {
+        for (std::uint32_t i = 0; i < kMaxPieces; ++i) {
             // Colour becomes own (even) or enemy (odd); both kings are code 10.
-            const std::uint32_t seen = pieces.code[i] ^ perspective;
-            const std::uint32_t plane = seen < kKingPlane ? seen : kKingPlane;
-            out[i] = static_cast<Number>(base + plane * 64 + (pieces.square[i] ^ flip));
+            const auto seen = static_cast<std::uint8_t>(pieces.code[i] ^ perspective);
+            const std::uint8_t plane = std::min(seen, static_cast<std::uint8_t>(kKingPlane));
+            const auto square = static_cast<std::uint8_t>(pieces.square[i] ^ flip);
+            out[i] = static_cast<Number>(base + plane * 64U + square);
         }
         return pieces.count;
     }

@@ -16,7 +16,7 @@ struct HalfKAv2HmFactorised {
     static std::uint32_t write(const Pieces& pieces, unsigned perspective, Number* out) {
         const std::uint32_t real = HalfKAv2Hm::write(pieces, perspective, out);
         const std::uint32_t flip = HalfKAv2Hm::flip_of(pieces.king[perspective], perspective);
-        for (std::uint32_t i = 0; i < pieces.count; ++i) {
+        for (std::uint32_t i = 0; i < kMaxPieces; ++i) {
             const std::uint32_t plane = pieces.code[i] ^ perspective;
             out[real + i] = static_cast<Number>(HalfKAv2Hm::kNumInputs + plane * 64 + (pieces.square[i] ^ flip));
         }
