@@ -45,7 +45,10 @@ def imports(path: Path) -> Iterator[str]:
 
 def test_the_loader_never_imports_the_pool() -> None:
     wrong = [
-        (name, imported) for name, path in modules("loader") for imported in imports(path) if imported.startswith("pool")
+        (name, imported)
+        for name, path in modules("loader")
+        for imported in imports(path)
+        if imported.startswith("pool")
     ]
     assert not wrong
 

@@ -37,9 +37,16 @@ def carried(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     yield from model.named_buffers()
 
 
+def row_sparse_tables(model: nn.Module) -> Iterator[SparseLinear]:
+    """Layers whose gradient travels as the rows that a batch touched; the native reduction knows float32."""
+    for module in model.modules():
+        if isinstance(module, SparseLinear) and module.weight.dtype == torch.float32:
+            yield module
+
+
 def specs(model: nn.Module) -> tuple[list[plans.TensorSpec], list[plans.TensorSpec]]:
     """What the plan has to know: trained parameters and carried tensors."""
-    tables = {id(module.weight): module.field for module in model.modules() if isinstance(module, SparseLinear)}
+    tables = {id(module.weight): module.field for module in row_sparse_tables(model)}
 
     def spec(name: str, tensor: torch.Tensor) -> plans.TensorSpec:
         dtype = str(tensor.dtype).removeprefix("torch.")

@@ -14,6 +14,7 @@ import torch
 import zmq
 
 from loader.schema import SparseBatch
+from pool import _native
 from pool.checkpoint import store
 from pool.checkpoint.state import FOLDER
 from pool.coordinator.actions import Action, Commit, End, Fold, OrderFeeder, OrderWorker, TakeBuffers, Validated
@@ -40,6 +41,7 @@ class Coordinator:
     def __init__(self, launch: Launch) -> None:
         config = launch.config
         torch.set_num_threads(config.pool.coordinator_threads)
+        _native.keep_freed_memory()  # what an optimizer allocates in a step it allocates again in the next
         context = zmq.Context[zmq.Socket[bytes]]()
         self._launch = launch
         self._config = config

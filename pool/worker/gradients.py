@@ -13,8 +13,7 @@ import torch
 from torch import nn
 
 from pool.buckets.plan import Plan
-from pool.buckets.tensors import trained
-from pool.nn.sparse_linear import SparseLinear
+from pool.buckets.tensors import row_sparse_tables, trained
 
 Announce = Callable[[int], None]  # bucket
 
@@ -32,9 +31,9 @@ class GradientWriter:
         self._missing: list[set[int]] = []  # per bucket: parameters that are not in the slot yet
         for parameter in self._parameters:
             parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
-        for module in model.modules():
-            if isinstance(module, SparseLinear) and module.weight.device.type == "cpu":
-                module.gradient_sink = self
+        for table in row_sparse_tables(model):
+            if table.weight.device.type == "cpu":
+                table.gradient_sink = self
 
     def begin_batch(self, slot: Sequence[torch.Tensor], announce: Announce) -> None:
         """`slot`: places of the parameters' gradients, by index; its buckets are announced as they complete."""
@@ -48,7 +47,11 @@ class GradientWriter:
 
     def begin(self, weight: torch.Tensor) -> torch.Tensor:
         """Table sink: where the rows of a table's gradient are to be written."""
-        return self._slot[self._index[weight]]
+        index = self._index[weight]
+        if index not in self._missing[self._bucket_of[index]]:
+            name = self._plan.parameters[index].name
+            raise RuntimeError(f"{name} is used by two layers in one backward, but its slot holds one gradient")
+        return self._slot[index]
 
     def done(self, weight: torch.Tensor) -> None:
         """Table sink: the touched rows are written."""

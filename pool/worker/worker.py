@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 
+from pool import _native
 from pool.config import cpu_threads
 from pool.devices import parse_device
 from pool.errors import RunError
@@ -24,6 +25,7 @@ def run(launch: Launch) -> None:
     spec = launch.devices[launch.peer.index]
     device = parse_device(spec)
     torch.set_num_threads(1 if device.kind == "fake" else cpu_threads(config, len(launch.devices)))
+    _native.keep_freed_memory()  # or every large activation costs fresh pages
     torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     schema, plan = launch.planned()

@@ -7,7 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from nnue_support import Engine
+
+from tests.nnue.support import Engine
 
 
 @pytest.fixture(scope="session")

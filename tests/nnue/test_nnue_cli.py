@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from nnue_support import expected_integers, random_net, sample_fens, slow_position
 
 from pool.tasks.nnue.cli import read_fen
 from pool.tasks.nnue.evaluate import evaluate
 from pool.tasks.nnue.nnue_file import NnueNet, write_net
+from tests.nnue.support import expected_integers, random_net, sample_fens, slow_position
 
 START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 BARE = "4k3/8/8/8/8/8/8/3QK3 w - -"

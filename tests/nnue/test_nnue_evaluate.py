@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from nnue_support import random_net, sample_fens, slow_position
 
 from pool.tasks.nnue import arch
 from pool.tasks.nnue.evaluate import Position, evaluate, truncating_divide
 from pool.tasks.nnue.nnue_file import NnueNet
+from tests.nnue.support import random_net, sample_fens, slow_position
 
 FENS = [
     "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",

@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from nnue_support import random_net, same_net
 
 from loader.errors import DataError
 from pool.tasks.nnue import arch
 from pool.tasks.nnue.nnue_file import NnueNet, read_net, serialize_net, write_net
+from tests.nnue.support import random_net, same_net
 
 
 @pytest.fixture(scope="module")

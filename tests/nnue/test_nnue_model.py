@@ -8,7 +8,6 @@ import chess
 import numpy as np
 import pytest
 import torch
-from nnue_support import expected_integers, make_batch, random_net, same_net, sample_fens, slow_position
 
 from pool.nn.batch import TensorBatch
 from pool.tasks.nnue import arch, create_task
@@ -18,6 +17,7 @@ from pool.tasks.nnue.model import NnueModel
 from pool.tasks.nnue.nnue_file import read_net
 from pool.tasks.nnue.quantize import dequantize, quantize
 from pool.tasks.task import Progress
+from tests.nnue.support import expected_integers, make_batch, random_net, same_net, sample_fens, slow_position
 
 
 def output_of(model: NnueModel, positions: list[Position], virtual: bool = False) -> np.ndarray:

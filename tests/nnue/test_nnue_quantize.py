@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from nnue_support import random_net
 
 from loader.errors import DataError
 from loader.schema import BatchSchema, DenseField, SparseField
@@ -18,6 +17,7 @@ from pool.tasks.nnue.config import LossConfig, ModelConfig
 from pool.tasks.nnue.model import NnueModel
 from pool.tasks.nnue.nnue_file import read_net, write_net
 from pool.tasks.nnue.quantize import dequantize, quantize
+from tests.nnue.support import random_net
 
 Floats = dict[str, np.ndarray]
 
