@@ -123,8 +123,8 @@ def describe_feature_set(name: str) -> tuple[int, int]:
     """(number of inputs, most that are active in one perspective). Raises ValueError for an unknown name."""
 
 def extract_fen(fen: str, name: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], int, bool]:
-    """Active features of a position: (own: uint32 [n], opponent: uint32 [n], number of pieces, whether black
-    is to move); own is the side to move's perspective. Raises ValueError for a malformed FEN."""
+    """Active features of a position: (own: uint32 [n], opponent: uint32 [n], number of pieces, whether
+    black is to move); own is the side to move's perspective. Raises ValueError for a malformed FEN."""
 
 # --- the stream (bind/stream.cpp) ---
 

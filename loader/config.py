@@ -55,7 +55,10 @@ class DataConfig(Section):
     threads: Annotated[int, Field(gt=0, le=256, description="decoding threads; does not change the stream")] = 2
     shuffle: Annotated[bool, Field(description="permute chunks per epoch and entries within a window")] = True
     window_chunks: Annotated[
-        int, Field(gt=0, description="chunks (about 1 MiB of file each) whose entries are shuffled together")
+        int,
+        Field(
+            gt=0, description="chunks (about 1 MiB of file, 28 MiB of memory each) whose entries are shuffled together"
+        ),
     ] = 16
     tail: Annotated[
         Literal["flow", "drop"],

@@ -86,6 +86,6 @@ void bind_features(nb::module_& module) {
     module.def("describe_feature_set", &describe_feature_set, "name"_a,
                "(number of inputs, most that are active in one perspective). Raises ValueError for an unknown name.");
     module.def("extract_fen", &extract_fen, "fen"_a, "name"_a,
-               "Active features of a position: (own: uint32 [n], opponent: uint32 [n], number of pieces, whether black\n"
-               "is to move); own is the side to move's perspective. Raises ValueError for a malformed FEN.");
+               "Active features of a position: (own: uint32 [n], opponent: uint32 [n], number of pieces, whether\n"
+               "black is to move); own is the side to move's perspective. Raises ValueError for a malformed FEN.");
 }

@@ -43,7 +43,8 @@ inline void list_pieces(const chess::Record& record, Pieces& pieces) {
     }
     std::uint64_t words[2];
     std::memcpy(words, record.pieces, sizeof words);
-    for (std::uint32_t colour = 0; colour < 2; ++colour) pieces.king[colour] = pieces.square[find_nibble(words, 10 + colour)];
+    pieces.king[0] = pieces.square[find_nibble(words, 10)];
+    pieces.king[1] = pieces.square[find_nibble(words, 11)];
 }
 
 // Set::write(pieces, perspective, out) writes one bag and gives back its size; `perspective` is a colour. It may

@@ -60,8 +60,9 @@ Rest Cutter::close() {
     if (whole_epoch_ && epoch_entries_ == 0) {
         rest.starved = "a whole epoch has no entry that passes the filters";
     } else if (whole_epoch_ && drop_tail_ && epoch_batches_ == 0) {
-        rest.starved = "a whole epoch has " + std::to_string(epoch_entries_) + " entries after the filters, less than a batch of " +
-                       std::to_string(batch_size_) + ", and data.tail = drop drops them all";
+        rest.starved = "a whole epoch has " + std::to_string(epoch_entries_) +
+                       " entries after the filters, less than a batch of " + std::to_string(batch_size_) +
+                       ", and data.tail = drop drops them all";
     }
     return rest;
 }

@@ -43,7 +43,9 @@ Thresholds piece_count_thresholds(const std::array<std::uint64_t, 33>& histogram
     Thresholds thresholds{};
     if (total == 0.0) return thresholds;
     const double alpha = std::max(1.0 / largest, 0.1 / smallest);
-    for (std::size_t count = 0; count < histogram.size(); ++count) thresholds[count] = threshold_of(alpha * ratio[count]);
+    for (std::size_t count = 0; count < histogram.size(); ++count) {
+        thresholds[count] = threshold_of(alpha * ratio[count]);
+    }
     return thresholds;
 }
 

@@ -1,0 +1,118 @@
+// From window to window: how the pipeline's windows follow one another. The mutex is held in all of this.
+
+#include <limits>
+#include <utility>
+
+#include "stream/pipeline.h"
+
+namespace sparsepool::stream {
+
+void Pipeline::restart(const Cursor& cursor) {
+    given_.clear();
+    pending_.clear();
+    owned_.assign(slots_.size(), false);
+    recycle_chunks();
+    scatter_.reset();
+    carried_.clear();
+    open_ = false;
+    window_fault_.reset();
+    end_.reset();
+    cutter_.seek(cursor);
+    load(cursor.epoch, cursor.window);
+    signal();
+}
+
+// Does every step that waits for no job: the window's life from loaded to used up.
+void Pipeline::advance() {
+    while (!end_) {
+        if (scatter_) {
+            if (!scatter_->parts.done()) return;
+            open_window();
+        } else if (open_) {
+            if (cutter_.can_cut() || building_ != 0) return;
+            close_window();
+        } else {
+            if (!loading_.parts.done()) return;
+            begin_scatter();
+        }
+    }
+}
+
+void Pipeline::load(std::uint64_t epoch, std::uint64_t window) {
+    loading_.epoch = epoch;
+    loading_.window = window;
+    loading_.chunks = chunk_order_.window(epoch, window);
+    loading_.loaded.clear();
+    loading_.loaded.resize(loading_.chunks.size());
+    loading_.parts = {loading_.chunks.size(), 0, 0};
+}
+
+void Pipeline::begin_scatter() {
+    if (const SourceFault* fault = loading_.fault()) window_fault_ = *fault;
+    // Shuffled, nothing of a damaged window can be used: where its entries go depends on those missing.
+    // In file order it is good up to the damage.
+    const bool whole = !window_fault_;
+    std::vector<std::uint64_t> begins{0};
+    bool usable = whole || !settings_.shuffle;
+    for (LoadedChunk& chunk : loading_.loaded) {
+        if (!usable) chunk.records.clear();
+        begins.push_back(begins.back() + chunk.records.size());
+        usable = usable && !chunk.fault;
+    }
+    const std::uint64_t size = begins.back();
+    if (size > std::numeric_limits<std::uint32_t>::max()) {
+        end(StreamFault::Kind::kMemory, {source_->name(), std::nullopt,
+                                         "a window has more than 2^32 entries: lower data.window_chunks"});
+        return;
+    }
+    entries_.resize_to_overwrite(size);
+    std::optional<EntryOrder> order;
+    if (settings_.shuffle) {
+        order.emplace(static_cast<std::uint32_t>(size), layout_.batch_size, settings_.seed, loading_.epoch,
+                      loading_.window);
+    }
+    scatter_.emplace(std::move(order), std::move(begins));
+}
+
+void Pipeline::open_window() {
+    scatter_.reset();
+    recycle_chunks();
+    if (!cutter_.open(entries_.size())) {
+        if (window_fault_) {
+            end(StreamFault::Kind::kData, *window_fault_);
+        } else {
+            end(StreamFault::Kind::kCursor,
+                {{}, std::nullopt,
+                 "cursor: window " + std::to_string(loading_.window) + " of epoch " + std::to_string(loading_.epoch) +
+                     " has only " + std::to_string(entries_.size()) + " entries"});
+        }
+        return;
+    }
+    open_ = true;
+    const bool last = loading_.window + 1 == chunk_order_.num_windows();
+    if (!window_fault_) load(last ? loading_.epoch + 1 : loading_.epoch, last ? 0 : loading_.window + 1);
+}
+
+void Pipeline::close_window() {
+    open_ = false;
+    if (window_fault_) {
+        end(StreamFault::Kind::kData, *window_fault_);
+        return;
+    }
+    const Rest rest = cutter_.close();
+    if (rest.dropped) {
+        carried_.clear();
+    } else {
+        carried_.append(entries_.records().subspan(rest.from, rest.count));
+    }
+    if (!rest.starved.empty()) end(StreamFault::Kind::kData, {source_->name(), std::nullopt, rest.starved});
+}
+
+void Pipeline::recycle_chunks() {
+    for (LoadedChunk& chunk : loading_.loaded) {
+        if (spare_.size() < settings_.window_chunks) spare_.push_back(std::move(chunk.records));
+    }
+    loading_.loaded.clear();
+}
+
+}  // namespace sparsepool::stream
