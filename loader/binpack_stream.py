@@ -43,6 +43,8 @@ class BinpackSource:
         return BatchSchema(config.batch_size, sparse=(field,), dense=DENSE, num_buckets=NUM_BUCKETS)
 
     def open(self, config: DataConfig, files: Sequence[Path], seed: int) -> BinpackStream:
+        if not files:
+            raise ValueError("data.train: no file is given")
         return BinpackStream(config, self.schema(config), files, seed)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -33,6 +34,11 @@ def _prepare(socket: zmq.Socket[bytes]) -> None:
     socket.setsockopt(zmq.HANDSHAKE_IVL, 2000)
 
 
+def _first_sequence() -> int:
+    """Later than every number of an earlier socket of the same process."""
+    return time.monotonic_ns()
+
+
 class Hub:
     """The bound end: one per address, many peers."""
 
@@ -42,7 +48,7 @@ class Hub:
         self._alive: set[Peer] = set()
         self._routes: dict[Peer, bytes] = {}
         self._received: dict[Peer, int] = {}
-        self._sent = 0
+        self._sent = _first_sequence()
         self._socket = context.socket(zmq.ROUTER)
         _prepare(self._socket)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
@@ -117,7 +123,7 @@ class Link:
         self.other = other
         self.dropped = 0
         self._received = 0
-        self._sent = 0
+        self._sent = _first_sequence()
         self._socket = context.socket(zmq.DEALER)
         _prepare(self._socket)
         identity = f"{me.role}.{me.index}.{me.incarnation}.".encode() + os.urandom(8).hex().encode()

@@ -64,7 +64,7 @@ class Memory:
         self._segments = {
             name: Segment(handle.fd, writable=handle.writable) for name, handle in launch.segments.items()
         }
-        ring = self._segments[RING]
+        ring = self.ring = self._segments[RING]
         train = self._config.num_ring_slots
         slot_bytes = self._schema.slot_bytes
         self.rings: dict[Purpose, list[Slot]] = {

@@ -6,6 +6,7 @@ coordinator as a roster. Never imports torch.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import time
@@ -44,6 +45,9 @@ def train(config: Config, *, resume: bool) -> int:
 
 def _supervise(config: Config, folder: RunFolder) -> int:
     progress = ProgressLine()
+    logging.basicConfig(
+        filename=folder.logs / "supervisor-0.log", format="%(asctime)s %(levelname)s %(message)s", force=True
+    )
     with StopSignals() as signals:
         progress.say(f"run {folder.path}: preparing")
         launch = prepare(config, folder)

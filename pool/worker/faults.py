@@ -19,8 +19,8 @@ class Faults:
         self._nan = False
 
     def at(self, step: int, phase: Phase) -> None:
-        """Does what is scripted for this point."""
-        for fault in [f for f in self._pending if f.step == step and f.phase == phase]:
+        """Does what is scripted for this point, or for the same phase of an earlier step it took no part in."""
+        for fault in [f for f in self._pending if f.step <= step and f.phase == phase]:
             self._pending.remove(fault)
             self._do(fault)
         if phase == "forward" and self._compute_seconds:

@@ -17,6 +17,7 @@ from pool.shm.memory import Memory
 from pool.tasks.registry import task_module
 from pool.worker.faults import Faults
 from pool.worker.mailbox import Mailbox
+from pool.worker.pinning import page_lock
 from pool.worker.step import Computer
 
 
@@ -30,6 +31,8 @@ def run(launch: Launch) -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     schema, plan = launch.planned()
     memory = Memory(launch)
+    if device.kind == "cuda":
+        page_lock(memory.ring, torch.device(device.torch_name))
     computer = Computer(
         task_module(config.task).create_task(config.model, config.loss),
         plan,

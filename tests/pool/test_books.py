@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from pool.coordinator.actions import Commit, End, Fold, OrderWorker
+from pool.coordinator.actions import Action, Commit, End, Fold, OrderWorker
 from pool.coordinator.books import Books, Rules
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import BatchReport, CursorState, FeederReport, StreamReport, WorkerOrders, WorkerReport
@@ -55,7 +55,7 @@ def filled(books: Books, feeder: Peer, count: int) -> None:
     books.feeder_report(feeder, FeederReport(StreamReport(1, 0, cursors), None))
 
 
-def orders_of(actions: list[object], peer: Peer) -> WorkerOrders:
+def orders_of(actions: list[Action], peer: Peer) -> WorkerOrders:
     return next(a.orders for a in reversed(actions) if isinstance(a, OrderWorker) and a.peer == peer)
 
 
@@ -65,7 +65,7 @@ def test_a_worker_gets_two_batches_at_most_and_none_beyond_the_next_step() -> No
     books.feeder_joined(feeder)
     filled(books, feeder, 8)
     actions = books.worker_joined(worker)
-    assert [a.batch for a in orders_of(list(actions), worker).assignments] == [0, 1]
+    assert [a.batch for a in orders_of(actions, worker).assignments] == [0, 1]
 
 
 def test_what_a_dead_worker_finished_is_kept_and_what_it_had_begun_is_given_away() -> None:
@@ -82,7 +82,7 @@ def test_what_a_dead_worker_finished_is_kept_and_what_it_had_begun_is_given_away
     assert lost == []
     back = Peer(WORKER, 1, 2)
     actions = books.worker_joined(back)
-    again = orders_of(list(actions), back).assignments
+    again = orders_of(actions, back).assignments
     assert [a.batch for a in again] == [1]
     actions = books.worker_report(back, WorkerReport((BatchReport(again[0], (0,), (), True, 1.5),), 0, 0, 0))
     folds = [a for a in actions if isinstance(a, Fold)]

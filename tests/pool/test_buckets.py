@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,7 +59,7 @@ def test_a_plan_places_everything_once_aligned_and_survives_json(parameters: lis
     plan = make_plan(specs, [TensorSpec("buffer", (), "int64", 8)], [256, 1024])
     places = sorted((t.offset, t.nbytes) for t in (*plan.parameters, *plan.buffers))
     assert all(offset % ALIGNMENT == 0 for offset, _ in places)
-    assert all(a + n <= b for (a, n), (b, _) in zip(places, places[1:], strict=False))
+    assert all(a + n <= b for (a, n), (b, _) in pairwise(places))
     assert places[-1][0] + places[-1][1] <= plan.nbytes
     for bucket in plan.buckets:
         for index in bucket.parameters:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file
 
 from loader.config import DataConfig
 from loader.slots import read_batches
 from loader.sources import open_stream
 from pool.nn.batch import TensorBatch
 from pool.tasks.task import Progress
-from tests.support.runs import TOY, Ended, run, run_well
+from tests.support.runs import ROOT, TOY, Ended, run, run_well
 from tests.support.toy import LossConfig, ModelConfig
 from tests.support.toy_model import ToyTask
 
@@ -38,9 +41,10 @@ def test_a_slow_worker_changes_nothing(two_workers: Ended, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("phase", ["forward", "backward", "bucket"])
 def test_a_worker_that_dies_is_replaced_and_changes_nothing(phase: str, two_workers: Ended, tmp_path: Path) -> None:
-    """I3, I4: its batch is computed again by another."""
-    ended = run_well(tmp_path / "run", {**TOY, "pool.devices": [f"fake:0?crash=5:{phase}", "fake:1"]})
-    assert "worker 0 (incarnation 1) was killed by SIGKILL; restarted" in ended.out
+    """I3, I4: its batch is computed again, by another or by its next life."""
+    devices = [f"fake:0?crash=3:{phase}", f"fake:1?crash=7:{phase}"]  # whichever is up first, one of them dies
+    ended = run_well(tmp_path / "run", {**TOY, "pool.devices": devices})
+    assert "(incarnation 1) was killed by SIGKILL; restarted" in ended.out
     assert ended.digest() == two_workers.digest()
 
 
@@ -99,7 +103,7 @@ def test_one_batch_a_step_equals_a_plain_torch_loop(model: dict[str, int], optim
         **{f"model.{key}": value for key, value in model.items()},
     }
     ended = run_well(tmp_path / "run", settings)
-    assert_close(ended.weights(), plain_loop(ModelConfig(**model), 12, optimizer, 0.01))
+    assert_close(ended.weights(), plain_loop(ModelConfig.model_validate(model), 12, optimizer, 0.01))
 
 
 def test_batch_norm_statistics_follow_the_first_batch_of_each_step(tmp_path: Path) -> None:
@@ -116,3 +120,17 @@ def test_a_worker_out_of_memory_ends_the_run_with_one_line(tmp_path: Path) -> No
     assert len(ended.err.splitlines()) == 1
     assert "worker 0 (fake:0?oom=3) ran out of memory in batch" in ended.err
     assert "data.batch_size" in ended.err
+
+
+def test_two_batches_a_step_equal_distributed_data_parallel(tmp_path: Path) -> None:
+    """Torch's own, with gloo and two processes, on the same batches."""
+    steps = 20
+    arguments = [str(steps), str(tmp_path / "ddp.safetensors"), str(tmp_path / "rendezvous")]
+    ranks = [
+        subprocess.Popen([sys.executable, "-m", "tests.support.ddp_rank", str(rank), "2", *arguments], cwd=ROOT)
+        for rank in range(2)
+    ]
+    assert [rank.wait(60) for rank in ranks] == [0, 0]
+    ended = run_well(tmp_path / "run", {**TOY, "train.steps": steps})
+    expected = load_file(tmp_path / "ddp.safetensors")
+    assert_close(ended.weights(), expected)

@@ -27,7 +27,8 @@ class ToyModel(nn.Module):
         hidden = torch.relu(self.norm(self.table(batch.sparse["features"])))
         if self.unused_every == 0 or batch.number % self.unused_every == 0:
             hidden = hidden + torch.tanh(self.extra(hidden))
-        return self.output(hidden).squeeze(1)
+        output: Tensor = self.output(hidden)
+        return output.squeeze(1)
 
 
 class ToyTask:

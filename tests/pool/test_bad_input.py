@@ -1,0 +1,148 @@
+"""What a user can get wrong: one clear line on stderr, an exit code, nothing left behind (I8)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.runs import ROOT, TOY, pids_of, run
+
+SAMPLE = ROOT / "configs/sample/validation.binpack"
+NNUE: dict[str, Any] = {
+    "task": "nnue",
+    "data.train": [str(SAMPLE)],
+    "data.batch_size": 256,
+    "model.l1": 16,
+    "train.steps": 2,
+    "pool.devices": ["fake:0"],
+}
+
+BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
+    ({"data.batch_sise": 5}, "data.batch_sise: unknown key; allowed here: train, validation, source"),
+    ({"rum.dir": "x"}, "rum: unknown key; allowed here: task, run, data"),
+    ({"data.batch_size": 0}, "data.batch_size: input should be greater than 0, not 0"),
+    ({"data.batch_size": "many"}, 'data.batch_size: input should be a valid integer, not "many"'),
+    ({"data.tail": "cut"}, "data.tail: input should be 'flow' or 'drop', not \"cut\""),
+    ({"train.steps": 1.5}, "train.steps: input should be a valid integer"),
+    ({"data.features": "HalfKP"}, "data.features:"),
+    ({"data.source": "nowhere"}, "data.source:"),
+    ({"task": "draughts"}, "task: no task 'draughts'; allowed: nnue, or the name of a module"),
+    ({"pool.devices": ["gpu:0"]}, "pool.devices: 'gpu:0': allowed: cuda:N, cpu, fake:N, auto"),
+    ({"pool.devices": ["fake:0?explode=1"]}, "unknown option explode; allowed: compute_ms, crash"),
+    ({"pool.devices": ["cuda:99"]}, "pool.devices: 'cuda:99': this machine has"),
+    ({"pool.ring_slots": 1}, "pool.ring_slots: 1 is too few"),
+    ({"optimizer.name": "torch.optim.Adamm"}, "optimizer.name: 'torch.optim.Adamm' can't be loaded"),
+    ({"optimizer.args.lrr": 1.0}, "optimizer.args: torch.optim.Adam:"),
+    ({"schedule.name": "StepLR"}, "schedule.name: 'StepLR' can't be loaded"),
+    ({"data.train": ["/nowhere/*.binpack"]}, "data.train: no file matches '/nowhere/*.binpack'"),
+    ({"data.train": []}, "data.train:"),
+    ({"data.features": "HalfKAv2_hm^"}, "model.factorized"),
+    ({"model.start_from": "/nowhere.nnue"}, "/nowhere.nnue: "),
+]
+
+
+@pytest.mark.parametrize(("change", "complaint"), BAD_SETTINGS, ids=lambda value: str(value)[:50])
+def test_a_bad_setting_is_one_line_that_names_the_key(change: dict[str, Any], complaint: str, tmp_path: Path) -> None:
+    ended = run(tmp_path / "run", {**NNUE, **change})
+    assert complaint in ended.err
+    assert len(ended.err.splitlines()) == 1
+    assert "Traceback" not in ended.err
+    assert ended.code == (1 if "nowhere.nnue" in complaint else 2)
+    assert not (tmp_path / "run/checkpoints").exists()
+    assert not pids_of(tmp_path / "run")
+
+
+def bad_file(tmp_path: Path, kind: str) -> Path:
+    path = tmp_path / f"{kind}.binpack"
+    good = SAMPLE.read_bytes()
+    contents = {
+        "empty": b"",
+        "truncated": good[:-100],
+        "wrong magic": b"PACK" + good[4:],
+        "oversized chunk": good[:4] + b"\xff\xff\xff\xff" + good[8:],
+        "random bytes": bytes(range(7, 256)) * 40,
+        "damaged chain": good[:9000] + bytes(40) + good[9040:],
+    }
+    if kind == "folder":
+        path.mkdir()
+    else:
+        path.write_bytes(contents[kind])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "complaint"),
+    [
+        ("empty", ""),
+        ("truncated", "offset 0: chunk of"),
+        ("wrong magic", "offset 0: bad magic"),
+        ("oversized chunk", "offset 0: chunk size 4294967295"),
+        ("random bytes", "offset 0: bad magic"),
+        ("damaged chain", "offset "),
+        ("folder", "is a folder, not a file"),
+    ],
+)
+def test_a_bad_data_file_is_one_line_that_names_file_and_offset(kind: str, complaint: str, tmp_path: Path) -> None:
+    path = bad_file(tmp_path, kind)
+    ended = run(tmp_path / "run", {**NNUE, "data.train": [str(path)], "train.steps": 10_000})
+    assert str(path) in ended.err
+    assert complaint in ended.err.lower()
+    assert len(ended.err.splitlines()) == 1
+    assert ended.code == 1
+    assert not pids_of(tmp_path / "run")
+
+
+def test_a_missing_config_file_is_named(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "pool", "train", str(tmp_path / "none.toml")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr == f"pool: {tmp_path / 'none.toml'}: No such file or directory\n"
+
+
+def test_a_folder_with_a_run_in_it_is_not_overwritten(tmp_path: Path) -> None:
+    assert run(tmp_path / "run", TOY).code == 0
+    again = run(tmp_path / "run", TOY)
+    assert again.code == 2
+    assert "go on with --resume, or choose another run.dir" in again.err
+
+
+def test_a_run_is_not_resumed_with_other_batches(tmp_path: Path) -> None:
+    assert run(tmp_path / "run", TOY).code == 0
+    other = run(tmp_path / "run", {**TOY, "data.batch_size": 32, "train.steps": 20}, "--resume")
+    assert other.code == 2
+    assert "data.batch_size: 32 now, 64 in" in other.err
+
+
+def test_a_damaged_checkpoint_is_refused_by_file_and_tensor(tmp_path: Path) -> None:
+    ended = run(tmp_path / "run", TOY)
+    weights = tmp_path / "run/checkpoints/last/weights.safetensors"
+    damaged = bytearray(weights.read_bytes())
+    damaged[-1] ^= 1
+    weights.write_bytes(damaged)
+    resumed = run(tmp_path / "run", {**TOY, "train.steps": 20}, "--resume")
+    assert resumed.code == 1
+    assert "weights.safetensors: tensor" in resumed.err
+    assert "is damaged" in resumed.err
+    assert len(resumed.err.splitlines()) == 1
+    assert ended.code == 0
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_run_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    ended = run(tmp_path / "run", TOY)
+    assert ended.code == 2
+    assert "run.dir" in ended.err
+
+
+def test_a_run_folder_with_a_very_long_path_works(tmp_path: Path) -> None:
+    """Socket paths end at 107 bytes; the sockets then live elsewhere, and are gone afterwards."""
+    long = tmp_path / ("x" * 120) / "run"
+    long.parent.mkdir()
+    assert run(long, {**TOY, "train.steps": 2}).code == 0
