@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -55,7 +56,8 @@ def test_eval_gives_the_engines_integers_for_400_positions(engine_net: Path, sha
     (tmp_path / "x.epd").write_text("\n".join(fens))
     found = objects(pool_eval(engine_net, "--epd", tmp_path / "x.epd", "--json"))
     assert [line["fen"] for line in found] == fens
-    numbers = [np.hstack([line[key] for key in ("bucket", "psqt", "positional", "value")]) for line in found]
+    keys = ("bucket", "psqt", "positional", "value")
+    numbers = [np.hstack([cast(Any, line[key]) for key in keys]) for line in found]
     assert np.array_equal(np.array(numbers), expected)
 
 
