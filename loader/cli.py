@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import typer
 
 from loader.commands import bench, files, generate
-from loader.errors import DataError, PipeClosedError
+from loader.errors import DataError, EngineError, PipeClosedError
 
 GROUPS = (files, generate, bench)
 
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # What is still buffered must not complain at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
-    except DataError as error:
+    except (DataError, EngineError) as error:
         return fail(str(error), DATA_ERROR)
     except OSError as error:
         name = f"{error.filename}: " if error.filename is not None else ""

@@ -1,4 +1,4 @@
-"""The loader's one error for data it can't read, and the end of a command whose reader has gone."""
+"""What ends a command of the loader, other than success: each becomes one line, or silence."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ class DataError(ValueError):
         self.reason = reason
         where = self.file if offset is None else f"{self.file}: offset {offset}"
         super().__init__(f"{where}: {reason}")
+
+
+class EngineError(Exception):
+    """A UCI engine does not start, answer or live: names the program."""
 
 
 class PipeClosedError(Exception):

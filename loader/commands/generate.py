@@ -41,8 +41,6 @@ def generate_file(
     settled them. The engine gets one thread and forgets everything between games, so the same engine, nodes
     and seed give the same file, whatever --engines says. The file appears when it is complete.
     """
-    from loader.cli import DATA_ERROR, fail
-    from loader.selfplay.engine import EngineError
     from loader.selfplay.game import GameSettings
     from loader.selfplay.generate import GenerateSettings, generate
 
@@ -50,11 +48,8 @@ def generate_file(
         engine, positions, seed, engines, units_per_100cp, GameSettings(nodes=nodes, random_plies=random_plies)
     )
     began = time.monotonic()
-    try:
-        with position_progress(positions) as progress:
-            games = generate(settings, output, progress)
-    except EngineError as error:
-        return fail(str(error), DATA_ERROR)
+    with position_progress(positions) as progress:
+        games = generate(settings, output, progress)
     seconds = time.monotonic() - began
     sys.stdout.write(f"{output}: {positions:,} positions of {games:,} games in {seconds:.0f} s\n")
     return 0

@@ -15,12 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from loader.errors import EngineError
+
 MATE = 32000  # internal value of being mated now; one less for each ply until then
 ANSWER_SECONDS = 60.0
-
-
-class EngineError(Exception):
-    """The engine can't be started, died, or does not speak UCI."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import pytest
 
 from loader.binpack import Entry, entries
 from loader.cli import main
-from loader.selfplay.engine import Engine, EngineError, Search, internal_score, parse_score
+from loader.errors import EngineError
+from loader.selfplay.engine import Engine, Search, internal_score, parse_score
 from loader.selfplay.game import GameSettings, Played, adjudicate, play_game, random_opening, result_by_rules
 
 Capture = pytest.CaptureFixture[str]
