@@ -19,9 +19,11 @@ _READ_ONLY = 0x08  # cudaHostRegisterReadOnly: without it a read-only mapping is
 def page_lock(segment: Segment, device: torch.device) -> bool:
     """Registers a whole segment with CUDA, in this process, until it ends. False if CUDA refuses."""
     with torch.cuda.device(device):
-        torch.cuda.init()
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+        address = segment.array.ctypes.data
         flags = 0 if segment.writable else _READ_ONLY
-        error = torch.cuda.cudart().cudaHostRegister(segment.array.ctypes.data, segment.size, flags)
+        runtime = torch.cuda.cudart()  # type: ignore[no-untyped-call]
+        error = runtime.cudaHostRegister(address, segment.size, flags)
         if int(error) == 0:
             return True
         log.warning("memory is not page-locked, copies to %s are slower: CUDA error %d", device, int(error))
