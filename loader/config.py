@@ -49,7 +49,9 @@ class DataConfig(Section):
 
     train: Annotated[tuple[str, ...], Field(description="training files, in order; * and ? match")] = ()
     validation: Annotated[tuple[str, ...], Field(description="validation files")] = ()
-    source: Annotated[str, Field(description="kind of data: binpack, or module:factory")] = "binpack"
+    source: Annotated[str, Field(description="kind of data: binpack, synthetic (for tests), or module:factory")] = (
+        "binpack"
+    )
     features: Annotated[str, Field(description="feature set, by name")] = "HalfKAv2_hm"
     batch_size: Annotated[int, Field(gt=0, le=1 << 20, description="samples of a batch")] = 16384
     threads: Annotated[int, Field(gt=0, le=256, description="decoding threads; does not change the stream")] = 2

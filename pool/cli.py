@@ -1,4 +1,4 @@
-"""The command `pool`: train, export, eval. Parses, calls, and turns errors into one line and an exit code."""
+"""The command `pool`: train, export, eval, settings. Parses, calls, and turns errors into one line and an exit code."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from loader.errors import DataError
 from pool.errors import EXIT_FAILED, PoolError
@@ -53,6 +54,22 @@ def export(
     from pool.export import export_checkpoint
 
     export_checkpoint(checkpoint, output, description)
+
+
+@app.command()
+def settings(
+    task: Annotated[str, typer.Option(metavar="NAME", help="whose sections model and loss to show")] = "nnue",
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="print the page docs/configuration.md")] = False,
+) -> None:
+    """Show every key that a config file may have: default, allowed values, meaning."""
+    from pool.settings import markdown, plain, show
+
+    if as_markdown:
+        sys.stdout.write(markdown(task))
+    elif sys.stdout.isatty():
+        show(Console(highlight=False), task)
+    else:
+        sys.stdout.write(plain(task))
 
 
 def main() -> None:

@@ -1,0 +1,71 @@
+"""What the documentation says of settings is what the config's classes say."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+
+from pool.config import config_class
+from pool.errors import ConfigError
+from pool.settings import groups, markdown, plain, show
+from tests.support.runs import ROOT
+
+
+def test_the_configuration_page_is_what_the_command_prints() -> None:
+    page = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+    assert page == markdown("nnue"), "docs/configuration.md is stale: pool settings --markdown > docs/configuration.md"
+
+
+def test_every_key_has_a_meaning_and_allowed_values() -> None:
+    for group in groups("nnue"):
+        for setting in group.settings:
+            assert setting.meaning, setting.key
+            assert setting.allowed, setting.key
+
+
+def test_every_key_of_the_tree_is_listed_once() -> None:
+    def keys(tree: dict[str, object], prefix: str = "") -> set[str]:
+        found: set[str] = set()
+        for name, value in tree.items():
+            inner = isinstance(value, dict) and name != "args"
+            found |= keys(value, f"{prefix}{name}.") if inner else {f"{prefix}{name}"}  # type: ignore[arg-type]
+        return found
+
+    listed = [setting.key for group in groups("nnue") for setting in group.settings]
+    assert len(listed) == len(set(listed))
+    assert set(listed) == keys(config_class("nnue")().model_dump())
+
+
+def test_limits_and_defaults_are_those_of_the_classes() -> None:
+    by_key = {setting.key: setting for group in groups("nnue") for setting in group.settings}
+    assert by_key["model.l1"].default == "1024"
+    assert by_key["model.l1"].allowed == "integer, above 0, at most 16,384, a multiple of 8"
+    assert by_key["train.reduction"].allowed == '"mean" or "sum"'
+    assert by_key["train.clip_norm"].default == ""
+    assert by_key["pool.devices"].default == '["auto"]'
+
+
+def test_a_task_of_ones_own_is_shown_with_its_own_sections() -> None:
+    assert "model.hidden = 16" in plain("tests.support.toy")
+    with pytest.raises(ConfigError, match="no task 'nonsense'"):
+        groups("nonsense")
+
+
+def test_on_a_terminal_there_are_tables_with_the_names_of_the_sections() -> None:
+    out = io.StringIO()
+    show(Console(file=out, force_terminal=True, width=120), "nnue")
+    assert "[data.filters]" in out.getvalue()
+    assert "skip_in_check" in out.getvalue()
+
+
+def test_the_command_is_plain_where_nobody_looks_and_does_not_import_torch() -> None:
+    code = "import sys; from pool.cli import main\ntry: main()\nfinally: assert 'torch' not in sys.modules"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "settings"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == plain("nnue")
