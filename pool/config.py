@@ -86,9 +86,7 @@ class PoolConfig(Section):
     gradient_slots: Annotated[int, Field(ge=1, le=16, description="gradient slots of a worker")] = 2
     first_bucket_mb: Annotated[float, Field(gt=0, description="size limit of the first gradient bucket, MiB")] = 1.0
     bucket_mb: Annotated[float, Field(gt=0, description="size limit of the other gradient buckets, MiB")] = 25.0
-    restarts: Annotated[
-        int, Field(ge=0, description="deaths of one worker or the feeder, with no step done between, that are forgiven")
-    ] = 5
+    restarts: Annotated[int, Field(ge=0, description="deaths of one worker or the feeder without a step done")] = 5
     start_timeout: Annotated[float, Field(gt=0, description="seconds a process may take to get ready")] = 120.0
 
 
