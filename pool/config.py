@@ -87,6 +87,9 @@ class PoolConfig(Section):
     first_bucket_mb: Annotated[float, Field(gt=0, description="size limit of the first gradient bucket, MiB")] = 1.0
     bucket_mb: Annotated[float, Field(gt=0, description="size limit of the other gradient buckets, MiB")] = 25.0
     restarts: Annotated[int, Field(ge=0, description="deaths of one worker or the feeder without a step done")] = 5
+    hang_timeout: Annotated[
+        float, Field(gt=0, description="seconds after which a process that does not move is killed and replaced")
+    ] = 60.0
     start_timeout: Annotated[float, Field(gt=0, description="seconds a process may take to get ready")] = 120.0
 
 

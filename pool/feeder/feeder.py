@@ -6,6 +6,7 @@ Reads the data files and writes the ring; nothing else does. Dies by signal: the
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import zmq
@@ -16,10 +17,11 @@ from pool.feeder.filling import Filling
 from pool.launch import Launch
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
-from pool.protocol.messages import FeederOrders, FeederReport, Hello, Purpose, StreamOrders
+from pool.protocol.messages import FeederOrders, FeederReport, Heartbeat, Hello, Purpose, StreamOrders
 from pool.shm.memory import Memory
 
 SAY_AGAIN_MS = 500
+HEARTBEAT_SECONDS = 0.5
 
 
 class RingFeeder:
@@ -67,7 +69,11 @@ def run(launch: Launch) -> None:
     for link in (supervisor, coordinator):
         link.send(Hello(os.getpid()))
 
+    next_beat = 0.0
     while True:
+        if (now := time.monotonic()) >= next_beat:
+            next_beat = now + HEARTBEAT_SECONDS
+            supervisor.send(Heartbeat(0.0))  # from this loop: if it stands, there is silence
         changed = not poller.poll(SAY_AGAIN_MS)  # in silence, all is said again (I5)
         for message in coordinator.receive():
             if isinstance(message, FeederOrders):

@@ -25,6 +25,13 @@ class Hello:
 
 
 @dataclass(frozen=True)
+class Heartbeat:
+    """The sender lives; its loop has not moved for `still` seconds (0 while it waits for something to do)."""
+
+    still: float
+
+
+@dataclass(frozen=True)
 class Failure:
     """The sender can't go on and is about to exit: what its user has to know, in one line."""
 
@@ -159,4 +166,4 @@ class WorkerReport:
     waiting_for_weights: float
 
 
-Message = Hello | Failure | Roster | RunReport | FeederOrders | FeederReport | WorkerOrders | WorkerReport
+Message = Hello | Heartbeat | Failure | Roster | RunReport | FeederOrders | FeederReport | WorkerOrders | WorkerReport

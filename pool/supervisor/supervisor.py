@@ -20,11 +20,12 @@ from pool.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, RunError
 from pool.launch import Launch
 from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, FEEDER, SUPERVISOR, WORKER, Peer
-from pool.protocol.messages import Failure, Hello, Roster, RosterEntry, RunReport
+from pool.protocol.messages import Failure, Heartbeat, Hello, Roster, RosterEntry, RunReport
 from pool.supervisor import child as children
 from pool.supervisor.child import Child
 from pool.supervisor.policy import RestartPolicy
 from pool.supervisor.preparation import prepare, reserve
+from pool.supervisor.pulse import Pulse
 from pool.supervisor.run_folder import RunFolder
 from pool.supervisor.signals import StopSignals
 from pool.telemetry.progress import ProgressLine
@@ -78,6 +79,7 @@ class Supervisor:
         self._ready: set[Peer] = set()
         self._deadlines: dict[Peer, float] = {}
         self._failures: dict[Peer, Failure] = {}
+        self._pulse = Pulse(launch.config.pool.hang_timeout, POLL_MS / 1000)
         self._policy = RestartPolicy(launch.config.pool.restarts)
         self._draining = False
         self._finished = False
@@ -101,6 +103,7 @@ class Supervisor:
                 if (code := self._died(child)) is not None:
                     return code
             self._check_deadlines()
+            self._kill_stuck()
 
     def end_all(self) -> None:
         """Ends every child: asks, waits, kills. Nothing of the run is left afterwards."""
@@ -148,11 +151,15 @@ class Supervisor:
             if isinstance(message, Hello):
                 self._ready.add(peer)
                 self._deadlines.pop(peer, None)
+                self._pulse.beat(peer, 0.0, time.monotonic())
                 if peer.role == COORDINATOR:
                     self._tell_roster()
+            elif isinstance(message, Heartbeat):
+                self._pulse.beat(peer, message.still, time.monotonic())
             elif isinstance(message, Failure):
                 self._failures[peer] = message
             elif isinstance(message, RunReport) and peer.role == COORDINATOR:
+                self._pulse.beat(peer, 0.0, time.monotonic())
                 self._finished |= message.finished
                 self._policy.progress(message.step)
                 self._progress.show(message)
@@ -180,6 +187,7 @@ class Supervisor:
 
     def _forget(self, child: Child) -> str:
         self._poller.unregister(child.pidfd)
+        self._pulse.forget(child.peer)
         del self._children[child.peer.place]
         return child.reap()
 
@@ -190,6 +198,13 @@ class Supervisor:
                     f"{peer} did not get ready within pool.start_timeout = "
                     f"{self._launch.config.pool.start_timeout:g} s; see {self._folder.logs}"
                 )
+
+    def _kill_stuck(self) -> None:
+        """Silence leads to a kill, and to nothing else before the death is seen (I4)."""
+        for stuck in self._pulse.stuck(time.monotonic()):
+            self._progress.say(f"{stuck.peer} {stuck.why} (pool.hang_timeout); killing it")
+            self._pulse.forget(stuck.peer)
+            self._children[stuck.peer.place].send_signal(signal.SIGKILL)
 
     def _wait_until(self, condition: Callable[[], bool], seconds: float) -> None:
         deadline = time.monotonic() + seconds

@@ -17,10 +17,11 @@ import zmq
 from pool.launch import Launch
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
-from pool.protocol.messages import Assignment, Hello, WorkerOrders, WorkerReport
+from pool.protocol.messages import Assignment, Heartbeat, Hello, WorkerOrders, WorkerReport
 from pool.worker.desk import Desk
 
 SAY_AGAIN_MS = 500
+HEARTBEAT_SECONDS = 0.5
 
 
 @dataclass
@@ -39,6 +40,7 @@ class Mailbox(threading.Thread):
         self._desk = Desk()
         self._times = Times()
         self._changed = threading.Condition()
+        self._moved: float | None = None  # when the computing thread last moved; None while it waits for work
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def next_assignment(self) -> Assignment:
@@ -54,11 +56,16 @@ class Mailbox(threading.Thread):
     @contextmanager
     def computing(self) -> Iterator[None]:
         """Counts the time inside as computing."""
-        with self._measured("computing"):
-            yield
+        self._moved = time.monotonic()
+        try:
+            with self._measured("computing"):
+                yield
+        finally:
+            self._moved = None
 
     def bucket(self, assignment: Assignment, bucket: int) -> None:
         """Announces a bucket. Safe from any thread."""
+        self._moved = time.monotonic()
         with self._changed:
             self._desk.bucket(assignment, bucket)
         os.eventfd_write(self._bell, 1)
@@ -79,8 +86,13 @@ class Mailbox(threading.Thread):
         poller = zmq.Poller()
         poller.register(coordinator.socket, zmq.POLLIN)
         poller.register(self._bell, zmq.POLLIN)
+        next_beat = 0.0
         while True:
             events = dict(poller.poll(SAY_AGAIN_MS))
+            if (now := time.monotonic()) >= next_beat:
+                next_beat = now + HEARTBEAT_SECONDS
+                moved = self._moved
+                supervisor.send(Heartbeat(0.0 if moved is None else now - moved))
             orders = [message for message in coordinator.receive() if isinstance(message, WorkerOrders)]
             if orders:
                 with self._changed:

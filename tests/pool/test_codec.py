@@ -19,6 +19,7 @@ CURSOR = m.CursorState(7, 1, 2, 3)
 ASSIGNMENT = m.Assignment("train", 3, 7, 1)
 EXAMPLES: list[m.Message] = [
     m.Hello(123),
+    m.Heartbeat(0.5),
     m.Failure("out of memory", 1),
     m.Roster((m.RosterEntry("worker", 0, 1),), True),
     m.RunReport(1, 9, 0, 64, 64, 0.5, 0.1, float("inf"), 1e-3, 0.1, 0.2, -1, False),

@@ -48,6 +48,15 @@ def test_a_worker_that_dies_is_replaced_and_changes_nothing(phase: str, two_work
     assert ended.digest() == two_workers.digest()
 
 
+def test_a_worker_that_hangs_is_killed_and_replaced_and_changes_nothing(two_workers: Ended, tmp_path: Path) -> None:
+    """Its thread for messages lives on; what counts is that its loop does not move."""
+    settings = {**TOY, "pool.devices": ["fake:0?hang=4:backward"], "pool.hang_timeout": 1.5}
+    ended = run_well(tmp_path / "run", settings)
+    assert "worker 0 has not moved for" in ended.out
+    assert "was killed by SIGKILL; restarted" in ended.out
+    assert ended.digest() == two_workers.digest()
+
+
 def test_gradient_buckets_change_nothing_that_is_computed(two_workers: Ended, tmp_path: Path) -> None:
     """Adam is elementwise, so one bucket per parameter gives the bits of one bucket for all."""
     ended = run_well(tmp_path / "run", {**TOY, "pool.first_bucket_mb": 1e-6, "pool.bucket_mb": 1e-6})
