@@ -106,7 +106,7 @@ class Coordinator:
     # --- events ---
 
     def _roster(self, roster: Roster) -> None:
-        alive = {Peer(entry.role, entry.index, entry.incarnation) for entry in roster.alive}
+        alive = {Peer(e.role, e.index, e.incarnation) for e in roster.alive if e.role in (FEEDER, WORKER)}
         for peer in sorted(self._joined - alive):
             self._joined.remove(peer)
             self._act(self._books.feeder_lost(peer) if peer.role == FEEDER else self._books.worker_lost(peer))

@@ -17,7 +17,7 @@ from pool.feeder.filling import Filling
 from pool.launch import Launch
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
-from pool.protocol.messages import FeederOrders, FeederReport, Heartbeat, Hello, Purpose, StreamOrders
+from pool.protocol.messages import FeederOrders, FeederReport, Heartbeat, Hello, Purpose, Roster, StreamOrders
 from pool.shm.memory import Memory
 
 SAY_AGAIN_MS = 500
@@ -63,6 +63,7 @@ def run(launch: Launch) -> None:
     validation = RingFeeder(launch, memory, "validate") if launch.validation_files else None
     rings = [ring for ring in (train, validation) if ring is not None]
     poller = zmq.Poller()
+    poller.register(supervisor.socket, zmq.POLLIN)
     poller.register(coordinator.socket, zmq.POLLIN)
     for ring in rings:
         poller.register(ring.stream.fileno(), zmq.POLLIN)
@@ -75,6 +76,9 @@ def run(launch: Launch) -> None:
             next_beat = now + HEARTBEAT_SECONDS
             supervisor.send(Heartbeat(0.0))  # from this loop: if it stands, there is silence
         changed = not poller.poll(SAY_AGAIN_MS)  # in silence, all is said again (I5)
+        for notice in supervisor.receive():
+            if isinstance(notice, Roster) and coordinator.follow(notice):
+                coordinator.send(Hello(os.getpid()))
         for message in coordinator.receive():
             if isinstance(message, FeederOrders):
                 train.orders(message.train)

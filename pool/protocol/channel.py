@@ -18,7 +18,7 @@ import zmq
 from pool.errors import ProtocolError
 from pool.protocol.codec import MAX_BYTES, Envelope, decode, encode
 from pool.protocol.identity import Peer
-from pool.protocol.messages import Message
+from pool.protocol.messages import Message, Roster
 
 log = logging.getLogger(__name__)
 
@@ -136,6 +136,16 @@ class Link:
     def socket(self) -> zmq.Socket[bytes]:
         """For a poller; readable when `receive` has something."""
         return self._socket
+
+    def follow(self, roster: Roster) -> bool:
+        """Turns to the next life of the other end; True if the roster has one."""
+        for entry in roster.alive:
+            peer = Peer(entry.role, entry.index, entry.incarnation)
+            if peer.place == self.other.place and peer.incarnation > self.other.incarnation:
+                self.other = peer
+                self._received = 0
+                return True
+        return False
 
     def receive(self) -> Iterator[Message]:
         """All messages that are waiting, without blocking."""

@@ -39,7 +39,7 @@ class Failure:
     exit_code: int
 
 
-# --- supervisor -> coordinator ---
+# --- supervisor -> every child ---
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from pool.protocol.identity import COORDINATOR, Peer
+from pool.protocol.identity import Peer
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,6 @@ class RestartPolicy:
 
     def died(self, peer: Peer, *, was_ready: bool) -> Decision:
         """A process is dead that was not told to end."""
-        if peer.role == COORDINATOR:
-            return Decision(False, "the run goes on from its last checkpoint with --resume")
         if not was_ready:
             return Decision(False, "it never got ready")
         self._deaths[peer.place] += 1

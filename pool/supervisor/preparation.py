@@ -37,7 +37,8 @@ def prepare(config: Config, folder: RunFolder) -> Launch:
         validation = tuple(find_files(config.data.validation, "data.validation"))
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    step, start = _resume_point(config, folder.last_checkpoint)
+    checkpoint = folder.last_checkpoint()
+    step, start = _resume_point(config, checkpoint)
     launch = Launch(
         peer=Peer("planner"),
         parent=os.getpid(),
@@ -53,9 +54,16 @@ def prepare(config: Config, folder: RunFolder) -> Launch:
         segments={},
         step=step,
         start=start,
-        checkpoint=folder.last_checkpoint,
+        checkpoint=checkpoint,
     )
     return _planned(launch)
+
+
+def go_on(launch: Launch, folder: RunFolder, coordinator: Peer) -> Launch:
+    """What a new coordinator is told when its predecessor died: the way a resumed run begins (I9)."""
+    checkpoint = folder.last_checkpoint()
+    step, start = _resume_point(launch.config, checkpoint)
+    return replace(launch, coordinator=coordinator, step=step, start=start, checkpoint=checkpoint)
 
 
 def reserve(launch: Launch) -> tuple[dict[str, int], dict[str, int]]:

@@ -34,16 +34,19 @@ class RunFolder:
             raise ConfigError(f"run.dir: {self.path} is in use by another run") from None
         except OSError as error:
             raise ConfigError(f"run.dir: {error.filename or self.path}: {error.strerror}") from None
-        last = self.path / FOLDER / LAST
-        if last.exists() and not resume:
+        if self.last_checkpoint() is not None and not resume:
             raise ConfigError(
                 f"run.dir: {self.path} holds a run already: go on with --resume, or choose another run.dir"
             )
-        self.last_checkpoint = last.resolve() if last.exists() else None
         self.logs = self.path / "logs"
         self.logs.mkdir(exist_ok=True)
         self.sockets = self._make_sockets()
         (self.path / "config.json").write_text(json.dumps(config.model_dump(mode="json"), indent=1), encoding="utf-8")
+
+    def last_checkpoint(self) -> Path | None:
+        """The newest one, None before the first."""
+        last = self.path / FOLDER / LAST
+        return last.resolve() if last.exists() else None
 
     def close(self) -> None:
         shutil.rmtree(self.sockets, ignore_errors=True)

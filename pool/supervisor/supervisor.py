@@ -24,7 +24,7 @@ from pool.protocol.messages import Failure, Heartbeat, Hello, Roster, RosterEntr
 from pool.supervisor import child as children
 from pool.supervisor.child import Child
 from pool.supervisor.policy import RestartPolicy
-from pool.supervisor.preparation import prepare, reserve
+from pool.supervisor.preparation import go_on, prepare, reserve
 from pool.supervisor.pulse import Pulse
 from pool.supervisor.run_folder import RunFolder
 from pool.supervisor.signals import StopSignals
@@ -137,12 +137,10 @@ class Supervisor:
         self._tell_roster()
 
     def _tell_roster(self) -> None:
-        alive = tuple(
-            RosterEntry(child.peer.role, child.peer.index, child.peer.incarnation)
-            for child in self._children.values()
-            if child.peer.role in (FEEDER, WORKER)
-        )
-        self._hub.send(self._launch.coordinator, Roster(alive, self._draining))
+        peers = [child.peer for child in self._children.values()]
+        roster = Roster(tuple(RosterEntry(p.role, p.index, p.incarnation) for p in peers), self._draining)
+        for peer in peers:
+            self._hub.send(peer, roster)
 
     # --- watching ---
 
@@ -152,8 +150,7 @@ class Supervisor:
                 self._ready.add(peer)
                 self._deadlines.pop(peer, None)
                 self._pulse.beat(peer, 0.0, time.monotonic())
-                if peer.role == COORDINATOR:
-                    self._tell_roster()
+                self._tell_roster()
             elif isinstance(message, Heartbeat):
                 self._pulse.beat(peer, message.still, time.monotonic())
             elif isinstance(message, Failure):
@@ -182,7 +179,11 @@ class Supervisor:
             raise RunError("\n".join(filter(None, (account, child.last_lines()))))
         self._progress.say(account)
         self._tell_roster()
-        self._start(replace(peer, incarnation=peer.incarnation + 1))
+        successor = replace(peer, incarnation=peer.incarnation + 1)
+        if peer.role == COORDINATOR:
+            self._launch = go_on(self._launch, self._folder, successor)
+            self._progress.say(f"the run goes on from step {self._launch.step}")
+        self._start(successor)
         return None
 
     def _forget(self, child: Child) -> str:

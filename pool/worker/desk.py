@@ -1,4 +1,4 @@
-"""What lies on a worker's desk: its assignments and how far each is. Pure: no sockets, no torch, no threads."""
+"""What lies on a worker's desk: its jobs and how far each is. Pure: no sockets, no torch, no threads."""
 
 from __future__ import annotations
 
@@ -7,30 +7,40 @@ from dataclasses import dataclass, field
 from pool.protocol.messages import Assignment, BatchReport, WorkerOrders
 
 
-@dataclass
-class _Job:
-    buckets: list[int] = field(default_factory=list)
+@dataclass(eq=False)
+class Job:
+    """One assignment in work. Who computes it holds it even after the desk has forgotten it: a result that
+    nobody waits for any more changes nothing, even if the same batch was assigned anew."""
+
+    assignment: Assignment
+    buckets: list[int] = field(default_factory=list)  # complete in the gradient slot
     absent: tuple[int, ...] = ()
     begun: bool = False
     finished: bool = False
     loss: float = 0.0
 
+    def finish(self, loss: float, absent: tuple[int, ...]) -> None:
+        self.loss, self.absent, self.finished = loss, absent, True
+
 
 class Desk:
+    """Of one coordinator's life: its successor's orders begin with an empty desk."""
+
     def __init__(self) -> None:
         self.version = -1
-        self._jobs: dict[Assignment, _Job] = {}
+        self._jobs: dict[Assignment, Job] = {}
 
     def orders(self, orders: WorkerOrders) -> None:
         """Takes over what is assigned; forgets what no longer is."""
         self.version = max(self.version, orders.version)
-        self._jobs = {assignment: self._jobs.get(assignment, _Job()) for assignment in orders.assignments}
+        self._jobs = {assignment: self._jobs.get(assignment, Job(assignment)) for assignment in orders.assignments}
 
-    def next(self) -> Assignment | None:
-        """The first batch that can be computed with the newest weights."""
-        for assignment, job in self._jobs.items():
-            if not job.begun and assignment.step == self.version:
-                return assignment
+    def next(self) -> Job | None:
+        """The first batch that can be computed with the newest weights; begun from now on."""
+        for job in self._jobs.values():
+            if not job.begun and job.assignment.step == self.version:
+                job.begun = True
+                return job
         return None
 
     @property
@@ -38,22 +48,10 @@ class Desk:
         """There is a batch, but its weights are not complete."""
         return any(not job.begun for job in self._jobs.values())
 
-    def begin(self, assignment: Assignment) -> None:
-        self._jobs[assignment].begun = True
-
-    def bucket(self, assignment: Assignment, bucket: int) -> None:
-        """A bucket of the batch lies complete in its gradient slot."""
-        if (job := self._jobs.get(assignment)) is not None:
-            job.buckets.append(bucket)
-
-    def finish(self, assignment: Assignment, loss: float, absent: tuple[int, ...]) -> None:
-        if (job := self._jobs.get(assignment)) is not None:
-            job.finished, job.loss, job.absent = True, loss, absent
-
     def reports(self) -> tuple[BatchReport, ...]:
         """How far every batch is that was begun."""
         return tuple(
-            BatchReport(assignment, tuple(job.buckets), job.absent, job.finished, job.loss)
-            for assignment, job in self._jobs.items()
+            BatchReport(job.assignment, tuple(job.buckets), job.absent, job.finished, job.loss)
+            for job in self._jobs.values()
             if job.begun
         )

@@ -17,8 +17,8 @@ import zmq
 from pool.launch import Launch
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
-from pool.protocol.messages import Assignment, Heartbeat, Hello, WorkerOrders, WorkerReport
-from pool.worker.desk import Desk
+from pool.protocol.messages import Heartbeat, Hello, Roster, WorkerOrders, WorkerReport
+from pool.worker.desk import Desk, Job
 
 SAY_AGAIN_MS = 500
 HEARTBEAT_SECONDS = 0.5
@@ -43,15 +43,14 @@ class Mailbox(threading.Thread):
         self._moved: float | None = None  # when the computing thread last moved; None while it waits for work
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
-    def next_assignment(self) -> Assignment:
+    def next_job(self) -> Job:
         """Waits until a batch can be computed; counts what it waited for."""
         with self._changed:
-            while (assignment := self._desk.next()) is None:
+            while (job := self._desk.next()) is None:
                 kind = "waiting_for_weights" if self._desk.waits_for_weights else "waiting_for_batches"
                 with self._measured(kind):
                     self._changed.wait()
-            self._desk.begin(assignment)
-            return assignment
+            return job
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -63,17 +62,17 @@ class Mailbox(threading.Thread):
         finally:
             self._moved = None
 
-    def bucket(self, assignment: Assignment, bucket: int) -> None:
+    def bucket(self, job: Job, bucket: int) -> None:
         """Announces a bucket. Safe from any thread."""
         self._moved = time.monotonic()
         with self._changed:
-            self._desk.bucket(assignment, bucket)
+            job.buckets.append(bucket)
         os.eventfd_write(self._bell, 1)
 
-    def finish(self, assignment: Assignment, loss: float, absent: tuple[int, ...]) -> None:
+    def finish(self, job: Job, loss: float, absent: tuple[int, ...]) -> None:
         """Announces the end of a batch."""
         with self._changed:
-            self._desk.finish(assignment, loss, absent)
+            job.finish(loss, absent)
         os.eventfd_write(self._bell, 1)
 
     def run(self) -> None:
@@ -84,6 +83,7 @@ class Mailbox(threading.Thread):
         for link in (supervisor, coordinator):
             link.send(Hello(os.getpid()))
         poller = zmq.Poller()
+        poller.register(supervisor.socket, zmq.POLLIN)
         poller.register(coordinator.socket, zmq.POLLIN)
         poller.register(self._bell, zmq.POLLIN)
         next_beat = 0.0
@@ -93,6 +93,11 @@ class Mailbox(threading.Thread):
                 next_beat = now + HEARTBEAT_SECONDS
                 moved = self._moved
                 supervisor.send(Heartbeat(0.0 if moved is None else now - moved))
+            for message in supervisor.receive():
+                if isinstance(message, Roster) and coordinator.follow(message):
+                    with self._changed:
+                        self._desk = Desk()
+                    coordinator.send(Hello(os.getpid()))
             orders = [message for message in coordinator.receive() if isinstance(message, WorkerOrders)]
             if orders:
                 with self._changed:

@@ -46,7 +46,8 @@ def run(launch: Launch) -> None:
     mailbox = Mailbox(launch)
     mailbox.start()
     while True:
-        assignment = mailbox.next_assignment()
+        job = mailbox.next_job()
+        assignment = job.assignment
         slot = memory.batch_slot(assignment.purpose, assignment.batch)
         try:
             with mailbox.computing():
@@ -58,11 +59,11 @@ def run(launch: Launch) -> None:
                         assignment.step,
                         assignment.gradient_slot,
                         first=assignment.batch % config.train.batches_per_step == 0,
-                        announce=lambda bucket: mailbox.bucket(assignment, bucket),  # noqa: B023
+                        announce=lambda bucket: mailbox.bucket(job, bucket),  # noqa: B023
                     )
         except (torch.OutOfMemoryError, MemoryError) as error:
             raise RunError(
                 f"{launch.peer} ({spec}) ran out of memory in batch {assignment.batch}: "
                 f"{str(error).splitlines()[0]}; lower data.batch_size or model sizes"
             ) from None
-        mailbox.finish(assignment, outcome.loss, outcome.absent)
+        mailbox.finish(job, outcome.loss, outcome.absent)

@@ -16,7 +16,6 @@ from pool.coordinator.books import Books, Rules
 from pool.feeder.filling import Filling
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import (
-    Assignment,
     CursorState,
     FeederOrders,
     FeederReport,
@@ -25,7 +24,7 @@ from pool.protocol.messages import (
     WorkerOrders,
     WorkerReport,
 )
-from pool.worker.desk import Desk
+from pool.worker.desk import Desk, Job
 
 START = CursorState(0, 0, 0, 0)
 
@@ -44,9 +43,8 @@ class Setup:
 class SimWorker:
     peer: Peer
     desk: Desk = field(default_factory=Desk)
-    job: Assignment | None = None
+    job: Job | None = None
     todo: list[int] = field(default_factory=list)  # buckets of the job still to write
-    read: tuple[int, int] | None = None  # (batch in the ring slot, version of the weights) when the job began
 
 
 @dataclass
@@ -142,19 +140,20 @@ class Simulation:
             worker.job = worker.desk.next()
             if worker.job is None:
                 return
-            worker.desk.begin(worker.job)
-            slots = self.setup.ring_slots if worker.job.purpose == "train" else self.setup.validation_slots
-            assert self.ring.get((worker.job.purpose, worker.job.batch % slots)) == worker.job.batch, "I3: ring slot"
-            assert worker.job.step == self.version, f"I3: batch of step {worker.job.step} with version {self.version}"
-            worker.todo = list(range(rules.num_buckets)) if worker.job.purpose == "train" else []
+            assignment = worker.job.assignment
+            slots = self.setup.ring_slots if assignment.purpose == "train" else self.setup.validation_slots
+            assert self.ring.get((assignment.purpose, assignment.batch % slots)) == assignment.batch, "I3: ring slot"
+            assert assignment.step == self.version, f"I3: batch of step {assignment.step} with version {self.version}"
+            worker.todo = list(range(rules.num_buckets)) if assignment.purpose == "train" else []
             self.random.shuffle(worker.todo)
         elif worker.todo:
             bucket = worker.todo.pop()
-            self.gradients[worker.peer.index, worker.job.gradient_slot, bucket] = (worker.job.batch, worker.job.step)
-            worker.desk.bucket(worker.job, bucket)
+            assignment = worker.job.assignment
+            self.gradients[worker.peer.index, assignment.gradient_slot, bucket] = (assignment.batch, assignment.step)
+            worker.job.buckets.append(bucket)
             self._send_report(worker)
         else:
-            worker.desk.finish(worker.job, float(worker.job.batch), ())
+            worker.job.finish(float(worker.job.assignment.batch), ())
             worker.job = None
             self._send_report(worker)
 

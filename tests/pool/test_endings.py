@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.support.runs import ROOT, TOY, Ended, command, run_well
 
 SLOW = {**TOY, "train.steps": 60, "pool.devices": ["fake:0?compute_ms=20", "fake:1?compute_ms=20"]}
@@ -90,19 +92,21 @@ def test_a_killed_feeder_is_replaced_and_changes_nothing(tmp_path: Path) -> None
     assert ended.digest() == whole.digest()
 
 
-def test_a_killed_coordinator_ends_the_run_and_resume_goes_on_from_the_checkpoint(tmp_path: Path) -> None:
-    settings = {**SLOW, "train.checkpoint_every": 4}
+@pytest.mark.parametrize("checkpoint_every", [4, 0])
+def test_a_killed_coordinator_is_replaced_and_changes_nothing(checkpoint_every: int, tmp_path: Path) -> None:
+    """I9: its successor goes on as a resumed run does, from the last checkpoint or from the start."""
     whole = run_well(tmp_path / "whole", SLOW)
+    settings = {**SLOW, "train.checkpoint_every": checkpoint_every}
     with started(tmp_path / "run", settings) as process:
         wait_for(lambda: steps_done(tmp_path / "run") >= 6, "six steps")
         pids = list(children(process.pid))
         os.kill(role_pid("coordinator", process.pid), signal.SIGKILL)
         ended = finish(process, tmp_path / "run")
-    assert ended.code == 1
-    assert "coordinator (incarnation 1) was killed by SIGKILL" in ended.err
-    assert "--resume" in ended.err
+    assert ended.code == 0, ended.err
+    assert "coordinator (incarnation 1) was killed by SIGKILL; restarted" in ended.out
     assert gone(pids)
-    assert run_well(tmp_path / "run", settings, "--resume").digest() == whole.digest()
+    assert ended.digest() == whole.digest()
+    assert [record["step"] for record in ended.metrics()] == list(range(1, 61))
 
 
 def test_when_the_supervisor_is_killed_everybody_is_gone(tmp_path: Path) -> None:
