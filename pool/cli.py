@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
 
 from loader.errors import DataError
-from pool.errors import EXIT_FAILED, PoolError
+from pool.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, PoolError
 from pool.tasks.nnue.cli import eval_command
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode="rich" if sys.stdout.isatty() else None,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Train networks with a huge sparse first layer on every GPU of a workstation.",
 )
 app.command("eval")(eval_command)
@@ -24,19 +26,20 @@ app.command("eval")(eval_command)
 
 @app.command()
 def train(
-    config: Annotated[Path, typer.Argument(help="TOML file with the settings; see configs/nnue.toml")],
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="settings; `pool settings` lists them all")],
     overrides: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="change a setting, e.g. --set data.train=/data/*.binpack"),
+        typer.Option("--set", metavar="KEY=VALUE", help="change a setting; may be given several times"),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="go on from the run's last checkpoint; from the start if there is none")
+        bool, typer.Option("--resume", help="go on from run.dir's last checkpoint, from the start if there is none")
     ] = False,
 ) -> None:
-    """Train a network: start feeder, workers and coordinator, watch them, show progress.
+    """Train a network; checkpoints, metrics and logs go into the folder run.dir.
 
-    Ctrl-C finishes the step, writes a checkpoint and stops; a second one stops at once.
-    Exit codes: 0 done, 1 data or a process failed, 2 command line or config, 130 stopped by a signal.
+    Ctrl-C finishes the step, writes a checkpoint and stops; a second one stops at once. Exit codes: 0 done, 1 data or
+    a process failed, 2 command line or config, 130 stopped by a signal. Example: pool train configs/nnue.toml
+    --set data.train=/data/*.binpack --set run.dir=runs/first
     """
     from pool.config import load_config
     from pool.supervisor.supervisor import train as run
@@ -46,9 +49,11 @@ def train(
 
 @app.command()
 def export(
-    checkpoint: Annotated[Path, typer.Argument(help="checkpoint folder, e.g. runs/x/checkpoints/last")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="file to write")],
-    description: Annotated[str, typer.Option(help="text that the file carries")] = "Trained with sparsepool.",
+    checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="its folder, e.g. runs/x/checkpoints/last")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="file to write")],
+    description: Annotated[
+        str, typer.Option(metavar="TEXT", help="text that the file carries")
+    ] = "Trained with sparsepool.",
 ) -> None:
     """Write the network of a checkpoint in the format of its user (nnue: a .nnue file that Stockfish loads)."""
     from pool.export import export_checkpoint
@@ -73,15 +78,29 @@ def settings(
 
 
 def main() -> None:
-    """Entry point: no traceback for what a user can cause."""
+    """Entry point: what a user can cause is one line on stderr and an exit code, never a traceback."""
     try:
-        app()
+        code = app(prog_name="pool", standalone_mode=False)
     except PoolError as error:
         _fail(str(error), error.exit_code)
     except DataError as error:
         _fail(str(error), EXIT_FAILED)
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename is not None else ""
+        _fail(f"{name}{error.strerror or error}", EXIT_FAILED)
+    except (KeyboardInterrupt, typer.Abort):
+        _fail("interrupted", EXIT_INTERRUPTED)
+    except Exception as error:
+        usage = getattr(error, "format_message", None)  # typer's errors about the command line
+        if usage is None:
+            raise
+        if type(error).__name__ == "NoArgsIsHelpError":
+            sys.stderr.write(f"{usage()}\n")
+            raise SystemExit(EXIT_USAGE) from None
+        _fail(" ".join(usage().split()), EXIT_USAGE)
+    raise SystemExit(code if isinstance(code, int) else 0)
 
 
-def _fail(reason: str, code: int) -> None:
+def _fail(reason: str, code: int) -> NoReturn:
     sys.stderr.write(f"pool: {reason}\n")
     raise SystemExit(code)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from loader.binpack import Verdict
     from loader.statistics import Distribution, Statistics
 
-Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Binpack files.", show_default=False)]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Binpack files.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -96,9 +98,6 @@ def test_a_bad_data_file_is_one_line_that_names_file_and_offset(kind: str, compl
 
 
 def test_a_missing_config_file_is_named(tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
     command = [sys.executable, "-m", "pool", "train", str(tmp_path / "none.toml")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
@@ -146,3 +145,21 @@ def test_a_run_folder_with_a_very_long_path_works(tmp_path: Path) -> None:
     long = tmp_path / ("x" * 120) / "run"
     long.parent.mkdir()
     assert run(long, {**TOY, "train.steps": 2}).code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["train"], "Missing argument 'CONFIG.toml'."),
+        (["train", "x.toml", "--nonsense"], "No such option: --nonsense"),
+        (["draughts"], "No such command 'draughts'."),
+        (["eval", "x.nnue"], "eval: give either --fen (once or more) or --epd FILE"),
+        (["settings", "--task", "draughts"], "task: no task 'draughts'; allowed: nnue, or the name of a module"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_wrong_command_line_is_one_line_and_exit_code_2(arguments: list[str], complaint: str) -> None:
+    command = [sys.executable, "-m", "pool", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stderr == f"pool: {complaint}\n"
+    assert done.returncode == 2

@@ -35,9 +35,12 @@ class _Named:
 
 def eval_command(
     net: Annotated[Path, typer.Argument(metavar="NET.nnue", help="network in Stockfish 15.1's format")],
-    fen: Annotated[list[str] | None, typer.Option("--fen", help="a position; may be given several times")] = None,
+    fen: Annotated[
+        list[str] | None, typer.Option("--fen", metavar="FEN", help="a position; may be given several times")
+    ] = None,
     epd: Annotated[
-        Path | None, typer.Option("--epd", help="file with a position a line, FEN or EPD; operations are ignored")
+        Path | None,
+        typer.Option("--epd", metavar="FILE", help="file with a position a line, FEN or EPD; operations are ignored"),
     ] = None,
     as_json: Annotated[
         bool,
