@@ -2,6 +2,8 @@
 
 checkpoints/step-000000100/weights.safetensors    the model: parameters and buffers by name
                            optimizer.safetensors  the optimizer's tensors, `parameter/key`
-                           state.json             step, cursor, config, other state, SHA-256 of each tensor
+                           state.json             step, cursor, config, fingerprint, checksums, other state
 checkpoints/last                                  symlink to the newest
+checkpoints/damaged-step-000000120                what a resume refused and went back from
+checkpoints/.*.tmp                                being written or removed; of a dead writer: swept at the next start
 """

@@ -1,46 +1,83 @@
-"""The plain part of a checkpoint, state.json. Free of torch: the supervisor reads where a run goes on."""
+"""The plain part of a checkpoint, state.json. Free of torch: the supervisor reads where a run goes on.
+
+The first line holds the format and the SHA-256 of all lines after it, so that no flipped bit goes unnoticed.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from pool.checkpoint import files, tensor_file
+from pool.checkpoint.tensor_file import FileSums
 from pool.errors import CheckpointError
 from pool.protocol.messages import CursorState
 
-FORMAT = 1
+FORMAT = 2
 FOLDER = "checkpoints"
 LAST = "last"
 WEIGHTS = "weights.safetensors"
 OPTIMIZER = "optimizer.safetensors"
 STATE = "state.json"
+_FIRST_LINE = re.compile(rb'\{"format": (\d{1,9}), "sha256": "([0-9a-f]{64})",')
 
 
 @dataclass(frozen=True)
 class SavedState:
     """What state.json holds."""
 
-    format: int
     step: int  # steps done; version of the weights
     cursor: CursorState  # where the next step's first batch begins
     config: Mapping[str, Any]  # of the run that wrote it, resolved
+    fingerprint: Mapping[str, str]  # of what the run's bits depend on
     optimizer: Mapping[str, Any]  # numbers of optimizer and schedule
-    sha256: Mapping[str, Mapping[str, str]]  # file -> tensor -> SHA-256 of its bytes
+    files: Mapping[str, FileSums]
+
+
+def encode_state(state: SavedState) -> bytes:
+    """Raises ValueError or TypeError if something in it is not plain data."""
+    rest = json.dumps(asdict(state), indent=1)[2:].encode() + b"\n"  # without the brace and line end it begins with
+    first = f'{{"format": {FORMAT}, "sha256": "{hashlib.sha256(rest).hexdigest()}",\n'
+    return first.encode() + rest
 
 
 def read_state(checkpoint: Path) -> SavedState:
     """Raises CheckpointError that names the file."""
     path = checkpoint / STATE
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if data["format"] != FORMAT:
-            raise CheckpointError(f"{path}: format {data['format']!r:.20}; this version reads format {FORMAT}")
-        cursor = CursorState(**data["cursor"])
-        return SavedState(**{**{field.name: data[field.name] for field in fields(SavedState)}, "cursor": cursor})
+        first, _, rest = files.read_all(path).partition(b"\n")
     except OSError as error:
         raise CheckpointError(f"{path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError) as error:
+    line = _FIRST_LINE.fullmatch(first)
+    if line is None:
+        raise CheckpointError(f"{path}: is damaged or no checkpoint: its first line is not that of a checkpoint")
+    if int(line[1]) != FORMAT:
+        raise CheckpointError(f"{path}: format {int(line[1])}; this version reads format {FORMAT}")
+    if hashlib.sha256(rest).hexdigest().encode() != line[2]:
+        begin = len(first) + 1
+        raise CheckpointError(f"{path}: is damaged: bytes {begin} to {begin + len(rest)} differ from what was written")
+    try:
+        data = json.loads(b"{" + rest)
+        sums = {name: FileSums(**entry) for name, entry in data["files"].items()}
+        if sums.keys() != {WEIGHTS, OPTIMIZER}:
+            raise ValueError(f"files {', '.join(sums)}")
+        known = {field.name: data[field.name] for field in fields(SavedState)}
+        return SavedState(**{**known, "cursor": CursorState(**data["cursor"]), "files": sums})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path}: is damaged or no checkpoint: {type(error).__name__}: {error}") from None
+
+
+def verify(checkpoint: Path) -> SavedState:
+    """Reads every byte. Raises CheckpointError that names file, tensor and byte range."""
+    state = read_state(checkpoint)
+    for name, sums in state.files.items():
+        try:
+            tensor_file.verify(checkpoint / name, sums)
+        except OSError as error:
+            raise CheckpointError(f"{checkpoint / name}: {error.strerror}") from None
+    return state

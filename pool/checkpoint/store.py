@@ -1,23 +1,38 @@
-"""Writes and reads checkpoints with their tensors: beside and renamed, so that a whole one or none is there."""
+"""Writes and reads checkpoints with their tensors: beside, fsynced, read back, renamed: a whole one or none."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
-from pool.checkpoint.state import FORMAT, LAST, OPTIMIZER, STATE, WEIGHTS, SavedState, read_state
+from pool.checkpoint import files, folder, tensor_file
+from pool.checkpoint.state import OPTIMIZER, STATE, WEIGHTS, SavedState, encode_state, verify
+from pool.checkpoint.tensor_file import TensorBytes
 from pool.errors import CheckpointError
 from pool.protocol.messages import CursorState
+
+_DTYPES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint64: "U64",
+    torch.uint32: "U32",
+    torch.uint16: "U16",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
 
 
 @dataclass(frozen=True)
@@ -27,87 +42,95 @@ class Checkpoint:
     step: int  # steps done; version of the weights
     cursor: CursorState  # where the next step's first batch begins
     config: Mapping[str, Any]
+    fingerprint: Mapping[str, str]
     weights: Mapping[str, torch.Tensor]
     optimizer: Mapping[str, torch.Tensor]
     optimizer_plain: Mapping[str, Any]
 
 
-def save(folder: Path, checkpoint: Checkpoint, keep: int) -> Path:
-    """Writes checkpoints/step-N, points `last` to it, removes all but the newest `keep`. Raises OSError."""
-    folder.mkdir(mode=0o700, exist_ok=True)
-    for leftover in folder.glob(".*.tmp"):
-        shutil.rmtree(leftover)
-    target = folder / f"step-{checkpoint.step:09d}"
-    beside = folder / f".{target.name}.tmp"
-    beside.mkdir(mode=0o700)
-    weights = {name: tensor.detach().contiguous() for name, tensor in checkpoint.weights.items()}
-    optimizer = {name: tensor.detach().contiguous() for name, tensor in checkpoint.optimizer.items()}
-    save_file(weights, beside / WEIGHTS)
-    save_file(optimizer, beside / OPTIMIZER)
-    state = SavedState(
-        format=FORMAT,
-        step=checkpoint.step,
-        cursor=checkpoint.cursor,
-        config=checkpoint.config,
-        optimizer=checkpoint.optimizer_plain,
-        sha256={WEIGHTS: _hashes(weights), OPTIMIZER: _hashes(optimizer)},
-    )
-    (beside / STATE).write_text(json.dumps(asdict(state), indent=1), encoding="utf-8")
-    for path in (beside / WEIGHTS, beside / OPTIMIZER, beside / STATE, beside):
-        _fsync(path)
-    if target.exists():  # a resumed run reaches the step again
-        shutil.rmtree(target)
-    beside.rename(target)
-    _point_last(folder, target)
-    _fsync(folder)
-    for old in sorted(folder.glob("step-*"))[:-keep]:
-        shutil.rmtree(old)
+def save(where: Path, checkpoint: Checkpoint, keep: int) -> Path:
+    """Writes step-N in `where`, points `last` to it, then removes all but the newest `keep`.
+
+    Whatever fails, the checkpoints that were there stay. Raises OSError, or CheckpointError if what was
+    written can't be read back or has no form in the files.
+    """
+    where.mkdir(mode=0o700, exist_ok=True)
+    target = folder.step_path(where, checkpoint.step)
+    if not _is_there(target):
+        beside = files.temporary(target)
+        try:
+            beside.mkdir(mode=0o700)
+            _write(beside, checkpoint)
+            verify(beside)
+            os.rename(beside, target)
+        except BaseException:
+            files.remove_quietly(beside)
+            raise
+    files.sync_folder(where)
+    folder.point_last(where, target)
+    folder.remove_old(where, keep)
     return target
 
 
 def load(path: Path) -> Checkpoint:
-    """Reads and verifies a checkpoint folder. Raises CheckpointError naming the file and the tensor."""
+    """Reads and verifies a checkpoint folder. Raises CheckpointError naming the file, tensor and byte range."""
     path = path.resolve()
-    state = read_state(path)
+    state = verify(path)
     tensors = {}
     for name in (WEIGHTS, OPTIMIZER):
         try:
             tensors[name] = load_file(path / name)
         except (OSError, SafetensorError) as error:
             raise CheckpointError(f"{path / name}: {error}") from None
-        expected = state.sha256[name]
-        if expected.keys() != tensors[name].keys():
-            raise CheckpointError(f"{path / name}: its tensors are not those that {STATE} lists")
-        for tensor, digest in _hashes(tensors[name]).items():
-            if digest != expected[tensor]:
-                raise CheckpointError(f"{path / name}: tensor {tensor} is damaged: its SHA-256 is not that in {STATE}")
     return Checkpoint(
         step=state.step,
         cursor=state.cursor,
         config=state.config,
+        fingerprint=state.fingerprint,
         weights=tensors[WEIGHTS],
         optimizer=tensors[OPTIMIZER],
         optimizer_plain=state.optimizer,
     )
 
 
-def _hashes(tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
-    return {
-        name: hashlib.sha256(tensor.reshape(-1).view(torch.uint8).numpy().data).hexdigest()
-        for name, tensor in tensors.items()
+def _write(beside: Path, checkpoint: Checkpoint) -> None:
+    sums = {
+        WEIGHTS: tensor_file.write(beside / WEIGHTS, _tensor_bytes(checkpoint.weights)),
+        OPTIMIZER: tensor_file.write(beside / OPTIMIZER, _tensor_bytes(checkpoint.optimizer)),
     }
-
-
-def _point_last(folder: Path, target: Path) -> None:
-    beside = folder / f".{LAST}.link"
-    beside.unlink(missing_ok=True)
-    beside.symlink_to(target.name)
-    beside.rename(folder / LAST)
-
-
-def _fsync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
+    state = SavedState(
+        step=checkpoint.step,
+        cursor=checkpoint.cursor,
+        config=checkpoint.config,
+        fingerprint=checkpoint.fingerprint,
+        optimizer=checkpoint.optimizer_plain,
+        files=sums,
+    )
     try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+        data = encode_state(state)
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"{STATE}: optimizer or schedule keep what is no plain data: {error}") from None
+    files.write_new(beside / STATE, [data])
+    files.sync_folder(beside)
+
+
+def _tensor_bytes(tensors: Mapping[str, torch.Tensor]) -> list[TensorBytes]:
+    result = []
+    for name, tensor in tensors.items():
+        if tensor.dtype not in _DTYPES:
+            raise CheckpointError(f"tensor {name}: {tensor.dtype} has no form in a safetensors file")
+        data = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+        result.append(TensorBytes(name, _DTYPES[tensor.dtype], tensor.element_size(), tuple(tensor.shape), data))
+    return result
+
+
+def _is_there(target: Path) -> bool:
+    """An attempt may fail after the rename, and a coordinator's successor reaches a step again: the same bits (I9)."""
+    if not target.exists():
+        return False
+    try:
+        verify(target)
+    except CheckpointError:
+        folder.set_aside(target)
+        return False
+    return True

@@ -58,6 +58,7 @@ class Committer:
         start = -sums.ctypes.data % 64
         self._sums = views(sums[start : start + plan.nbytes], plan.parameters)
         self._seen = [0] * len(plan.parameters)  # batches of this step that had a gradient for the parameter
+        self.version = -1  # of the newest complete weights
         self.gradient_norm = 0.0  # of the newest step, when clip_norm is set
 
     def initialize(self) -> None:
@@ -163,6 +164,7 @@ class Committer:
                 total.mul_(factor)
 
     def _point_to(self, version: int) -> None:
+        self.version = version
         for tensors, current in ((self._weights, self._parameters), (self._buffers, self._model_buffers)):
             for place, tensor in zip(tensors[version % 2], current, strict=True):
                 tensor.data = place

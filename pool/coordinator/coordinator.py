@@ -17,15 +17,16 @@ from loader.schema import SparseBatch
 from pool import _native
 from pool.checkpoint import store
 from pool.checkpoint.state import FOLDER
+from pool.checkpoint.writer import CheckpointWriter
 from pool.coordinator.actions import Action, Commit, End, Fold, OrderFeeder, OrderWorker, TakeBuffers, Validated
 from pool.coordinator.books import Books, Rules
+from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.committer import Committer
 from pool.coordinator.metrics import Metrics
-from pool.errors import CheckpointError
 from pool.launch import Launch
 from pool.protocol.channel import Hub, Link
 from pool.protocol.identity import FEEDER, SUPERVISOR, WORKER, Peer
-from pool.protocol.messages import FeederReport, Hello, Message, Roster, WorkerReport
+from pool.protocol.messages import FeederReport, Hello, Message, Notice, Roster, WorkerReport
 from pool.shm.memory import Memory
 from pool.tasks.registry import task_module
 
@@ -78,32 +79,43 @@ class Coordinator:
         self._books = Books(rules, launch.step, launch.start, generation=launch.peer.incarnation << 32)
         samples = config.train.batches_per_step * config.data.batch_size
         self._metrics = Metrics(launch.run_dir, launch.step, config.train.steps, samples)
-        self._checkpoint_step = launch.step if launch.checkpoint is not None else -1
-        self._metrics.checkpoint = self._checkpoint_step
+        self._checkpoints = Checkpoints(
+            CheckpointWriter(launch.run_dir / FOLDER, config.train.keep_checkpoints),
+            config.train.checkpoint_every,
+            saved=launch.step if launch.checkpoint is not None else -1,
+            state=self._state,
+            say=lambda text: self._supervisor.send(Notice(text)),
+        )
         self._next_report = 0.0
-        self._ended = False
+        self._at_end = False
 
     def run(self) -> None:
         poller = zmq.Poller()
         poller.register(self._supervisor.socket, zmq.POLLIN)
         poller.register(self._hub.socket, zmq.POLLIN)
+        poller.register(self._checkpoints.fileno(), zmq.POLLIN)
         self._supervisor.send(Hello(os.getpid()))
-        while not self._ended:
+        while not (self._at_end and self._checkpoints.finish(self._books.step)):
             silent = not poller.poll(SAY_AGAIN_MS)
-            for message in self._supervisor.receive():
-                if isinstance(message, Roster):
-                    self._roster(message)
-            if self._alive:  # before the first roster nobody is known, and whoever spoke is still heard later
-                for peer, received in self._hub.receive():
-                    self._message(peer, received)
-            if silent:
+            self._hear()
+            self._checkpoints.hear()
+            if silent and not self._at_end:
                 self._act(self._books.say_again())
             self._report()
+        self._report(finished=True)
         self._metrics.close()
         self._hub.close()
         self._supervisor.close()
 
     # --- events ---
+
+    def _hear(self) -> None:
+        for message in self._supervisor.receive():
+            if isinstance(message, Roster):
+                self._roster(message)
+        if self._alive:  # before the first roster nobody is known, and whoever spoke is still heard later
+            for peer, received in self._hub.receive():
+                self._message(peer, received)
 
     def _roster(self, roster: Roster) -> None:
         alive = {Peer(e.role, e.index, e.incarnation) for e in roster.alive if e.role in (FEEDER, WORKER)}
@@ -140,22 +152,14 @@ class Coordinator:
             elif isinstance(action, OrderWorker | OrderFeeder):
                 self._hub.send(action.peer, action.orders)
             elif isinstance(action, End):
-                self._end()
+                self._at_end = True
 
     def _commit(self, action: Commit) -> None:
         learning_rate = self._committer.optimizers.learning_rate
         self._committer.commit(action.step)
         self._cursor = action.next_cursor
         self._metrics.committed(action.step, action.losses, action.next_cursor.epoch, learning_rate)
-        every = self._config.train.checkpoint_every
-        if every and (action.step + 1) % every == 0:
-            self._save(action.step + 1)
-
-    def _end(self) -> None:
-        if self._checkpoint_step != self._books.step:
-            self._save(self._books.step)
-        self._ended = True
-        self._report(finished=True)
+        self._checkpoints.committed(action.step + 1)
 
     def _report(self, *, finished: bool = False) -> None:
         now = time.monotonic()
@@ -164,6 +168,7 @@ class Coordinator:
             self._supervisor.send(
                 self._metrics.report(
                     self._books.step,
+                    self._checkpoints.saved,
                     self._cursor.epoch,
                     self._committer.optimizers.learning_rate,
                     finished=finished,
@@ -172,25 +177,19 @@ class Coordinator:
 
     # --- state ---
 
-    def _save(self, step: int) -> None:
+    def _state(self) -> store.Checkpoint:
+        """All of it, between two steps."""
         tensors, plain = self._committer.optimizers.state()
         model = self._committer.model
-        state = store.Checkpoint(
-            step=step,
+        return store.Checkpoint(
+            step=self._committer.version,
             cursor=self._cursor,
             config=self._config.model_dump(mode="json"),
+            fingerprint={},
             weights={**dict(model.named_parameters()), **dict(model.named_buffers())},
             optimizer=tensors,
             optimizer_plain=plain,
         )
-        folder = self._launch.run_dir / FOLDER
-        try:
-            store.save(folder, state, self._config.train.keep_checkpoints)
-        except OSError as error:
-            raise CheckpointError(
-                f"{error.filename or folder}: checkpoint can't be written: {error.strerror}"
-            ) from None
-        self._checkpoint_step = self._metrics.checkpoint = step
 
     def _restore_or_initialize(self) -> None:
         launch = self._launch

@@ -37,7 +37,6 @@ class Metrics:
         self._events = EventFileWriter(str(run_dir / TENSORBOARD))
         self.validation_loss = math.nan
         self.loss = math.nan
-        self.checkpoint = -1
 
     def worker(self, index: int, report: WorkerReport) -> None:
         """What a worker says of its time; the run's clock starts when the first one has begun a batch."""
@@ -68,7 +67,7 @@ class Metrics:
         self.validation_loss = loss
         self._record(version, {"validation_loss": loss})
 
-    def report(self, step: int, epoch: int, learning_rate: float, *, finished: bool) -> RunReport:
+    def report(self, step: int, checkpoint: int, epoch: int, learning_rate: float, *, finished: bool) -> RunReport:
         seconds = 0.0 if self._begin is None else time.monotonic() - self._begin
         return RunReport(
             step=step,
@@ -82,7 +81,7 @@ class Metrics:
             learning_rate=learning_rate,
             loader_wait=self._waits[0],
             weights_wait=self._waits[1],
-            checkpoint=self.checkpoint,
+            checkpoint=checkpoint,
             finished=finished,
         )
 

@@ -79,6 +79,13 @@ class RunReport:
     finished: bool
 
 
+@dataclass(frozen=True)
+class Notice:
+    """What the run's user has to know though the run goes on, in one line."""
+
+    text: str
+
+
 # --- coordinator -> feeder ---
 
 
@@ -166,4 +173,15 @@ class WorkerReport:
     waiting_for_weights: float
 
 
-Message = Hello | Heartbeat | Failure | Roster | RunReport | FeederOrders | FeederReport | WorkerOrders | WorkerReport
+Message = (
+    Hello
+    | Heartbeat
+    | Failure
+    | Roster
+    | RunReport
+    | Notice
+    | FeederOrders
+    | FeederReport
+    | WorkerOrders
+    | WorkerReport
+)

@@ -12,45 +12,79 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from pool.checkpoint import files
+from pool.checkpoint.folder import checkpoints, newest_good, point_last, set_aside
 from pool.checkpoint.state import FOLDER, LAST
 from pool.config import Config
-from pool.errors import ConfigError
+from pool.errors import CheckpointError, ConfigError, PoolError
 
 SOCKET_PATH_LIMIT = 107  # bytes of sun_path
 LONGEST_SOCKET_NAME = len("coordinator")
 
 
 class RunFolder:
-    """Exclusive use of a run folder, until `close` or the end of the process. Raises ConfigError."""
+    """Exclusive use of a run folder, until `close` or the end of the process.
+
+    Raises ConfigError; CheckpointError if there are checkpoints to resume from and none is good.
+    """
 
     def __init__(self, config: Config, *, resume: bool) -> None:
         self.path = Path(config.run.dir).absolute()
+        self.logs = self.path / "logs"
+        self.notes: list[str] = []  # what the run's user has to know of the checkpoints that were found
+        self.sockets: Path | None = None
+        self._lock = -1
         try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.path.chmod(0o700)
-            self._lock = os.open(self.path / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._enter()
+            self.last_checkpoint = self._resume_point() if resume else self._no_run_yet()
+            self.logs.mkdir(mode=0o700, exist_ok=True)
+            text = json.dumps(config.model_dump(mode="json"), indent=1)
+            files.replace_file(self.path / "config.json", text.encode())
+            self.sockets = self._make_sockets()
         except BlockingIOError:
+            self.close()
             raise ConfigError(f"run.dir: {self.path} is in use by another run") from None
         except OSError as error:
+            self.close()
             raise ConfigError(f"run.dir: {error.filename or self.path}: {error.strerror}") from None
-        if self.last_checkpoint() is not None and not resume:
+        except PoolError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self.sockets is not None:
+            shutil.rmtree(self.sockets, ignore_errors=True)
+        if self._lock >= 0:
+            os.close(self._lock)
+
+    def _enter(self) -> None:
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path.chmod(0o700)
+        self._lock = os.open(self.path / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for folder in (self.path, self.path / FOLDER):
+            files.sweep(folder)
+
+    def _no_run_yet(self) -> None:
+        if checkpoints(self.path / FOLDER) or os.path.lexists(self.path / FOLDER / LAST):
             raise ConfigError(
                 f"run.dir: {self.path} holds a run already: go on with --resume, or choose another run.dir"
             )
-        self.logs = self.path / "logs"
-        self.logs.mkdir(exist_ok=True)
-        self.sockets = self._make_sockets()
-        (self.path / "config.json").write_text(json.dumps(config.model_dump(mode="json"), indent=1), encoding="utf-8")
 
-    def last_checkpoint(self) -> Path | None:
-        """The newest one, None before the first."""
-        last = self.path / FOLDER / LAST
-        return last.resolve() if last.exists() else None
-
-    def close(self) -> None:
-        shutil.rmtree(self.sockets, ignore_errors=True)
-        os.close(self._lock)
+    def _resume_point(self) -> Path | None:
+        """The newest good checkpoint; newer ones, which are damaged, are put aside, or they would be taken later."""
+        folder = self.path / FOLDER
+        found = newest_good(folder)
+        if found.good is None:
+            if found.damaged:
+                raise CheckpointError(f"{found.damaged[0][1]}; there is no good checkpoint to resume from")
+            return None
+        for path, problem in found.damaged:
+            aside = set_aside(path)
+            self.notes.append(f"{problem}; it is {aside.name} now, and the run goes on from {found.good.name}")
+        if not (folder / LAST).exists() or (folder / LAST).resolve() != found.good:
+            point_last(folder, found.good)
+        return found.good
 
     def _make_sockets(self) -> Path:
         """In the run folder; in a folder of its own under the system's temporary one if the path is too long."""

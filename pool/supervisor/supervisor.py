@@ -20,7 +20,7 @@ from pool.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, RunError
 from pool.launch import Launch
 from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, FEEDER, SUPERVISOR, WORKER, Peer
-from pool.protocol.messages import Failure, Heartbeat, Hello, Roster, RosterEntry, RunReport
+from pool.protocol.messages import Failure, Heartbeat, Hello, Notice, Roster, RosterEntry, RunReport
 from pool.supervisor import child as children
 from pool.supervisor.child import Child
 from pool.supervisor.policy import RestartPolicy
@@ -29,6 +29,8 @@ from pool.supervisor.pulse import Pulse
 from pool.supervisor.run_folder import RunFolder
 from pool.supervisor.signals import StopSignals
 from pool.telemetry.progress import ProgressLine
+
+log = logging.getLogger(__name__)
 
 POLL_MS = 500
 LAST_WORDS_SECONDS = 1.0  # how long a dead child's message may still be on its way
@@ -51,6 +53,9 @@ def _supervise(config: Config, folder: RunFolder) -> int:
     )
     with StopSignals() as signals:
         progress.say(f"run {folder.path}: preparing")
+        for note in folder.notes:
+            log.warning("%s", note)
+            progress.say(note)
         launch = prepare(config, folder)
         if launch.checkpoint is not None:
             progress.say(f"resuming from {launch.checkpoint}, step {launch.step}")
@@ -155,6 +160,9 @@ class Supervisor:
                 self._pulse.beat(peer, message.still, time.monotonic())
             elif isinstance(message, Failure):
                 self._failures[peer] = message
+            elif isinstance(message, Notice):
+                log.warning("%s: %s", peer, message.text)
+                self._progress.say(message.text)
             elif isinstance(message, RunReport) and peer.role == COORDINATOR:
                 self._pulse.beat(peer, 0.0, time.monotonic())
                 self._finished |= message.finished

@@ -1,0 +1,77 @@
+"""The folder of a run's checkpoints: which there are, which is the newest good one, which are too old.
+
+What is removed is renamed first: a folder named step-N is whole, or was damaged later. Free of torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pool.checkpoint import files
+from pool.checkpoint.state import LAST, verify
+from pool.errors import CheckpointError
+
+DAMAGED = "damaged-"
+_NAME = re.compile(r"step-(\d{9,})")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a resume goes on from, and what it can't go on from though it is newer."""
+
+    good: Path | None
+    damaged: tuple[tuple[Path, str], ...]  # newest first, with what is wrong
+
+
+def step_path(folder: Path, step: int) -> Path:
+    return folder / f"step-{step:09d}"
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """Oldest first. Raises OSError."""
+    if not folder.is_dir():
+        return []
+    steps = {int(match[1]): folder / name for name in os.listdir(folder) if (match := _NAME.fullmatch(name))}
+    return [steps[step] for step in sorted(steps)]
+
+
+def newest_good(folder: Path) -> Found:
+    """By step, whatever `last` points to: that is moved after the rename, and may be left behind. Raises OSError."""
+    damaged = []
+    for path in reversed(checkpoints(folder)):
+        try:
+            verify(path)
+        except CheckpointError as error:
+            damaged.append((path, str(error)))
+        else:
+            return Found(path, tuple(damaged))
+    return Found(None, tuple(damaged))
+
+
+def set_aside(path: Path) -> Path:
+    """Renames a damaged checkpoint, so that no later resume takes it. Raises OSError."""
+    for number in range(1000):
+        aside = path.with_name(DAMAGED + path.name + (f".{number}" if number else ""))
+        if not aside.exists():
+            os.rename(path, aside)
+            return aside
+    raise FileExistsError(f"{path.parent} has a thousand copies of {DAMAGED}{path.name}")
+
+
+def point_last(folder: Path, checkpoint: Path) -> None:
+    """Raises OSError."""
+    files.replace_link(folder / LAST, checkpoint.name)
+    files.sync_folder(folder)
+
+
+def remove_old(folder: Path, keep: int) -> None:
+    """All but the newest `keep`. What can't be removed now stays for the next time."""
+    with contextlib.suppress(OSError):
+        for old in checkpoints(folder)[:-keep]:
+            doomed = files.temporary(old)
+            os.rename(old, doomed)
+            files.remove(doomed)
