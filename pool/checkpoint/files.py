@@ -48,26 +48,33 @@ def write_new(path: Path, pieces: Iterable[Piece]) -> None:
             os.close(fd)
 
 
-def read_pieces(path: Path) -> Iterator[bytes]:
-    """The bytes of a file in pieces of 1 MiB, the last one shorter. Raises OSError."""
-    with naming(path):
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            held = b""
-            while data := os.read(fd, _PIECE - len(held)):
-                held += data
-                if len(held) == _PIECE:
-                    yield held
-                    held = b""
-            if held:
-                yield held
-        finally:
-            os.close(fd)
+class Reader:
+    """A file read from its start in pieces of wanted lengths; for a `with`. Raises OSError."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with naming(self._path):
+            os.close(self._fd)
+
+    def take(self, nbytes: int) -> bytes:
+        """The next `nbytes`; fewer only at the file's end."""
+        taken = bytearray()
+        with naming(self._path):
+            while len(taken) < nbytes and (data := os.read(self._fd, nbytes - len(taken))):
+                taken += data
+        return bytes(taken)
 
 
 def read_all(path: Path) -> bytes:
     """Raises OSError."""
-    return b"".join(read_pieces(path))
+    with Reader(path) as file:
+        return b"".join(iter(lambda: file.take(_PIECE), b""))
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -75,7 +82,7 @@ def replace_file(path: Path, data: bytes) -> None:
     beside = temporary(path)
     try:
         write_new(beside, [data])
-        os.replace(beside, path)
+        beside.replace(path)
     except BaseException:
         remove_quietly(beside)
         raise
@@ -86,8 +93,8 @@ def replace_link(path: Path, target: str) -> None:
     """A symlink, moved from its old target to the new one in one go. Raises OSError."""
     beside = temporary(path)
     try:
-        os.symlink(target, beside)
-        os.replace(beside, path)
+        beside.symlink_to(target)
+        beside.replace(path)
     except BaseException:
         remove_quietly(beside)
         raise
@@ -106,11 +113,11 @@ def sync_folder(path: Path) -> None:
 def remove(path: Path) -> None:
     """A file, or a folder of files. Raises OSError."""
     if path.is_dir() and not path.is_symlink():
-        for entry in os.listdir(path):
-            os.unlink(path / entry)
-        os.rmdir(path)
+        for entry in path.iterdir():
+            entry.unlink()
+        path.rmdir()
     else:
-        os.unlink(path)
+        path.unlink()
 
 
 def remove_quietly(path: Path) -> None:
@@ -122,6 +129,6 @@ def remove_quietly(path: Path) -> None:
 def sweep(folder: Path) -> None:
     """Removes what dead writers left. Only while no writer of this folder lives."""
     with contextlib.suppress(OSError):
-        for name in os.listdir(folder):
-            if name.startswith(".") and name.endswith(TEMPORARY):
-                remove_quietly(folder / name)
+        for path in folder.iterdir():
+            if path.name.startswith(".") and path.name.endswith(TEMPORARY):
+                remove_quietly(path)

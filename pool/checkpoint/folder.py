@@ -6,7 +6,6 @@ What is removed is renamed first: a folder named step-N is whole, or was damaged
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +34,7 @@ def checkpoints(folder: Path) -> list[Path]:
     """Oldest first. Raises OSError."""
     if not folder.is_dir():
         return []
-    steps = {int(match[1]): folder / name for name in os.listdir(folder) if (match := _NAME.fullmatch(name))}
+    steps = {int(match[1]): path for path in folder.iterdir() if (match := _NAME.fullmatch(path.name))}
     return [steps[step] for step in sorted(steps)]
 
 
@@ -57,7 +56,7 @@ def set_aside(path: Path) -> Path:
     for number in range(1000):
         aside = path.with_name(DAMAGED + path.name + (f".{number}" if number else ""))
         if not aside.exists():
-            os.rename(path, aside)
+            path.rename(aside)
             return aside
     raise FileExistsError(f"{path.parent} has a thousand copies of {DAMAGED}{path.name}")
 
@@ -73,5 +72,5 @@ def remove_old(folder: Path, keep: int) -> None:
     with contextlib.suppress(OSError):
         for old in checkpoints(folder)[:-keep]:
             doomed = files.temporary(old)
-            os.rename(old, doomed)
+            old.rename(doomed)
             files.remove(doomed)

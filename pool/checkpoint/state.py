@@ -5,10 +5,12 @@ The first line holds the format and the SHA-256 of all lines after it, so that n
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -47,12 +49,10 @@ def encode_state(state: SavedState) -> bytes:
 
 
 def read_state(checkpoint: Path) -> SavedState:
-    """Raises CheckpointError that names the file."""
+    """Raises CheckpointError that names the file; OSError if nothing can be said about it."""
     path = checkpoint / STATE
-    try:
+    with _damage(path):
         first, _, rest = files.read_all(path).partition(b"\n")
-    except OSError as error:
-        raise CheckpointError(f"{path}: {error.strerror}") from None
     line = _FIRST_LINE.fullmatch(first)
     if line is None:
         raise CheckpointError(f"{path}: is damaged or no checkpoint: its first line is not that of a checkpoint")
@@ -73,11 +73,21 @@ def read_state(checkpoint: Path) -> SavedState:
 
 
 def verify(checkpoint: Path) -> SavedState:
-    """Reads every byte. Raises CheckpointError that names file, tensor and byte range."""
+    """Reads every byte. Raises CheckpointError that names file, tensor and byte range; OSError as `read_state`."""
     state = read_state(checkpoint)
     for name, sums in state.files.items():
-        try:
+        with _damage(checkpoint / name):
             tensor_file.verify(checkpoint / name, sums)
-        except OSError as error:
-            raise CheckpointError(f"{checkpoint / name}: {error.strerror}") from None
     return state
+
+
+@contextlib.contextmanager
+def _damage(path: Path) -> Iterator[None]:
+    """A file that is missing or that the disk can't give is damage. Other errors (no permission, no memory, no
+    descriptor) say nothing about the file: no reason to go back to an older checkpoint."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EIO):
+            raise CheckpointError(f"{path}: {error.strerror}") from None
+        raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +61,7 @@ def save(where: Path, checkpoint: Checkpoint, keep: int) -> Path:
             beside.mkdir(mode=0o700)
             _write(beside, checkpoint)
             verify(beside)
-            os.rename(beside, target)
+            beside.rename(target)
         except BaseException:
             files.remove_quietly(beside)
             raise
@@ -75,13 +74,12 @@ def save(where: Path, checkpoint: Checkpoint, keep: int) -> Path:
 def load(path: Path) -> Checkpoint:
     """Reads and verifies a checkpoint folder. Raises CheckpointError naming the file, tensor and byte range."""
     path = path.resolve()
-    state = verify(path)
-    tensors = {}
-    for name in (WEIGHTS, OPTIMIZER):
-        try:
-            tensors[name] = load_file(path / name)
-        except (OSError, SafetensorError) as error:
-            raise CheckpointError(f"{path / name}: {error}") from None
+    try:
+        state = verify(path)
+        tensors = {name: load_file(path / name) for name in (WEIGHTS, OPTIMIZER)}
+    except (OSError, SafetensorError) as error:
+        where = error.filename if isinstance(error, OSError) else None
+        raise CheckpointError(f"{where or path}: {getattr(error, 'strerror', None) or error}") from None
     return Checkpoint(
         step=state.step,
         cursor=state.cursor,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pool.checkpoint.files import naming, read_pieces, write_new
+from pool.checkpoint.files import Reader, naming, write_new
 from pool.errors import CheckpointError
 
 BLOCK = 1 << 20  # bytes of a tensor that one checksum covers
@@ -71,10 +71,16 @@ def verify(path: Path, sums: FileSums) -> None:
         nbytes = path.stat().st_size
     if nbytes != sums.nbytes:
         raise CheckpointError(f"{path}: is damaged: it has {nbytes} bytes and was written with {sums.nbytes}")
-    content = _Reader(path)
+    with Reader(path) as content:
+        _compare(path, content, sums)
+
+
+def _compare(path: Path, content: Reader, sums: FileSums) -> None:
     header = content.take(sums.header_nbytes)
     if hashlib.sha256(header).hexdigest() != sums.header:
-        raise CheckpointError(f"{path}: header is damaged: bytes 0 to {sums.header_nbytes} differ from what was written")
+        raise CheckpointError(
+            f"{path}: header is damaged: bytes 0 to {sums.header_nbytes} differ from what was written"
+        )
     offset = sums.header_nbytes
     for name, entry in json.loads(header[_LENGTH:]).items():
         begin, end = entry["data_offsets"]
@@ -89,21 +95,3 @@ def verify(path: Path, sums: FileSums) -> None:
             raise CheckpointError(
                 f"{path}: tensor {name} is damaged: bytes {first} to {last} of the file differ from what was written"
             )
-
-
-class _Reader:
-    """A file as a stream of wanted lengths."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._pieces = read_pieces(path)
-        self._held = b""
-
-    def take(self, nbytes: int) -> bytes:
-        while len(self._held) < nbytes:
-            piece = next(self._pieces, None)
-            if piece is None:
-                raise CheckpointError(f"{self._path}: is damaged: it ended while it was read")
-            self._held += piece
-        taken, self._held = self._held[:nbytes], self._held[nbytes:]
-        return taken

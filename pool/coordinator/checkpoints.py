@@ -14,7 +14,7 @@ from pool.checkpoint.store import Checkpoint
 from pool.checkpoint.writer import CheckpointWriter, Written
 from pool.errors import CheckpointError
 
-Say = Callable[[str], None]
+Say = Callable[[str], object]
 State = Callable[[], Checkpoint]  # consistent only between two steps
 
 

@@ -32,15 +32,17 @@ class RunFolder:
         self.path = Path(config.run.dir).absolute()
         self.logs = self.path / "logs"
         self.notes: list[str] = []  # what the run's user has to know of the checkpoints that were found
-        self.sockets: Path | None = None
+        self._sockets: Path | None = None
         self._lock = -1
         try:
             self._enter()
-            self.last_checkpoint = self._resume_point() if resume else self._no_run_yet()
+            self.last_checkpoint = self._resume_point() if resume else None
+            if not resume:
+                self._check_no_run_yet()
             self.logs.mkdir(mode=0o700, exist_ok=True)
             text = json.dumps(config.model_dump(mode="json"), indent=1)
             files.replace_file(self.path / "config.json", text.encode())
-            self.sockets = self._make_sockets()
+            self._sockets = self._make_sockets()
         except BlockingIOError:
             self.close()
             raise ConfigError(f"run.dir: {self.path} is in use by another run") from None
@@ -51,9 +53,15 @@ class RunFolder:
             self.close()
             raise
 
+    @property
+    def sockets(self) -> Path:
+        """A folder whose sockets have paths that are short enough."""
+        assert self._sockets is not None
+        return self._sockets
+
     def close(self) -> None:
-        if self.sockets is not None:
-            shutil.rmtree(self.sockets, ignore_errors=True)
+        if self._sockets is not None:
+            shutil.rmtree(self._sockets, ignore_errors=True)
         if self._lock >= 0:
             os.close(self._lock)
 
@@ -65,7 +73,7 @@ class RunFolder:
         for folder in (self.path, self.path / FOLDER):
             files.sweep(folder)
 
-    def _no_run_yet(self) -> None:
+    def _check_no_run_yet(self) -> None:
         if checkpoints(self.path / FOLDER) or os.path.lexists(self.path / FOLDER / LAST):
             raise ConfigError(
                 f"run.dir: {self.path} holds a run already: go on with --resume, or choose another run.dir"

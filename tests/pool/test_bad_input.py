@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.runs import ROOT, TOY, pids_of, run
+from tests.support.runs import ROOT, TOY, pids_of, run, run_well
 
 SAMPLE = ROOT / "configs/sample/validation.binpack"
 NNUE: dict[str, Any] = {
@@ -130,6 +130,37 @@ def test_a_damaged_checkpoint_is_refused_by_file_and_tensor(tmp_path: Path) -> N
     assert "is damaged" in resumed.err
     assert len(resumed.err.splitlines()) == 1
     assert ended.code == 0
+
+
+def test_a_resume_takes_the_checkpoint_before_a_damaged_one_and_says_so(tmp_path: Path) -> None:
+    """The same bits in the end; and the damaged one is not there to be taken another time."""
+    settings = {**TOY, "train.checkpoint_every": 6}
+    whole = run_well(tmp_path / "run", settings)
+    folder = tmp_path / "run/checkpoints"
+    weights = folder / "step-000000012/weights.safetensors"
+    digest = whole.digest()
+    weights.write_bytes(weights.read_bytes()[:-1])
+    (folder / "last").unlink()
+    (folder / "last").symlink_to("step-000000099")
+    resumed = run_well(tmp_path / "run", settings, "--resume")
+    assert f"{weights}: is damaged: it has " in resumed.out
+    assert "it is damaged-step-000000012 now, and the run goes on from step-000000006" in resumed.out
+    assert resumed.digest() == digest
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"step-000000006", "step-000000012", "damaged-step-000000012", "last"}
+
+
+def test_a_run_whose_last_checkpoint_cannot_be_written_ends_with_an_error(tmp_path: Path) -> None:
+    """It trains to the end all the same."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/checkpoints").write_text("in the way")
+    ended = run(tmp_path / "run", {**TOY, "train.checkpoint_every": 4})
+    assert ended.code == 1
+    assert "checkpoint of step 4 can't be written" in ended.out
+    assert "training goes on" in ended.out
+    assert "checkpoint of step 12 can't be written" in ended.err
+    assert len(ended.err.splitlines()) == 1
+    assert len(ended.metrics()) == 12
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
