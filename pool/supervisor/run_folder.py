@@ -23,20 +23,16 @@ LONGEST_SOCKET_NAME = len("coordinator")
 
 
 class RunFolder:
-    """Exclusive use of a run folder, until `close` or the end of the process.
-
-    Raises ConfigError; CheckpointError if there are checkpoints to resume from and none is good.
-    """
+    """Exclusive use of a run folder, until `close` or the end of the process. Raises ConfigError."""
 
     def __init__(self, config: Config, *, resume: bool) -> None:
         self.path = Path(config.run.dir).absolute()
         self.logs = self.path / "logs"
-        self.notes: list[str] = []  # what the run's user has to know of the checkpoints that were found
+        self._notes: list[str] = []
         self._sockets: Path | None = None
         self._lock = -1
         try:
             self._enter()
-            self.last_checkpoint = self._resume_point() if resume else None
             if not resume:
                 self._check_no_run_yet()
             self.logs.mkdir(mode=0o700, exist_ok=True)
@@ -59,6 +55,21 @@ class RunFolder:
         assert self._sockets is not None
         return self._sockets
 
+    def last_checkpoint(self) -> Path | None:
+        """The newest good one, None before the first; `take_notes` says which damaged ones were passed over.
+
+        Those are renamed, or they would be taken another time. Raises CheckpointError if none is good.
+        """
+        try:
+            return self._newest_good()
+        except OSError as error:
+            raise CheckpointError(f"{error.filename or self.path}: {error.strerror}") from None
+
+    def take_notes(self) -> list[str]:
+        """What the run's user has to know of the checkpoints that were found, once."""
+        taken, self._notes = self._notes, []
+        return taken
+
     def close(self) -> None:
         if self._sockets is not None:
             shutil.rmtree(self._sockets, ignore_errors=True)
@@ -79,8 +90,7 @@ class RunFolder:
                 f"run.dir: {self.path} holds a run already: go on with --resume, or choose another run.dir"
             )
 
-    def _resume_point(self) -> Path | None:
-        """The newest good checkpoint; newer ones, which are damaged, are put aside, or they would be taken later."""
+    def _newest_good(self) -> Path | None:
         folder = self.path / FOLDER
         found = newest_good(folder)
         if found.good is None:
@@ -89,8 +99,8 @@ class RunFolder:
             return None
         for path, problem in found.damaged:
             aside = set_aside(path)
-            self.notes.append(f"{problem}; it is {aside.name} now, and the run goes on from {found.good.name}")
-        if not (folder / LAST).exists() or (folder / LAST).resolve() != found.good:
+            self._notes.append(f"{problem}; it is {aside.name} now, and the run goes on from {found.good.name}")
+        if not (folder / LAST).exists() or (folder / LAST).resolve() != found.good.resolve():
             point_last(folder, found.good)
         return found.good
 

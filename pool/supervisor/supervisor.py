@@ -53,10 +53,10 @@ def _supervise(config: Config, folder: RunFolder) -> int:
     )
     with StopSignals() as signals:
         progress.say(f"run {folder.path}: preparing")
-        for note in folder.notes:
+        launch = prepare(config, folder)
+        for note in folder.take_notes():
             log.warning("%s", note)
             progress.say(note)
-        launch = prepare(config, folder)
         if launch.checkpoint is not None:
             progress.say(f"resuming from {launch.checkpoint}, step {launch.step}")
         progress.say(f"workers on {', '.join(launch.devices)}")
@@ -190,6 +190,9 @@ class Supervisor:
         successor = replace(peer, incarnation=peer.incarnation + 1)
         if peer.role == COORDINATOR:
             self._launch = go_on(self._launch, self._folder, successor)
+            for note in self._folder.take_notes():
+                log.warning("%s", note)
+                self._progress.say(note)
             self._progress.say(f"the run goes on from step {self._launch.step}")
         self._start(successor)
         return None
