@@ -34,6 +34,13 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="go on from run.dir's last checkpoint, from the start if there is none")
     ] = False,
+    allow_different_numerics: Annotated[
+        bool,
+        typer.Option(
+            "--allow-different-numerics",
+            help="resume though torch, CPU, GPU or build are others: other bits from there",
+        ),
+    ] = False,
 ) -> None:
     """Train a network; checkpoints, metrics and logs go into the folder run.dir.
 
@@ -44,7 +51,8 @@ def train(
     from pool.config import load_config
     from pool.supervisor.supervisor import train as run
 
-    raise typer.Exit(run(load_config(config, overrides or ()), resume=resume))
+    settings = load_config(config, overrides or ())
+    raise typer.Exit(run(settings, resume=resume, allow_different_numerics=allow_different_numerics))
 
 
 @app.command()

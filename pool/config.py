@@ -165,6 +165,11 @@ def cpu_threads(config: Config, workers: int) -> int:
     return config.pool.threads or max(1, (os.cpu_count() or 1) // workers)
 
 
+def worker_threads(config: Config, spec: str, workers: int) -> int:
+    """Torch threads of the worker on device `spec`."""
+    return 1 if spec.startswith("fake:") else cpu_threads(config, workers)
+
+
 def _apply(tree: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     parts = key.strip().split(".")

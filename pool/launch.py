@@ -43,6 +43,7 @@ class Launch:
     step: int  # the run begins with
     start: CursorState  # where the first batch of that step begins
     checkpoint: Path | None  # to resume from
+    fingerprint: Mapping[str, str]  # of what the run's bits depend on; known from the planner on
 
     @property
     def supervisor_socket(self) -> Path:
@@ -75,6 +76,7 @@ class Launch:
             "step": self.step,
             "start": asdict(self.start),
             "checkpoint": None if self.checkpoint is None else str(self.checkpoint),
+            "fingerprint": dict(self.fingerprint),
         }
         return json.dumps(data).encode()
 
@@ -97,6 +99,7 @@ class Launch:
             step=data["step"],
             start=CursorState(**data["start"]),
             checkpoint=None if data["checkpoint"] is None else Path(data["checkpoint"]),
+            fingerprint=data["fingerprint"],
         )
 
 

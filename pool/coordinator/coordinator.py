@@ -14,7 +14,7 @@ import torch
 import zmq
 
 from loader.schema import SparseBatch
-from pool import _native
+from pool import _native, numerics
 from pool.checkpoint import store
 from pool.checkpoint.state import FOLDER
 from pool.checkpoint.writer import CheckpointWriter
@@ -42,6 +42,7 @@ class Coordinator:
     def __init__(self, launch: Launch) -> None:
         config = launch.config
         torch.set_num_threads(config.pool.coordinator_threads)
+        numerics.check_coordinator(launch.fingerprint, launch.peer)
         _native.keep_freed_memory()  # what an optimizer allocates in a step it allocates again in the next
         context = zmq.Context[zmq.Socket[bytes]]()
         self._launch = launch
@@ -185,7 +186,7 @@ class Coordinator:
             step=self._committer.version,
             cursor=self._cursor,
             config=self._config.model_dump(mode="json"),
-            fingerprint={},
+            fingerprint=self._launch.fingerprint,
             weights={**dict(model.named_parameters()), **dict(model.named_buffers())},
             optimizer=tensors,
             optimizer_plain=plain,

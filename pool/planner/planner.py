@@ -14,6 +14,7 @@ import torch
 from loader.errors import DataError
 from loader.schema import BatchSchema
 from loader.sources import open_stream, schema_of
+from pool import numerics
 from pool.buckets.plan import Plan, make_plan
 from pool.buckets.tensors import specs
 from pool.config import Config
@@ -48,7 +49,12 @@ def run(launch: Launch) -> None:
     answer: dict[str, Any]
     try:
         schema, plan, devices = plan_run(launch)
-        answer = {"schema": schema.to_dict(), "plan": plan.to_dict(), "devices": devices}
+        answer = {
+            "schema": schema.to_dict(),
+            "plan": plan.to_dict(),
+            "devices": devices,
+            "fingerprint": numerics.reference(launch.config, plan, devices),
+        }
     except (PoolError, DataError) as error:
         answer = {"error": str(error), "exit_code": getattr(error, "exit_code", EXIT_FAILED)}
     sys.stdout.write(json.dumps(answer))

@@ -16,9 +16,10 @@ from pathlib import Path
 from loader.schema import BatchSchema
 from loader.sources import find_files
 from pool.buckets.plan import Plan
-from pool.checkpoint.state import read_state
+from pool.checkpoint.fingerprint import differences
+from pool.checkpoint.state import SavedState, read_state
 from pool.config import Config
-from pool.errors import ConfigError, PoolError, RunError
+from pool.errors import CheckpointError, ConfigError, PoolError, RunError
 from pool.launch import Launch, write_descriptor
 from pool.protocol.identity import COORDINATOR, Peer
 from pool.protocol.messages import CursorState
@@ -30,7 +31,7 @@ from pool.supervisor.run_folder import RunFolder
 MEMORY_SHARE = 0.8  # of what is available; the rest is for the processes themselves
 
 
-def prepare(config: Config, folder: RunFolder) -> Launch:
+def prepare(config: Config, folder: RunFolder, *, allow_different_numerics: bool = False) -> Launch:
     """What every process of the run will be told. Raises ConfigError, RunError."""
     try:
         train = tuple(find_files(config.data.train, "data.train"))
@@ -55,8 +56,12 @@ def prepare(config: Config, folder: RunFolder) -> Launch:
         step=step,
         start=start,
         checkpoint=checkpoint,
+        fingerprint={},
     )
-    return _planned(launch)
+    launch = _planned(launch)
+    if checkpoint is not None:
+        _compare_numerics(launch, checkpoint, folder, allowed=allow_different_numerics)
+    return launch
 
 
 def go_on(launch: Launch, folder: RunFolder, coordinator: Peer) -> Launch:
@@ -80,7 +85,7 @@ def reserve(launch: Launch) -> tuple[dict[str, int], dict[str, int]]:
 def _resume_point(config: Config, checkpoint: Path | None) -> tuple[int, CursorState]:
     if checkpoint is None:
         return 0, CursorState(0, 0, 0, 0)
-    saved = read_state(checkpoint)
+    saved = _read_state(checkpoint)
     if saved.step > config.train.steps:
         raise ConfigError(f"train.steps: {config.train.steps} is less than the {saved.step} steps done already")
     given = config.model_dump(mode="json")
@@ -94,6 +99,13 @@ def _resume_point(config: Config, checkpoint: Path | None) -> tuple[int, CursorS
     return saved.step, saved.cursor
 
 
+def _read_state(checkpoint: Path) -> SavedState:
+    try:
+        return read_state(checkpoint)
+    except OSError as error:
+        raise CheckpointError(f"{error.filename or checkpoint}: {error.strerror}") from None
+
+
 _RESULT_KEYS = (
     "run.seed",
     "data.source",
@@ -105,6 +117,19 @@ _RESULT_KEYS = (
     "data.filters",
     "train.batches_per_step",
 )
+
+
+def _compare_numerics(launch: Launch, checkpoint: Path, folder: RunFolder, *, allowed: bool) -> None:
+    """Other numerics give other bits (I2), so they have to be asked for."""
+    different = differences(_read_state(checkpoint).fingerprint, launch.fingerprint)
+    if not different:
+        return
+    if not allowed:
+        raise ConfigError(
+            f"other numerics than those of {checkpoint}: {different}; the run would not end with the bits "
+            "it would have had; --allow-different-numerics goes on all the same"
+        )
+    folder.note(f"other numerics: {different}; the run is bit for bit the same only up to step {launch.step}")
 
 
 def _planned(launch: Launch) -> Launch:
@@ -134,6 +159,7 @@ def _planned(launch: Launch) -> Launch:
         schema=BatchSchema.from_dict(answer["schema"]),
         plan=Plan.from_dict(answer["plan"]),
         devices=tuple(answer["devices"]),
+        fingerprint=answer["fingerprint"],
     )
 
 

@@ -65,8 +65,12 @@ class RunFolder:
         except OSError as error:
             raise CheckpointError(f"{error.filename or self.path}: {error.strerror}") from None
 
+    def note(self, text: str) -> None:
+        """Adds to `take_notes`."""
+        self._notes.append(text)
+
     def take_notes(self) -> list[str]:
-        """What the run's user has to know of the checkpoints that were found, once."""
+        """What the run's user has to know of what was found here, once."""
         taken, self._notes = self._notes, []
         return taken
 

@@ -37,23 +37,23 @@ LAST_WORDS_SECONDS = 1.0  # how long a dead child's message may still be on its 
 KILL_SECONDS = 5.0  # between asking a child to end and killing it
 
 
-def train(config: Config, *, resume: bool) -> int:
+def train(config: Config, *, resume: bool, allow_different_numerics: bool = False) -> int:
     """Runs a training run to its end. Returns the exit code; raises PoolError with what its user has to know."""
     folder = RunFolder(config, resume=resume)
     try:
-        return _supervise(config, folder)
+        return _supervise(config, folder, allow_different_numerics)
     finally:
         folder.close()
 
 
-def _supervise(config: Config, folder: RunFolder) -> int:
+def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool) -> int:
     progress = ProgressLine()
     logging.basicConfig(
         filename=folder.logs / "supervisor-0.log", format="%(asctime)s %(levelname)s %(message)s", force=True
     )
     with StopSignals() as signals:
         progress.say(f"run {folder.path}: preparing")
-        launch = prepare(config, folder)
+        launch = prepare(config, folder, allow_different_numerics=allow_different_numerics)
         for note in folder.take_notes():
             log.warning("%s", note)
             progress.say(note)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import torch
 
-from pool import _native
-from pool.config import cpu_threads
+from pool import _native, numerics
+from pool.config import worker_threads
 from pool.devices import parse_device
 from pool.errors import RunError
 from pool.launch import Launch
@@ -25,7 +25,8 @@ def run(launch: Launch) -> None:
     config = launch.config
     spec = launch.devices[launch.peer.index]
     device = parse_device(spec)
-    torch.set_num_threads(1 if device.kind == "fake" else cpu_threads(config, len(launch.devices)))
+    torch.set_num_threads(worker_threads(config, spec, len(launch.devices)))
+    numerics.check_worker(launch.fingerprint, launch.peer, device)
     _native.keep_freed_memory()  # or every large activation costs fresh pages
     torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]

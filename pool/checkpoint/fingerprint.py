@@ -1,0 +1,18 @@
+"""What a run's bits depend on, as plain text by name: compared, and said in one line where it differs.
+
+`pool.numerics` finds it out. How many workers there are and which devices of one kind they use is no part of
+it (I2). Free of torch: the supervisor compares at a resume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+Fingerprint = Mapping[str, str]
+UNKNOWN = "not known"
+
+
+def differences(then: Fingerprint, now: Fingerprint) -> str:
+    """Each entry that differs with both values; empty if none does."""
+    keys = [key for key in {**now, **then} if then.get(key, UNKNOWN) != now.get(key, UNKNOWN)]
+    return "; ".join(f"{key}: {now.get(key, UNKNOWN)} now, {then.get(key, UNKNOWN)} then" for key in keys)

@@ -1,0 +1,120 @@
+"""The run's fingerprint: what changes the bits that processes compute, found out where it acts.
+
+The planner makes the reference. Each process that computes compares what it is itself with that at its start:
+a worker that would give other bits than its neighbour must not take part (I2).
+
+No part of it: the number of workers, which devices of one kind they have, and the instruction set that our
+native code chose, whose levels give the same bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+from pathlib import Path
+
+import torch
+
+from pool.buckets.plan import Plan
+from pool.checkpoint.fingerprint import UNKNOWN, Fingerprint
+from pool.config import Config, OptimizerConfig, worker_threads
+from pool.devices import Device, parse_device
+from pool.errors import RunError
+from pool.protocol.identity import Peer
+
+COORDINATOR_THREADS = "coordinator threads"
+DEVICES = "devices"
+_LIBRARIES = ("ATEN_", "CUBLAS_", "DNNL_", "GOMP_", "KMP_", "MKL_", "NVIDIA_TF32_", "OMP_", "ONEDNN_", "OPENBLAS_")
+_IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable", "maximize")  # arguments that choose the code
+
+
+def reference(config: Config, plan: Plan, devices: tuple[str, ...]) -> dict[str, str]:
+    """The fingerprint of a run."""
+    kinds = (device_kind(parse_device(spec), worker_threads(config, spec, len(devices))) for spec in devices)
+    return {
+        **_process(),
+        DEVICES: "; ".join(sorted(set(kinds))),
+        COORDINATOR_THREADS: str(config.pool.coordinator_threads),
+        "batches_per_step": str(config.train.batches_per_step),
+        "buckets": _digest(json.dumps(plan.to_dict()).encode()),
+        "optimizer": _optimizer(config.optimizer),
+    }
+
+
+def check_worker(fingerprint: Fingerprint, peer: Peer, device: Device) -> None:
+    """In a worker, its threads set. Raises RunError if it would compute other bits than the run's."""
+    _check(fingerprint, peer, _process())
+    kind = device_kind(device, torch.get_num_threads())
+    if kind not in fingerprint[DEVICES].split("; "):
+        raise _unlike(peer, DEVICES, kind, fingerprint[DEVICES])
+
+
+def check_coordinator(fingerprint: Fingerprint, peer: Peer) -> None:
+    """In the coordinator, its threads set. Raises RunError as `check_worker`."""
+    _check(fingerprint, peer, {**_process(), COORDINATOR_THREADS: str(torch.get_num_threads())})
+
+
+def device_kind(device: Device, threads: int) -> str:
+    """What two devices have in common that give the same bits. A fake device is a CPU."""
+    if device.kind == "cuda":
+        properties = torch.cuda.get_device_properties(device.index)
+        return f"{properties.name}, compute capability {properties.major}.{properties.minor}"
+    return f"CPU with {threads} threads"
+
+
+def _process() -> dict[str, str]:
+    """What is the same in all processes of a run."""
+    environment = (f"{key}={os.environ[key]}" for key in sorted(os.environ) if key.startswith(_LIBRARIES))
+    return {
+        "torch": f"{torch.__version__}, build {_digest(torch.__config__.show().encode())}",
+        "GPU driver": _first_line(Path("/proc/driver/nvidia/version")),
+        "CPU": f"{_cpu_model()}, {torch.backends.cpu.get_cpu_capability()}",
+        "environment": " ".join(environment),
+        "native code": " ".join(_file_digest(module) for module in ("pool._native", "loader._native")),
+    }
+
+
+def _check(fingerprint: Fingerprint, peer: Peer, own: Fingerprint) -> None:
+    for key, value in own.items():
+        if value != fingerprint.get(key, UNKNOWN):
+            raise _unlike(peer, key, value, fingerprint.get(key, UNKNOWN))
+
+
+def _unlike(peer: Peer, key: str, own: str, planned: str) -> RunError:
+    return RunError(f"{peer} would compute other bits than the run: {key}: {own} here, {planned} in its fingerprint")
+
+
+def _optimizer(optimizer: OptimizerConfig) -> str:
+    package = optimizer.name.partition(".")[0]
+    names = importlib.metadata.packages_distributions().get(package, [])
+    version = f"{names[0]} {importlib.metadata.version(names[0])}" if names else "version not known"
+    chosen = [f"{key}={optimizer.args[key]}" for key in _IMPLEMENTATION if key in optimizer.args]
+    return ", ".join([f"{optimizer.name} ({version})", *chosen])
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return UNKNOWN
+
+
+def _first_line(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()[0].strip()
+    except (OSError, IndexError):
+        return "none"
+
+
+def _file_digest(module: str) -> str:
+    spec = importlib.util.find_spec(module)
+    assert spec is not None, module
+    assert spec.origin is not None, module
+    return _digest(Path(spec.origin).read_bytes())
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]

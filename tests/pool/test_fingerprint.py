@@ -1,0 +1,97 @@
+"""The fingerprint: what changes bits is in it, what does not is not, and a difference has to be asked for."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from pool import numerics
+from pool.buckets.plan import TensorSpec, make_plan
+from pool.checkpoint.fingerprint import differences
+from pool.config import Config, parse_config
+from pool.devices import parse_device
+from pool.errors import RunError
+from pool.protocol.identity import Peer
+from tests.support.runs import TOY, run, run_well
+
+PLAN = make_plan([TensorSpec("w", (100, 16), "float32", 4)], [], [1 << 20])
+
+
+def config(**changes: object) -> Config:
+    tree: dict[str, dict[str, object]] = {"pool": {"threads": 1}, "train": {}, "optimizer": {}}
+    for key, value in changes.items():
+        section, _, name = key.partition("_")
+        tree[section][name] = value
+    return parse_config({**tree, "task": "tests.support.toy"}, "test")
+
+
+def test_the_number_of_workers_and_their_names_are_no_part_of_it() -> None:
+    """I2."""
+    one = numerics.reference(config(), PLAN, ("fake:0",))
+    assert one == numerics.reference(config(), PLAN, ("fake:0", "fake:1?compute_ms=3", "cpu"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"pool_threads": 2}, "devices"),
+        ({"pool_coordinator_threads": 2}, "coordinator threads"),
+        ({"train_batches_per_step": 4}, "batches_per_step"),
+        ({"optimizer_args": {"fused": True}}, "optimizer"),
+        ({"optimizer_name": "torch.optim.SGD"}, "optimizer"),
+    ],
+)
+def test_what_changes_bits_is_part_of_it(changes: dict[str, object], key: str) -> None:
+    before = numerics.reference(config(), PLAN, ("cpu",))
+    after = numerics.reference(config(**changes), PLAN, ("cpu",))
+    assert [name for name in before if before[name] != after[name]] == [key]
+    assert differences(before, after) == f"{key}: {after[key]} now, {before[key]} then"
+
+
+def test_other_buckets_and_another_environment_are_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = numerics.reference(config(), PLAN, ("cpu",))
+    other = numerics.reference(config(), replace(PLAN, nbytes=PLAN.nbytes + 4096), ("cpu",))
+    assert [name for name in before if before[name] != other[name]] == ["buckets"]
+    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
+    changed = numerics.reference(config(), PLAN, ("cpu",))
+    assert [name for name in before if before[name] != changed[name]] == ["environment"]
+    assert "MKL_CBWR=COMPATIBLE" in changed["environment"]
+
+
+def test_what_an_older_checkpoint_does_not_say_is_a_difference() -> None:
+    assert differences({}, {"torch": "2"}) == "torch: 2 now, not known then"
+    assert differences({"torch": "2"}, {"torch": "2"}) == ""
+
+
+def test_a_process_that_would_compute_other_bits_takes_no_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = torch.get_num_threads()
+    fingerprint = numerics.reference(config(pool_threads=threads, pool_coordinator_threads=threads), PLAN, ("cpu",))
+    peer = Peer("worker", 3)
+    numerics.check_worker(fingerprint, peer, parse_device("cpu"))
+    numerics.check_coordinator(fingerprint, Peer("coordinator"))
+    with pytest.raises(RunError, match=rf"worker 3 would .*: devices: CPU with {threads} threads here, a GPU in its"):
+        numerics.check_worker({**fingerprint, "devices": "a GPU"}, peer, parse_device("cpu"))
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
+    with pytest.raises(RunError, match="worker 3 would compute other bits than the run: environment: ATEN_CPU_CAP"):
+        numerics.check_worker(fingerprint, peer, parse_device("cpu"))
+
+
+def test_a_resume_with_other_numerics_has_to_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_well(tmp_path / "run", TOY)
+    monkeypatch.setenv("MKL_CBWR", "AVX2")
+    assert "MKL_CBWR" in os.environ
+    longer = {**TOY, "train.steps": 14}
+    refused = run(tmp_path / "run", longer, "--resume")
+    assert refused.code == 2
+    assert len(refused.err.splitlines()) == 1
+    assert "environment: " in refused.err
+    assert "MKL_CBWR=AVX2" in refused.err
+    assert "--allow-different-numerics" in refused.err
+    allowed = run_well(tmp_path / "run", longer, "--resume", "--allow-different-numerics")
+    assert "the run is bit for bit the same only up to step 12" in allowed.out
+    again = run_well(tmp_path / "run", {**TOY, "train.steps": 16}, "--resume")
+    assert "numerics" not in again.out
