@@ -150,6 +150,7 @@ class PipelineSettings:
     threads: int
     shuffle: bool
     drop_tail: bool
+    skip_damaged: bool
 
 class BinpackPipeline:
     """Binpack files to batches in slots, on threads of its own."""
@@ -171,6 +172,8 @@ class BinpackPipeline:
     def give(self, slot: int) -> None: ...
     def take(self) -> tuple[int, tuple[int, int, int, int], tuple[int, int, int, int]] | None:
         """(slot, cursor, next cursor), or None. Raises DataError."""
+    def take_skipped(self) -> list[tuple[str, str, int | None]]:
+        """(file, reason, offset) of each damaged chunk left out, each once; see loader.stream.Stream.skipped."""
     def fileno(self) -> int: ...
     def progress(self) -> tuple[int, int, int]:
         """Entries read, entries kept, batches built; all since the start."""

@@ -54,11 +54,12 @@ class BinpackStream:
     def __init__(self, config: DataConfig, schema: BatchSchema, files: Sequence[Path], seed: int) -> None:
         self.schema = schema
         opened = [_native.BinpackFile(file) for file in files]
+        usable = any(file.num_chunks for file in opened)
         for file, name in zip(opened, files, strict=True):
             # A file damaged further on is used up to there; one with nothing before it can't be meant.
-            if file.num_chunks == 0 and file.header_damage is not None:
+            if file.num_chunks == 0 and file.header_damage is not None and not (usable and skip_damaged(config)):
                 raise DataError(name, file.header_damage.reason, file.header_damage.offset)
-        if not any(file.num_chunks for file in opened):
+        if not usable:
             raise DataError(", ".join(map(str, files)) or "no file", "there is nothing to read: no file has a chunk")
         regions = {
             name: (region.offset, region.count, region.dtype.itemsize) for name, region in schema.regions.items()
@@ -92,6 +93,9 @@ class BinpackStream:
         slot, here, then = taken
         return Filled(slot, here[0], Cursor(*here), Cursor(*then))
 
+    def skipped(self) -> Sequence[DataError]:
+        return [DataError(*place) for place in self._pipeline.take_skipped()]
+
     def fileno(self) -> int:
         return self._pipeline.fileno()
 
@@ -109,6 +113,10 @@ class BinpackStream:
         self.close()
 
 
+def skip_damaged(config: DataConfig) -> bool:
+    return config.on_bad_data == "skip"
+
+
 def filter_settings(config: DataConfig) -> _native.FilterSettings:
     settings = _native.FilterSettings()
     for name, value in config.filters:
@@ -123,4 +131,5 @@ def pipeline_settings(config: DataConfig, seed: int) -> _native.PipelineSettings
     settings.threads = config.threads
     settings.shuffle = config.shuffle
     settings.drop_tail = config.tail == "drop"
+    settings.skip_damaged = skip_damaged(config)
     return settings

@@ -66,4 +66,11 @@ class DataConfig(Section):
         Literal["flow", "drop"],
         Field(description="entries left at the end of an epoch flow into the next one, or are dropped"),
     ] = "flow"
+    on_bad_data: Annotated[
+        Literal["stop", "skip"],
+        Field(
+            description="a damaged chunk ends the run, or is left out whole and logged; behind a damaged chunk header, "
+            "that is all the rest of its file"
+        ),
+    ] = "stop"
     filters: FilterConfig = FilterConfig()

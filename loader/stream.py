@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from loader.errors import DataError
 from loader.schema import BatchSchema
 
 
@@ -56,7 +57,14 @@ class Stream(Protocol):
     def take(self) -> Filled | None:
         """The next finished batch, in stream order; its slot is the caller's again. None if none is finished.
 
-        Raises DataError when the data is damaged: file, offset and what is wrong (I8).
+        Raises DataError when the data is damaged: file, offset and what is wrong (I8). With
+        data.on_bad_data = "skip", only when nothing is left.
+        """
+
+    def skipped(self) -> Sequence[DataError]:
+        """What data.on_bad_data = "skip" has left out, in stream order: each place once, and not told before.
+
+        Told at the latest with the first batch behind it.
         """
 
     def fileno(self) -> int:

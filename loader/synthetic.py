@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loader.config import DataConfig
+from loader.errors import DataError
 from loader.schema import BatchSchema, DenseField, SparseField
 from loader.slots import Slot, write_batch
 from loader.stream import Cursor, Filled
@@ -116,6 +117,9 @@ class SyntheticStream:
         if not self._finished:
             os.eventfd_read(self._event)
         return filled
+
+    def skipped(self) -> Sequence[DataError]:
+        return ()
 
     def fileno(self) -> int:
         return self._event

@@ -2,10 +2,25 @@
 
 #include <atomic>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace sparsepool {
 namespace {
 
 constexpr SimdLevel kLevels[] = {SimdLevel::kBaseline, SimdLevel::kAvx2};
+
+#if defined(__x86_64__)
+// Not every compiler's __builtin_cpu_supports knows this one.
+bool has_lzcnt() {
+    unsigned a = 0;
+    unsigned b = 0;
+    unsigned c = 0;
+    unsigned d = 0;
+    return __get_cpuid(0x80000001, &a, &b, &c, &d) != 0 && (c & bit_LZCNT) != 0;
+}
+#endif
 
 bool has(SimdLevel level) {
     if (level == SimdLevel::kBaseline) return true;
@@ -15,7 +30,7 @@ bool has(SimdLevel level) {
     const bool slow_pdep = __builtin_cpu_is("znver1") != 0 || __builtin_cpu_is("znver2") != 0;
     return !slow_pdep && __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("bmi") != 0 &&
            __builtin_cpu_supports("bmi2") != 0 && __builtin_cpu_supports("popcnt") != 0 &&
-           __builtin_cpu_supports("lzcnt") != 0;
+           has_lzcnt();
 #else
     return false;
 #endif

@@ -5,6 +5,7 @@ Reads the data files and writes the ring; nothing else does. Dies by signal: the
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from pathlib import Path
@@ -23,6 +24,8 @@ from pool.shm.memory import Memory
 SAY_AGAIN_MS = 500
 HEARTBEAT_SECONDS = 0.5
 
+log = logging.getLogger(__name__)
+
 
 class RingFeeder:
     """One ring: its stream and its books."""
@@ -31,6 +34,7 @@ class RingFeeder:
         slots = memory.rings[purpose]
         files: tuple[Path, ...] = launch.train_files if purpose == "train" else launch.validation_files
         self._filling = Filling(len(slots))
+        self._skipped = 0
         self.stream: Stream = open_stream(launch.config.data, files, launch.config.run.seed)
         self.stream.attach(slots)
 
@@ -47,6 +51,9 @@ class RingFeeder:
         while (filled := self.stream.take()) is not None:
             self._filling.filled(filled)
             any_taken = True
+        for damage in self.stream.skipped():
+            self._skipped += 1
+            log.warning("data.on_bad_data = skip: left out %s (%d places so far)", damage, self._skipped)
         return any_taken
 
     @property

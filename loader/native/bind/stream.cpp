@@ -29,6 +29,7 @@ namespace {
 using Slot = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>, nb::c_contig>;
 using CursorTuple = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
 using FilledTuple = std::tuple<std::size_t, CursorTuple, CursorTuple>;
+using SkippedTuple = std::tuple<nb::object, std::string, std::optional<std::uint64_t>>;
 using Regions = std::map<std::string, std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>>;
 
 void check(const std::string& fault) {
@@ -36,6 +37,11 @@ void check(const std::string& fault) {
 }
 
 CursorTuple tuple_of(const Cursor& cursor) { return {cursor.batch, cursor.epoch, cursor.window, cursor.entry}; }
+
+nb::object file_name(const SourceFault& fault) {  // any bytes, as the system allows
+    const auto size = static_cast<Py_ssize_t>(fault.file.size());
+    return nb::steal<nb::object>(PyUnicode_DecodeFSDefaultAndSize(fault.file.data(), size));
+}
 
 // The pipeline, and what its threads need to stay alive.
 class BinpackPipeline {
@@ -86,12 +92,17 @@ class BinpackPipeline {
         }
         if (const auto* fault = std::get_if<StreamFault>(&taken)) {
             if (fault->kind == StreamFault::Kind::kCursor) check(fault->what.reason);
-            const std::string& name = fault->what.file;  // any bytes, as the system allows
-            const auto size = static_cast<Py_ssize_t>(name.size());
-            const auto file = nb::steal<nb::object>(PyUnicode_DecodeFSDefaultAndSize(name.data(), size));
-            raise_data_error(file, fault->what.reason, fault->what.offset);
+            raise_data_error(file_name(fault->what), fault->what.reason, fault->what.offset);
         }
         return std::nullopt;
+    }
+
+    std::vector<SkippedTuple> take_skipped() {
+        std::vector<SkippedTuple> skipped;
+        for (const SourceFault& fault : pipeline_->take_skipped()) {
+            skipped.emplace_back(file_name(fault), fault.reason, fault.offset);
+        }
+        return skipped;
     }
 
     [[nodiscard]] int fileno() const { return pipeline_->descriptor(); }
@@ -131,7 +142,8 @@ void bind_stream(nb::module_& module) {
         .def_rw("window_chunks", &PipelineSettings::window_chunks)
         .def_rw("threads", &PipelineSettings::threads)
         .def_rw("shuffle", &PipelineSettings::shuffle)
-        .def_rw("drop_tail", &PipelineSettings::drop_tail);
+        .def_rw("drop_tail", &PipelineSettings::drop_tail)
+        .def_rw("skip_damaged", &PipelineSettings::skip_damaged);
     nb::class_<BinpackPipeline>(module, "BinpackPipeline", "Binpack files to batches in slots, on threads of its own.")
         .def(nb::init<std::vector<std::shared_ptr<const sparsepool::BinpackFile>>, const std::string&, std::uint64_t,
                       std::uint64_t, const Regions&, const FilterSettings&, const PipelineSettings&>(),
@@ -141,6 +153,8 @@ void bind_stream(nb::module_& module) {
         .def("seek", &BinpackPipeline::seek, "cursor"_a, "cursor: (batch, epoch, window, entry)")
         .def("give", &BinpackPipeline::give, "slot"_a)
         .def("take", &BinpackPipeline::take, "(slot, cursor, next cursor), or None. Raises DataError.")
+        .def("take_skipped", &BinpackPipeline::take_skipped,
+             "(file, reason, offset) of each damaged chunk left out, each once; see loader.stream.Stream.skipped.")
         .def("fileno", &BinpackPipeline::fileno)
         .def("progress", &BinpackPipeline::progress, "Entries read, entries kept, batches built; all since the start.")
         .def("close", &BinpackPipeline::close);

@@ -26,7 +26,8 @@ Pipeline::Pipeline(std::shared_ptr<const RecordSource> source, const features::F
       filter_(filters, settings.seed),
       settings_(settings),
       chunk_order_(source_->num_chunks(), settings.window_chunks, settings.shuffle, settings.seed),
-      cutter_(layout.batch_size, chunk_order_.num_windows(), settings.drop_tail) {}
+      cutter_(layout.batch_size, chunk_order_.num_windows(), settings.drop_tail),
+      damaged_(source_->num_chunks()) {}
 
 Pipeline::~Pipeline() { close(); }
 
@@ -96,6 +97,11 @@ Pipeline::Taken Pipeline::take() {
 Progress Pipeline::progress() {
     const std::lock_guard lock(mutex_);
     return progress_;
+}
+
+std::vector<SourceFault> Pipeline::take_skipped() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(skipped_, {});
 }
 
 void Pipeline::close() {
@@ -177,6 +183,8 @@ void Pipeline::run(Job& job, Worker& worker) {
         const std::uint32_t chunk = loading_.chunks[decode->part];
         worker.decoded.clear();
         decode->fault = source_->decode(chunk, worker.decoded);
+        // Damage is noticed late: what was read before may be invented.
+        if (decode->fault && settings_.skip_damaged) worker.decoded.clear();
         decode->read = worker.decoded.size();
         filter_.apply(worker.decoded, loading_.epoch, chunk, worker.kept);
         decode->records.resize_to_overwrite(0);

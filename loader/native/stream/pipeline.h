@@ -36,6 +36,7 @@ struct PipelineSettings {
     std::uint32_t threads = 2;
     bool shuffle = true;
     bool drop_tail = false;
+    bool skip_damaged = false;  // a damaged chunk counts as one without entries; else it ends the stream
 };
 
 struct FinishedBatch {
@@ -77,6 +78,9 @@ class Pipeline {
 
     [[nodiscard]] int descriptor() const { return event_.descriptor(); }  // readable while `take` has something
     [[nodiscard]] Progress progress();
+
+    // The damaged chunks left out of the windows opened so far, each once, in stream order: those not told before.
+    [[nodiscard]] std::vector<SourceFault> take_skipped();
     void close();
 
   private:
@@ -110,6 +114,7 @@ class Pipeline {
     void advance();
     void load(std::uint64_t epoch, std::uint64_t window);
     void begin_scatter();
+    void skip_damaged();
     void open_window();
     void close_window();
     void recycle_chunks();
@@ -146,6 +151,8 @@ class Pipeline {
     std::optional<Scatter> scatter_;
     Loading loading_;
     std::vector<RecordBuffer> spare_;  // chunk buffers to use again
+    std::vector<bool> damaged_;         // chunks found damaged and left out
+    std::vector<SourceFault> skipped_;  // of these, what was not told yet
     std::optional<StreamFault> end_;
     Progress progress_;
 };

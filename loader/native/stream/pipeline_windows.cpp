@@ -1,5 +1,6 @@
 // From window to window: how the pipeline's windows follow one another. The mutex is held in all of this.
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -47,7 +48,19 @@ void Pipeline::load(std::uint64_t epoch, std::uint64_t window) {
     loading_.parts = {loading_.chunks.size(), 0, 0};
 }
 
+// From here on, damaged chunks are chunks without entries. They are told in stream order, whoever decoded them.
+void Pipeline::skip_damaged() {
+    for (std::size_t i = 0; i < loading_.loaded.size(); ++i) {
+        std::optional<SourceFault>& fault = loading_.loaded[i].fault;
+        if (!fault) continue;
+        if (!damaged_[loading_.chunks[i]]) skipped_.push_back(std::move(*fault));
+        damaged_[loading_.chunks[i]] = true;
+        fault.reset();
+    }
+}
+
 void Pipeline::begin_scatter() {
+    if (settings_.skip_damaged) skip_damaged();
     if (const SourceFault* fault = loading_.fault()) window_fault_ = *fault;
     // Shuffled, nothing of a damaged window can be used: where its entries go depends on those missing.
     // In file order it is good up to the damage.
@@ -105,7 +118,11 @@ void Pipeline::close_window() {
     } else {
         carried_.append(entries_.records().subspan(rest.from, rest.count));
     }
-    if (!rest.starved.empty()) end(StreamFault::Kind::kData, {source_->name(), std::nullopt, rest.starved});
+    if (rest.starved.empty()) return;
+    const auto damaged = std::count(damaged_.begin(), damaged_.end(), true);
+    const std::string chunks = std::to_string(damaged) + " of " + std::to_string(damaged_.size());
+    const std::string skipped = damaged == 0 ? "" : "; " + chunks + " chunks are damaged and left out";
+    end(StreamFault::Kind::kData, {source_->name(), std::nullopt, rest.starved + skipped});
 }
 
 void Pipeline::recycle_chunks() {
