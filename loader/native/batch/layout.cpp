@@ -1,6 +1,8 @@
 #include "batch/layout.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace sparsepool::batch {
 namespace {
@@ -11,6 +13,19 @@ struct Expected {
     std::uint64_t item_size;
     std::uint64_t count;
 };
+
+// The name of an array that begins before another one ends; empty if there is none.
+std::string find_overlap(const std::map<std::string, Region>& regions) {
+    std::vector<std::pair<Region, std::string>> order;
+    for (const auto& [name, region] : regions) order.emplace_back(region, name);
+    std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first.offset < b.first.offset; });
+    std::uint64_t end = 0;
+    for (const auto& [region, name] : order) {
+        if (region.offset < end) return name;
+        end = region.offset + region.count * region.item_size;
+    }
+    return {};
+}
 
 }  // namespace
 
@@ -51,7 +66,8 @@ std::string read_layout(const std::map<std::string, Region>& regions, std::uint6
         if (!fits) return std::string("region '") + expected.name + "' has another type, size or place than it must";
         layout.*expected.member = region;
     }
-    return {};
+    const std::string overlap = find_overlap(regions);
+    return overlap.empty() ? std::string{} : "region '" + overlap + "' begins inside another one";
 }
 
 }  // namespace sparsepool::batch

@@ -1,0 +1,124 @@
+// Target: a binpack file, from the header of its first chunk to its last entry.
+//
+// Each entry read is good or the damage has a place in the file; both builds of the decoder, the printer and the
+// writer agree about it; what was read can be written, and is then read the same.
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <random>
+#include <string>
+
+#include "chunks.h"
+#include "entries.h"
+#include "formats/binpack/chunk.h"
+#include "formats/binpack/decode.h"
+#include "formats/binpack/file.h"
+#include "formats/binpack/printer.h"
+#include "simd.h"
+
+namespace {
+
+using namespace sparsepool;
+using fuzz::Bytes;
+
+extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
+
+// One file in memory for all inputs: opened by its name, as any file.
+std::shared_ptr<const BinpackFile> open_bytes(std::span<const std::uint8_t> bytes) {
+    static const int descriptor = ::memfd_create("input", MFD_CLOEXEC);
+    static const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
+    FUZZ_REQUIRE(::ftruncate(descriptor, 0) == 0);
+    FUZZ_REQUIRE(::pwrite(descriptor, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
+    BinpackFile::Opened opened = BinpackFile::open(path);
+    FUZZ_REQUIRE(opened.file != nullptr);
+    return opened.file;
+}
+
+bool same_records(const std::vector<chess::Record>& a, const std::vector<chess::Record>& b) {
+    return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof a[0]) == 0);
+}
+
+void check_payload(const Bytes& payload) {
+    binpack::ChunkState state;
+    const auto entries = fuzz::read_entries(payload, state);
+    if (state.fault != binpack::Fault::kNone) FUZZ_REQUIRE(state.stem + binpack::kSmallestChain <= payload.size());
+    FUZZ_REQUIRE(entries.size() <= 8 * payload.size() / 5 + 1);  // an entry takes 5 bits at least: memory is bounded
+    std::vector<chess::Record> expected;
+    for (const auto& read : entries) expected.push_back(chess::make_record(read.entry));
+
+    for (const std::string& level : simd_levels()) {
+        FUZZ_REQUIRE(set_simd_level(level));
+        std::vector<chess::Record> records;
+        ChunkReader reader(payload, 0);
+        constexpr std::size_t kBlock = 50;  // small, so that decoding is taken up again often
+        std::vector<chess::Record> block(kBlock);
+        std::size_t count = kBlock;
+        while (count == kBlock) {
+            count = reader.read(block.data(), kBlock);
+            records.insert(records.end(), block.begin(), block.begin() + static_cast<std::ptrdiff_t>(count));
+        }
+        const auto damage = reader.damage();
+        FUZZ_REQUIRE(damage.has_value() == (state.fault != binpack::Fault::kNone));
+        if (damage) FUZZ_REQUIRE(damage->offset == state.stem && damage->entry_in_chain == state.number);
+        FUZZ_REQUIRE(same_records(records, expected));
+    }
+    std::string lines;
+    ChunkPrinter printer(payload, 0);
+    FUZZ_REQUIRE(printer.print(lines, entries.size() + 1) == entries.size());
+    FUZZ_REQUIRE(printer.damage().has_value() == (state.fault != binpack::Fault::kNone));
+    fuzz::check_round_trip(entries);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    const auto file = open_bytes({data, size});
+    FUZZ_REQUIRE(file->size() == size);
+    std::uint64_t next = 0;
+    for (std::size_t chunk = 0; chunk < file->chunks().size(); ++chunk) {
+        FUZZ_REQUIRE(file->chunks()[chunk].offset == next);
+        const auto payload = file->payload(chunk);
+        next = file->payload_offset(chunk) + payload.size();
+        FUZZ_REQUIRE(next <= size);
+        check_payload(Bytes(payload.begin(), payload.end()));  // a copy, so that reading past its end is seen
+    }
+    FUZZ_REQUIRE(file->header_damage().has_value() == (next != size));
+    if (file->header_damage()) FUZZ_REQUIRE(file->header_damage()->offset == next);
+    return 0;
+}
+
+// Three in four mutants have right headers; half of those differ from the parent in one chain's fields only.
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
+                                               unsigned seed) {
+    std::minstd_rand random(seed);
+    const unsigned choice = random() % 8;
+    if (choice < 2) return LLVMFuzzerMutate(data, size, max_size);
+    std::vector<Bytes> chunks;
+    if (choice < 5) {
+        chunks = fuzz::split_chunks({data, LLVMFuzzerMutate(data, size, max_size)});
+    } else {
+        chunks = fuzz::split_chunks({data, size});
+        if (chunks.empty()) return LLVMFuzzerMutate(data, size, max_size);
+        Bytes& chunk = chunks[random() % chunks.size()];
+        const auto begins = fuzz::chain_begins(chunk);
+        // A whole payload, a stem, or the move text up to the chunk's end.
+        const std::size_t begin = begins.empty() ? 0 : begins[random() % begins.size()];
+        const std::size_t from = choice == 5 ? 0 : std::min(begin + (choice == 7 ? 34 : 0), chunk.size());
+        const std::size_t length = choice == 6 ? std::min<std::size_t>(34, chunk.size() - from) : chunk.size() - from;
+        Bytes part(chunk.begin() + static_cast<std::ptrdiff_t>(from),
+                   chunk.begin() + static_cast<std::ptrdiff_t>(from + length));
+        const std::size_t room = choice == 6 ? std::max<std::size_t>(length, 1) : length + 64;
+        part.resize(room);
+        part.resize(LLVMFuzzerMutate(part.data(), length, room));
+        Bytes mended(chunk.begin(), chunk.begin() + static_cast<std::ptrdiff_t>(from));
+        mended.insert(mended.end(), part.begin(), part.end());
+        mended.insert(mended.end(), chunk.begin() + static_cast<std::ptrdiff_t>(from + length), chunk.end());
+        chunk = std::move(mended);
+        if (random() % 16 == 0) chunks.push_back(chunks[random() % chunks.size()]);
+    }
+    const Bytes file = fuzz::join_chunks(chunks);
+    const std::size_t new_size = std::min(file.size(), max_size);
+    std::copy_n(file.begin(), new_size, data);
+    return new_size;
+}

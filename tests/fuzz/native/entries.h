@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "formats/binpack/chain.h"
+#include "formats/binpack/writer.h"
+
+// What the targets share: reading and re-reading entries, and how a finding is told.
+namespace sparsepool::fuzz {
+
+// Every oracle ends here: the fuzzer keeps the input that led to it.
+#define FUZZ_REQUIRE(condition)                                                                \
+    do {                                                                                       \
+        if (!(condition)) {                                                                    \
+            std::fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition); \
+            std::abort();                                                                      \
+        }                                                                                      \
+    } while (false)
+
+struct ReadEntry {
+    chess::Entry entry;
+    std::uint64_t stem = 0;  // offset of its chain's stem in the payload
+    bool first = false;      // of its chain
+};
+
+// The good entries of a payload; the walk's state afterwards in `state`.
+inline std::vector<ReadEntry> read_entries(std::span<const std::uint8_t> payload, binpack::ChunkState& state) {
+    std::vector<ReadEntry> entries;
+    state = {};
+    state.payload = payload;
+    while (binpack::next_entry(state)) entries.push_back({state.entry, state.stem, state.number == 0});
+    return entries;
+}
+
+// Position, move, score, ply, result; not rule50, which a continued chain leaves to the rules.
+inline bool same_entry(const chess::Entry& a, const chess::Entry& b) {
+    return a.position.colours[0] == b.position.colours[0] && a.position.colours[1] == b.position.colours[1] &&
+           a.position.pieces == b.position.pieces && a.position.side == b.position.side &&
+           a.position.castling == b.position.castling && a.position.ep_square == b.position.ep_square &&
+           a.move.word == b.move.word && a.score == b.score && a.ply == b.ply && a.result == b.result;
+}
+
+// Writes the entries and reads them again: they must be the same. Those that the writer refuses are left out; a
+// refusal must say why.
+inline void check_round_trip(const std::vector<ReadEntry>& entries) {
+    BinpackWriter writer;
+    std::vector<chess::Entry> written;
+    for (const ReadEntry& read : entries) {
+        const std::string fault = writer.add(read.entry);
+        if (fault.empty()) {
+            written.push_back(read.entry);
+        } else {
+            FUZZ_REQUIRE(fault.ends_with("can't be stored") || fault.ends_with("at most 16383"));
+        }
+    }
+    writer.finish();
+    const std::vector<std::uint8_t> bytes = writer.take();
+    FUZZ_REQUIRE(bytes.empty() == written.empty());
+    if (written.empty()) return;
+    FUZZ_REQUIRE(bytes.size() < binpack::kFullChunk);  // inputs are small: one chunk
+    binpack::ChunkState state;
+    const auto again = read_entries(std::span(bytes).subspan(binpack::kHeaderBytes), state);
+    FUZZ_REQUIRE(state.fault == binpack::Fault::kNone);
+    FUZZ_REQUIRE(again.size() == written.size());
+    for (std::size_t i = 0; i < again.size(); ++i) {
+        FUZZ_REQUIRE(same_entry(again[i].entry, written[i]));
+        if (again[i].first) FUZZ_REQUIRE(again[i].entry.position.rule50 == written[i].position.rule50);
+    }
+}
+
+}  // namespace sparsepool::fuzz

@@ -1,0 +1,28 @@
+// Target: packed positions, and what the stream makes of them. Input: a byte that picks the feature set, then
+// stems of 32 bytes. Those that can be read become one batch.
+
+#include "batch_oracle.h"
+#include "formats/binpack/stem.h"
+
+using namespace sparsepool;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    if (size < 1 + binpack::kStemBytes) return 0;
+    const auto names = features::feature_set_names();
+    const auto* set = features::find_feature_set(names[data[0] % names.size()]);
+    std::vector<chess::Record> records;
+    for (std::size_t begin = 1; begin + binpack::kStemBytes <= size; begin += binpack::kStemBytes) {
+        const std::vector<std::uint8_t> stem(data + begin, data + begin + binpack::kStemBytes);
+        chess::Entry entry;
+        if (binpack::read_stem(stem.data(), entry) != binpack::Fault::kNone) continue;
+        FUZZ_REQUIRE(entry.result >= -1 && entry.result <= 1);
+        records.push_back(chess::make_record(entry));
+    }
+    if (records.empty()) return 0;
+    batch::Layout layout;
+    std::uint64_t slot_bytes = 0;
+    const auto table = fuzz::region_table(records.size(), *set, slot_bytes);
+    FUZZ_REQUIRE(batch::read_layout(table, records.size(), slot_bytes, *set, layout).empty());
+    fuzz::check_batch(records, layout, *set);
+    return 0;
+}

@@ -1,0 +1,88 @@
+// Cuts real files into small inputs for the targets: make_seeds FOLDER FILE.binpack...
+//
+// FOLDER/binpack gets files of a few chains, FOLDER/features their stems, FOLDER/fen their entries as text,
+// FOLDER/layout a few changes to a table.
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "chess/fen.h"
+#include "chunks.h"
+#include "entries.h"
+#include "formats/binpack/file.h"
+
+namespace {
+
+using namespace sparsepool;
+using fuzz::Bytes;
+namespace fs = std::filesystem;
+
+constexpr std::size_t kInputs = 200;     // of each kind, spread over the files
+constexpr std::size_t kMaxBytes = 1000;  // of one input
+
+void save(const fs::path& folder, std::size_t number, const void* data, std::size_t size) {
+    fs::create_directories(folder);
+    std::ofstream(folder / ("seed" + std::to_string(number)), std::ios::binary)
+        .write(static_cast<const char*>(data), static_cast<std::streamsize>(size));
+}
+
+std::string line_of(const chess::Entry& entry) {
+    char text[chess::kMaxFen + chess::kMaxUci + 1];
+    char* end = chess::write_fen(entry.position, 1, text);
+    *end++ = ';';
+    end = chess::write_uci(entry.move, end);
+    return std::string(text, end) + ";" + std::to_string(entry.score) + ";" + std::to_string(entry.ply) + ";" +
+           std::to_string(entry.result) + "\n";
+}
+
+// The chains from `begin` on, `count` of them if they are small enough; in one chunk or two.
+void cut(const fs::path& folder, std::size_t number, std::span<const std::uint8_t> payload,
+         const std::vector<std::size_t>& begins, std::size_t begin, std::size_t count) {
+    std::size_t end = std::min(begin + count, begins.size() - 1);
+    while (end > begin + 1 && begins[end] - begins[begin] > kMaxBytes) --end;
+    const auto piece = payload.subspan(begins[begin], begins[end] - begins[begin]);
+    if (piece.size() > kMaxBytes) return;
+    std::vector<Bytes> chunks{{piece.begin(), piece.end()}};
+    if (number % 3 == 0) chunks.push_back(chunks.front());
+    const Bytes file = fuzz::join_chunks(chunks);
+    save(folder / "binpack", number, file.data(), file.size());
+    Bytes stems{static_cast<std::uint8_t>(number)};
+    for (std::size_t i = begin; i < end; ++i) {
+        const auto stem = payload.subspan(begins[i], binpack::kStemBytes);
+        stems.insert(stems.end(), stem.begin(), stem.end());
+    }
+    save(folder / "features", number, stems.data(), stems.size());
+    binpack::ChunkState state;
+    const auto entries = fuzz::read_entries(piece, state);
+    std::string lines;
+    for (std::size_t i = number % 7; i < entries.size() && i < number % 7 + 5; ++i) lines += line_of(entries[i].entry);
+    save(folder / "fen", number, lines.data(), lines.size());
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+    if (count < 3) {
+        std::cerr << "make_seeds FOLDER FILE.binpack...\n";
+        return 2;
+    }
+    const fs::path folder = arguments[1];
+    const std::size_t files = static_cast<std::size_t>(count) - 2;
+    for (std::size_t number = 0; number < kInputs; ++number) {
+        const auto opened = BinpackFile::open(arguments[2 + number % files]);
+        if (!opened.file || opened.file->chunks().empty()) {
+            std::cerr << arguments[2 + number % files] << ": " << opened.error << "\n";
+            return 1;
+        }
+        const auto payload = opened.file->payload(number % opened.file->chunks().size());
+        auto begins = fuzz::chain_begins({payload.begin(), payload.end()});
+        begins.push_back(payload.size());
+        cut(folder, number, payload, begins, number * (begins.size() - 1) / kInputs, 1 + number % 5);
+    }
+    for (std::uint8_t number = 0; number < 64; ++number) {
+        const std::uint8_t bytes[] = {number, 5, static_cast<std::uint8_t>(number / 5), number, 1, 2, 3, 4, 5, 6, 7, 8};
+        save(folder / "layout", number, bytes, number % 3 == 0 ? 2 : sizeof bytes);
+    }
+    return 0;
+}
