@@ -135,6 +135,8 @@ def load_config(path: Path, overrides: Iterable[str] = ()) -> Config:
         raise ConfigError(f"{path}: {reason}") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deeply") from None
     for override in overrides:
         _apply(tree, override)
     return parse_config(tree, str(path))
@@ -150,6 +152,8 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
         config = cls.model_validate_json(json.dumps(tree))
     except ValidationError as error:
         raise ConfigError("; ".join(_explain(cls, where, item) for item in error.errors())) from None
+    except RecursionError:
+        raise ConfigError(f"{where}: nested too deeply") from None
     except (TypeError, ValueError) as error:  # TOML dates have no JSON
         raise ConfigError(f"{where}: {error}") from None
     if config.num_ring_slots < config.train.batches_per_step + 1:
@@ -179,6 +183,8 @@ def _apply(tree: dict[str, Any], override: str) -> None:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text
+    except RecursionError:
+        raise ConfigError(f"--set {key}: nested too deeply") from None
     for part in parts[:-1]:
         tree = tree.setdefault(part, {})
         if not isinstance(tree, dict):

@@ -26,12 +26,14 @@ class TaskModule(Protocol):
 def task_module(name: str) -> TaskModule:
     """The module of a built-in task, or the module of that dotted name. Raises ConfigError."""
     path = BUILT_IN.get(name, name)
+    unknown = f"task: no task {name!r}; allowed: {', '.join(sorted(BUILT_IN))}, or the name of a module"
+    if not all(part.isidentifier() for part in path.split(".")):
+        raise ConfigError(unknown)
     try:
         module = importlib.import_module(path)
     except ModuleNotFoundError as error:
         if error.name is not None and (path == error.name or path.startswith(f"{error.name}.")):
-            allowed = ", ".join(sorted(BUILT_IN))
-            raise ConfigError(f"task: no task {name!r}; allowed: {allowed}, or the name of a module") from None
+            raise ConfigError(unknown) from None
         raise
     for attribute in ("ModelConfig", "LossConfig", "create_task"):
         if not hasattr(module, attribute):
