@@ -48,12 +48,14 @@ class RingFeeder:
     def take(self) -> bool:
         """Takes what the stream has finished; True if there was something. Raises DataError."""
         any_taken = False
-        while (filled := self.stream.take()) is not None:
-            self._filling.filled(filled)
-            any_taken = True
-        for damage in self.stream.skipped():
-            self._skipped += 1
-            log.warning("data.on_bad_data = skip: left out %s (%d places so far)", damage, self._skipped)
+        try:
+            while (filled := self.stream.take()) is not None:
+                self._filling.filled(filled)
+                any_taken = True
+        finally:
+            for damage in self.stream.skipped():
+                self._skipped += 1
+                log.warning("data.on_bad_data = skip: left out %s (%d places so far)", damage, self._skipped)
         return any_taken
 
     @property

@@ -97,6 +97,16 @@ def test_a_bad_data_file_is_one_line_that_names_file_and_offset(kind: str, compl
     assert not pids_of(tmp_path / "run")
 
 
+def test_a_damaged_chunk_is_left_out_and_logged_if_the_config_says_so(tmp_path: Path) -> None:
+    path = bad_file(tmp_path, "damaged chain")
+    settings = {**NNUE, "data.train": [str(path), str(SAMPLE)], "data.on_bad_data": "skip", "train.steps": 20}
+    ended = run_well(tmp_path / "run", settings)
+    assert ended.metrics()[-1]["step"] == 20
+    (log,) = (tmp_path / "run/logs").glob("feeder-*.log")
+    told = [line for line in log.read_text().splitlines() if f"left out {path}: offset " in line]
+    assert len(told) == 1
+
+
 def test_a_missing_config_file_is_named(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pool", "train", str(tmp_path / "none.toml")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
