@@ -6,7 +6,7 @@ STAMP := $(VENV)/installed
 NATIVE := $(shell find loader/native pool/native -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name CMakeLists.txt)
 POSITIONS := configs/sample/positions.epd
 
-.PHONY: demo test check format bench gpu-check clean
+.PHONY: demo test check format bench fuzz gpu-check clean
 
 $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -34,6 +34,10 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+# libFuzzer with sanitizers on each native parser; needs clang, nothing else. RUNS=20000 for a short one.
+fuzz:
+	$(MAKE) -C tests/fuzz $(if $(RUNS),RUNS=$(RUNS))
 
 # On a machine with a CUDA device: equality and integration tests on cuda:0 and on cuda:0,cuda:0.
 gpu-check: $(STAMP)
