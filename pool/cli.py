@@ -41,6 +41,7 @@ def train(
             help="resume though torch, CPU, GPU or build are others: other bits from there",
         ),
     ] = False,
+    check: Annotated[bool, typer.Option("--check", help="show what memory the run takes, and start nothing")] = False,
 ) -> None:
     """Train a network; checkpoints, metrics and logs go into the folder run.dir.
 
@@ -49,9 +50,13 @@ def train(
     --set data.train=/data/*.binpack --set run.dir=runs/first
     """
     from pool.config import load_config
+    from pool.supervisor import preparation
     from pool.supervisor.supervisor import train as run
 
     settings = load_config(config, overrides or ())
+    if check:
+        sys.stdout.write(preparation.check(settings) + "\n")
+        return
     raise typer.Exit(run(settings, resume=resume, allow_different_numerics=allow_different_numerics))
 
 

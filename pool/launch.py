@@ -44,6 +44,7 @@ class Launch:
     start: CursorState  # where the first batch of that step begins
     checkpoint: Path | None  # to resume from
     fingerprint: Mapping[str, str]  # of what the run's bits depend on; known from the planner on
+    optimizer_nbytes: int  # memory of the optimizer's state; known from the planner on
 
     @property
     def supervisor_socket(self) -> Path:
@@ -77,6 +78,7 @@ class Launch:
             "start": asdict(self.start),
             "checkpoint": None if self.checkpoint is None else str(self.checkpoint),
             "fingerprint": dict(self.fingerprint),
+            "optimizer_nbytes": self.optimizer_nbytes,
         }
         return json.dumps(data).encode()
 
@@ -100,14 +102,21 @@ class Launch:
             start=CursorState(**data["start"]),
             checkpoint=None if data["checkpoint"] is None else Path(data["checkpoint"]),
             fingerprint=data["fingerprint"],
+            optimizer_nbytes=data["optimizer_nbytes"],
         )
 
 
 def write_descriptor(data: bytes) -> int:
     """A descriptor that a child can read `data` from, once."""
     fd = os.memfd_create("launch", os.MFD_CLOEXEC)
-    os.write(fd, data)
-    os.lseek(fd, 0, os.SEEK_SET)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+        os.lseek(fd, 0, os.SEEK_SET)
+    except OSError:
+        os.close(fd)
+        raise
     return fd
 
 

@@ -9,6 +9,7 @@ Batch k of a ring lies in its slot k mod count. Version t of the weights lies in
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 
 import numpy as np
@@ -64,6 +65,7 @@ class Memory:
         self._segments = {
             name: Segment(handle.fd, writable=handle.writable) for name, handle in launch.segments.items()
         }
+        threading.Thread(target=self._touch, name="touch", daemon=True).start()
         ring = self.ring = self._segments[RING]
         train = self._config.num_ring_slots
         slot_bytes = self._schema.slot_bytes
@@ -71,6 +73,10 @@ class Memory:
             "train": ring.slots(0, train, slot_bytes),
             "validate": ring.slots(train * slot_bytes, VALIDATION_SLOTS, slot_bytes),
         }
+
+    def _touch(self) -> None:
+        for segment in self._segments.values():
+            segment.touch()
 
     def batch_slot(self, purpose: Purpose, batch: int) -> Slot:
         ring = self.rings[purpose]

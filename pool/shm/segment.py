@@ -10,26 +10,33 @@ import ctypes
 import fcntl
 import mmap
 import os
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
+from pool.errors import PoolError
+
 PAGE = mmap.PAGESIZE
 _CHUNK = 64 << 20
+_MADV_POPULATE_READ, _MADV_POPULATE_WRITE = 22, 23  # Linux 5.14
 
 
-def create(name: str, size: int) -> int:
+def create(name: str, size: int, before_chunk: Callable[[int], None]) -> int:
     """A new segment of `size` bytes, zeros, memory reserved, size sealed. Returns its descriptor.
 
-    Raises OSError (ENOSPC, ENOMEM) when the memory is not to be had.
+    `before_chunk(nbytes)` is called before each next piece is reserved: it may raise PoolError. Raises OSError
+    (ENOSPC, ENOMEM) when the memory is not to be had; in a control group it may be a kill instead.
     """
     fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(fd, size)
         for offset in range(0, size, _CHUNK):
-            os.posix_fallocate(fd, offset, min(_CHUNK, size - offset))
+            chunk = min(_CHUNK, size - offset)
+            before_chunk(chunk)
+            os.posix_fallocate(fd, offset, chunk)
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-    except OSError:
+    except (OSError, PoolError):
         os.close(fd)
         raise
     return fd
@@ -55,6 +62,12 @@ class Segment:
         self.size = size
         self.writable = writable
         self.array: npt.NDArray[np.uint8] = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+
+    def touch(self) -> None:
+        """Maps every page now, so that the first batches don't wait for it; where the kernel can't, later."""
+        advice = _MADV_POPULATE_WRITE if self.writable else _MADV_POPULATE_READ
+        address = ctypes.c_void_p(self.array.ctypes.data)
+        ctypes.CDLL(None).madvise(address, ctypes.c_size_t(self.size), advice)
 
     def slots(self, offset: int, count: int, slot_bytes: int) -> list[npt.NDArray[np.uint8]]:
         """`count` equal pieces that begin at `offset`."""

@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,43 +24,36 @@ from pool.protocol.identity import COORDINATOR, Peer
 from pool.protocol.messages import CursorState
 from pool.shm import segment
 from pool.shm.memory import segment_sizes
+from pool.supervisor.available import available_memory
 from pool.supervisor.child import environment
+from pool.supervisor.memory_plan import memory_plan, mib, shortage, table
+from pool.supervisor.preflight import check_descriptors, check_disk, check_folder
 from pool.supervisor.run_folder import RunFolder
-
-MEMORY_SHARE = 0.8  # of what is available; the rest is for the processes themselves
 
 
 def prepare(config: Config, folder: RunFolder, *, allow_different_numerics: bool = False) -> Launch:
     """What every process of the run will be told. Raises ConfigError, RunError."""
-    try:
-        train = tuple(find_files(config.data.train, "data.train"))
-        validation = tuple(find_files(config.data.validation, "data.validation"))
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
+    check_folder(folder.path)
     checkpoint = folder.last_checkpoint()
-    step, start = _resume_point(config, checkpoint)
-    launch = Launch(
-        peer=Peer("planner"),
-        parent=os.getpid(),
-        config=config,
-        run_dir=folder.path,
-        sockets=folder.sockets,
-        coordinator=Peer(COORDINATOR),
-        devices=config.pool.devices,
-        train_files=train,
-        validation_files=validation,
-        schema=None,
-        plan=None,
-        segments={},
-        step=step,
-        start=start,
-        checkpoint=checkpoint,
-        fingerprint={},
-    )
-    launch = _planned(launch)
+    launch = _launch(config, folder.path, folder.sockets, checkpoint)
+    check_disk(launch)
     if checkpoint is not None:
         _compare_numerics(launch, checkpoint, folder, allowed=allow_different_numerics)
     return launch
+
+
+def check(config: Config) -> str:
+    """All that `prepare` and `reserve` do short of making or starting anything: the memory plan as a table.
+
+    Raises ConfigError, RunError; then the table is its first lines.
+    """
+    run_dir = Path(config.run.dir).absolute()
+    launch = _launch(config, run_dir, run_dir, None)
+    check_disk(launch)
+    rows, available = memory_plan(launch, _sizes(launch)), available_memory()
+    if (problem := shortage(rows, available)) is not None:
+        raise RunError(f"{table(rows, available)}\n{problem}")
+    return table(rows, available)
 
 
 def go_on(launch: Launch, folder: RunFolder, coordinator: Peer) -> Launch:
@@ -73,13 +65,69 @@ def go_on(launch: Launch, folder: RunFolder, coordinator: Peer) -> Launch:
 
 def reserve(launch: Launch) -> tuple[dict[str, int], dict[str, int]]:
     """Makes the run's memory: descriptors and sizes by segment. Raises RunError if there is not enough."""
-    schema, plan = launch.planned()
-    sizes = segment_sizes(launch.config, schema, plan, len(launch.devices))
-    _check_memory(sizes)
+    sizes = _sizes(launch)
+    rows = memory_plan(launch, sizes)
+    remaining = sum(sizes.values())
+
+    def before_chunk(nbytes: int) -> None:
+        """Others take memory too; and in a control group the shortage would be a kill, not an error."""
+        nonlocal remaining
+        available = available_memory()
+        if remaining > available.nbytes:
+            raise RunError(
+                f"not enough memory any more: {mib(remaining)} to reserve, {mib(available.nbytes)} available"
+            )
+        remaining -= nbytes
+
+    if (problem := shortage(rows, available_memory())) is not None:
+        raise RunError(problem)
+    segments: dict[str, int] = {}
     try:
-        return {name: segment.create(name, size) for name, size in sizes.items()}, sizes
-    except OSError as error:
-        raise RunError(f"shared memory can't be made: {error.strerror}; {_memory_plan(sizes)}") from None
+        for name, size in sizes.items():
+            segments[name] = segment.create(name, size, before_chunk)
+    except (OSError, RunError) as error:
+        for fd in segments.values():
+            os.close(fd)
+        if isinstance(error, RunError):
+            raise
+        raise RunError(f"shared memory can't be made: {error.strerror}\n{table(rows, available_memory())}") from None
+    return segments, sizes
+
+
+def _sizes(launch: Launch) -> dict[str, int]:
+    schema, plan = launch.planned()
+    return segment_sizes(launch.config, schema, plan, len(launch.devices))
+
+
+def _launch(config: Config, run_dir: Path, sockets: Path, checkpoint: Path | None) -> Launch:
+    try:
+        train = tuple(find_files(config.data.train, "data.train"))
+        validation = tuple(find_files(config.data.validation, "data.validation"))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    check_descriptors(config, len(train) + len(validation))
+    step, start = _resume_point(config, checkpoint)
+    return _planned(
+        Launch(
+            peer=Peer("planner"),
+            parent=os.getpid(),
+            config=config,
+            run_dir=run_dir,
+            sockets=sockets,
+            coordinator=Peer(COORDINATOR),
+            devices=config.pool.devices,
+            train_files=train,
+            validation_files=validation,
+            schema=None,
+            plan=None,
+            segments={},
+            step=step,
+            start=start,
+            checkpoint=checkpoint,
+            fingerprint={},
+            optimizer_nbytes=0,
+        )
+    )
 
 
 def _resume_point(config: Config, checkpoint: Path | None) -> tuple[int, CursorState]:
@@ -160,29 +208,5 @@ def _planned(launch: Launch) -> Launch:
         plan=Plan.from_dict(answer["plan"]),
         devices=tuple(answer["devices"]),
         fingerprint=answer["fingerprint"],
+        optimizer_nbytes=answer["optimizer_nbytes"],
     )
-
-
-def _check_memory(sizes: Mapping[str, int]) -> None:
-    available = _available_memory()
-    if sum(sizes.values()) > MEMORY_SHARE * available:
-        raise RunError(
-            f"not enough memory: {_memory_plan(sizes)}, and {_mib(available)} are available; lower "
-            "data.batch_size, pool.ring_slots, train.batches_per_step, pool.gradient_slots or the model"
-        )
-
-
-def _available_memory() -> int:
-    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) << 10
-    raise RunError("/proc/meminfo has no MemAvailable")
-
-
-def _memory_plan(sizes: Mapping[str, int]) -> str:
-    parts = ", ".join(f"{name} {_mib(size)}" for name, size in sizes.items())
-    return f"the run needs {_mib(sum(sizes.values()))} ({parts})"
-
-
-def _mib(size: int) -> str:
-    return f"{size / (1 << 20):,.0f} MiB"

@@ -5,10 +5,10 @@ config.json   checkpoints/   metrics.jsonl   tensorboard/   logs/   sockets/   l
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -76,9 +76,10 @@ class RunFolder:
 
     def close(self) -> None:
         if self._sockets is not None:
-            shutil.rmtree(self._sockets, ignore_errors=True)
+            files.remove_quietly(self._sockets)
         if self._lock >= 0:
-            os.close(self._lock)
+            with contextlib.suppress(OSError):
+                os.close(self._lock)
 
     def _enter(self) -> None:
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -111,8 +112,8 @@ class RunFolder:
     def _make_sockets(self) -> Path:
         """In the run folder; in a folder of its own under the system's temporary one if the path is too long."""
         sockets = self.path / "sockets"
-        shutil.rmtree(sockets, ignore_errors=True)
+        files.remove_quietly(sockets)
         if len(os.fsencode(sockets)) + 1 + LONGEST_SOCKET_NAME > SOCKET_PATH_LIMIT:
             return Path(tempfile.mkdtemp(prefix="sparsepool-"))
-        sockets.mkdir(mode=0o700)
+        sockets.mkdir(mode=0o700, exist_ok=True)
         return sockets

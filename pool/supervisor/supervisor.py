@@ -42,6 +42,9 @@ def train(config: Config, *, resume: bool, allow_different_numerics: bool = Fals
     folder = RunFolder(config, resume=resume)
     try:
         return _supervise(config, folder, allow_different_numerics)
+    except OSError as error:  # no memory, no descriptor, no process: the user's to know, not a bug
+        log.exception("the run ends")
+        raise RunError(f"{error.filename or folder.path}: {error.strerror or error}") from None
     finally:
         folder.close()
 

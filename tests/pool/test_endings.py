@@ -109,6 +109,31 @@ def test_a_killed_coordinator_is_replaced_and_changes_nothing(checkpoint_every: 
     assert [record["step"] for record in ended.metrics()] == list(range(1, 61))
 
 
+@pytest.mark.parametrize("repaired", [True, False])
+def test_a_checkpoint_that_cannot_be_written_ends_the_run_only_if_it_is_the_last(
+    repaired: bool, tmp_path: Path
+) -> None:
+    """The run says so and trains to the end all the same."""
+    run, folder = tmp_path / "run", tmp_path / "run/checkpoints"
+    with started(run, {**SLOW, "train.checkpoint_every": 20}) as process:
+        wait_for(lambda: steps_done(run) >= 2, "two steps")
+        folder.rmdir()
+        folder.write_text("in the way")
+        wait_for(lambda: steps_done(run) >= 40, "forty steps")
+        if repaired:
+            folder.unlink()
+        ended = finish(process, run)
+    assert f"checkpoint of step 20 can't be written: {folder}: File exists; there is none yet" in ended.out
+    assert steps_done(run) == 60
+    if repaired:
+        assert ended.code == 0, ended.err
+        assert (folder / "last").resolve().name == "step-000000060"
+    else:
+        assert ended.code == 1
+        assert ended.err.startswith("pool: checkpoint of step 60 can't be written")
+        assert len(ended.err.splitlines()) == 1
+
+
 def test_when_the_supervisor_is_killed_everybody_is_gone(tmp_path: Path) -> None:
     """I6: nothing is left that would have to be cleaned up."""
     with started(tmp_path / "run", SLOW) as process:

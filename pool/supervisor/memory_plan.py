@@ -1,0 +1,89 @@
+"""What a run will take of the machine's memory, piece by piece, with the settings that make each smaller.
+
+Segments are exact; so are optimizer state and the checkpoint's copy, from a step of the optimizer without
+memory. Processes and the loader's windows are what was measured; activations of workers are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pool.launch import Launch
+from pool.shm.memory import RING, WEIGHTS
+from pool.supervisor.available import Available
+
+SHARE = 0.9  # of what is available; the rest is for activations and others
+_MIB = 1 << 20
+_CHUNK = 28 * _MIB  # of a loader window, decoded
+_WINDOWS = 2  # one is read while the next is decoded
+_PROCESS = 60 * _MIB  # supervisor, feeder
+_TORCH_PROCESS = 300 * _MIB
+_CUDA_PROCESS = 1200 * _MIB
+
+
+@dataclass(frozen=True)
+class Row:
+    what: str
+    nbytes: int
+    keys: str  # settings that make it smaller
+
+
+def memory_plan(launch: Launch, sizes: Mapping[str, int]) -> list[Row]:
+    """`sizes`: of the segments, by name."""
+    _, plan = launch.planned()
+    known = {RING: "data.batch_size, pool.ring_slots", WEIGHTS: "model"}
+    gradients = sum(size for name, size in sizes.items() if name.startswith("gradients."))
+    workers = len(launch.devices)
+    cuda = sum(device.startswith("cuda:") for device in launch.devices)
+    state = plan.nbytes + launch.optimizer_nbytes
+    rows = [
+        Row(f"{name} (shared)", size, known.get(name, "model"))
+        for name, size in sizes.items()
+        if not name.startswith("gradients.")
+    ]
+    rows += [
+        Row("gradients (shared)", gradients, "pool.gradient_slots, pool.devices, model"),
+        Row("sums of gradients", plan.nbytes, "model"),
+        Row("optimizer state", launch.optimizer_nbytes, "optimizer.name, model"),
+        Row("copy for a checkpoint", state, "model"),
+    ]
+    if launch.config.data.source == "binpack":
+        streams = (launch.train_files, launch.validation_files)
+        windows = sum(_window_nbytes(launch.config.data.window_chunks, files) for files in streams)
+        rows.append(Row("loader windows", windows, "data.window_chunks"))
+    base = 2 * _PROCESS + (1 + workers - cuda) * _TORCH_PROCESS + cuda * _CUDA_PROCESS
+    rows.append(Row(f"{workers + 3} processes", base, "pool.devices"))
+    return rows
+
+
+def _window_nbytes(chunks: int, files: Sequence[Path]) -> int:
+    """No window holds more than the files have; a chunk is about 1 MiB of file."""
+    there = sum(-(-file.stat().st_size // _MIB) for file in files)
+    return _WINDOWS * min(chunks, there) * _CHUNK
+
+
+def shortage(rows: Sequence[Row], available: Available) -> str | None:
+    """One line with the numbers and what to lower, None if it fits."""
+    need = sum(row.nbytes for row in rows)
+    if need <= SHARE * available.nbytes:
+        return None
+    largest = sorted(rows, key=lambda row: -row.nbytes)[:3]
+    parts = ", ".join(f"{row.what} {mib(row.nbytes)}: lower {row.keys}" for row in largest)
+    return (
+        f"not enough memory: the run needs {mib(need)}, and {SHARE:.0%} of {mib(available.nbytes)} may be taken "
+        f"({available.where}); most are {parts}"
+    )
+
+
+def table(rows: Sequence[Row], available: Available) -> str:
+    """For people: a line for each piece, then the sum and what there is."""
+    total = Row("together", sum(row.nbytes for row in rows), "")
+    there = Row("available", available.nbytes, available.where)
+    width = max(len(row.what) for row in (*rows, total))
+    return "\n".join(f"{row.what:{width}}  {mib(row.nbytes):>12}  {row.keys}".rstrip() for row in (*rows, total, there))
+
+
+def mib(size: int) -> str:
+    return f"{size / _MIB:,.0f} MiB"
