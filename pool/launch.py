@@ -44,7 +44,6 @@ class Launch:
     start: CursorState  # where the first batch of that step begins
     checkpoint: Path | None  # to resume from
     fingerprint: Mapping[str, str]  # of what the run's bits depend on; known from the planner on
-    optimizer_nbytes: int  # memory of the optimizer's state; known from the planner on
 
     @property
     def supervisor_socket(self) -> Path:
@@ -78,7 +77,6 @@ class Launch:
             "start": asdict(self.start),
             "checkpoint": None if self.checkpoint is None else str(self.checkpoint),
             "fingerprint": dict(self.fingerprint),
-            "optimizer_nbytes": self.optimizer_nbytes,
         }
         return json.dumps(data).encode()
 
@@ -102,7 +100,6 @@ class Launch:
             start=CursorState(**data["start"]),
             checkpoint=None if data["checkpoint"] is None else Path(data["checkpoint"]),
             fingerprint=data["fingerprint"],
-            optimizer_nbytes=data["optimizer_nbytes"],
         )
 
 

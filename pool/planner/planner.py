@@ -21,12 +21,11 @@ from pool.config import Config
 from pool.devices import resolve_devices
 from pool.errors import EXIT_FAILED, ConfigError, PoolError
 from pool.launch import Launch
-from pool.planner.optimizer_memory import optimizer_nbytes
 from pool.tasks.registry import task_module
 
 
-def plan_run(launch: Launch) -> tuple[BatchSchema, Plan, tuple[str, ...], int]:
-    """Layout of a batch, layout of the weights, devices, bytes of the optimizer's state.
+def plan_run(launch: Launch) -> tuple[BatchSchema, Plan, tuple[str, ...]]:
+    """Layout of a batch, layout of the weights, devices.
 
     Raises ConfigError if model, data and machine don't fit, DataError if a file can't be used at all.
     """
@@ -45,19 +44,17 @@ def plan_run(launch: Launch) -> tuple[BatchSchema, Plan, tuple[str, ...], int]:
         raise ConfigError(str(error)) from None
     with torch.device("meta"):
         model = task.build_model()
-    plan = make_plan(*specs(model), _bucket_limits(config))
-    return schema, plan, devices, optimizer_nbytes(model, config.optimizer.name, config.optimizer.args)
+    return schema, make_plan(*specs(model), _bucket_limits(config)), devices
 
 
 def run(launch: Launch) -> None:
     answer: dict[str, Any]
     try:
-        schema, plan, devices, nbytes = plan_run(launch)
+        schema, plan, devices = plan_run(launch)
         answer = {
             "schema": schema.to_dict(),
             "plan": plan.to_dict(),
             "devices": devices,
-            "optimizer_nbytes": nbytes,
             "fingerprint": numerics.reference(launch.config, plan, devices),
         }
     except (PoolError, DataError) as error:

@@ -1,7 +1,8 @@
 """What a run will take of the machine's memory, piece by piece, with the settings that make each smaller.
 
-Segments are exact; so are optimizer state and the checkpoint's copy, from a step of the optimizer without
-memory. Processes and the loader's windows are what was measured; activations of workers are not counted.
+Segments are exact. Optimizer state is counted by the class's name, processes and the loader's windows are what was
+measured; activations of workers are not counted. (An optimizer tried out without memory would be exact too, but
+torch imports its compiler for one: a second of every start.)
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ _WINDOWS = 2  # one is read while the next is decoded
 _PROCESS = 60 * _MIB  # supervisor, feeder
 _TORCH_PROCESS = 300 * _MIB
 _CUDA_PROCESS = 1200 * _MIB
+_STATE_TENSORS = {"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "SGD": 1, "Adagrad": 1, "Adamax": 2, "Adadelta": 2}
+_STATE_TENSORS_AT_MOST = 3  # of a parameter's size, for an optimizer that is not known
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ def memory_plan(launch: Launch, sizes: Mapping[str, int]) -> list[Row]:
     gradients = sum(size for name, size in sizes.items() if name.startswith("gradients."))
     workers = len(launch.devices)
     cuda = sum(device.startswith("cuda:") for device in launch.devices)
-    state = plan.nbytes + launch.optimizer_nbytes
+    optimizer = optimizer_nbytes(launch)
     rows = [
         Row(f"{name} (shared)", size, known.get(name, "model"))
         for name, size in sizes.items()
@@ -46,8 +49,8 @@ def memory_plan(launch: Launch, sizes: Mapping[str, int]) -> list[Row]:
     rows += [
         Row("gradients (shared)", gradients, "pool.gradient_slots, pool.devices, model"),
         Row("sums of gradients", plan.nbytes, "model"),
-        Row("optimizer state", launch.optimizer_nbytes, "optimizer.name, model"),
-        Row("copy for a checkpoint", state, "model"),
+        Row("optimizer state", optimizer, "optimizer.name, model"),
+        Row("copy for a checkpoint", plan.nbytes + optimizer, "model"),
     ]
     if launch.config.data.source == "binpack":
         streams = (launch.train_files, launch.validation_files)
@@ -56,6 +59,12 @@ def memory_plan(launch: Launch, sizes: Mapping[str, int]) -> list[Row]:
     base = 2 * _PROCESS + (1 + workers - cuda) * _TORCH_PROCESS + cuda * _CUDA_PROCESS
     rows.append(Row(f"{workers + 3} processes", base, "pool.devices"))
     return rows
+
+
+def optimizer_nbytes(launch: Launch) -> int:
+    """State of the optimizer, at most."""
+    _, plan = launch.planned()
+    return plan.nbytes * _STATE_TENSORS.get(launch.config.optimizer.name.rpartition(".")[2], _STATE_TENSORS_AT_MOST)
 
 
 def _window_nbytes(chunks: int, files: Sequence[Path]) -> int:

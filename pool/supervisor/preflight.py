@@ -16,7 +16,7 @@ from pool.checkpoint.state import FOLDER
 from pool.config import Config
 from pool.errors import ConfigError, RunError
 from pool.launch import Launch
-from pool.supervisor.memory_plan import mib
+from pool.supervisor.memory_plan import mib, optimizer_nbytes
 
 _DESCRIPTORS = 64  # of a process of a run: libraries, log, segments, sockets
 _DESCRIPTORS_OF_A_WORKER = 8  # in supervisor and coordinator
@@ -56,7 +56,7 @@ def check_disk(launch: Launch) -> None:
     """Room for the checkpoints that are kept and the one that is being written. Raises RunError."""
     _, plan = launch.planned()
     train = launch.config.train
-    size = plan.nbytes + launch.optimizer_nbytes + _STATE
+    size = plan.nbytes + optimizer_nbytes(launch) + _STATE
     due = 1 if train.checkpoint_every == 0 else 1 + (train.steps - launch.step) // train.checkpoint_every
     folder = launch.run_dir / FOLDER
     there = len(checkpoints(folder))

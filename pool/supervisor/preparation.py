@@ -125,7 +125,6 @@ def _launch(config: Config, run_dir: Path, sockets: Path, checkpoint: Path | Non
             start=start,
             checkpoint=checkpoint,
             fingerprint={},
-            optimizer_nbytes=0,
         )
     )
 
@@ -208,5 +207,4 @@ def _planned(launch: Launch) -> Launch:
         plan=Plan.from_dict(answer["plan"]),
         devices=tuple(answer["devices"]),
         fingerprint=answer["fingerprint"],
-        optimizer_nbytes=answer["optimizer_nbytes"],
     )
