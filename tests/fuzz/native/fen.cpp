@@ -67,7 +67,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         entry.score = static_cast<std::int16_t>(number_of(take_field(line, ';')));
         entry.ply = static_cast<std::uint16_t>(number_of(take_field(line, ';')));
         entry.result = static_cast<std::int8_t>(number_of(line) % 2);
-        entries.push_back({entry, 0, false});
+        entries.push_back({entry, 0, true});
     }
     fuzz::check_round_trip(entries);
     return 0;
