@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -16,9 +20,13 @@ LIVE_PER_SECOND = 1.0
 
 
 class ProgressLine:
-    """Shows reports of a run; `say` puts a line of text above them."""
+    """Shows reports of a run; `say` puts a line of text above them.
+
+    When nobody is there to read (the terminal was closed, the pipe's reader is gone) the run goes on unseen.
+    """
 
     def __init__(self) -> None:
+        self._seen = True
         self._console = Console(stderr=False, highlight=False, soft_wrap=True)
         self._live: Progress | None = None
         self._task = TaskID(0)
@@ -26,10 +34,31 @@ class ProgressLine:
 
     def say(self, text: str) -> None:
         """A line that stays."""
-        self._console.print(text, markup=False)
+        with self._while_seen():
+            self._console.print(text, markup=False)
 
     def show(self, report: RunReport) -> None:
         """The newest state of the run; shown at most once a second on a terminal."""
+        if self._seen:
+            with self._while_seen():
+                self._show(report)
+
+    def close(self) -> None:
+        if self._live is not None:
+            with self._while_seen():
+                self._live.stop()
+            self._live = None
+
+    @contextmanager
+    def _while_seen(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, SystemExit):  # rich makes a broken pipe the latter
+            self._seen = False
+            with Path(os.devnull).open("wb") as nowhere:  # what is buffered has to go somewhere at the end
+                os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+    def _show(self, report: RunReport) -> None:
         text = describe(report)
         if self._console.is_terminal:
             if self._live is None:
@@ -46,11 +75,6 @@ class ProgressLine:
             self._next_plain = time.monotonic() + PLAIN_SECONDS
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
-
-    def close(self) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
 
 
 def describe(report: RunReport) -> str:

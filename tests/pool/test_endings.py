@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import subprocess
 import threading
@@ -79,6 +80,30 @@ def test_ctrl_c_writes_a_checkpoint_and_a_resumed_run_ends_with_the_same_bits(tm
     assert gone(pids)
     assert 5 <= steps_done(tmp_path / "cut") < 60
     assert run_well(tmp_path / "cut", SLOW, "--resume").digest() == whole.digest()
+
+
+def test_a_closed_terminal_writes_a_checkpoint(tmp_path: Path) -> None:
+    """The kernel sends SIGHUP, and every line written from then on is an error."""
+    arguments = command(tmp_path / "run", {**SLOW, "train.steps": 2000})
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(ROOT)
+        os.execv(arguments[0], arguments)
+    try:
+        wait_for(lambda: steps_done(tmp_path / "run") >= 3, "three steps")
+    finally:
+        os.close(terminal)
+    wait_for(lambda: os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None, "the run's end")
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+    assert (tmp_path / "run/checkpoints/last/weights.safetensors").exists()
+
+
+def test_a_reader_that_goes_away_does_not_end_the_run(tmp_path: Path) -> None:
+    with started(tmp_path / "run", TOY) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(60) == 0
+    assert (tmp_path / "run/checkpoints/last/weights.safetensors").exists()
 
 
 def test_a_killed_feeder_is_replaced_and_changes_nothing(tmp_path: Path) -> None:
