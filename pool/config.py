@@ -84,8 +84,12 @@ class PoolConfig(Section):
     coordinator_threads: Annotated[int, Field(gt=0, le=1024, description="torch threads of the coordinator")] = 1
     ring_slots: Annotated[int, Field(ge=0, description="batches kept ready or in use; 0: 2 x batches_per_step + 2")] = 0
     gradient_slots: Annotated[int, Field(ge=1, le=16, description="gradient slots of a worker")] = 2
-    first_bucket_mb: Annotated[float, Field(gt=0, description="size limit of the first gradient bucket, MiB")] = 1.0
-    bucket_mb: Annotated[float, Field(gt=0, description="size limit of the other gradient buckets, MiB")] = 25.0
+    first_bucket_mb: Annotated[
+        float, Field(gt=0, allow_inf_nan=False, description="size limit of the first gradient bucket, MiB")
+    ] = 1.0
+    bucket_mb: Annotated[
+        float, Field(gt=0, allow_inf_nan=False, description="size limit of the other gradient buckets, MiB")
+    ] = 25.0
     restarts: Annotated[int, Field(ge=0, description="deaths of one worker or the feeder without a step done")] = 5
     hang_timeout: Annotated[
         float, Field(gt=0, description="seconds after which a process that does not move is killed and replaced")

@@ -23,7 +23,7 @@ def load_class(name: str, key: str) -> Any:
     module_name, _, class_name = name.rpartition(".")
     try:
         return getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise ConfigError(f"{key}: {name!r} can't be loaded: {error}") from None
 
 
@@ -101,11 +101,21 @@ class BucketOptimizers:
                 ]
                 optimizer.load_state_dict({"state": state, "param_groups": groups})
             for scheduler, entry in zip(self._schedulers, plain["schedulers"], strict=True):
-                scheduler.load_state_dict(entry)
+                own = scheduler.state_dict()
+                scheduler.load_state_dict({key: _like(own.get(key), value) for key, value in entry.items()})
         except (KeyError, IndexError, ValueError, TypeError) as error:
             raise CheckpointError(
                 f"optimizer state does not fit optimizer and schedule of the config: {error}"
             ) from None
+
+
+def _like(own: Any, saved: Any) -> Any:
+    """A saved value as the scheduler itself holds it: JSON knows no numbers as keys (MultiStepLR's milestones)."""
+    if isinstance(own, dict) and isinstance(saved, Mapping):
+        types = {type(key) for key in own}
+        key_type = types.pop() if len(types) == 1 else str
+        return type(own)({key_type(key): value for key, value in saved.items()})
+    return saved
 
 
 def _tuples(args: Mapping[str, Any]) -> dict[str, Any]:
