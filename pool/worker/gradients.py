@@ -31,9 +31,11 @@ class GradientWriter:
         self._missing: list[set[int]] = []  # per bucket: parameters that are not in the slot yet
         for parameter in self._parameters:
             parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
+        self._tables: set[torch.Tensor] = set()  # whose gradient comes through the sink
         for table in row_sparse_tables(model):
             if table.weight.device.type == "cpu":
                 table.gradient_sink = self
+                self._tables.add(table.weight)
 
     def begin_batch(self, slot: Sequence[torch.Tensor], announce: Announce) -> None:
         """`slot`: places of the parameters' gradients, by index; its buckets are announced as they complete."""
@@ -62,6 +64,11 @@ class GradientWriter:
         if gradient is None:  # a table's, which went to its sink
             return
         index = self._index[parameter]
+        if parameter in self._tables:
+            raise RuntimeError(
+                f"{self._plan.parameters[index].name} gets a gradient from elsewhere than its SparseLinear (a "
+                "penalty on it, another use of it), but only the rows that a batch touches travel"
+            )
         self._slot[index].copy_(gradient)
         parameter.grad = None
         self._written(index)

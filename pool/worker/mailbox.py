@@ -5,20 +5,25 @@ The computing thread, and autograd's threads behind it, only change the desk und
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NoReturn
 
 import zmq
 
+from pool.errors import EXIT_FAILED
 from pool.launch import Launch
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import Heartbeat, Hello, Roster, WorkerOrders, WorkerReport
 from pool.worker.desk import Desk, Job
+
+log = logging.getLogger(__name__)
 
 SAY_AGAIN_MS = 500
 HEARTBEAT_SECONDS = 0.5
@@ -76,6 +81,13 @@ class Mailbox(threading.Thread):
         os.eventfd_write(self._bell, 1)
 
     def run(self) -> None:
+        try:
+            self._serve()
+        except BaseException:
+            log.exception("the mailbox can't go on")
+            os._exit(EXIT_FAILED)  # or the computing thread would wait for ever
+
+    def _serve(self) -> NoReturn:
         context = zmq.Context[zmq.Socket[bytes]]()
         launch = self._launch
         supervisor = Link(context, launch.supervisor_socket, launch.peer, Peer(SUPERVISOR))

@@ -62,9 +62,17 @@ def run(launch: Launch) -> None:
                         first=assignment.batch % config.train.batches_per_step == 0,
                         announce=lambda bucket: mailbox.bucket(job, bucket),  # noqa: B023
                     )
-        except (torch.OutOfMemoryError, MemoryError) as error:
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            what = next(iter(str(error).splitlines()), "no more is to be had")
             raise RunError(
-                f"{launch.peer} ({spec}) ran out of memory in batch {assignment.batch}: "
-                f"{str(error).splitlines()[0]}; lower data.batch_size or model sizes"
+                f"{launch.peer} ({spec}) ran out of memory in batch {assignment.batch}: {what}; "
+                "lower data.batch_size or model sizes"
             ) from None
         mailbox.finish(job, outcome.loss, outcome.absent)
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Torch's allocator for CPUs has no exception of its own."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
