@@ -24,13 +24,13 @@ from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.committer import Committer
 from pool.coordinator.metrics import Metrics
 from pool.launch import Launch
+from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Hub, Link
 from pool.protocol.identity import FEEDER, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import FeederReport, Hello, Message, Notice, Roster, WorkerReport
 from pool.shm.memory import Memory
 from pool.tasks.registry import task_module
 
-SAY_AGAIN_MS = 500
 REPORT_SECONDS = 0.2
 
 
@@ -96,11 +96,12 @@ class Coordinator:
         poller.register(self._hub.socket, zmq.POLLIN)
         poller.register(self._checkpoints.fileno(), zmq.POLLIN)
         self._supervisor.send(Hello(os.getpid()))
+        again = SayAgain()
         while not (self._at_end and self._checkpoints.finish(self._books.step)):
-            silent = not poller.poll(SAY_AGAIN_MS)
+            poller.poll(SAY_AGAIN_MS)
             self._hear()
             self._checkpoints.hear()
-            if silent and not self._at_end:
+            if again.due() and not self._at_end:
                 self._act(self._books.say_again())
             self._report()
         self._report(finished=True)

@@ -16,12 +16,12 @@ from loader.sources import open_stream
 from loader.stream import Stream
 from pool.feeder.filling import Filling
 from pool.launch import Launch
+from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import FeederOrders, FeederReport, Heartbeat, Hello, Purpose, Roster, StreamOrders
 from pool.shm.memory import Memory
 
-SAY_AGAIN_MS = 500
 HEARTBEAT_SECONDS = 0.5
 
 log = logging.getLogger(__name__)
@@ -80,11 +80,13 @@ def run(launch: Launch) -> None:
         link.send(Hello(os.getpid()))
 
     next_beat = 0.0
+    again = SayAgain()
     while True:
         if (now := time.monotonic()) >= next_beat:
             next_beat = now + HEARTBEAT_SECONDS
             supervisor.send(Heartbeat(0.0))  # from this loop: if it stands, there is silence
-        changed = not poller.poll(SAY_AGAIN_MS)  # in silence, all is said again (I5)
+        poller.poll(SAY_AGAIN_MS)
+        changed = again.due()
         for notice in supervisor.receive():
             if isinstance(notice, Roster) and coordinator.follow(notice):
                 coordinator.send(Hello(os.getpid()))

@@ -18,6 +18,7 @@ import zmq
 from pool.config import Config
 from pool.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, RunError
 from pool.launch import Launch
+from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, FEEDER, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import Failure, Heartbeat, Hello, Notice, Roster, RosterEntry, RunReport
@@ -32,7 +33,6 @@ from pool.telemetry.progress import ProgressLine
 
 log = logging.getLogger(__name__)
 
-POLL_MS = 500
 LAST_WORDS_SECONDS = 1.0  # how long a dead child's message may still be on its way
 KILL_SECONDS = 5.0  # between asking a child to end and killing it
 
@@ -96,8 +96,9 @@ class Supervisor:
         """Starts everybody, then: wait, hear, decide, act, until the coordinator has finished."""
         for peer in self._places():
             self._start(peer)
+        again = SayAgain()
         while True:
-            events = dict(self._poller.poll(POLL_MS))
+            events = dict(self._poller.poll(SAY_AGAIN_MS))
             self._hear()
             self._signals.drain()
             if self._signals.count > 0 and not self._draining:
@@ -112,6 +113,8 @@ class Supervisor:
                     return code
             self._check_deadlines()
             self._kill_stuck()
+            if again.due():
+                self._tell_roster()
 
     def end_all(self) -> None:
         """Ends every child: asks, waits, kills. Nothing of the run is left afterwards."""

@@ -18,6 +18,7 @@ import zmq
 
 from pool.errors import EXIT_FAILED
 from pool.launch import Launch
+from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import Heartbeat, Hello, Roster, WorkerOrders, WorkerReport
@@ -25,7 +26,6 @@ from pool.worker.desk import Desk, Job
 
 log = logging.getLogger(__name__)
 
-SAY_AGAIN_MS = 500
 HEARTBEAT_SECONDS = 0.5
 
 
@@ -99,6 +99,7 @@ class Mailbox(threading.Thread):
         poller.register(coordinator.socket, zmq.POLLIN)
         poller.register(self._bell, zmq.POLLIN)
         next_beat = 0.0
+        again = SayAgain()
         while True:
             events = dict(poller.poll(SAY_AGAIN_MS))
             if (now := time.monotonic()) >= next_beat:
@@ -117,7 +118,7 @@ class Mailbox(threading.Thread):
                     self._changed.notify()
             if self._bell in events:
                 os.eventfd_read(self._bell)
-            if self._bell in events or not events:
+            if self._bell in events or again.due():
                 coordinator.send(self._report())
 
     def _report(self) -> WorkerReport:
