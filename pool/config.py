@@ -82,7 +82,9 @@ class PoolConfig(Section):
         int, Field(ge=0, le=1024, description="torch threads of a CPU worker; 0: cores / workers. fake:N always has 1")
     ] = 0
     coordinator_threads: Annotated[int, Field(gt=0, le=1024, description="torch threads of the coordinator")] = 1
-    ring_slots: Annotated[int, Field(ge=0, description="batches kept ready or in use; 0: 2 x batches_per_step + 2")] = 0
+    ring_slots: Annotated[
+        int, Field(ge=0, le=16000, description="batches kept ready or in use; 0: 2 x batches_per_step + 2")
+    ] = 0
     gradient_slots: Annotated[int, Field(ge=1, le=16, description="gradient slots of a worker")] = 2
     first_bucket_mb: Annotated[
         float, Field(gt=0, allow_inf_nan=False, description="size limit of the first gradient bucket, MiB")

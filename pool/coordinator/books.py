@@ -81,7 +81,7 @@ class _Worker:
 
 
 class Books:
-    def __init__(self, rules: Rules, step: int, start: CursorState, generation: int) -> None:
+    def __init__(self, rules: Rules, step: int, start: CursorState, generation: int, validated: int = -1) -> None:
         self.rules = rules
         self.step = step  # the step in progress, and so the newest complete version
         self.train = RingBook(start, generation)
@@ -94,7 +94,7 @@ class Books:
         self._folded = [0] * rules.num_buckets  # batches of this step folded, per bucket
         self._buffers_taken = False
         self._losses: dict[int, float] = {}
-        self._validated = -1 if rules.validate_every else rules.steps  # newest version validated or not due
+        self._validated = validated if rules.validate_every else rules.steps  # newest version validated or not due
         self._validation_work: dict[int, int] = {}  # batch -> worker
         self._validation_losses: dict[int, float] = {}
         self._draining = False

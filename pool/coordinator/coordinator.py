@@ -77,9 +77,15 @@ class Coordinator:
             validation_batches=config.train.validation_batches,
         )
         self._cursor = launch.start
-        self._books = Books(rules, launch.step, launch.start, generation=launch.peer.incarnation << 32)
         samples = config.train.batches_per_step * config.data.batch_size
         self._metrics = Metrics(launch.run_dir, launch.step, config.train.steps, samples)
+        self._books = Books(
+            rules,
+            launch.step,
+            launch.start,
+            generation=launch.peer.incarnation << 32,
+            validated=self._metrics.validated_version,
+        )
         self._checkpoints = Checkpoints(
             CheckpointWriter(launch.run_dir / FOLDER, config.train.keep_checkpoints),
             config.train.checkpoint_every,

@@ -32,7 +32,7 @@ class Metrics:
         self._waits = (0.0, 0.0)
         self._wait_sums = (0.0, 0.0, 0.0)
         path = run_dir / METRICS
-        _forget_after(path, step)
+        self.validated_version = _forget_after(path, step)  # newest that is on record, -1: none
         self._file = path.open("a", encoding="utf-8", buffering=1)
         self._events = EventFileWriter(str(run_dir / TENSORBOARD))
         self.validation_loss = math.nan
@@ -111,18 +111,25 @@ class Metrics:
         self._events.add_event(Event(wall_time=now, step=step, summary=summary))
 
 
-def _forget_after(path: Path, step: int) -> None:
-    """Removes records of steps after `step`, and a last line that was cut."""
+def _forget_after(path: Path, step: int) -> int:
+    """Removes records of steps after `step`, and a last line that was cut; of a run that begins, all.
+
+    Returns the newest version whose validation is among the rest.
+    """
     if not path.exists():
-        return
+        return -1
+    validated = -1
     kept: list[str] = []
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
             record: dict[str, Any] = json.loads(line)
         except ValueError:
             break
-        if record["step"] <= step:
+        if 0 < step >= record["step"]:
             kept.append(line + "\n")
+            if "validation_loss" in record:
+                validated = record["step"]
     beside = path.with_suffix(".tmp")
     beside.write_text("".join(kept), encoding="utf-8")
     beside.rename(path)
+    return validated

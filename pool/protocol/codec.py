@@ -18,9 +18,9 @@ from pool.errors import ProtocolError
 from pool.protocol import messages
 from pool.protocol.identity import Peer
 
-MAX_BYTES = 1 << 18  # of one message
+MAX_BYTES = 1 << 20  # of one message
 MAX_STRING = 1 << 13
-MAX_ITEMS = 1 << 13  # of one list
+MAX_ITEMS = 1 << 14  # of one list
 MAX_INT = 1 << 63
 
 Checker = Callable[[Any, str], Any]

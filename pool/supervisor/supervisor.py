@@ -18,7 +18,7 @@ import zmq
 from pool.config import Config
 from pool.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, RunError
 from pool.launch import Launch
-from pool.protocol.again import SAY_AGAIN_MS, SayAgain
+from pool.protocol.again import SAY_AGAIN_MS, SAY_AGAIN_SECONDS, SayAgain
 from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, FEEDER, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import Failure, Heartbeat, Hello, Notice, Roster, RosterEntry, RunReport
@@ -87,7 +87,7 @@ class Supervisor:
         self._ready: set[Peer] = set()
         self._deadlines: dict[Peer, float] = {}
         self._failures: dict[Peer, Failure] = {}
-        self._pulse = Pulse(launch.config.pool.hang_timeout, POLL_MS / 1000)
+        self._pulse = Pulse(launch.config.pool.hang_timeout, SAY_AGAIN_SECONDS)
         self._policy = RestartPolicy(launch.config.pool.restarts)
         self._draining = False
         self._finished = False

@@ -73,6 +73,12 @@ def test_what_is_too_long_is_refused_on_both_ends() -> None:
         encode(Envelope(ME, YOU, 1, m.Failure("x" * MAX_BYTES, 1)))
 
 
+def test_the_longest_ring_that_the_config_allows_fits_in_a_report() -> None:
+    cursors = tuple(m.CursorState((1 << 40) + i, 1 << 20, 1 << 20, 1 << 40) for i in range(16_001))
+    report = m.FeederReport(m.StreamReport(1 << 40, 1 << 40, cursors), None)
+    assert decode(encode(Envelope(ME, YOU, 1, report))).message == report
+
+
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_are_an_answer(data: bytes) -> None:
     """I8."""

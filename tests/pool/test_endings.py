@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.runs import ROOT, TOY, Ended, command, run_well
+from tests.support.runs import ROOT, TOY, Ended, command, pids_of, run_well
 
 SLOW = {**TOY, "train.steps": 60, "pool.devices": ["fake:0?compute_ms=20", "fake:1?compute_ms=20"]}
 
@@ -165,6 +165,7 @@ def test_when_the_supervisor_is_killed_everybody_is_gone(tmp_path: Path) -> None
         wait_for(lambda: steps_done(tmp_path / "run") >= 2, "two steps")
         pids = list(children(process.pid))
         assert len(pids) == 4
+        assert {process.pid, *pids} == set(pids_of(tmp_path / "run"))
         process.kill()
         process.wait(10)
         wait_for(lambda: gone(pids), "children gone", 5)

@@ -83,12 +83,13 @@ def run_well(dir: Path, settings: Mapping[str, Any], *arguments: str) -> Ended:
 
 
 def pids_of(dir: Path) -> Sequence[int]:
-    """Processes of a run that are still there: those that have its folder in their environment or arguments."""
+    """Processes of a run that are still there: those that write their output into its folder, and its supervisor."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
-                if str(dir).encode() in (entry / "cmdline").read_bytes():
+                output = str((entry / "fd/1").readlink())
+                if output.startswith(f"{dir}/") or str(dir).encode() in (entry / "cmdline").read_bytes():
                     found.append(int(entry.name))
             except OSError:
                 continue
