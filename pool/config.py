@@ -63,6 +63,13 @@ class TrainConfig(Section):
     reduction: Annotated[
         Literal["mean", "sum"], Field(description="a step's gradient: mean or sum over the samples of its batches")
     ] = "mean"
+    on_bad_batch: Annotated[
+        Literal["stop", "skip"],
+        Field(
+            description="a batch whose loss or gradient is not finite, or that three workers died of: end the run, or "
+            "leave it out of its step; either way it is kept in the run folder's poison/"
+        ),
+    ] = "stop"
     clip_norm: Annotated[
         float | None, Field(gt=0, description="scale the step's gradient down to this norm; waits for all buckets")
     ] = None

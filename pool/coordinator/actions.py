@@ -26,7 +26,28 @@ class Fold:
     bucket: int
     sources: tuple[Source, ...]
     first: bool  # of the step: the sum begins here
-    last: bool  # the sum is complete: the optimizer may step this bucket
+    last: bool  # the sum is complete
+    batches: int  # that make the step
+
+
+@dataclass(frozen=True)
+class Update:
+    """The bucket's sum is complete, and all that will still come of this step is finite: the optimizer may step it."""
+
+    step: int
+    bucket: int
+    batches: int  # in the sum
+
+
+@dataclass(frozen=True)
+class BadBatch:
+    """The batch takes no part in its step; if `fatal`, there is no step without it."""
+
+    step: int
+    batch: int
+    why: str
+    cursor: CursorState  # where it begins in the stream
+    fatal: bool
 
 
 @dataclass(frozen=True)
@@ -42,7 +63,7 @@ class Commit:
     """All buckets of the step are folded: version step + 1 is complete (I3)."""
 
     step: int
-    losses: tuple[float, ...]  # of the step's batches, in batch order
+    losses: tuple[float, ...]  # of the batches that made the step, in batch order
     next_cursor: CursorState  # where the next step's first batch begins
 
 
@@ -71,4 +92,4 @@ class End:
     """Nothing is left to do: all steps are committed and validated, or the run was told to drain."""
 
 
-Action = Fold | TakeBuffers | Commit | Validated | OrderWorker | OrderFeeder | End
+Action = Fold | Update | BadBatch | TakeBuffers | Commit | Validated | OrderWorker | OrderFeeder | End

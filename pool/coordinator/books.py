@@ -12,22 +12,23 @@ actions come out; the caller carries them out in order. Reads like the invariant
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import fmean
+from typing import Literal
 
 from pool.coordinator.actions import (
     Action,
+    BadBatch,
     Commit,
     End,
-    Fold,
     OrderFeeder,
     OrderWorker,
-    Source,
-    TakeBuffers,
     Validated,
 )
 from pool.coordinator.ring import RingBook
+from pool.coordinator.step_book import StepBook, Work
 from pool.protocol.identity import Peer
 from pool.protocol.messages import (
     Assignment,
@@ -35,10 +36,12 @@ from pool.protocol.messages import (
     CursorState,
     FeederOrders,
     FeederReport,
+    Purpose,
     WorkerOrders,
     WorkerReport,
 )
 
+DEADLY = 3  # deaths of workers that held a batch, after which it is bad
 IN_FLIGHT = 2  # assignments of a worker at a time, so that copying the next batch overlaps computing
 
 
@@ -53,22 +56,7 @@ class Rules:
     has_buffers: bool
     validate_every: int  # steps; 0: never
     validation_batches: int
-
-
-@dataclass
-class _Work:
-    """One training batch, from its assignment to its last fold."""
-
-    assignment: Assignment
-    worker: int
-    buckets: set[int] = field(default_factory=set)  # complete in the gradient slot
-    absent: tuple[int, ...] = ()
-    finished: bool = False
-    loss: float = 0.0
-
-    @property
-    def source(self) -> Source:
-        return Source(self.assignment.batch, self.worker, self.assignment.gradient_slot, self.absent)
+    on_bad_batch: Literal["stop", "skip"] = "stop"
 
 
 @dataclass
@@ -89,11 +77,11 @@ class Books:
         self._workers: dict[int, _Worker] = {}
         self._feeder: Peer | None = None
         self._feeder_sent: FeederOrders | None = None
-        self._work: dict[int, _Work] = {}  # by batch, of steps `step` and `step + 1`
+        self._work: dict[int, Work] = {}  # by batch, of steps `step` and `step + 1`
         self._held: set[tuple[int, int]] = set()  # (worker, slot) whose gradients are not folded yet
-        self._folded = [0] * rules.num_buckets  # batches of this step folded, per bucket
-        self._buffers_taken = False
-        self._losses: dict[int, float] = {}
+        self._attempts = 0
+        self._deaths: Counter[int] = Counter()  # by batch of this step
+        self._step = self._open_step()
         self._validated = validated if rules.validate_every else rules.steps  # newest version validated or not due
         self._validation_work: dict[int, int] = {}  # batch -> worker
         self._validation_losses: dict[int, float] = {}
@@ -108,8 +96,11 @@ class Books:
         self._workers[peer.index] = _Worker(peer)
         return self._advance()
 
-    def worker_lost(self, peer: Peer) -> list[Action]:
-        """A worker is dead: what it had not finished goes back, what it had finished stays where it lies."""
+    def worker_lost(self, peer: Peer, attempt: int = 0) -> list[Action]:
+        """A worker is dead: what it had not finished goes back, what it had finished stays where it lies.
+
+        `attempt`: of the batch that it was computing, 0 if it was computing none.
+        """
         worker = self._workers.get(peer.index)
         if worker is None or worker.peer != peer:
             return []
@@ -120,16 +111,17 @@ class Books:
                 self._held.discard((work.worker, work.assignment.gradient_slot))
         self._validation_work = {b: w for b, w in self._validation_work.items() if w != peer.index}
         self._take_back_next_step()
-        return self._advance()
+        return [*self._blame(worker, attempt), *self._advance()]
 
     def worker_report(self, peer: Peer, report: WorkerReport) -> list[Action]:
         worker = self._workers.get(peer.index)
         if worker is None or worker.peer != peer:
             return []
+        actions: list[Action] = []
         for batch in report.batches:
             if batch.assignment in worker.assignments:
-                self._batch_report(worker, batch)
-        return self._advance()
+                actions += self._batch_report(worker, batch)
+        return actions + self._advance()
 
     def feeder_joined(self, peer: Peer) -> list[Action]:
         self._feeder = peer
@@ -167,26 +159,46 @@ class Books:
 
     # --- decisions ---
 
-    def _batch_report(self, worker: _Worker, report: BatchReport) -> None:
+    def _batch_report(self, worker: _Worker, report: BatchReport) -> Iterator[Action]:
         batch = report.assignment.batch
+        if report.finished:
+            worker.assignments.remove(report.assignment)
         if report.assignment.purpose == "validate":
             if report.finished and self._validation_work.pop(batch, None) is not None:
                 self._validation_losses[batch] = report.loss
-                self._retire(worker, report.assignment)
             return
         work = self._work[batch]
+        if report.unsound:
+            yield from self._leave_out(batch, f"{report.unsound} is not finite ({worker.peer})")
+            return
         work.buckets.update(report.buckets)
-        if report.finished and not work.finished:
+        if report.finished:
             work.buckets.update(range(self.rules.num_buckets))
             work.absent = report.absent
-            work.loss = report.loss
             work.finished = True
-            self._losses[batch] = report.loss
-            self._retire(worker, report.assignment)
+            self._step.losses[batch] = report.loss
 
-    @staticmethod
-    def _retire(worker: _Worker, assignment: Assignment) -> None:
-        worker.assignments.remove(assignment)
+    def _blame(self, dead: _Worker, attempt: int) -> Iterator[Action]:
+        """A batch that workers die of is bad."""
+        held = [a.batch for a in dead.assignments if a.attempt == attempt and a.purpose == "train"]
+        for batch in held:
+            self._deaths[batch] += 1
+            if self._deaths[batch] == DEADLY and batch in self._step.batches:
+                yield from self._leave_out(batch, f"{DEADLY} workers died while they held it")
+
+    def _leave_out(self, batch: int, why: str) -> Iterator[Action]:
+        """Only here is it decided that a batch takes no part in its step."""
+        fatal = self.rules.on_bad_batch == "stop"
+        yield BadBatch(self.step, batch, why, self.train.cursor(batch), fatal)
+        work = self._work.pop(batch, None)
+        if work is not None:
+            self._held.discard((work.worker, work.assignment.gradient_slot))
+        self._step.leave_out(batch, self._work.get)
+
+    def _open_step(self) -> StepBook:
+        per_step = self.rules.batches_per_step
+        batches = range(self.step * per_step, (self.step + 1) * per_step)
+        return StepBook(self.step, batches, self.rules.num_buckets, has_buffers=self.rules.has_buffers)
 
     def _take_back_next_step(self) -> None:
         """Batches of the next step are given out early; nobody has begun one, so their slots can be had back."""
@@ -206,7 +218,7 @@ class Books:
                 break
             folds = list(self._fold())
             actions += folds
-            if self._step_complete():
+            if self.step < self.rules.steps and self._step.complete:
                 actions.append(self._commit())
             elif not folds:
                 break
@@ -249,14 +261,14 @@ class Books:
                 worker = self._least_busy()
                 if worker is None:
                     return
-                worker.assignments.append(Assignment("validate", self.step, batch, -1))
+                worker.assignments.append(self._assignment("validate", batch, -1))
                 self._validation_work[batch] = worker.peer.index
             return
         per_step = self.rules.batches_per_step
         ahead = 1 if self._draining else 2
         end = min((self.step + ahead) * per_step, self.rules.steps * per_step, self.train.filled)
         for batch in range(self.step * per_step, end):
-            if batch in self._work or batch in self._losses:
+            if batch in self._work or not self._wanted(batch):
                 continue
             if self._draining and not self._begun():
                 return
@@ -264,13 +276,24 @@ class Books:
             if chosen is None:
                 return
             slot = self._free_slots(chosen)[0]
-            assignment = Assignment("train", batch // per_step, batch, slot)
+            assignment = self._assignment("train", batch, slot)
             chosen.assignments.append(assignment)
             self._held.add((chosen.peer.index, slot))
-            self._work[batch] = _Work(assignment, chosen.peer.index)
+            self._work[batch] = Work(assignment, chosen.peer.index)
+
+    def _assignment(self, purpose: Purpose, batch: int, slot: int) -> Assignment:
+        self._attempts += 1
+        step = self.step if purpose == "validate" else batch // self.rules.batches_per_step
+        return Assignment(purpose, step, batch, slot, self._attempts)
+
+    def _wanted(self, batch: int) -> bool:
+        """Its gradients are still to be computed."""
+        if batch >= (self.step + 1) * self.rules.batches_per_step:
+            return True
+        return batch in self._step.batches and batch not in self._step.losses
 
     def _begun(self) -> bool:
-        return any(self._folded) or any(work.assignment.step == self.step for work in self._work.values())
+        return self._step.begun or any(work.assignment.step == self.step for work in self._work.values())
 
     def _least_busy(self, *, with_slot: bool = False) -> _Worker | None:
         able = [
@@ -283,66 +306,30 @@ class Books:
     def _free_slots(self, worker: _Worker) -> list[int]:
         return [slot for slot in range(self.rules.gradient_slots) if (worker.peer.index, slot) not in self._held]
 
-    def _is_folded(self, batch: int) -> bool:
-        """Every bucket of this batch of the current step is in the sum."""
-        return min(self._folded, default=0) > batch - self.step * self.rules.batches_per_step
-
     def _fold(self) -> Iterator[Action]:
-        """A bucket is folded in one pass when all its batches are there; in parts if slots are needed sooner."""
-        first_batch = self.step * self.rules.batches_per_step
-        count = self.rules.batches_per_step
-        starved = self._starved()
-        if self.rules.has_buffers and not self._buffers_taken:
-            work = self._work.get(first_batch)
-            if work is not None and work.finished:
-                self._buffers_taken = True
-                yield TakeBuffers(self.step, work.source)
-        for bucket in range(self.rules.num_buckets):
-            begin = self._folded[bucket]
-            sources = []
-            for i in range(begin, count):
-                work = self._work.get(first_batch + i)
-                if work is None or bucket not in work.buckets:
-                    break
-                sources.append(work.source)
-            complete = begin + len(sources) == count
-            if sources and (complete or starved):
-                self._folded[bucket] += len(sources)
-                yield Fold(self.step, bucket, tuple(sources), first=begin == 0, last=complete)
-        for batch in range(first_batch, first_batch + count):
+        yield from self._step.advance(self._work.get, starved=self._starved())
+        for batch in self._step.batches:
             work = self._work.get(batch)
-            if work is not None and work.finished and self._is_folded(batch):
-                if batch == first_batch and self.rules.has_buffers and not self._buffers_taken:
-                    continue
+            if work is not None and work.finished and self._step.is_folded(batch):
                 del self._work[batch]
                 self._held.discard((work.worker, work.assignment.gradient_slot))
 
     def _starved(self) -> bool:
         """A batch of this step is ready, and there are workers, but none has a gradient slot for it."""
-        begin = self.step * self.rules.batches_per_step
         waiting = any(
-            batch not in self._work and batch not in self._losses
-            for batch in range(begin, min(begin + self.rules.batches_per_step, self.train.filled))
+            batch < self.train.filled and batch not in self._work and self._wanted(batch)
+            for batch in self._step.batches
         )
         workers = self._workers.values()
         return waiting and bool(workers) and not any(self._free_slots(worker) for worker in workers)
 
-    def _step_complete(self) -> bool:
-        if self.step >= self.rules.steps:
-            return False
-        begin = self.step * self.rules.batches_per_step
-        batches = range(begin, begin + self.rules.batches_per_step)
-        return all(batch in self._losses for batch in batches) and all(
-            count == self.rules.batches_per_step for count in self._folded
-        )
-
     def _commit(self) -> Commit:
-        per_step = self.rules.batches_per_step
-        begin, end = self.step * per_step, (self.step + 1) * per_step
-        action = Commit(self.step, tuple(self._losses.pop(b) for b in range(begin, end)), self.train.cursor(end))
+        end = (self.step + 1) * self.rules.batches_per_step
+        losses = tuple(self._step.losses[batch] for batch in self._step.batches)
+        action = Commit(self.step, losses, self.train.cursor(end))
         self.step += 1
-        self._folded = [0] * self.rules.num_buckets
-        self._buffers_taken = False
+        self._step = self._open_step()
+        self._deaths.clear()
         self.train.free(end)
         return action
 

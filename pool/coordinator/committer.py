@@ -17,7 +17,7 @@ from pool.buckets.plan import Plan
 from pool.buckets.tensors import carried, trained, views
 from pool.checkpoint.store import Checkpoint
 from pool.config import Config
-from pool.coordinator.actions import Fold, TakeBuffers
+from pool.coordinator.actions import Fold, TakeBuffers, Update
 from pool.coordinator.optimizer import BucketOptimizers
 from pool.errors import CheckpointError
 from pool.tasks.task import Task
@@ -59,6 +59,7 @@ class Committer:
         self._sums = views(sums[start : start + plan.nbytes], plan.parameters)
         self._seen = [0] * len(plan.parameters)  # batches of this step that had a gradient for the parameter
         self.version = -1  # of the newest complete weights
+        self._buffers_taken = False
         self.gradient_norm = 0.0  # of the newest step, when clip_norm is set
 
     def initialize(self) -> None:
@@ -92,8 +93,8 @@ class Committer:
         self._point_to(step)
 
     def fold(self, action: Fold) -> None:
-        """Adds sources to the sum, in their order (I2); steps the optimizer when the bucket is complete."""
-        scale = self._scale() if action.last else 1.0
+        """Adds sources to the sum, in their order (I2)."""
+        scale = self._scale(action) if action.last else 1.0
         for index in self._plan.buckets[action.bucket].parameters:
             if action.first:
                 self._seen[index] = 0
@@ -113,7 +114,13 @@ class Committer:
                 _native.fold(out.view(-1), flat, accumulate=accumulate, scale=scale)
             else:
                 _fold_any_dtype(out, gradients, accumulate, scale)
-        if action.last and self._config.train.clip_norm is None:
+
+    def update(self, action: Update) -> None:
+        """Steps the optimizer on a bucket; with clip_norm, not before the whole gradient is known."""
+        if action.batches == 0:
+            for index in self._plan.buckets[action.bucket].parameters:
+                self._seen[index] = 0
+        if self._config.train.clip_norm is None:
             self._step_bucket(action.step, action.bucket)
 
     def take_buffers(self, action: TakeBuffers) -> None:
@@ -121,9 +128,14 @@ class Committer:
         source = self._buffer_sources[action.source.worker, action.source.slot]
         for place, tensor in zip(self._buffers[(action.step + 1) % 2], source, strict=True):
             place.copy_(tensor)
+        self._buffers_taken = True
 
     def commit(self, step: int) -> None:
         """Completes version step + 1."""
+        if not self._buffers_taken:
+            for place, old in zip(self._buffers[(step + 1) % 2], self._buffers[step % 2], strict=True):
+                place.copy_(old)
+        self._buffers_taken = False
         if self._config.train.clip_norm is not None:
             self._clip_norm(self._config.train.clip_norm)
             for bucket in range(len(self._plan.buckets)):
@@ -148,10 +160,10 @@ class Committer:
         for index in place.parameters:
             assert self._parameters[index].data_ptr() == new[index].data_ptr() != old[index].data_ptr(), "I3"
 
-    def _scale(self) -> float:
+    def _scale(self, action: Fold) -> float:
         if self._config.train.reduction == "sum":
             return float(self._config.data.batch_size)
-        return 1.0 / self._config.train.batches_per_step
+        return 1.0 / action.batches
 
     def _clip_norm(self, limit: float) -> None:
         """As torch.nn.utils.clip_grad_norm_: the whole gradient is scaled by limit / (norm + 1e-6), never up."""

@@ -5,6 +5,7 @@ The only one that changes weights (I3). What it alone knows is in its checkpoint
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 
@@ -18,11 +19,24 @@ from pool import _native, numerics
 from pool.checkpoint import store
 from pool.checkpoint.state import FOLDER
 from pool.checkpoint.writer import CheckpointWriter
-from pool.coordinator.actions import Action, Commit, End, Fold, OrderFeeder, OrderWorker, TakeBuffers, Validated
+from pool.coordinator import poison
+from pool.coordinator.actions import (
+    Action,
+    BadBatch,
+    Commit,
+    End,
+    Fold,
+    OrderFeeder,
+    OrderWorker,
+    TakeBuffers,
+    Update,
+    Validated,
+)
 from pool.coordinator.books import Books, Rules
 from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.committer import Committer
 from pool.coordinator.metrics import Metrics
+from pool.errors import RunError
 from pool.launch import Launch
 from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Hub, Link
@@ -30,6 +44,8 @@ from pool.protocol.identity import FEEDER, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import FeederReport, Hello, Message, Notice, Roster, WorkerReport
 from pool.shm.memory import Memory
 from pool.tasks.registry import task_module
+
+log = logging.getLogger(__name__)
 
 REPORT_SECONDS = 0.2
 
@@ -75,6 +91,7 @@ class Coordinator:
             has_buffers=bool(plan.buffers),
             validate_every=config.train.validate_every if launch.validation_files else 0,
             validation_batches=config.train.validation_batches,
+            on_bad_batch=config.train.on_bad_batch,
         )
         self._cursor = launch.start
         samples = config.train.batches_per_step * config.data.batch_size
@@ -129,7 +146,10 @@ class Coordinator:
         alive = {Peer(e.role, e.index, e.incarnation) for e in roster.alive if e.role in (FEEDER, WORKER)}
         for peer in sorted(self._joined - alive):
             self._joined.remove(peer)
-            self._act(self._books.feeder_lost(peer) if peer.role == FEEDER else self._books.worker_lost(peer))
+            if peer.role == FEEDER:
+                self._act(self._books.feeder_lost(peer))
+            else:
+                self._act(self._books.worker_lost(peer, int(self._memory.attempt(peer.index)[0])))
         self._alive = alive
         self._hub.set_alive(alive)
         if roster.drain:
@@ -151,6 +171,10 @@ class Coordinator:
         for action in actions:
             if isinstance(action, Fold):
                 self._committer.fold(action)
+            elif isinstance(action, Update):
+                self._committer.update(action)
+            elif isinstance(action, BadBatch):
+                self._bad_batch(action)
             elif isinstance(action, TakeBuffers):
                 self._committer.take_buffers(action)
             elif isinstance(action, Commit):
@@ -161,6 +185,18 @@ class Coordinator:
                 self._hub.send(action.peer, action.orders)
             elif isinstance(action, End):
                 self._at_end = True
+
+    def _bad_batch(self, action: BadBatch) -> None:
+        """Keeps what may be needed to find out why, and ends the run unless the config says otherwise."""
+        batch = SparseBatch.view(self._schema, self._memory.batch_slot("train", action.batch))
+        text = f"batch {action.batch} of step {action.step}: {action.why}"
+        try:
+            text += f"; it is kept in {poison.save(self._launch.run_dir, batch, action)}"
+        except OSError as error:
+            text += f"; it can't be kept: {error}"
+        if action.fatal:
+            raise RunError(f'{text}; train.on_bad_batch = "skip" would leave it out')
+        log.warning("%s; it is left out", text)
 
     def _commit(self, action: Commit) -> None:
         learning_rate = self._committer.optimizers.learning_rate

@@ -49,7 +49,7 @@ class Metrics:
         now = time.monotonic()
         seconds = now - (self._last_commit if self._last_commit is not None else now)
         self._last_commit = now
-        self.loss = fmean(losses)
+        self.loss = fmean(losses) if losses else math.nan
         self._update_waits()
         self._record(
             step + 1,

@@ -25,8 +25,9 @@ class TableSink(Protocol):
     def begin(self, weight: Tensor) -> Tensor:
         """Memory of weight's shape and dtype. Only rows that the batch touched will be written, none read."""
 
-    def done(self, weight: Tensor) -> None:
-        """The touched rows are written (on a GPU: queued on the current stream)."""
+    def done(self, weight: Tensor, finite: Tensor) -> None:
+        """The touched rows are written (on a GPU: queued on the current stream). `finite` (bool, no dimensions):
+        whether all that was summed up in them is."""
 
 
 class SparseLinear(nn.Module):
@@ -75,8 +76,8 @@ class SparseLinear(nn.Module):
     def extra_repr(self) -> str:
         return f"{self.num_features}, {self.out_features}, bias={self.bias is not None}, field={self.field!r}"
 
-    def write_gradient(self, sparse: SparseInput, grad_out: Tensor) -> Tensor | None:
-        """The table's gradient for autograd; None if it went to the sink."""
+    def write_gradient(self, sparse: SparseInput, grad_out: Tensor, column_sum: Tensor | None) -> Tensor | None:
+        """The table's gradient for autograd; None if it went to the sink. `column_sum`: of grad_out, if known."""
         if self.gradient_sink is None:
             grad = torch.zeros_like(self.weight, memory_format=torch.contiguous_format)
             _backward_rows(sparse, grad_out, grad)
@@ -89,7 +90,8 @@ class SparseLinear(nn.Module):
             )
         self._last_backward = backward
         _backward_rows(sparse, grad_out, self.gradient_sink.begin(self.weight))
-        self.gradient_sink.done(self.weight)
+        total = _column_sum(grad_out) if column_sum is None else column_sum  # keeps what is not finite, and is short
+        self.gradient_sink.done(self.weight, total.isfinite().all())
         return None
 
 
@@ -118,7 +120,7 @@ class _SparseLinear(torch.autograd.Function):
     def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         grad_out = grad_out.contiguous()
         grad_bias = _column_sum(grad_out) if ctx.needs_input_grad[1] else None
-        grad_weight = ctx.layer.write_gradient(ctx.sparse, grad_out) if ctx.needs_input_grad[0] else None
+        grad_weight = ctx.layer.write_gradient(ctx.sparse, grad_out, grad_bias) if ctx.needs_input_grad[0] else None
         return grad_weight, grad_bias, None, None
 
 

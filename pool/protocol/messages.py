@@ -141,6 +141,7 @@ class Assignment:
     step: int
     batch: int
     gradient_slot: int  # of the addressee; -1 when validating
+    attempt: int  # so that a report of an earlier one is never taken for this one's
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,7 @@ class BatchReport:
     absent: tuple[int, ...]  # parameters that got no gradient, by index; known when finished
     finished: bool
     loss: float  # mean over the batch's samples; 0 until finished
+    unsound: str  # what of it is not finite: the loss, or a parameter's gradient; empty if all is
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """The memory of a run: which segments there are, how long, who writes them, and views of their slots.
 
     ring           train slots, then validation slots       feeder writes; workers and coordinator read
-    gradients.I    pool.gradient_slots of Plan.nbytes       worker I writes; coordinator reads
+    gradients.I    pool.gradient_slots of Plan.nbytes,      worker I writes; coordinator reads
+                   then a page: the attempt in work (int64)
     weights        two versions of Plan.nbytes              coordinator writes; workers read
 
 Batch k of a ring lies in its slot k mod count. Version t of the weights lies in half t mod 2.
@@ -21,7 +22,7 @@ from pool.config import Config
 from pool.launch import Launch
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
 from pool.protocol.messages import Purpose
-from pool.shm.segment import Segment
+from pool.shm.segment import PAGE, Segment
 
 RING = "ring"
 WEIGHTS = "weights"
@@ -41,7 +42,7 @@ def segment_sizes(config: Config, schema: BatchSchema, plan: Plan, workers: int)
         WEIGHTS: 2 * plan.nbytes,
     }
     for worker in range(workers):
-        sizes[gradients(worker)] = config.pool.gradient_slots * plan.nbytes
+        sizes[gradients(worker)] = config.pool.gradient_slots * plan.nbytes + PAGE
     return sizes
 
 
@@ -87,3 +88,11 @@ class Memory:
 
     def gradient_slots(self, worker: int) -> list[Slot]:
         return self._segments[gradients(worker)].slots(0, self._config.pool.gradient_slots, self._plan.nbytes)
+
+    def attempt(self, worker: int) -> npt.NDArray[np.int64]:
+        """One number: Assignment.attempt of the batch that the worker is computing, 0 between batches.
+
+        It outlives the worker, and says what it died of.
+        """
+        array = self._segments[gradients(worker)].array
+        return array[array.size - PAGE :][:8].view(np.int64)

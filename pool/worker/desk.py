@@ -18,9 +18,10 @@ class Job:
     begun: bool = False
     finished: bool = False
     loss: float = 0.0
+    unsound: str = ""
 
-    def finish(self, loss: float, absent: tuple[int, ...]) -> None:
-        self.loss, self.absent, self.finished = loss, absent, True
+    def finish(self, loss: float, absent: tuple[int, ...], unsound: str) -> None:
+        self.loss, self.absent, self.unsound, self.finished = loss, absent, unsound, True
 
 
 class Desk:
@@ -51,7 +52,7 @@ class Desk:
     def reports(self) -> tuple[BatchReport, ...]:
         """How far every batch is that was begun."""
         return tuple(
-            BatchReport(job.assignment, tuple(job.buckets), job.absent, job.finished, job.loss)
+            BatchReport(job.assignment, tuple(job.buckets), job.absent, job.finished, job.loss, job.unsound)
             for job in self._jobs.values()
             if job.begun
         )

@@ -28,6 +28,7 @@ class GradientWriter:
         self._bucket_of = {i: b for b, bucket in enumerate(plan.buckets) for i in bucket.parameters}
         self._slot: Sequence[torch.Tensor] = ()
         self._announce: Announce | None = None
+        self._finite: dict[int, torch.Tensor] = {}  # by parameter, in the order of backward; read when it is over
         self._missing: list[set[int]] = []  # per bucket: parameters that are not in the slot yet
         for parameter in self._parameters:
             parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
@@ -41,11 +42,18 @@ class GradientWriter:
         """`slot`: places of the parameters' gradients, by index; its buckets are announced as they complete."""
         self._slot = slot
         self._announce = announce
+        self._finite = {}
         self._missing = [set(bucket.parameters) for bucket in self._plan.buckets]
 
     def end_batch(self) -> tuple[int, ...]:
         """After backward: the parameters that got no gradient."""
         return tuple(sorted(index for missing in self._missing for index in missing))
+
+    def unsound(self) -> str:
+        """After backward: the first parameter whose gradient is not finite; empty if all are."""
+        flags = torch.stack(list(self._finite.values())).tolist() if self._finite else []
+        names = (self._plan.parameters[index].name for index in self._finite)
+        return next((name for name, finite in zip(names, flags, strict=True) if not finite), "")
 
     def begin(self, weight: torch.Tensor) -> torch.Tensor:
         """Table sink: where the rows of a table's gradient are to be written."""
@@ -55,8 +63,9 @@ class GradientWriter:
             raise RuntimeError(f"{name} is used by two layers in one backward, but its slot holds one gradient")
         return self._slot[index]
 
-    def done(self, weight: torch.Tensor) -> None:
+    def done(self, weight: torch.Tensor, finite: torch.Tensor) -> None:
         """Table sink: the touched rows are written."""
+        self._finite[self._index[weight]] = finite
         self._written(self._index[weight])
 
     def _accumulated(self, parameter: nn.Parameter) -> None:
@@ -70,6 +79,7 @@ class GradientWriter:
                 "penalty on it, another use of it), but only the rows that a batch touches travel"
             )
         self._slot[index].copy_(gradient)
+        self._finite[index] = gradient.isfinite().all()
         parameter.grad = None
         self._written(index)
 

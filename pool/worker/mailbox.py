@@ -23,6 +23,7 @@ from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import Heartbeat, Hello, Roster, WorkerOrders, WorkerReport
 from pool.worker.desk import Desk, Job
+from pool.worker.step import Outcome
 
 log = logging.getLogger(__name__)
 
@@ -74,10 +75,10 @@ class Mailbox(threading.Thread):
             job.buckets.append(bucket)
         os.eventfd_write(self._bell, 1)
 
-    def finish(self, job: Job, loss: float, absent: tuple[int, ...]) -> None:
+    def finish(self, job: Job, outcome: Outcome) -> None:
         """Announces the end of a batch."""
         with self._changed:
-            job.finish(loss, absent)
+            job.finish(outcome.loss, outcome.absent, outcome.unsound)
         os.eventfd_write(self._bell, 1)
 
     def run(self) -> None:

@@ -26,7 +26,8 @@ Slot = npt.NDArray[np.uint8]
 @dataclass(frozen=True)
 class Outcome:
     loss: float  # mean over the batch's samples
-    absent: tuple[int, ...]  # parameters that got no gradient
+    absent: tuple[int, ...] = ()  # parameters that got no gradient
+    unsound: str = ""  # what is not finite: the loss, or the gradient of a parameter
 
 
 class Computer:
@@ -87,7 +88,9 @@ class Computer:
         if first:
             for place, tensor in zip(self._buffer_slots[gradient_slot], self._carried, strict=True):
                 place.copy_(tensor)
-        return Outcome(float(loss.detach()), absent)
+        value = float(loss.detach())
+        unsound = self._writer.unsound() if math.isfinite(value) else "the loss"
+        return Outcome(value, absent, unsound)
 
     def validate(self, slot: Slot, version: int) -> Outcome:
         """The loss of a batch, nothing else."""
@@ -95,7 +98,7 @@ class Computer:
         self._model.eval()
         with torch.no_grad():
             loss = self._task.loss(self._model, batch, Progress(version, self._total_steps))
-        return Outcome(float(loss), ())
+        return Outcome(float(loss))
 
     def _load(self, slot: Slot, version: int) -> TensorBatch:
         if version != self._version:

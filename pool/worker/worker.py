@@ -44,11 +44,14 @@ def run(launch: Launch) -> None:
         halves=memory.weight_halves(),
         gradient_slots=memory.gradient_slots(launch.peer.index),
     )
+    attempt = memory.attempt(launch.peer.index)
+    attempt[0] = 0
     mailbox = Mailbox(launch)
     mailbox.start()
     while True:
         job = mailbox.next_job()
         assignment = job.assignment
+        attempt[0] = assignment.attempt
         slot = memory.batch_slot(assignment.purpose, assignment.batch)
         try:
             with mailbox.computing():
@@ -70,7 +73,8 @@ def run(launch: Launch) -> None:
                 f"{launch.peer} ({spec}) ran out of memory in batch {assignment.batch}: {what}; "
                 "lower data.batch_size or model sizes"
             ) from None
-        mailbox.finish(job, outcome.loss, outcome.absent)
+        attempt[0] = 0
+        mailbox.finish(job, outcome)
 
 
 def out_of_memory(error: Exception) -> bool:

@@ -24,7 +24,8 @@ class Slot:
         self.memory = torch.full_like(weight, torch.nan, requires_grad=False)
         return self.memory
 
-    def done(self, weight: Tensor) -> None:
+    def done(self, weight: Tensor, finite: Tensor) -> None:
+        self.finite = bool(finite)
         assert self.memory is not None
         assert self.memory.shape == weight.shape
         self.events.append("done")

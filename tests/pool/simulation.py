@@ -11,7 +11,18 @@ import random
 from dataclasses import dataclass, field
 
 from loader.stream import Cursor, Filled
-from pool.coordinator.actions import Action, Commit, End, Fold, OrderFeeder, OrderWorker, TakeBuffers, Validated
+from pool.coordinator.actions import (
+    Action,
+    BadBatch,
+    Commit,
+    End,
+    Fold,
+    OrderFeeder,
+    OrderWorker,
+    TakeBuffers,
+    Update,
+    Validated,
+)
 from pool.coordinator.books import Books, Rules
 from pool.feeder.filling import Filling
 from pool.protocol.identity import FEEDER, WORKER, Peer
@@ -37,6 +48,7 @@ class Setup:
     validation_slots: int = 2
     deaths: int = 0  # how many processes are killed in the run
     lossy: bool = True
+    unsound: frozenset[int] = frozenset()  # batches whose gradient is not finite
 
 
 @dataclass
@@ -73,6 +85,8 @@ class Simulation:
         self.inbox: list[tuple[Peer, object]] = []  # to the coordinator
         self.version = 0
         self.folded: dict[tuple[int, int], list[int]] = {}  # (step, bucket) -> batches
+        self.left_out: set[int] = set()
+        self.updated: set[tuple[int, int]] = set()  # (step, bucket)
         self.commits: list[Commit] = []
         self.validations: list[Validated] = []
         self.ended = False
@@ -153,7 +167,9 @@ class Simulation:
             worker.job.buckets.append(bucket)
             self._send_report(worker)
         else:
-            worker.job.finish(float(worker.job.assignment.batch), ())
+            batch = worker.job.assignment.batch
+            unsound = worker.job.assignment.purpose == "train" and batch in self.setup.unsound
+            worker.job.finish(float(batch), (), "the loss" if unsound else "")
             worker.job = None
             self._send_report(worker)
 
@@ -196,8 +212,8 @@ class Simulation:
         self.wires.pop(victim)
         self.inbox = [(peer, message) for peer, message in self.inbox if peer != victim or self.random.random() < 0.5]
         if victim.role == WORKER:
-            del self.workers[victim.index]
-            self._act(self.books.worker_lost(victim))
+            job = self.workers.pop(victim.index).job
+            self._act(self.books.worker_lost(victim, 0 if job is None else job.assignment.attempt))
             self.inbox = [(peer, message) for peer, message in self.inbox if peer != victim]
             self._start_worker(victim.index)
         else:
@@ -257,6 +273,16 @@ class Simulation:
         for action in actions:
             if isinstance(action, Fold):
                 self._fold(action)
+            elif isinstance(action, Update):
+                batches = self._batches(action.step)
+                assert action.batches == len(batches)
+                assert not batches or self.folded[action.step, action.bucket] == batches, "I2"
+                assert not self.setup.unsound.intersection(batches), "not finite"
+                assert (action.step, action.bucket) not in self.updated, "updated twice"
+                self.updated.add((action.step, action.bucket))
+            elif isinstance(action, BadBatch):
+                assert not any(step == action.step for step, _ in self.updated)
+                self.left_out.add(action.batch)
             elif isinstance(action, TakeBuffers):
                 assert action.source.batch == action.step * self.setup.rules.batches_per_step
             elif isinstance(action, Commit):
@@ -272,24 +298,31 @@ class Simulation:
                 assert not self.ended
                 self.ended = True
 
+    def _batches(self, step: int) -> list[int]:
+        """That make the step."""
+        count = self.setup.rules.batches_per_step
+        return [batch for batch in range(step * count, (step + 1) * count) if batch not in self.left_out]
+
     def _fold(self, action: Fold) -> None:
         assert action.step == self.version
-        done = self.folded.setdefault((action.step, action.bucket), [])
-        assert action.first == (not done)
+        if action.first:  # for the first time, or anew without a batch that was left out
+            self.folded[action.step, action.bucket] = []
+        done = self.folded[action.step, action.bucket]
+        batches = self._batches(action.step)
         for source in action.sources:
             written = self.gradients.get((source.worker, source.slot, action.bucket))
             assert written == (source.batch, action.step), f"I4: {source} holds {written}"
-            assert source.batch == action.step * self.setup.rules.batches_per_step + len(done), "I2: order"
+            assert source.batch == batches[len(done)], "I2: order"
             done.append(source.batch)
-        assert action.last == (len(done) == self.setup.rules.batches_per_step)
+        assert action.last == (done == batches)
+        assert action.batches == len(batches)
 
     def _commit(self, action: Commit) -> None:
         rules = self.setup.rules
         assert action.step == self.version
-        batches = list(range(action.step * rules.batches_per_step, (action.step + 1) * rules.batches_per_step))
         for bucket in range(rules.num_buckets):
-            assert self.folded[action.step, bucket] == batches, "I2: every batch once"
-        assert action.losses == tuple(map(float, batches))
-        assert action.next_cursor.batch == batches[-1] + 1
+            assert (action.step, bucket) in self.updated
+        assert action.losses == tuple(map(float, self._batches(action.step)))
+        assert action.next_cursor.batch == (action.step + 1) * rules.batches_per_step
         self.version += 1
         self.commits.append(action)

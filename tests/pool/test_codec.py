@@ -16,7 +16,7 @@ from pool.protocol.identity import Peer
 
 ME, YOU = Peer("worker", 1, 2), Peer("coordinator")
 CURSOR = m.CursorState(7, 1, 2, 3)
-ASSIGNMENT = m.Assignment("train", 3, 7, 1)
+ASSIGNMENT = m.Assignment("train", 3, 7, 1, 9)
 EXAMPLES: list[m.Message] = [
     m.Hello(123),
     m.Heartbeat(0.5),
@@ -27,7 +27,7 @@ EXAMPLES: list[m.Message] = [
     m.FeederOrders(m.StreamOrders(1, CURSOR, 3), None),
     m.FeederReport(None, m.StreamReport(1, 7, (CURSOR, CURSOR))),
     m.WorkerOrders(3, (ASSIGNMENT,)),
-    m.WorkerReport((m.BatchReport(ASSIGNMENT, (0, 2), (), True, 0.25),), 1.0, 2.0, 3.0),
+    m.WorkerReport((m.BatchReport(ASSIGNMENT, (0, 2), (), True, 0.25, ""),), 1.0, 2.0, 3.0),
 ]
 
 

@@ -14,11 +14,13 @@ class ModelConfig(Section):
     num_features: int = 1000
     hidden: int = 16
     batch_norm: bool = False
+    deadly_batch: int = -1  # whoever computes this batch dies
     unused_every: int = 0  # the extra layer gets a gradient only from batches whose number this divides; 0: from all
 
 
 class LossConfig(Section):
     scale: float = 1.0
+    infinite_gradient_of_batch: int = -1
 
 
 def create_task(model: ModelConfig, loss: LossConfig) -> Task:

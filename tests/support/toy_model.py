@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import torch
@@ -22,8 +24,11 @@ class ToyModel(nn.Module):
         self.extra = nn.Linear(config.hidden, config.hidden)
         self.output = nn.Linear(config.hidden, 1)
         self.unused_every = config.unused_every
+        self.deadly_batch = config.deadly_batch
 
     def forward(self, batch: TensorBatch) -> Tensor:
+        if batch.number == self.deadly_batch:
+            os.kill(os.getpid(), signal.SIGKILL)
         hidden = torch.relu(self.norm(self.table(batch.sparse["features"])))
         if self.unused_every == 0 or batch.number % self.unused_every == 0:
             hidden = hidden + torch.tanh(self.extra(hidden))
@@ -49,7 +54,11 @@ class ToyTask:
         pass
 
     def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:  # noqa: ARG002
-        return self._loss.scale * nn.functional.mse_loss(model(batch), batch.dense["target"])
+        output = model(batch)
+        loss = self._loss.scale * nn.functional.mse_loss(output, batch.dense["target"])
+        if batch.number == self._loss.infinite_gradient_of_batch:
+            loss = loss + (output * 0).abs().sqrt().sum()
+        return loss
 
     def after_step(self, model: nn.Module) -> None:
         pass

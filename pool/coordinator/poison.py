@@ -1,0 +1,31 @@
+"""Keeps a bad batch for whoever wants to know what is wrong with it: poison/batch-N.safetensors and .json."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from loader.schema import SparseBatch
+from pool.coordinator.actions import BadBatch
+
+FOLDER = "poison"
+
+
+def save(run_dir: Path, batch: SparseBatch, action: BadBatch) -> Path:
+    """Every array of the batch by name, and beside it why it is bad and where in the stream it begins.
+
+    Raises OSError.
+    """
+    folder = run_dir / FOLDER
+    folder.mkdir(mode=0o700, exist_ok=True)
+    arrays = {"bucket_offsets": batch.bucket_offsets, **batch.dense}
+    for name, view in batch.sparse.items():
+        arrays |= {f"{name}.{key}": array for key, array in vars(view).items()}
+    path = folder / f"batch-{batch.number}.safetensors"
+    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
+    path.with_suffix(".json").write_text(json.dumps(asdict(action), indent=1), encoding="utf-8")
+    return path
