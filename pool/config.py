@@ -58,7 +58,7 @@ class ScheduleConfig(Section):
 class TrainConfig(Section):
     steps: Annotated[int, Field(gt=0, description="steps of the whole run, those before a resume included")] = 1000
     batches_per_step: Annotated[
-        int, Field(gt=0, le=4096, description="batches whose gradients make one step; the result depends on it")
+        int, Field(gt=0, le=1024, description="batches whose gradients make one step; the result depends on it")
     ] = 2
     reduction: Annotated[
         Literal["mean", "sum"], Field(description="a step's gradient: mean or sum over the samples of its batches")
@@ -76,7 +76,7 @@ class TrainConfig(Section):
     clip_value: Annotated[float | None, Field(gt=0, description="clamp each element of the step's gradient")] = None
     validate_every: Annotated[int, Field(ge=0, description="steps between validations; 0: none")] = 0
     validation_batches: Annotated[int, Field(gt=0, description="batches of one validation")] = 4
-    checkpoint_every: Annotated[int, Field(ge=0, description="steps between checkpoints; 0: only at the end")] = 0
+    checkpoint_every: Annotated[int, Field(ge=0, description="steps between checkpoints; 0: only at the end")] = 1000
     keep_checkpoints: Annotated[int, Field(gt=0, description="newest checkpoints that are kept")] = 3
 
 

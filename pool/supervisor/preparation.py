@@ -102,7 +102,7 @@ def _sizes(launch: Launch) -> dict[str, int]:
 def _launch(config: Config, run_dir: Path, sockets: Path, checkpoint: Path | None) -> Launch:
     try:
         train = tuple(find_files(config.data.train, "data.train"))
-        validation = tuple(find_files(config.data.validation, "data.validation"))
+        validation = tuple(find_files(config.data.validation if config.train.validate_every else (), "data.validation"))
     except ValueError as error:
         raise ConfigError(str(error)) from None
     check_descriptors(config, len(train) + len(validation))

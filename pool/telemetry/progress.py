@@ -84,7 +84,7 @@ def describe(report: RunReport) -> str:
         f"step {report.step}/{report.steps}",
         f"epoch {report.epoch}",
         f"{_short(rate)} samples/s",
-        f"loss {report.loss:.6f}",
+        *([] if math.isnan(report.loss) else [f"loss {report.loss:.6f}"]),
     ]
     if not math.isnan(report.validation_loss):
         parts.append(f"validation {report.validation_loss:.6f}")

@@ -13,6 +13,7 @@ class Job:
     nobody waits for any more changes nothing, even if the same batch was assigned anew."""
 
     assignment: Assignment
+    life: int  # of the coordinator that assigned it: another one's version 7 is not this one's
     buckets: list[int] = field(default_factory=list)  # complete in the gradient slot
     absent: tuple[int, ...] = ()
     begun: bool = False
@@ -27,14 +28,17 @@ class Job:
 class Desk:
     """Of one coordinator's life: its successor's orders begin with an empty desk."""
 
-    def __init__(self) -> None:
+    def __init__(self, life: int = 0) -> None:
+        self.life = life
         self.version = -1
         self._jobs: dict[Assignment, Job] = {}
 
     def orders(self, orders: WorkerOrders) -> None:
         """Takes over what is assigned; forgets what no longer is."""
         self.version = max(self.version, orders.version)
-        self._jobs = {assignment: self._jobs.get(assignment, Job(assignment)) for assignment in orders.assignments}
+        self._jobs = {
+            assignment: self._jobs.get(assignment, Job(assignment, self.life)) for assignment in orders.assignments
+        }
 
     def next(self) -> Job | None:
         """The first batch that can be computed with the newest weights; begun from now on."""

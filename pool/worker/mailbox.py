@@ -110,7 +110,7 @@ class Mailbox(threading.Thread):
             for message in supervisor.receive():
                 if isinstance(message, Roster) and coordinator.follow(message):
                     with self._changed:
-                        self._desk = Desk()
+                        self._desk = Desk(self._desk.life + 1)
                     coordinator.send(Hello(os.getpid()))
             orders = [message for message in coordinator.receive() if isinstance(message, WorkerOrders)]
             if orders:

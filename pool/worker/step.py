@@ -100,6 +100,10 @@ class Computer:
             loss = self._task.loss(self._model, batch, Progress(version, self._total_steps))
         return Outcome(float(loss))
 
+    def forget_weights(self) -> None:
+        """Copies on the device may be of a version that was never completed: its coordinator died."""
+        self._version = -1
+
     def _load(self, slot: Slot, version: int) -> TensorBatch:
         if version != self._version:
             self._version = version

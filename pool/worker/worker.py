@@ -48,8 +48,12 @@ def run(launch: Launch) -> None:
     attempt[0] = 0
     mailbox = Mailbox(launch)
     mailbox.start()
+    life = 0
     while True:
         job = mailbox.next_job()
+        if job.life != life:
+            life = job.life
+            computer.forget_weights()
         assignment = job.assignment
         attempt[0] = assignment.attempt
         slot = memory.batch_slot(assignment.purpose, assignment.batch)
