@@ -46,7 +46,7 @@ class Slot:
     def begin(self, weight: Tensor) -> Tensor:  # noqa: ARG002
         return self.memory
 
-    def done(self, weight: Tensor) -> None:
+    def done(self, weight: Tensor, finite: Tensor) -> None:
         pass
 
 
