@@ -38,13 +38,16 @@ def check_descriptors(config: Config, data_files: int) -> None:
 
 
 def check_folder(run_dir: Path) -> None:
-    """A file can be made where checkpoints will be. Raises ConfigError."""
+    """A file can be made where checkpoints will be; none is left. Raises ConfigError."""
     folder = run_dir / FOLDER
     probe = files.temporary(folder / "probe")
     try:
+        is_new = not folder.exists()
         folder.mkdir(mode=0o700, exist_ok=True)
         files.write_new(probe, [b"x"])
         probe.unlink()
+        if is_new:
+            folder.rmdir()
     except OSError as error:
         files.remove_quietly(probe)
         raise ConfigError(

@@ -35,8 +35,6 @@ def task_module(name: str) -> TaskModule:
         if error.name is not None and (path == error.name or path.startswith(f"{error.name}.")):
             raise ConfigError(unknown) from None
         raise
-    except (ValueError, TypeError):  # no name, or a relative one
-        raise ConfigError(f"task: {name!r} is not the name of a module") from None
     for attribute in ("ModelConfig", "LossConfig", "create_task"):
         if not hasattr(module, attribute):
             raise ConfigError(f"task: module {name!r} has no {attribute}")
