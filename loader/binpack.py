@@ -138,6 +138,8 @@ class Writer:
     def __enter__(self) -> Self:
         if self.path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self.path))
+        if self.path.exists() and not self.path.is_file():  # a device or pipe would be replaced by a file
+            raise OSError(errno.EINVAL, "is not a regular file", str(self.path))
         try:
             self._file = self._beside.open("wb")
         except OSError as error:  # name the file that was asked for

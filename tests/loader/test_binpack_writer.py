@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -211,3 +212,10 @@ def test_copying_a_damaged_file_says_where(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="offset 64: truncated chunk header"), Writer(tmp_path / "o") as out:
         out.add_file(bad)
     assert list(tmp_path.iterdir()) == [bad]
+
+
+def test_a_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="is not a regular file"), Writer(tmp_path / "pipe"):
+        pass
+    assert [path.is_fifo() for path in tmp_path.iterdir()] == [True]

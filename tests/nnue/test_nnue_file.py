@@ -154,6 +154,14 @@ def test_a_net_that_can_not_be_written_leaves_nothing_behind(net: NnueNet, tmp_p
     assert names(tmp_path) == ["taken"]
 
 
+def test_a_pipe_is_not_replaced_by_a_net(net: NnueNet, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="can't be written: it is not a regular file"):
+        write_net(net, tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
+    assert names(tmp_path) == ["pipe"]
+
+
 def test_importing_the_file_format_does_not_import_torch() -> None:
     modules = "pool.tasks.nnue, pool.tasks.nnue.nnue_file, pool.tasks.nnue.quantize, pool.tasks.nnue.cli"
     code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"

@@ -96,6 +96,8 @@ def write_net(net: NnueNet, path: Path | str) -> None:
     path = Path(path)
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     data = serialize_net(net)
+    if path.exists() and not path.is_file() and not path.is_dir():  # a device or pipe would be replaced by a file
+        raise DataError(path, "can't be written: it is not a regular file")
     try:
         try:
             with beside.open("wb") as stream:
