@@ -5,6 +5,7 @@ Every shortage is one clear line here, and nothing has been started or written y
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -18,7 +19,7 @@ from pool.buckets.plan import Plan
 from pool.checkpoint.fingerprint import differences
 from pool.checkpoint.state import SavedState, read_state
 from pool.config import Config
-from pool.errors import CheckpointError, ConfigError, PoolError, RunError
+from pool.errors import EXIT_INTERRUPTED, CheckpointError, ConfigError, PoolError, RunError
 from pool.launch import Launch, write_descriptor
 from pool.protocol.identity import COORDINATOR, Peer
 from pool.protocol.messages import CursorState
@@ -29,13 +30,18 @@ from pool.supervisor.child import environment
 from pool.supervisor.memory_plan import memory_plan, mib, shortage, table
 from pool.supervisor.preflight import check_descriptors, check_disk, check_folder
 from pool.supervisor.run_folder import RunFolder
+from pool.supervisor.signals import StopSignals
+
+SIGNAL_SECONDS = 0.1  # how often a signal is looked for while the planner works
 
 
-def prepare(config: Config, folder: RunFolder, *, allow_different_numerics: bool = False) -> Launch:
-    """What every process of the run will be told. Raises ConfigError, RunError."""
+def prepare(
+    config: Config, folder: RunFolder, signals: StopSignals, *, allow_different_numerics: bool = False
+) -> Launch:
+    """What every process of the run will be told. Raises ConfigError, RunError; also for a signal to stop."""
     check_folder(folder.path)
     checkpoint = folder.last_checkpoint()
-    launch = _launch(config, folder.path, folder.sockets, checkpoint)
+    launch = _launch(config, folder.path, folder.sockets, checkpoint, signals)
     check_disk(launch)
     if checkpoint is not None:
         _compare_numerics(launch, checkpoint, folder, allowed=allow_different_numerics)
@@ -99,7 +105,9 @@ def _sizes(launch: Launch) -> dict[str, int]:
     return segment_sizes(launch.config, schema, plan, len(launch.devices))
 
 
-def _launch(config: Config, run_dir: Path, sockets: Path, checkpoint: Path | None) -> Launch:
+def _launch(
+    config: Config, run_dir: Path, sockets: Path, checkpoint: Path | None, signals: StopSignals | None = None
+) -> Launch:
     try:
         train = tuple(find_files(config.data.train, "data.train"))
         validation = tuple(find_files(config.data.validation if config.train.validate_every else (), "data.validation"))
@@ -125,7 +133,8 @@ def _launch(config: Config, run_dir: Path, sockets: Path, checkpoint: Path | Non
             start=start,
             checkpoint=checkpoint,
             fingerprint={},
-        )
+        ),
+        signals,
     )
 
 
@@ -179,25 +188,26 @@ def _compare_numerics(launch: Launch, checkpoint: Path, folder: RunFolder, *, al
     folder.note(f"other numerics: {different}; the run is bit for bit the same only up to step {launch.step}")
 
 
-def _planned(launch: Launch) -> Launch:
+def _planned(launch: Launch, signals: StopSignals | None) -> Launch:
     """Asks the planner, a process that knows torch."""
     spec = write_descriptor(launch.to_json())
     try:
-        planner = subprocess.run(
+        planner = subprocess.Popen(
             [sys.executable, "-m", "pool.roles", str(spec)],
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             pass_fds=[spec],
             process_group=0,
             env=environment(),
-            check=False,
         )
     finally:
         os.close(spec)
+    output, errors = _wait_for(planner, signals)
     try:
-        answer = json.loads(planner.stdout)
+        answer = json.loads(output)
     except ValueError:
-        last = planner.stderr.decode(errors="replace").strip().splitlines()[-5:]
+        last = errors.decode(errors="replace").strip().splitlines()[-5:]
         raise RunError("\n".join([f"the planner ended with code {planner.returncode}:", *last])) from None
     if "error" in answer:
         raise PoolError(answer["error"], answer["exit_code"])
@@ -208,3 +218,16 @@ def _planned(launch: Launch) -> Launch:
         devices=tuple(answer["devices"]),
         fingerprint=answer["fingerprint"],
     )
+
+
+def _wait_for(planner: subprocess.Popen[bytes], signals: StopSignals | None) -> tuple[bytes, bytes]:
+    """What it wrote. There is nothing to keep yet: the first signal ends it, and the run."""
+    with planner:
+        try:
+            while signals is None or signals.count == 0:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    return planner.communicate(timeout=SIGNAL_SECONDS)
+        finally:
+            planner.kill()  # nothing happens to one that has ended
+        planner.communicate()
+    raise RunError("stopped before the first step", EXIT_INTERRUPTED)

@@ -1,4 +1,4 @@
-"""The folder of a run: made 0700, locked by its one supervisor, with a place for sockets.
+"""The folder of a run: made 0700 if it is not there, locked by its one supervisor, with a place for sockets.
 
 config.json   checkpoints/   metrics.jsonl   tensorboard/   logs/   sockets/   lock
 """
@@ -26,7 +26,7 @@ class RunFolder:
     """Exclusive use of a run folder, until `close` or the end of the process. Raises ConfigError."""
 
     def __init__(self, config: Config, *, resume: bool) -> None:
-        self.path = Path(config.run.dir).absolute()
+        self.path = Path(config.run.dir).expanduser().absolute()
         self.logs = self.path / "logs"
         self._notes: list[str] = []
         self._sockets: Path | None = None
@@ -36,8 +36,6 @@ class RunFolder:
             if not resume:
                 self._check_no_run_yet()
             self.logs.mkdir(mode=0o700, exist_ok=True)
-            text = json.dumps(config.model_dump(mode="json"), indent=1)
-            files.replace_file(self.path / "config.json", text.encode())
             self._sockets = self._make_sockets()
         except BlockingIOError:
             self.close()
@@ -65,6 +63,14 @@ class RunFolder:
         except OSError as error:
             raise CheckpointError(f"{error.filename or self.path}: {error.strerror}") from None
 
+    def record(self, config: Config) -> None:
+        """Writes down what the run is done with, once nothing speaks against it. Raises ConfigError."""
+        text = json.dumps(config.model_dump(mode="json"), indent=1)
+        try:
+            files.replace_file(self.path / "config.json", text.encode())
+        except OSError as error:
+            raise ConfigError(f"run.dir: {error.filename or self.path}: {error.strerror}") from None
+
     def note(self, text: str) -> None:
         """Adds to `take_notes`."""
         self._notes.append(text)
@@ -82,8 +88,8 @@ class RunFolder:
                 os.close(self._lock)
 
     def _enter(self) -> None:
+        # The rights of a folder that is there already (/tmp, say) stay as they are.
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.path.chmod(0o700)
         self._lock = os.open(self.path / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         for folder in (self.path, self.path / FOLDER):

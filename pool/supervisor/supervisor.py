@@ -56,7 +56,8 @@ def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool
     )
     with StopSignals() as signals:
         progress.say(f"run {folder.path}: preparing")
-        launch = prepare(config, folder, allow_different_numerics=allow_different_numerics)
+        launch = prepare(config, folder, signals, allow_different_numerics=allow_different_numerics)
+        folder.record(config)
         for note in folder.take_notes():
             log.warning("%s", note)
             progress.say(note)

@@ -106,6 +106,15 @@ def test_a_reader_that_goes_away_does_not_end_the_run(tmp_path: Path) -> None:
     assert (tmp_path / "run/checkpoints/last/weights.safetensors").exists()
 
 
+def test_ctrl_c_before_the_first_process_ends_the_run_at_once(tmp_path: Path) -> None:
+    with started(tmp_path / "run", SLOW) as process:
+        wait_for(lambda: len(children(process.pid)) == 1, "the planner")
+        process.send_signal(signal.SIGINT)
+        ended = finish(process, tmp_path / "run")
+    assert (ended.code, ended.err) == (130, "pool: stopped before the first step\n")
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {"lock", "logs"}
+
+
 def test_a_killed_feeder_is_replaced_and_changes_nothing(tmp_path: Path) -> None:
     whole = run_well(tmp_path / "whole", SLOW)
     with started(tmp_path / "run", SLOW) as process:
