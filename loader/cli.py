@@ -7,7 +7,7 @@ when it runs, so that --help is quick.
 
 from __future__ import annotations
 
-import os
+import errno
 import sys
 from collections.abc import Sequence
 
@@ -15,6 +15,7 @@ import typer
 
 from loader.commands import bench, files, generate
 from loader.errors import DataError, EngineError, PipeClosedError
+from loader.standard_streams import give_up_stdout, open_closed_streams
 
 GROUPS = (files, generate, bench)
 
@@ -47,17 +48,22 @@ def fail(message: str, code: int) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line (sys.argv without the program's name) and gives back the exit code."""
+    open_closed_streams()
     try:
         code = build_app()(args=arguments, prog_name="loader", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except PipeClosedError:
-        # What is still buffered must not complain at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        give_up_stdout()
         return PIPE_CLOSED
     except (DataError, EngineError) as error:
         return fail(str(error), DATA_ERROR)
     except OSError as error:
+        if error.errno == errno.EPIPE:
+            give_up_stdout()
+            return PIPE_CLOSED
+        if error.filename is None:
+            give_up_stdout()  # it may be what failed
         name = f"{error.filename}: " if error.filename is not None else ""
         return fail(f"{name}{error.strerror or error}", DATA_ERROR)
     except (KeyboardInterrupt, typer.Abort):

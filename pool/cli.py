@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -10,14 +11,15 @@ import typer
 from rich.console import Console
 
 from loader.errors import DataError
-from pool.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, PoolError
+from loader.standard_streams import give_up_stdout, open_closed_streams
+from pool.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, EXIT_USAGE, PoolError
 from pool.tasks.nnue.cli import eval_command
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich" if sys.stdout.isatty() else None,
+    rich_markup_mode="rich" if sys.stdout is not None and sys.stdout.isatty() else None,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Train networks with a huge sparse first layer on every GPU of a workstation.",
 )
@@ -72,6 +74,7 @@ def export(
     from pool.export import export_checkpoint
 
     export_checkpoint(checkpoint, output, description)
+    sys.stdout.write(f"{output}: {output.stat().st_size:,} bytes\n")
 
 
 @app.command()
@@ -92,13 +95,19 @@ def settings(
 
 def main() -> None:
     """Entry point: what a user can cause is one line on stderr and an exit code, never a traceback."""
+    open_closed_streams()
     try:
         code = app(prog_name="pool", standalone_mode=False)
+        sys.stdout.flush()
     except PoolError as error:
         _fail(str(error), error.exit_code)
     except DataError as error:
         _fail(str(error), EXIT_FAILED)
     except OSError as error:
+        if error.filename is None:
+            give_up_stdout()  # it may be what failed
+        if error.errno == errno.EPIPE:
+            raise SystemExit(EXIT_PIPE_CLOSED) from None
         name = f"{error.filename}: " if error.filename is not None else ""
         _fail(f"{name}{error.strerror or error}", EXIT_FAILED)
     except (KeyboardInterrupt, typer.Abort):

@@ -6,6 +6,7 @@ EXIT_DONE = 0
 EXIT_FAILED = 1  # damaged data, or a process of the run failed
 EXIT_USAGE = 2  # command line or config
 EXIT_INTERRUPTED = 130  # stopped by Ctrl-C or SIGTERM, after a checkpoint
+EXIT_PIPE_CLOSED = 141  # nobody reads the output any more (`pool eval ... | head`)
 
 
 class PoolError(Exception):

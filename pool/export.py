@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from pool.buckets.tensors import carried, replace_tensors, trained
+from pool.checkpoint.state import STATE
 from pool.checkpoint.store import load
 from pool.config import parse_config
 from pool.errors import CheckpointError, PoolError
@@ -15,6 +16,8 @@ from pool.tasks.registry import task_module
 
 def export_checkpoint(checkpoint: Path, output: Path, description: str) -> None:
     """Raises CheckpointError for a bad checkpoint, PoolError for weights that the format can't hold."""
+    if not (checkpoint / STATE).exists():
+        raise CheckpointError(f"{checkpoint}: is no checkpoint folder: it has no {STATE}")
     state = load(checkpoint)
     config = parse_config(state.config, str(checkpoint))
     task = task_module(config.task).create_task(config.model, config.loss)

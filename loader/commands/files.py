@@ -105,7 +105,9 @@ def verify_files(
 
 
 def describe_damage(verdict: Verdict) -> str:
-    where = verdict.file if verdict.offset is None else f"{verdict.file}: offset {verdict.offset}"
+    if verdict.offset is None:
+        return f"loader: {verdict.file}: {verdict.reason}"
+    where = f"{verdict.file}: offset {verdict.offset}"
     return f"loader: {where}: {verdict.reason}; {verdict.entries:,} good entries before it"
 
 

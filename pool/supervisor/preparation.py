@@ -53,7 +53,7 @@ def check(config: Config) -> str:
 
     Raises ConfigError, RunError; then the table is its first lines.
     """
-    run_dir = Path(config.run.dir).absolute()
+    run_dir = Path(config.run.dir).expanduser().absolute()
     launch = _launch(config, run_dir, run_dir, None)
     check_disk(launch)
     rows, available = memory_plan(launch, _sizes(launch)), available_memory()

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.table import Column
 
+from loader.standard_streams import give_up_stdout
 from pool.protocol.messages import RunReport
 
 PLAIN_SECONDS = 5.0
 LIVE_PER_SECOND = 1.0
+BAR_WIDTH = 20
+WIDTH_FOR_BAR = 120
+LEAST_NEEDED = ("lr", "epoch", "wait", "validation", "loss", "samples/s", "ETA")  # left out first to last
 
 
 class ProgressLine:
     """Shows reports of a run; `say` puts a line of text above them.
 
-    When nobody is there to read (the terminal was closed, the pipe's reader is gone) the run goes on unseen.
+    When nobody is there to read (terminal closed, the pipe's reader gone, the disk full) the run goes on unseen.
     """
 
     def __init__(self) -> None:
         self._seen = True
         self._console = Console(stderr=False, highlight=False, soft_wrap=True)
         self._live: Progress | None = None
+        self._has_bar = False
         self._task = TaskID(0)
         self._next_plain = 0.0
 
@@ -55,46 +59,46 @@ class ProgressLine:
             yield
         except (OSError, SystemExit):  # rich makes a broken pipe the latter
             self._seen = False
-            with Path(os.devnull).open("wb") as nowhere:  # what is buffered has to go somewhere at the end
-                os.dup2(nowhere.fileno(), sys.stdout.fileno())
+            give_up_stdout()
 
     def _show(self, report: RunReport) -> None:
-        text = describe(report)
         if self._console.is_terminal:
             if self._live is None:
-                self._live = Progress(
-                    BarColumn(bar_width=20),
-                    TextColumn("{task.description}"),
-                    console=self._console,
-                    refresh_per_second=LIVE_PER_SECOND,
-                )
+                self._has_bar = self._console.width >= WIDTH_FOR_BAR
+                bar = [BarColumn(bar_width=BAR_WIDTH)] if self._has_bar else []
+                column = TextColumn("{task.description}", table_column=Column(no_wrap=True))
+                self._live = Progress(*bar, column, console=self._console, refresh_per_second=LIVE_PER_SECOND)
                 self._task = self._live.add_task("", total=report.steps)
                 self._live.start()
+            text = describe(report, self._console.width - (BAR_WIDTH + 1 if self._has_bar else 0))
             self._live.update(self._task, completed=report.step, description=text)
         elif report.finished or (report.step > 0 and time.monotonic() >= self._next_plain):
             self._next_plain = time.monotonic() + PLAIN_SECONDS
-            sys.stdout.write(text + "\n")
+            sys.stdout.write(describe(report) + "\n")
             sys.stdout.flush()
 
 
-def describe(report: RunReport) -> str:
-    """One line: where the run is, how fast, how good, what it waits for, how long it will take."""
+def describe(report: RunReport, width: int | None = None) -> str:
+    """One line: where the run is, how fast, how good, what it waits for, how long it will take.
+
+    What does not fit into `width` is left out, the least needed first.
+    """
     rate = report.samples / report.seconds if report.seconds > 0 else 0.0
-    parts = [
-        f"step {report.step}/{report.steps}",
-        f"epoch {report.epoch}",
-        f"{_short(rate)} samples/s",
-        *([] if math.isnan(report.loss) else [f"loss {report.loss:.6f}"]),
-    ]
+    parts = {"step": f"step {report.step}/{report.steps}", "epoch": f"epoch {report.epoch}"}
+    if rate > 0:
+        parts["samples/s"] = f"{_short(rate)} samples/s"
+    if not math.isnan(report.loss):
+        parts["loss"] = f"loss {report.loss:.6f}"
     if not math.isnan(report.validation_loss):
-        parts.append(f"validation {report.validation_loss:.6f}")
-    parts += [
-        f"lr {report.learning_rate:.3g}",
-        f"wait loader {report.loader_wait:.0%} weights {report.weights_wait:.0%}",
-    ]
+        parts["validation"] = f"validation {report.validation_loss:.6f}"
+    parts["lr"] = f"lr {report.learning_rate:.3g}"
+    parts["wait"] = f"wait loader {report.loader_wait:.0%} weights {report.weights_wait:.0%}"
     if rate > 0 and report.step < report.steps:
-        parts.append(f"ETA {_duration((report.steps - report.step) * report.samples_per_step / rate)}")
-    return "  ".join(parts)
+        parts["ETA"] = f"ETA {_duration((report.steps - report.step) * report.samples_per_step / rate)}"
+    for name in LEAST_NEEDED:
+        if width is not None and len("  ".join(parts.values())) > width:
+            parts.pop(name, None)
+    return "  ".join(parts.values())
 
 
 def _short(number: float) -> str:

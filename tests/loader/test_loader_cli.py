@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -207,3 +208,11 @@ def test_a_name_that_is_not_utf8_can_be_read(tmp_path: Path) -> None:
     path.write_bytes(EXAMPLE)
     command = [sys.executable, "-m", "loader", "dump", "--limit", "1", str(path)]
     assert subprocess.run(command, check=True, capture_output=True).stdout.endswith(b"\te2e4\t35\t0\t1\n")
+
+
+@pytest.mark.parametrize("redirection", [">&-", ">&- 2>&- <&-"])
+@pytest.mark.parametrize("command", READING)
+def test_closed_standard_streams_are_no_error(command: str, redirection: str, example: Path) -> None:
+    line = f"{shlex.quote(sys.executable)} -m loader {command} {shlex.quote(str(example))} {redirection}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.runs import ROOT, TOY, pids_of, run, run_well
+from tests.support.runs import ROOT, TOY, command, pids_of, run, run_well
 
 SAMPLE = ROOT / "configs/sample/validation.binpack"
 NNUE: dict[str, Any] = {
@@ -111,8 +112,8 @@ def test_a_damaged_chunk_is_left_out_and_logged_if_the_config_says_so(tmp_path: 
 
 
 def test_a_missing_config_file_is_named(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pool", "train", str(tmp_path / "none.toml")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    words = [sys.executable, "-m", "pool", "train", str(tmp_path / "none.toml")]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
     assert done.stderr == f"pool: {tmp_path / 'none.toml'}: No such file or directory\n"
 
@@ -190,7 +191,45 @@ def test_a_run_folder_with_a_very_long_path_works(tmp_path: Path) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_wrong_command_line_is_one_line_and_exit_code_2(arguments: list[str], complaint: str) -> None:
-    command = [sys.executable, "-m", "pool", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    words = [sys.executable, "-m", "pool", *arguments]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.stderr == f"pool: {complaint}\n"
     assert done.returncode == 2
+
+
+def test_a_refused_resume_leaves_the_config_of_the_run_as_it_was(tmp_path: Path) -> None:
+    assert run(tmp_path / "run", TOY).code == 0
+    before = (tmp_path / "run/config.json").read_bytes()
+    assert run(tmp_path / "run", {**TOY, "data.batch_size": 32, "train.steps": 20}, "--resume").code == 2
+    assert (tmp_path / "run/config.json").read_bytes() == before
+
+
+def test_a_folder_that_was_there_keeps_its_rights(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    assert run(folder, {**TOY, "data.features": "nonsense"}).code == 2
+    assert folder.stat().st_mode & 0o7777 == 0o1777
+
+
+@pytest.mark.parametrize("redirection", [">/dev/full", ">&- 2>&- <&-"])
+def test_a_run_goes_on_when_its_output_can_not_be_written(redirection: str, tmp_path: Path) -> None:
+    line = f"set -o pipefail; {shlex.join(command(tmp_path / 'run', TOY))} {redirection}"
+    done = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, check=False, timeout=110)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "run/checkpoints/last/state.json").exists()
+
+
+@pytest.mark.parametrize(("redirection", "codes"), [(">&-", {0}), (">/dev/full", {1}), ("| true", {0, 1, 141})])
+def test_settings_without_anybody_to_read_them_is_no_traceback(redirection: str, codes: set[int]) -> None:
+    line = f"set -o pipefail; {shlex.quote(sys.executable)} -m pool settings {redirection}"
+    done = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode in codes
+    assert done.stderr == ("pool: No space left on device\n" if codes == {1} else "")
+
+
+def test_exporting_what_is_no_checkpoint_says_so(tmp_path: Path) -> None:
+    arguments = [sys.executable, "-m", "pool", "export", str(tmp_path), "-o", str(tmp_path / "x.nnue")]
+    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stderr == f"pool: {tmp_path}: is no checkpoint folder: it has no state.json\n"
+    assert done.returncode == 1

@@ -112,7 +112,8 @@ def test_ctrl_c_before_the_first_process_ends_the_run_at_once(tmp_path: Path) ->
         process.send_signal(signal.SIGINT)
         ended = finish(process, tmp_path / "run")
     assert (ended.code, ended.err) == (130, "pool: stopped before the first step\n")
-    assert {path.name for path in (tmp_path / "run").iterdir()} == {"lock", "logs"}
+    assert not (tmp_path / "run/config.json").exists()
+    assert not list(tmp_path.glob("run/checkpoints/*"))
 
 
 def test_a_killed_feeder_is_replaced_and_changes_nothing(tmp_path: Path) -> None:

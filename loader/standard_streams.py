@@ -1,0 +1,26 @@
+"""Standard input, output and error as a program may find them: closed, or with nobody at the other end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+
+def open_closed_streams() -> None:
+    """Puts the null device where the caller has closed a standard stream, so that no other file takes its number."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(fd, True)
+    os.close(fd)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 (lives as long as we)
+
+
+def give_up_stdout() -> None:
+    """Sends to the null device what is still buffered and what will be written, so that nothing complains later."""
+    with contextlib.suppress(OSError, ValueError):
+        fd = sys.stdout.fileno()
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, fd)
+        os.close(null)
