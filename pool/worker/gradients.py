@@ -33,10 +33,12 @@ class GradientWriter:
         for parameter in self._parameters:
             parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
         self._tables: set[torch.Tensor] = set()  # whose gradient comes through the sink
+        self._on_device: dict[int, torch.Tensor] = {}  # tables' gradients before they are copied to the slot
         for table in row_sparse_tables(model):
-            if table.weight.device.type == "cpu":
-                table.gradient_sink = self
-                self._tables.add(table.weight)
+            table.gradient_sink = self
+            self._tables.add(table.weight)
+            if table.weight.device.type != "cpu":
+                self._on_device[self._index[table.weight]] = torch.zeros_like(table.weight, requires_grad=False)
 
     def begin_batch(self, slot: Sequence[torch.Tensor], announce: Announce) -> None:
         """`slot`: places of the parameters' gradients, by index; its buckets are announced as they complete."""
@@ -61,12 +63,15 @@ class GradientWriter:
         if index not in self._missing[self._bucket_of[index]]:
             name = self._plan.parameters[index].name
             raise RuntimeError(f"{name} is used by two layers in one backward, but its slot holds one gradient")
-        return self._slot[index]
+        return self._on_device.get(index, self._slot[index])
 
     def done(self, weight: torch.Tensor, finite: torch.Tensor) -> None:
         """Table sink: the touched rows are written."""
-        self._finite[self._index[weight]] = finite
-        self._written(self._index[weight])
+        index = self._index[weight]
+        if index in self._on_device:
+            self._slot[index].copy_(self._on_device[index])  # waits for the device
+        self._finite[index] = finite
+        self._written(index)
 
     def _accumulated(self, parameter: nn.Parameter) -> None:
         gradient = parameter.grad
