@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 TEMPORARY = ".tmp"  # ends the name of what is being written or removed; starts with a dot
+_OURS = re.compile(rf"\..+\.\d+\.[0-9a-f]{{8}}{re.escape(TEMPORARY)}")  # as `temporary` makes them
 _PIECE = 1 << 20
 
 Piece = bytes | memoryview
@@ -127,8 +129,8 @@ def remove_quietly(path: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Removes what dead writers left. Only while no writer of this folder lives."""
+    """Removes what dead writers left, and nothing else. Only while no writer of this folder lives."""
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
-            if path.name.startswith(".") and path.name.endswith(TEMPORARY):
+            if _OURS.fullmatch(path.name):
                 remove_quietly(path)
