@@ -88,3 +88,14 @@ def fold_rows(
     begins with 0.0 (or `out`): rows touched by none become zeros, or stay as they are (times scale).
     Cutting the list over several calls that accumulate gives the same bits.
     """
+
+def crc32c(data: npt.NDArray[Any], before: int = 0) -> int:
+    """CRC-32C (RFC 3720 B.4) of uint8 [n], going on from the sum of what came before it."""
+
+# --- places where a test may have the process die (crash_point.h of loader/native) ---
+
+def arm_crash_point(name: str, at: int, how: str) -> None:
+    """The `at`-th time (from 1): kill, segv, stop or exit; note: every time, a line on stderr. Raises ValueError."""
+
+def crash_point(name: str) -> None:
+    """Does what is armed for this place; nothing, if nothing is."""

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from loader.errors import DataError
 from loader.standard_streams import give_up_stdout, open_closed_streams
-from pool.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, EXIT_USAGE, PoolError
+from pool.errors import EXIT_DATA, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, EXIT_USAGE, PoolError
 from pool.tasks.nnue.cli import eval_command
 
 app = typer.Typer(
@@ -47,8 +47,9 @@ def train(
 ) -> None:
     """Train a network; checkpoints, metrics and logs go into the folder run.dir.
 
-    Ctrl-C finishes the step, writes a checkpoint and stops; a second one stops at once. Exit codes: 0 done, 1 data or
-    a process failed, 2 command line or config, 130 stopped by a signal. Example: pool train configs/nnue.toml
+    Ctrl-C finishes the step, writes a checkpoint and stops; a second one stops at once. Exit codes: 0 done, 1 failed, 2
+    command line or config, 65 damaged data, 71 not enough memory or disk, 75 a process died again and again, 130 or 143
+    stopped by a signal. Example: pool train configs/nnue.toml
     --set data.train=/data/*.binpack --set run.dir=runs/first
     """
     from pool.config import load_config
@@ -102,7 +103,7 @@ def main() -> None:
     except PoolError as error:
         _fail(str(error), error.exit_code)
     except DataError as error:
-        _fail(str(error), EXIT_FAILED)
+        _fail(str(error), EXIT_DATA)
     except OSError as error:
         if error.filename is None:
             give_up_stdout()  # it may be what failed

@@ -99,11 +99,36 @@ class PoolConfig(Section):
     bucket_mb: Annotated[
         float, Field(gt=0, allow_inf_nan=False, description="size limit of the other gradient buckets, MiB")
     ] = 25.0
-    restarts: Annotated[int, Field(ge=0, description="deaths of one worker or the feeder without a step done")] = 5
+    snapshot_steps: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="steps between copies of weights and optimizer state in memory, from which the run goes on if "
+            "the coordinator dies; 0: only with each checkpoint",
+        ),
+    ] = 100
+    restarts: Annotated[int, Field(ge=0, description="deaths of one process without a step done")] = 5
     hang_timeout: Annotated[
         float, Field(gt=0, description="seconds after which a process that does not move is killed and replaced")
     ] = 60.0
     start_timeout: Annotated[float, Field(gt=0, description="seconds a process may take to get ready")] = 120.0
+    stop_timeout: Annotated[
+        float, Field(gt=0, description="seconds that the step and the checkpoint may take after a signal to stop")
+    ] = 60.0
+    spare: Annotated[
+        bool,
+        Field(description="keep a process ready that has imported torch, so that a restart takes less than a second"),
+    ] = True
+
+
+class TestingConfig(Section):
+    crash_points: Annotated[
+        CommaList,
+        Field(description="POINT[@N]=kill|segv|stop|exit|note: what happens at the N-th pass of a first life"),
+    ] = ()
+    history: Annotated[
+        bool, Field(description="write down every fold, update and commit, with a hash of each step")
+    ] = False
 
 
 class Config(BaseModel):
@@ -118,6 +143,7 @@ class Config(BaseModel):
     schedule: ScheduleConfig = Field(default_factory=lambda: ScheduleConfig(args={}))
     train: TrainConfig = TrainConfig()
     pool: PoolConfig = PoolConfig()
+    testing: Annotated[TestingConfig, Field(description="for tests of the runtime itself")] = TestingConfig()
     model: Section = Section()
     loss: Section = Section()
 

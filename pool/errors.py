@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 EXIT_DONE = 0
-EXIT_FAILED = 1  # damaged data, or a process of the run failed
+EXIT_FAILED = 1  # a file, a checkpoint, or a process of the run that can't go on
 EXIT_USAGE = 2  # command line or config
-EXIT_INTERRUPTED = 130  # stopped by Ctrl-C or SIGTERM, after a checkpoint
+EXIT_DATA = 65  # damaged data
+EXIT_RESOURCES = 71  # not enough memory, disk or descriptors
+EXIT_CRASH_LOOP = 75  # a process died again and again; another start may help
+EXIT_INTERRUPTED = 130  # stopped by Ctrl-C; 128 + its number for another signal
 EXIT_PIPE_CLOSED = 141  # nobody reads the output any more (`pool eval ... | head`)
 
 
@@ -28,6 +31,12 @@ class ConfigError(PoolError):
 
 class RunError(PoolError):
     """The run could not go on: names the process, what happened to it, and what to do."""
+
+
+class ResourceError(RunError):
+    """Too little of what the machine has: names how much, of what, and the setting that takes less."""
+
+    exit_code = EXIT_RESOURCES
 
 
 class CheckpointError(PoolError):

@@ -1,13 +1,12 @@
-"""What a process of the run is started with: one JSON document in an inherited descriptor.
+"""What a process of the run is told at its start: one JSON document, sent through its lifeline.
 
-Made by the supervisor, read by `pool.roles`. Free of torch. Bulk memory comes as further inherited
-descriptors, named here; what a process may only read, it can't map for writing (I4).
+Made by the supervisor, read by `pool.roles`. Free of torch. Bulk memory comes as descriptors, named here; what
+a process may only read, it can't map for writing (I4).
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,7 +28,6 @@ class SegmentHandle:
 @dataclass(frozen=True)
 class Launch:
     peer: Peer  # who the process is
-    parent: int  # pid of the supervisor
     config: Config
     run_dir: Path
     sockets: Path  # folder of the sockets
@@ -43,6 +41,9 @@ class Launch:
     step: int  # the run begins with
     start: CursorState  # where the first batch of that step begins
     checkpoint: Path | None  # to resume from
+    snapshot: int | None  # index of the area to resume from instead: the coordinator's predecessor left it
+    saved: int  # step of the newest checkpoint, -1: none
+    state_nbytes: int  # of one such area; known from the planner on
     fingerprint: Mapping[str, str]  # of what the run's bits depend on; known from the planner on
 
     @property
@@ -62,7 +63,6 @@ class Launch:
     def to_json(self) -> bytes:
         data = {
             "peer": asdict(self.peer),
-            "parent": self.parent,
             "config": self.config.model_dump(mode="json"),
             "run_dir": str(self.run_dir),
             "sockets": str(self.sockets),
@@ -76,6 +76,9 @@ class Launch:
             "step": self.step,
             "start": asdict(self.start),
             "checkpoint": None if self.checkpoint is None else str(self.checkpoint),
+            "snapshot": self.snapshot,
+            "saved": self.saved,
+            "state_nbytes": self.state_nbytes,
             "fingerprint": dict(self.fingerprint),
         }
         return json.dumps(data).encode()
@@ -85,7 +88,6 @@ class Launch:
         data: dict[str, Any] = json.loads(text)
         return cls(
             peer=Peer(**data["peer"]),
-            parent=data["parent"],
             config=parse_config(data["config"], "launch"),
             run_dir=Path(data["run_dir"]),
             sockets=Path(data["sockets"]),
@@ -99,24 +101,8 @@ class Launch:
             step=data["step"],
             start=CursorState(**data["start"]),
             checkpoint=None if data["checkpoint"] is None else Path(data["checkpoint"]),
+            snapshot=data["snapshot"],
+            saved=data["saved"],
+            state_nbytes=data["state_nbytes"],
             fingerprint=data["fingerprint"],
         )
-
-
-def write_descriptor(data: bytes) -> int:
-    """A descriptor that a child can read `data` from, once."""
-    fd = os.memfd_create("launch", os.MFD_CLOEXEC)
-    try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(fd, rest) :]
-        os.lseek(fd, 0, os.SEEK_SET)
-    except OSError:
-        os.close(fd)
-        raise
-    return fd
-
-
-def read_descriptor(fd: int) -> bytes:
-    with os.fdopen(fd, "rb") as file:
-        return file.read()

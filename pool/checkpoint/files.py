@@ -12,6 +12,8 @@ import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from pool.crash_points import crash_point
+
 TEMPORARY = ".tmp"  # ends the name of what is being written or removed; starts with a dot
 _OURS = re.compile(rf"\..+\.\d+\.[0-9a-f]{{8}}{re.escape(TEMPORARY)}")  # as `temporary` makes them
 _PIECE = 1 << 20
@@ -44,7 +46,10 @@ def write_new(path: Path, pieces: Iterable[Piece]) -> None:
                 rest = memoryview(piece)
                 while rest:
                     rest = rest[os.write(fd, rest) :]
+                    crash_point("coordinator.file_piece_written")
+            crash_point("coordinator.file_before_fsync")
             os.fsync(fd)
+            crash_point("coordinator.file_after_fsync")
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # so that reading back asks the disk, not the cache
         finally:
             os.close(fd)

@@ -38,6 +38,12 @@ def checkpoints(folder: Path) -> list[Path]:
     return [steps[step] for step in sorted(steps)]
 
 
+def newest_step(folder: Path) -> int:
+    """By name alone; -1 if there is none. Raises OSError."""
+    names = checkpoints(folder)
+    return int(names[-1].name.removeprefix("step-")) if names else -1
+
+
 def newest_good(folder: Path) -> Found:
     """By step, whatever `last` points to: that is moved after the rename, and may be left behind. Raises OSError."""
     damaged = []

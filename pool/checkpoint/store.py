@@ -14,10 +14,11 @@ from safetensors.torch import load_file
 from pool.checkpoint import files, folder, tensor_file
 from pool.checkpoint.state import OPTIMIZER, STATE, WEIGHTS, SavedState, encode_state, verify
 from pool.checkpoint.tensor_file import TensorBytes
+from pool.crash_points import crash_point
 from pool.errors import CheckpointError
 from pool.protocol.messages import CursorState
 
-_DTYPES = {
+DTYPES = {
     torch.float64: "F64",
     torch.float32: "F32",
     torch.float16: "F16",
@@ -61,12 +62,16 @@ def save(where: Path, checkpoint: Checkpoint, keep: int) -> Path:
             beside.mkdir(mode=0o700)
             _write(beside, checkpoint)
             verify(beside)
+            crash_point("coordinator.checkpoint_verified")
             beside.rename(target)
+            crash_point("coordinator.checkpoint_renamed")
         except BaseException:
             files.remove_quietly(beside)
             raise
     files.sync_folder(where)
+    crash_point("coordinator.checkpoint_synced")
     folder.point_last(where, target)
+    crash_point("coordinator.checkpoint_linked")
     folder.remove_old(where, keep)
     return target
 
@@ -92,9 +97,10 @@ def load(path: Path) -> Checkpoint:
 
 
 def _write(beside: Path, checkpoint: Checkpoint) -> None:
+    crash_point("coordinator.checkpoint_begun")
     sums = {
-        WEIGHTS: tensor_file.write(beside / WEIGHTS, _tensor_bytes(checkpoint.weights)),
-        OPTIMIZER: tensor_file.write(beside / OPTIMIZER, _tensor_bytes(checkpoint.optimizer)),
+        WEIGHTS: tensor_file.write(beside / WEIGHTS, tensor_bytes(checkpoint.weights)),
+        OPTIMIZER: tensor_file.write(beside / OPTIMIZER, tensor_bytes(checkpoint.optimizer)),
     }
     state = SavedState(
         step=checkpoint.step,
@@ -108,17 +114,19 @@ def _write(beside: Path, checkpoint: Checkpoint) -> None:
         data = encode_state(state)
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"{STATE}: optimizer or schedule keep what is no plain data: {error}") from None
+    crash_point("coordinator.checkpoint_tensors_written")
     files.write_new(beside / STATE, [data])
+    crash_point("coordinator.checkpoint_written")
     files.sync_folder(beside)
 
 
-def _tensor_bytes(tensors: Mapping[str, torch.Tensor]) -> list[TensorBytes]:
+def tensor_bytes(tensors: Mapping[str, torch.Tensor]) -> list[TensorBytes]:
     result = []
     for name, tensor in tensors.items():
-        if tensor.dtype not in _DTYPES:
+        if tensor.dtype not in DTYPES:
             raise CheckpointError(f"tensor {name}: {tensor.dtype} has no form in a safetensors file")
         data = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
-        result.append(TensorBytes(name, _DTYPES[tensor.dtype], tensor.element_size(), tuple(tensor.shape), data))
+        result.append(TensorBytes(name, DTYPES[tensor.dtype], tensor.element_size(), tuple(tensor.shape), data))
     return result
 
 

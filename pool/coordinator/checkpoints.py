@@ -1,7 +1,7 @@
-"""The coordinator's side of checkpoints: begins them between steps, hears how they ended, waits for the last one.
+"""The coordinator's side of what must not be lost: snapshots in memory every few steps, checkpoints on disk.
 
-A checkpoint that can't be written costs nothing but itself: the run says so, goes on, and tries again; only
-the final one has to succeed.
+A checkpoint is a snapshot that a thread writes while training goes on. One that can't be written costs nothing
+but itself: the run says so, goes on, and tries again; only the final one has to succeed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pool.checkpoint.schedule import Schedule
 from pool.checkpoint.store import Checkpoint
 from pool.checkpoint.writer import CheckpointWriter, Written
+from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
 
 Say = Callable[[str], object]
@@ -19,10 +20,22 @@ State = Callable[[], Checkpoint]  # consistent only between two steps
 
 
 class Checkpoints:
-    def __init__(self, writer: CheckpointWriter, every: int, saved: int, state: State, say: Say) -> None:
-        """`saved`: step of the checkpoint that the run goes on from, -1: none."""
+    def __init__(
+        self,
+        snapshots: Snapshots,
+        writer: CheckpointWriter,
+        *,
+        snapshot_every: int,
+        checkpoint_every: int,
+        saved: int,
+        state: State,
+        say: Say,
+    ) -> None:
+        """`*_every`: steps, 0: never; `saved`: step of the checkpoint that the run goes on from, -1: none."""
+        self._snapshots = snapshots
+        self._snapshot_every = snapshot_every
         self._writer = writer
-        self._schedule = Schedule(every, saved)
+        self._schedule = Schedule(checkpoint_every, saved)
         self._state = state
         self._say = say
         self._final: int | None = None  # step of the attempt that must succeed
@@ -40,6 +53,8 @@ class Checkpoints:
         """A step is complete and the next one has changed nothing yet."""
         if self._schedule.committed(step, time.monotonic()) and not self._writer.busy:
             self._begin()
+        elif self._snapshot_every > 0 and step % self._snapshot_every == 0:
+            self._snapshots.take(self._state())
 
     def hear(self) -> None:
         """Takes notice of an attempt that has ended. Raises CheckpointError if it was the final one and failed."""
@@ -57,9 +72,12 @@ class Checkpoints:
 
     def _begin(self) -> None:
         self._schedule.begun()
-        self._writer.begin(self._state())
+        taken = self._snapshots.take(self._state())
+        self._snapshots.hold()
+        self._writer.begin(taken)
 
     def _ended(self, written: Written) -> None:
+        self._snapshots.release()
         pause = self._schedule.ended(written.step, time.monotonic(), well=written.problem is None)
         if written.problem is None:
             return

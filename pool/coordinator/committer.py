@@ -18,8 +18,9 @@ from pool.buckets.tensors import carried, trained, views
 from pool.checkpoint.store import Checkpoint
 from pool.config import Config
 from pool.coordinator.actions import Fold, TakeBuffers, Update
-from pool.coordinator.optimizer import BucketOptimizers
+from pool.crash_points import crash_point
 from pool.errors import CheckpointError
+from pool.optimizers import BucketOptimizers
 from pool.tasks.task import Task
 
 Slot = npt.NDArray[np.uint8]
@@ -94,6 +95,7 @@ class Committer:
 
     def fold(self, action: Fold) -> None:
         """Adds sources to the sum, in their order (I2)."""
+        crash_point("coordinator.before_fold")
         scale = self._scale(action) if action.last else 1.0
         for index in self._plan.buckets[action.bucket].parameters:
             if action.first:
@@ -140,16 +142,19 @@ class Committer:
             self._clip_norm(self._config.train.clip_norm)
             for bucket in range(len(self._plan.buckets)):
                 self._step_bucket(step, bucket)
+        crash_point("coordinator.before_commit")
         self._point_to(step + 1)
         with torch.no_grad():
             self._task.after_step(self.model)
         self.optimizers.end_step(step)
+        crash_point("coordinator.after_commit")
 
     def _step_bucket(self, step: int, bucket: int) -> None:
         new, old = self._weights[(step + 1) % 2], self._weights[step % 2]
         place = self._plan.buckets[bucket]
         end = place.offset + place.nbytes
         self._halves[(step + 1) % 2][place.offset : end] = self._halves[step % 2][place.offset : end]
+        crash_point("coordinator.weights_copied")
         for index in place.parameters:
             parameter = self._parameters[index]
             parameter.data = new[index]
@@ -157,6 +162,7 @@ class Committer:
             if parameter.grad is not None and self._config.train.clip_value is not None:
                 parameter.grad.clamp_(-self._config.train.clip_value, self._config.train.clip_value)
         self.optimizers.step(bucket)
+        crash_point("coordinator.weights_stepped")
         for index in place.parameters:
             assert self._parameters[index].data_ptr() == new[index].data_ptr() != old[index].data_ptr(), "I3"
 

@@ -36,6 +36,8 @@ from pool.coordinator.books import Books, Rules
 from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.committer import Committer
 from pool.coordinator.metrics import Metrics
+from pool.coordinator.snapshots import Snapshots
+from pool.crash_points import crash_point
 from pool.errors import RunError
 from pool.launch import Launch
 from pool.protocol.again import SAY_AGAIN_MS, SayAgain
@@ -82,6 +84,8 @@ class Coordinator:
             },
             touched_rows=self._touched_rows,
         )
+        self._cursor = launch.start
+        self._snapshots = Snapshots(self._memory.snapshots())
         self._restore_or_initialize()
         rules = Rules(
             steps=config.train.steps,
@@ -93,7 +97,6 @@ class Coordinator:
             validation_batches=config.train.validation_batches,
             on_bad_batch=config.train.on_bad_batch,
         )
-        self._cursor = launch.start
         samples = config.train.batches_per_step * config.data.batch_size
         self._metrics = Metrics(launch.run_dir, launch.step, config.train.steps, samples)
         self._books = Books(
@@ -104,9 +107,11 @@ class Coordinator:
             validated=self._metrics.validated_version,
         )
         self._checkpoints = Checkpoints(
+            self._snapshots,
             CheckpointWriter(launch.run_dir / FOLDER, config.train.keep_checkpoints),
-            config.train.checkpoint_every,
-            saved=launch.step if launch.checkpoint is not None else -1,
+            snapshot_every=config.pool.snapshot_steps,
+            checkpoint_every=config.train.checkpoint_every,
+            saved=launch.saved,
             state=self._state,
             say=lambda text: self._supervisor.send(Notice(text)),
         )
@@ -118,7 +123,9 @@ class Coordinator:
         poller.register(self._supervisor.socket, zmq.POLLIN)
         poller.register(self._hub.socket, zmq.POLLIN)
         poller.register(self._checkpoints.fileno(), zmq.POLLIN)
+        crash_point("coordinator.before_hello")
         self._supervisor.send(Hello(os.getpid()))
+        crash_point("coordinator.after_hello")
         again = SayAgain()
         while not (self._at_end and self._checkpoints.finish(self._books.step)):
             poller.poll(SAY_AGAIN_MS)
@@ -127,7 +134,9 @@ class Coordinator:
             if again.due() and not self._at_end:
                 self._act(self._books.say_again())
             self._report()
+        crash_point("coordinator.before_finished")
         self._report(finished=True)
+        crash_point("coordinator.after_finished")
         self._metrics.close()
         self._hub.close()
         self._supervisor.close()
@@ -143,14 +152,14 @@ class Coordinator:
                 self._message(peer, received)
 
     def _roster(self, roster: Roster) -> None:
-        alive = {Peer(e.role, e.index, e.incarnation) for e in roster.alive if e.role in (FEEDER, WORKER)}
-        for peer in sorted(self._joined - alive):
+        alive = {Peer(e.role, e.index, e.incarnation): e.pid for e in roster.alive if e.role in (FEEDER, WORKER)}
+        for peer in sorted(self._joined - alive.keys()):
             self._joined.remove(peer)
             if peer.role == FEEDER:
                 self._act(self._books.feeder_lost(peer))
             else:
-                self._act(self._books.worker_lost(peer, int(self._memory.attempt(peer.index)[0])))
-        self._alive = alive
+                self._act(self._books.worker_lost(peer, int(self._memory.in_work(peer.index)[0])))
+        self._alive = set(alive)
         self._hub.set_alive(alive)
         if roster.drain:
             self._act(self._books.drain())
@@ -158,6 +167,7 @@ class Coordinator:
     def _message(self, peer: Peer, message: Message) -> None:
         if peer not in self._joined:
             self._joined.add(peer)
+            crash_point("coordinator.joined")
             self._act(self._books.feeder_joined(peer) if peer.role == FEEDER else self._books.worker_joined(peer))
         if isinstance(message, WorkerReport) and peer.role == WORKER:
             self._metrics.worker(peer.index, message)
@@ -182,7 +192,9 @@ class Coordinator:
             elif isinstance(action, Validated):
                 self._metrics.validated(action.version, action.loss)
             elif isinstance(action, OrderWorker | OrderFeeder):
+                crash_point("coordinator.before_orders")
                 self._hub.send(action.peer, action.orders)
+                crash_point("coordinator.after_orders")
             elif isinstance(action, End):
                 self._at_end = True
 
@@ -202,6 +214,7 @@ class Coordinator:
         learning_rate = self._committer.optimizers.learning_rate
         self._committer.commit(action.step)
         self._cursor = action.next_cursor
+        crash_point("coordinator.before_record")
         self._metrics.committed(action.step, action.losses, action.next_cursor.epoch, learning_rate)
         self._checkpoints.committed(action.step + 1)
 
@@ -237,10 +250,12 @@ class Coordinator:
 
     def _restore_or_initialize(self) -> None:
         launch = self._launch
-        if launch.checkpoint is None:
-            self._committer.initialize()
-        else:
+        if launch.snapshot is not None:
+            self._committer.restore(self._snapshots.load(launch.snapshot, self._state()))
+        elif launch.checkpoint is not None:
             self._committer.restore(store.load(launch.checkpoint))
+        else:
+            self._committer.initialize()
         self._committer.begin(launch.step)
 
     def _touched_rows(self, batch: int, field: str) -> npt.NDArray[np.unsignedinteger]:

@@ -14,6 +14,7 @@ import zmq
 
 from loader.sources import open_stream
 from loader.stream import Stream
+from pool.crash_points import crash_point
 from pool.feeder.filling import Filling
 from pool.launch import Launch
 from pool.protocol.again import SAY_AGAIN_MS, SayAgain
@@ -41,15 +42,19 @@ class RingFeeder:
     def orders(self, orders: StreamOrders) -> None:
         fill = self._filling.orders(orders)
         if fill.seek is not None:
+            crash_point("feeder.before_seek")
             self.stream.seek(fill.seek)
+            crash_point("feeder.after_seek")
         for slot in fill.slots:
             self.stream.give(slot)
+            crash_point("feeder.slot_given")
 
     def take(self) -> bool:
         """Takes what the stream has finished; True if there was something. Raises DataError."""
         any_taken = False
         try:
             while (filled := self.stream.take()) is not None:
+                crash_point("feeder.batch_taken")
                 self._filling.filled(filled)
                 any_taken = True
         finally:
@@ -76,8 +81,10 @@ def run(launch: Launch) -> None:
     poller.register(coordinator.socket, zmq.POLLIN)
     for ring in rings:
         poller.register(ring.stream.fileno(), zmq.POLLIN)
+    crash_point("feeder.before_hello")
     for link in (supervisor, coordinator):
         link.send(Hello(os.getpid()))
+        crash_point("feeder.after_hello")
 
     next_beat = 0.0
     again = SayAgain()
@@ -98,6 +105,8 @@ def run(launch: Launch) -> None:
         for ring in rings:
             changed |= ring.take()
         if changed:
+            crash_point("feeder.before_report")
             coordinator.send(
                 FeederReport(train.filling.report(), None if validation is None else validation.filling.report())
             )
+            crash_point("feeder.after_report")

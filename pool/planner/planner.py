@@ -1,12 +1,11 @@
 """The planner process: builds the model without memory, plans where everything lies, checks task against data.
 
-Runs before any memory is made; writes one JSON document to its standard output and ends.
+Runs before any memory is made, answers with one JSON document, and then becomes the coordinator or ends.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 import torch
@@ -18,9 +17,11 @@ from pool import numerics
 from pool.buckets.plan import Plan, make_plan
 from pool.buckets.tensors import specs
 from pool.config import Config
+from pool.crash_points import crash_point
 from pool.devices import resolve_devices
-from pool.errors import EXIT_FAILED, ConfigError, PoolError
+from pool.errors import EXIT_DATA, ConfigError, PoolError
 from pool.launch import Launch
+from pool.planner.trial import state_nbytes
 from pool.tasks.registry import task_module
 
 
@@ -47,7 +48,7 @@ def plan_run(launch: Launch) -> tuple[BatchSchema, Plan, tuple[str, ...]]:
     return schema, make_plan(*specs(model), _bucket_limits(config)), devices
 
 
-def run(launch: Launch) -> None:
+def run(launch: Launch) -> bytes:
     answer: dict[str, Any]
     try:
         schema, plan, devices = plan_run(launch)
@@ -55,12 +56,13 @@ def run(launch: Launch) -> None:
             "schema": schema.to_dict(),
             "plan": plan.to_dict(),
             "devices": devices,
+            "state_nbytes": state_nbytes(launch.config, plan),
             "fingerprint": numerics.reference(launch.config, plan, devices),
         }
     except (PoolError, DataError) as error:
-        answer = {"error": str(error), "exit_code": getattr(error, "exit_code", EXIT_FAILED)}
-    sys.stdout.write(json.dumps(answer))
-    sys.stdout.flush()
+        answer = {"error": str(error), "exit_code": getattr(error, "exit_code", EXIT_DATA)}
+    crash_point("planner.before_answer")
+    return json.dumps(answer).encode()
 
 
 def _bucket_limits(config: Config) -> list[int]:

@@ -1,8 +1,8 @@
 """Sockets: a Hub that others connect to, and a Link to one. Nothing else in the project sees zmq sockets.
 
 A hub is a ROUTER, a link a DEALER, both over ipc:// in a folder of mode 0700. Sending never blocks. A hub
-takes messages only from the peers it was told are alive, and in each peer's order; the rest is counted
-and dropped.
+takes messages only from the peers it was told are alive, sent by the very process that it was told each is (the
+kernel says which), and in each peer's order; the rest is counted, logged once a minute, and dropped.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import zmq
@@ -23,6 +23,7 @@ from pool.protocol.messages import Message, Roster
 log = logging.getLogger(__name__)
 
 HIGH_WATER = 10_000  # messages; reaching it is a bug, not a condition
+LOG_SECONDS = 60.0  # between two lines about dropped messages
 LINGER_MS = 500  # at an orderly end; a killed process lingers not at all
 
 
@@ -32,6 +33,25 @@ def _prepare(socket: zmq.Socket[bytes]) -> None:
     socket.setsockopt(zmq.RCVHWM, HIGH_WATER)
     socket.setsockopt(zmq.MAXMSGSIZE, MAX_BYTES)
     socket.setsockopt(zmq.HANDSHAKE_IVL, 2000)
+
+
+def _sender_pid(frame: zmq.Frame) -> int:
+    """Of who connected, as the kernel said it (SO_PEERCRED): libzmq's Peer-Address is `localhost:uid:gid:pid`."""
+    return int(str(frame.get("Peer-Address")).rpartition(":")[2])
+
+
+class Drops:
+    """Messages that were dropped: all are counted, one is logged a minute."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._next_log = 0.0
+
+    def add(self, why: str) -> None:
+        self.count += 1
+        if (now := time.monotonic()) >= self._next_log:
+            self._next_log = now + LOG_SECONDS
+            log.warning("message dropped, number %d: %s", self.count, why)
 
 
 def _first_sequence() -> int:
@@ -44,8 +64,8 @@ class Hub:
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], path: Path, me: Peer) -> None:
         self.me = me
-        self.dropped = 0
-        self._alive: set[Peer] = set()
+        self.drops = Drops()
+        self._alive: dict[Peer, int] = {}
         self._routes: dict[Peer, bytes] = {}
         self._received: dict[Peer, int] = {}
         self._sent = _first_sequence()
@@ -60,9 +80,9 @@ class Hub:
         """For a poller; readable when `receive` has something."""
         return self._socket
 
-    def set_alive(self, peers: Iterable[Peer]) -> None:
-        """Whose messages count from now on."""
-        self._alive = set(peers)
+    def set_alive(self, peers: Mapping[Peer, int]) -> None:
+        """Whose messages count from now on, and the pid of each."""
+        self._alive = dict(peers)
         for table in (self._routes, self._received):
             for peer in [peer for peer in table if peer not in self._alive]:
                 del table[peer]
@@ -71,26 +91,28 @@ class Hub:
         """All messages that are waiting, without blocking."""
         while True:
             try:
-                frames = self._socket.recv_multipart(zmq.NOBLOCK)
+                frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 return
             try:
                 if len(frames) != 2:
                     raise ProtocolError(f"message of {len(frames)} frames instead of 2")
-                envelope = decode(frames[1])
+                envelope = decode(frames[1].bytes)
             except ProtocolError as error:
-                self._drop(str(error))
+                self.drops.add(str(error))
                 continue
             sender = envelope.sender
             if sender not in self._alive:
-                self._drop(f"{type(envelope.message).__name__} from {sender}, which is not alive")
+                self.drops.add(f"{type(envelope.message).__name__} from {sender}, which is not alive")
+            elif self._alive[sender] != (pid := _sender_pid(frames[1])):
+                self.drops.add(f"{type(envelope.message).__name__} in the name of {sender} from process {pid}")
             elif envelope.addressee != self.me:
-                self._drop(f"{type(envelope.message).__name__} for {envelope.addressee}, this is {self.me}")
+                self.drops.add(f"{type(envelope.message).__name__} for {envelope.addressee}, this is {self.me}")
             elif envelope.sequence <= self._received.get(sender, 0):
-                self._drop(f"{type(envelope.message).__name__} of {sender} came again or late")
+                self.drops.add(f"{type(envelope.message).__name__} of {sender} came again or late")
             else:
                 self._received[sender] = envelope.sequence
-                self._routes[sender] = frames[0]
+                self._routes[sender] = frames[0].bytes
                 yield sender, envelope.message
 
     def send(self, peer: Peer, message: Message) -> bool:
@@ -110,10 +132,6 @@ class Hub:
     def close(self) -> None:
         self._socket.close(LINGER_MS)
 
-    def _drop(self, why: str) -> None:
-        self.dropped += 1
-        log.warning("message dropped: %s", why)
-
 
 class Link:
     """The connecting end."""
@@ -121,7 +139,7 @@ class Link:
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], path: Path, me: Peer, other: Peer) -> None:
         self.me = me
         self.other = other
-        self.dropped = 0
+        self.drops = Drops()
         self._received = 0
         self._sent = _first_sequence()
         self._socket = context.socket(zmq.DEALER)
@@ -159,12 +177,12 @@ class Link:
                     raise ProtocolError(f"message of {len(frames)} frames instead of 1")
                 envelope = decode(frames[0])
             except ProtocolError as error:
-                self._drop(str(error))
+                self.drops.add(str(error))
                 continue
             if envelope.addressee != self.me or envelope.sender != self.other:
-                self._drop(f"{type(envelope.message).__name__} from {envelope.sender} for {envelope.addressee}")
+                self.drops.add(f"{type(envelope.message).__name__} from {envelope.sender} for {envelope.addressee}")
             elif envelope.sequence <= self._received:
-                self._drop(f"{type(envelope.message).__name__} came again or late")
+                self.drops.add(f"{type(envelope.message).__name__} came again or late")
             else:
                 self._received = envelope.sequence
                 yield envelope.message
@@ -181,7 +199,3 @@ class Link:
     def close(self) -> None:
         """Sends what is queued, within LINGER_MS."""
         self._socket.close(LINGER_MS)
-
-    def _drop(self, why: str) -> None:
-        self.dropped += 1
-        log.warning("message dropped: %s", why)

@@ -8,6 +8,8 @@ SUPERVISOR = "supervisor"
 COORDINATOR = "coordinator"
 FEEDER = "feeder"
 WORKER = "worker"
+PLANNER = "planner"  # says nothing over sockets; nor does a spare
+SPARE = "spare"
 
 
 @dataclass(frozen=True, order=True)

@@ -47,6 +47,7 @@ class RosterEntry:
     role: str
     index: int
     incarnation: int
+    pid: int  # nobody else's messages are taken for its own
 
 
 @dataclass(frozen=True)

@@ -2,23 +2,22 @@
 
     ring           train slots, then validation slots       feeder writes; workers and coordinator read
     gradients.I    pool.gradient_slots of Plan.nbytes,      worker I writes; coordinator reads
-                   then a page: the attempt in work (int64)
+                   then a page: attempt and batch in work (int64)
     weights        two versions of Plan.nbytes              coordinator writes; workers read
+    snapshot.0, 1  copies of weights and optimizer state    coordinator writes; its successor reads
 
 Batch k of a ring lies in its slot k mod count. Version t of the weights lies in half t mod 2.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 
-from loader.schema import BatchSchema
-from pool.buckets.plan import Plan
-from pool.config import Config
 from pool.launch import Launch
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
 from pool.protocol.messages import Purpose
@@ -26,7 +25,10 @@ from pool.shm.segment import PAGE, Segment
 
 RING = "ring"
 WEIGHTS = "weights"
+SNAPSHOTS = ("snapshot.0", "snapshot.1")
 VALIDATION_SLOTS = 2
+
+_IN_WORK = np.dtype(np.int64)
 
 Slot = npt.NDArray[np.uint8]
 
@@ -35,13 +37,16 @@ def gradients(worker: int) -> str:
     return f"gradients.{worker}"
 
 
-def segment_sizes(config: Config, schema: BatchSchema, plan: Plan, workers: int) -> dict[str, int]:
+def segment_sizes(launch: Launch) -> dict[str, int]:
     """Bytes of each segment."""
+    config = launch.config
+    schema, plan = launch.planned()
     sizes = {
         RING: (config.num_ring_slots + VALIDATION_SLOTS) * schema.slot_bytes,
         WEIGHTS: 2 * plan.nbytes,
+        **dict.fromkeys(SNAPSHOTS, launch.state_nbytes),
     }
-    for worker in range(workers):
+    for worker in range(len(launch.devices)):
         sizes[gradients(worker)] = config.pool.gradient_slots * plan.nbytes + PAGE
     return sizes
 
@@ -53,7 +58,7 @@ def access(peer: Peer, sizes: Mapping[str, int]) -> dict[str, bool]:
     if peer.role == WORKER:
         return {RING: False, WEIGHTS: False, gradients(peer.index): True}
     if peer.role == COORDINATOR:
-        return {name: name == WEIGHTS for name in sizes}
+        return {name: name in (WEIGHTS, *SNAPSHOTS) for name in sizes}
     return {}
 
 
@@ -89,10 +94,22 @@ class Memory:
     def gradient_slots(self, worker: int) -> list[Slot]:
         return self._segments[gradients(worker)].slots(0, self._config.pool.gradient_slots, self._plan.nbytes)
 
-    def attempt(self, worker: int) -> npt.NDArray[np.int64]:
-        """One number: Assignment.attempt of the batch that the worker is computing, 0 between batches.
+    def snapshots(self) -> list[Slot]:
+        return [self._segments[name].array for name in SNAPSHOTS]
 
-        It outlives the worker, and says what it died of.
+    def in_work(self, worker: int) -> npt.NDArray[np.int64]:
+        """Two numbers: Assignment.attempt of the batch that the worker is computing, 0 between batches; its number.
+
+        They outlive the worker, and say what it died of.
         """
         array = self._segments[gradients(worker)].array
-        return array[array.size - PAGE :][:8].view(np.int64)
+        return array[array.size - PAGE :][: _IN_WORK.itemsize * 2].view(_IN_WORK)
+
+
+def held_batch(segments: Mapping[str, int], sizes: Mapping[str, int], peer: Peer) -> int | None:
+    """The batch that a dead worker was computing, if any. `segments`: descriptors."""
+    if peer.role != WORKER:
+        return None
+    name = gradients(peer.index)
+    attempt, batch = np.frombuffer(os.pread(segments[name], 2 * _IN_WORK.itemsize, sizes[name] - PAGE), _IN_WORK)
+    return int(batch) if attempt else None

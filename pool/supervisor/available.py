@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from pool.errors import RunError
+from pool.supervisor.control_groups import memory_groups
 
 UNLIMITED = 1 << 60  # version 1 of control groups writes a number near 2^63 for no limit
 
@@ -19,7 +19,10 @@ class Available:
 
 def available_memory(proc: Path = Path("/proc")) -> Available:
     """The least of MemAvailable and, of each control group, limit less use (file cache that can go not counted)."""
-    return min((_machine(proc), *_groups(proc)), key=lambda available: available.nbytes)
+    return min(
+        (_machine(proc), *filter(None, (_group(*group) for group in memory_groups(proc)))),
+        key=lambda available: available.nbytes,
+    )
 
 
 def _machine(proc: Path) -> Available:
@@ -27,35 +30,6 @@ def _machine(proc: Path) -> Available:
         if line.startswith("MemAvailable:"):
             return Available(int(line.split()[1]) << 10, "MemAvailable of /proc/meminfo")
     raise RunError("/proc/meminfo has no MemAvailable")
-
-
-def _groups(proc: Path) -> Iterator[Available]:
-    mounts = dict(_mounts(proc / "self/mountinfo"))
-    for line in (proc / "self/cgroup").read_text(encoding="utf-8").splitlines():
-        _, controllers, path = line.split(":", 2)
-        version = 2 if controllers == "" else 1 if "memory" in controllers.split(",") else 0
-        if version not in mounts:
-            continue
-        root, top = mounts[version]
-        inside = path.removeprefix(root) if root != "/" and path.startswith(root) else path
-        group = top / inside.lstrip("/")
-        for folder in (group, *group.parents):
-            if (available := _group(folder, version)) is not None:
-                yield available
-            if folder == top:
-                break
-
-
-def _mounts(mountinfo: Path) -> Iterator[tuple[int, tuple[str, Path]]]:
-    """Version of control groups -> the group that is mounted, and where."""
-    for line in mountinfo.read_text(encoding="utf-8").splitlines():
-        fields, _, rest = line.partition(" - ")
-        kind, _, options = rest.split(" ", 2)
-        root, place = fields.split(" ")[3:5]
-        if kind == "cgroup2":
-            yield 2, (root, Path(place))
-        elif kind == "cgroup" and "memory" in options.split(","):
-            yield 1, (root, Path(place))
 
 
 _FILES = {

@@ -1,4 +1,4 @@
-"""One child process: started by exec with inherited descriptors, watched by pidfd, never waited for by pid."""
+"""One child process: started by exec, told through its lifeline who it is, watched by pidfd, never by pid."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pool.launch import Launch, SegmentHandle, write_descriptor
+from pool import lifeline
+from pool.launch import Launch, SegmentHandle
 from pool.protocol.identity import Peer
 from pool.shm.memory import access
 from pool.shm.segment import read_only
@@ -21,16 +22,53 @@ LAST_LINES = 5
 class Child:
     """A living or dead child. `pidfd` is readable once it is dead."""
 
-    def __init__(self, peer: Peer, process: subprocess.Popen[bytes], log: Path, log_start: int) -> None:
-        self.peer = peer
-        self._process = process
+    def __init__(self, log: Path) -> None:
+        """Starts a process that waits for `become`. Raises OSError."""
+        self.peer = Peer("nobody")
         self._log = log
-        self._log_start = log_start
-        self.pidfd = os.pidfd_open(process.pid)
+        self._log_start = log.stat().st_size if log.exists() else 0
+        self.channel, theirs = lifeline.pair()
+        try:
+            with theirs, log.open("ab") as output:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "pool.roles", str(theirs.fileno()), str(os.getpid())],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    pass_fds=[theirs.fileno()],
+                    process_group=0,
+                    env=environment(),
+                )
+            self.pidfd = os.pidfd_open(self._process.pid)
+        except OSError:
+            self.channel.close()
+            raise
+
+    def become(self, launch: Launch, log: Path, segments: Mapping[str, int], sizes: Mapping[str, int]) -> None:
+        """Tells it who it is, with exactly the memory that is its to read or write (I4). Raises OSError."""
+        self.peer = launch.peer
+        duplicates: list[int] = []
+        handles: dict[str, SegmentHandle] = {}
+        try:
+            for name, writable in access(launch.peer, sizes).items():
+                handles[name] = SegmentHandle(len(duplicates), writable)
+                duplicates.append(os.dup(segments[name]) if writable else read_only(segments[name]))
+            with log.open("ab") as output:
+                if log != self._log:
+                    self._log, self._log_start = log, output.tell()
+                lifeline.send(self.channel, replace(launch, segments=handles), output.fileno(), duplicates)
+        finally:
+            for fd in duplicates:
+                os.close(fd)
 
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """After `reap`: the exit code, negative for a signal."""
+        return self._process.returncode
 
     def send_signal(self, number: signal.Signals) -> None:
         """To a dead child: nothing happens."""
@@ -39,18 +77,19 @@ class Child:
         except ProcessLookupError:
             return
 
+    def end(self) -> str:
+        """Kills it, if it lives, and waits for that; in words, how it ended."""
+        self.send_signal(signal.SIGKILL)
+        return self.reap()
+
     def reap(self) -> str:
         """After the pidfd is readable: how it ended, in words."""
         code = self._process.wait()
         os.close(self.pidfd)
+        self.channel.close()
         if code < 0:
             return f"was killed by {signal.Signals(-code).name}"
         return f"exited with code {code}"
-
-    @property
-    def returncode(self) -> int | None:
-        """After `reap`: the exit code, negative for a signal."""
-        return self._process.returncode
 
     def last_lines(self) -> str:
         """The end of what this child wrote to its log."""
@@ -63,32 +102,3 @@ class Child:
 def environment() -> dict[str, str]:
     """What the numbers must not depend on is fixed here for all (see the run's determinism)."""
     return {**os.environ, "OMP_DYNAMIC": "FALSE", "MKL_DYNAMIC": "FALSE", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
-
-
-def start(launch: Launch, segments: Mapping[str, int], sizes: Mapping[str, int], logs: Path) -> Child:
-    """Starts the process that `launch` describes, with exactly the memory that is its to read or write (I4)."""
-    peer = launch.peer
-    log = logs / f"{peer.role}-{peer.index}.log"
-    duplicates: list[int] = []
-    handles: dict[str, SegmentHandle] = {}
-    try:
-        for name, writable in access(peer, sizes).items():
-            fd = os.dup(segments[name]) if writable else read_only(segments[name])
-            duplicates.append(fd)
-            handles[name] = SegmentHandle(fd, writable)
-        spec = write_descriptor(replace(launch, segments=handles).to_json())
-        duplicates.append(spec)
-        with log.open("ab") as output:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "pool.roles", str(spec)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                pass_fds=duplicates,
-                process_group=0,
-                env=environment(),
-            )
-            return Child(peer, process, log, output.tell())
-    finally:
-        for fd in duplicates:
-            os.close(fd)

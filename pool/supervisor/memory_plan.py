@@ -1,8 +1,7 @@
 """What a run will take of the machine's memory, piece by piece, with the settings that make each smaller.
 
-Segments are exact. Optimizer state is counted by the class's name, processes and the loader's windows are what was
-measured; activations of workers are not counted. (An optimizer tried out without memory would be exact too, but
-torch imports its compiler for one: a second of every start.)
+Segments are exact, and so is the optimizer's state, which the planner has tried out. Processes and the loader's windows
+are what was measured; activations of workers are not counted.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pool.launch import Launch
-from pool.shm.memory import RING, WEIGHTS
+from pool.shm.memory import RING, SNAPSHOTS
 from pool.supervisor.available import Available
 
 SHARE = 0.9  # of what is available; the rest is for activations and others
@@ -22,8 +21,6 @@ _WINDOWS = 2  # one is read while the next is decoded
 _PROCESS = 60 * _MIB  # supervisor, feeder
 _TORCH_PROCESS = 300 * _MIB
 _CUDA_PROCESS = 1200 * _MIB
-_STATE_TENSORS = {"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "SGD": 1, "Adagrad": 1, "Adamax": 2, "Adadelta": 2}
-_STATE_TENSORS_AT_MOST = 3  # of a parameter's size, for an optimizer that is not known
 
 
 @dataclass(frozen=True)
@@ -36,35 +33,27 @@ class Row:
 def memory_plan(launch: Launch, sizes: Mapping[str, int]) -> list[Row]:
     """`sizes`: of the segments, by name."""
     _, plan = launch.planned()
-    known = {RING: "data.batch_size, pool.ring_slots", WEIGHTS: "model"}
+    keys = {RING: "data.batch_size, pool.ring_slots", **dict.fromkeys(SNAPSHOTS, "optimizer.name, model")}
     gradients = sum(size for name, size in sizes.items() if name.startswith("gradients."))
     workers = len(launch.devices)
     cuda = sum(device.startswith("cuda:") for device in launch.devices)
-    optimizer = optimizer_nbytes(launch)
     rows = [
-        Row(f"{name} (shared)", size, known.get(name, "model"))
+        Row(f"{name} (shared)", size, keys.get(name, "model"))
         for name, size in sizes.items()
         if not name.startswith("gradients.")
     ]
     rows += [
         Row("gradients (shared)", gradients, "pool.gradient_slots, pool.devices, model"),
         Row("sums of gradients", plan.nbytes, "model"),
-        Row("optimizer state", optimizer, "optimizer.name, model"),
-        Row("copy for a checkpoint", plan.nbytes + optimizer, "model"),
+        Row("optimizer state", max(0, launch.state_nbytes - plan.nbytes), "optimizer.name, model"),
     ]
     if launch.config.data.source == "binpack":
         streams = (launch.train_files, launch.validation_files)
         windows = sum(_window_nbytes(launch.config.data.window_chunks, files) for files in streams)
         rows.append(Row("loader windows", windows, "data.window_chunks"))
-    base = 2 * _PROCESS + (1 + workers - cuda) * _TORCH_PROCESS + cuda * _CUDA_PROCESS
-    rows.append(Row(f"{workers + 3} processes", base, "pool.devices"))
+    base = 2 * _PROCESS + (1 + launch.config.pool.spare + workers - cuda) * _TORCH_PROCESS + cuda * _CUDA_PROCESS
+    rows.append(Row(f"{workers + 3 + launch.config.pool.spare} processes", base, "pool.devices, pool.spare"))
     return rows
-
-
-def optimizer_nbytes(launch: Launch) -> int:
-    """State of the optimizer, at most."""
-    _, plan = launch.planned()
-    return plan.nbytes * _STATE_TENSORS.get(launch.config.optimizer.name.rpartition(".")[2], _STATE_TENSORS_AT_MOST)
 
 
 def _window_nbytes(chunks: int, files: Sequence[Path]) -> int:

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 
 from pool.protocol.identity import Peer
 
+PAUSES = (0.0, 0.1, 0.5, 2.0, 5.0)  # seconds before the first, second, ... restart without a step done
+
 
 @dataclass(frozen=True)
 class Decision:
     restart: bool
     why: str
+    pause: float = 0.0  # seconds to wait before it
 
 
 @dataclass
@@ -28,11 +31,14 @@ class RestartPolicy:
             self._step = step
             self._deaths.clear()
 
-    def died(self, peer: Peer, *, was_ready: bool) -> Decision:
-        """A process is dead that was not told to end."""
-        if not was_ready:
+    def died(self, peer: Peer, *, can_start: bool) -> Decision:
+        """A process is dead that was not told to end. One that gave up while starting would do so again."""
+        if not can_start:
             return Decision(False, "it never got ready")
         self._deaths[peer.place] += 1
-        if self._deaths[peer.place] > self.budget:
-            return Decision(False, f"it died {self._deaths[peer.place]} times without a step done")
-        return Decision(True, f"restarted (death {self._deaths[peer.place]} of {self.budget} without a step done)")
+        number = self._deaths[peer.place]
+        if number > self.budget:
+            return Decision(False, f"it died {number} times without a step done (pool.restarts = {self.budget})")
+        pause = PAUSES[min(number, len(PAUSES)) - 1]
+        when = f"in {pause:g} s " if pause else ""
+        return Decision(True, f"restarted {when}(death {number} of {self.budget} without a step done)", pause)

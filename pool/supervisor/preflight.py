@@ -14,9 +14,9 @@ from pool.checkpoint import files
 from pool.checkpoint.folder import checkpoints
 from pool.checkpoint.state import FOLDER
 from pool.config import Config
-from pool.errors import ConfigError, RunError
+from pool.errors import ConfigError, ResourceError, RunError
 from pool.launch import Launch
-from pool.supervisor.memory_plan import mib, optimizer_nbytes
+from pool.supervisor.memory_plan import mib
 
 _DESCRIPTORS = 64  # of a process of a run: libraries, log, segments, sockets
 _DESCRIPTORS_OF_A_WORKER = 8  # in supervisor and coordinator
@@ -30,7 +30,7 @@ def check_descriptors(config: Config, data_files: int) -> None:
     if soft == resource.RLIM_INFINITY or soft >= need:
         return
     if hard != resource.RLIM_INFINITY and hard < need:
-        raise RunError(
+        raise ResourceError(
             f"not enough file descriptors: the run needs {need}, and RLIMIT_NOFILE (ulimit -n) allows {hard}; "
             "raise it, or use fewer data files or pool.devices"
         )
@@ -57,9 +57,8 @@ def check_folder(run_dir: Path) -> None:
 
 def check_disk(launch: Launch) -> None:
     """Room for the checkpoints that are kept and the one that is being written. Raises RunError."""
-    _, plan = launch.planned()
     train = launch.config.train
-    size = plan.nbytes + optimizer_nbytes(launch) + _STATE
+    size = launch.state_nbytes + _STATE
     due = 1 if train.checkpoint_every == 0 else 1 + (train.steps - launch.step) // train.checkpoint_every
     folder = launch.run_dir / FOLDER
     there = len(checkpoints(folder))
@@ -71,7 +70,7 @@ def check_disk(launch: Launch) -> None:
         raise RunError(f"{place}: {error.strerror}") from None
     free = space.f_bavail * space.f_frsize
     if more * size > free:
-        raise RunError(
+        raise ResourceError(
             f"not enough room on the disk of {place}: {more} more checkpoints of {mib(size)} are to be written, and "
             f"{mib(free)} are free; lower train.keep_checkpoints, or choose another run.dir"
         )

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from pool.checkpoint import files
-from pool.checkpoint.folder import checkpoints, newest_good, point_last, set_aside
+from pool.checkpoint.folder import checkpoints, newest_good, newest_step, point_last, set_aside
 from pool.checkpoint.state import FOLDER, LAST
 from pool.config import Config
 from pool.errors import CheckpointError, ConfigError, PoolError
@@ -62,6 +62,13 @@ class RunFolder:
             return self._newest_good()
         except OSError as error:
             raise CheckpointError(f"{error.filename or self.path}: {error.strerror}") from None
+
+    def newest_step(self) -> int:
+        """Of the checkpoints, by name alone; -1 if there is none or the folder can't be read."""
+        try:
+            return newest_step(self.path / FOLDER)
+        except OSError:
+            return -1
 
     def record(self, config: Config) -> None:
         """Writes down what the run is done with, once nothing speaks against it. Raises ConfigError."""

@@ -11,10 +11,11 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopSignals:
-    """While entered, the first signal means: finish the step and stop; the second: stop now."""
+    """While entered, signals are counted; what the count means is `stopping`'s to say."""
 
     def __init__(self) -> None:
         self.count = 0
+        self._first = signal.SIGINT
         self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._previous: dict[signal.Signals, Any] = {}
         self._previous_fd = -1
@@ -38,6 +39,11 @@ class StopSignals:
         os.close(self._read)
         os.close(self._write)
 
+    @property
+    def exit_code(self) -> int:
+        """What a shell reports of a program that the first of the signals ended: 130, 143, 129."""
+        return 128 + self._first
+
     def drain(self) -> None:
         """Empties the descriptor; `count` stays."""
         try:
@@ -46,5 +52,7 @@ class StopSignals:
         except BlockingIOError:
             return
 
-    def _record(self, _number: int, _frame: FrameType | None) -> None:
+    def _record(self, number: int, _frame: FrameType | None) -> None:
+        if self.count == 0:
+            self._first = signal.Signals(number)
         self.count += 1

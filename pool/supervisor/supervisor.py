@@ -7,7 +7,6 @@ coordinator as a roster. Never imports torch.
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import time
 from collections.abc import Callable
@@ -15,20 +14,26 @@ from dataclasses import replace
 
 import zmq
 
+from pool import crash_points
 from pool.config import Config
-from pool.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, RunError
+from pool.crash_points import crash_point
+from pool.errors import EXIT_CRASH_LOOP, EXIT_DONE, EXIT_FAILED, RunError
 from pool.launch import Launch
 from pool.protocol.again import SAY_AGAIN_MS, SAY_AGAIN_SECONDS, SayAgain
 from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, FEEDER, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import Failure, Heartbeat, Hello, Notice, Roster, RosterEntry, RunReport
-from pool.supervisor import child as children
 from pool.supervisor.child import Child
+from pool.supervisor.children import Children
+from pool.supervisor.deaths import Death, account
+from pool.supervisor.oom import oom_kills
 from pool.supervisor.policy import RestartPolicy
-from pool.supervisor.preparation import go_on, prepare, reserve
+from pool.supervisor.preparation import prepare, reserve
 from pool.supervisor.pulse import Pulse
+from pool.supervisor.resuming import go_on
 from pool.supervisor.run_folder import RunFolder
 from pool.supervisor.signals import StopSignals
+from pool.supervisor.stopping import StopPlan
 from pool.telemetry.progress import ProgressLine
 
 log = logging.getLogger(__name__)
@@ -55,16 +60,21 @@ def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool
         filename=folder.logs / "supervisor-0.log", format="%(asctime)s %(levelname)s %(message)s", force=True
     )
     with StopSignals() as signals:
+        crash_points.arm(config.testing.crash_points, Peer(SUPERVISOR))
         progress.say(f"run {folder.path}: preparing")
-        launch = prepare(config, folder, signals, allow_different_numerics=allow_different_numerics)
-        folder.record(config)
+        launch, planner = prepare(config, folder, signals, allow_different_numerics=allow_different_numerics)
+        try:
+            folder.record(config)
+            supervisor = Supervisor(launch, planner, folder, signals, progress)
+        except BaseException:
+            planner.end()
+            raise
         for note in folder.take_notes():
             log.warning("%s", note)
             progress.say(note)
         if launch.checkpoint is not None:
             progress.say(f"resuming from {launch.checkpoint}, step {launch.step}")
         progress.say(f"workers on {', '.join(launch.devices)}")
-        supervisor = Supervisor(launch, folder, signals, progress)
         try:
             return supervisor.run()
         finally:
@@ -73,45 +83,52 @@ def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool
 
 
 class Supervisor:
-    def __init__(self, launch: Launch, folder: RunFolder, signals: StopSignals, progress: ProgressLine) -> None:
+    def __init__(
+        self, launch: Launch, planner: Child, folder: RunFolder, signals: StopSignals, progress: ProgressLine
+    ) -> None:
         self._launch = launch
         self._folder = folder
         self._signals = signals
         self._progress = progress
-        self._segments, self._sizes = reserve(launch)
         self._context = zmq.Context[zmq.Socket[bytes]]()
-        self._hub = Hub(self._context, launch.supervisor_socket, Peer(SUPERVISOR))
         self._poller = zmq.Poller()
+        self._children = Children(*reserve(launch), folder.logs, self._poller, planner)
+        self._hub = Hub(self._context, launch.supervisor_socket, Peer(SUPERVISOR))
         self._poller.register(self._hub.socket, zmq.POLLIN)
         self._poller.register(signals.fileno(), zmq.POLLIN)
-        self._children: dict[tuple[str, int], Child] = {}
         self._ready: set[Peer] = set()
         self._deadlines: dict[Peer, float] = {}
+        self._restarts: dict[Peer, float] = {}  # who is to be started, and when
         self._failures: dict[Peer, Failure] = {}
+        self._deaths: list[Death] = []
+        self._killed: set[Peer] = set()  # by us, since they did not move
+        self._oom_kills = oom_kills()
         self._pulse = Pulse(launch.config.pool.hang_timeout, SAY_AGAIN_SECONDS)
         self._policy = RestartPolicy(launch.config.pool.restarts)
-        self._draining = False
+        self._stop = StopPlan(launch.config.pool.stop_timeout)
         self._finished = False
 
     def run(self) -> int:
         """Starts everybody, then: wait, hear, decide, act, until the coordinator has finished."""
+        crash_point("supervisor.memory_reserved")
         for peer in self._places():
             self._start(peer)
         again = SayAgain()
         while True:
-            events = dict(self._poller.poll(SAY_AGAIN_MS))
+            events = dict(self._poller.poll(self._pause_ms()))
             self._hear()
             self._signals.drain()
-            if self._signals.count > 0 and not self._draining:
-                self._draining = True
-                self._progress.say("stopping: finishing the step and writing a checkpoint (once more: stop now)")
+            stop = self._stop.signals(self._signals.count, time.monotonic())
+            if stop.say:
+                self._progress.say(stop.say)
+            if stop.now:
+                return self._signals.exit_code
+            if stop.begin:
                 self._tell_roster()
-            if self._signals.count > 1:
-                self._progress.say("stopped at once; the last checkpoint stays")
-                return EXIT_INTERRUPTED
-            for child in [child for child in self._children.values() if child.pidfd in events]:
+            for child in self._children.dead(events):
                 if (code := self._died(child)) is not None:
                     return code
+            self._start_due()
             self._check_deadlines()
             self._kill_stuck()
             if again.due():
@@ -120,18 +137,16 @@ class Supervisor:
     def end_all(self) -> None:
         """Ends every child: asks, waits, kills. Nothing of the run is left afterwards."""
         for number in (signal.SIGTERM, signal.SIGKILL):
-            for child in self._children.values():
-                child.send_signal(number)
+            self._children.send_signal(number)
             deadline = time.monotonic() + KILL_SECONDS
-            while self._children and time.monotonic() < deadline and self._signals.count < 3:
+            while list(self._children) and time.monotonic() < deadline and self._signals.count < 3:
                 events = dict(self._poller.poll(100))
                 self._hear()  # a child that ends waits for its last words to be taken
-                for child in [child for child in self._children.values() if child.pidfd in events]:
+                for child in self._children.dead(events):
                     self._forget(child)
         self._hub.close()
         self._context.destroy(linger=0)
-        for fd in self._segments.values():
-            os.close(fd)
+        self._children.close()
 
     # --- starting ---
 
@@ -140,18 +155,32 @@ class Supervisor:
         return [Peer(COORDINATOR), Peer(FEEDER), *workers]
 
     def _start(self, peer: Peer) -> None:
-        launch = replace(self._launch, peer=peer)
-        child = children.start(launch, self._segments, self._sizes, self._folder.logs)
-        self._children[peer.place] = child
-        self._poller.register(child.pidfd, zmq.POLLIN)
         self._deadlines[peer] = time.monotonic() + self._launch.config.pool.start_timeout
-        self._hub.set_alive(child.peer for child in self._children.values())
+        crash_point("supervisor.before_start")
+        self._children.start(replace(self._launch, peer=peer))
+        crash_point("supervisor.after_start")
         self._tell_roster()
 
+    def _start_due(self) -> None:
+        """Those whose pause is over; once all are at work, a spare for the next time."""
+        for peer in [peer for peer, due in self._restarts.items() if due <= time.monotonic()]:
+            del self._restarts[peer]
+            self._start(peer)
+        if self._launch.config.pool.spare and not self._restarts and not self._deadlines:
+            self._children.keep_spare(self._launch)
+
+    def _pause_ms(self) -> int:
+        """Until something is due, if nothing happens before."""
+        now = time.monotonic()
+        return min([SAY_AGAIN_MS, *(max(0, int(1000 * (due - now)) + 1) for due in self._restarts.values())])
+
     def _tell_roster(self) -> None:
-        peers = [child.peer for child in self._children.values()]
-        roster = Roster(tuple(RosterEntry(p.role, p.index, p.incarnation) for p in peers), self._draining)
-        for peer in peers:
+        living = {child.peer: child.pid for child in self._children}
+        self._hub.set_alive(living)
+        entries = tuple(RosterEntry(peer.role, peer.index, peer.incarnation, pid) for peer, pid in living.items())
+        roster = Roster(entries, self._stop.begun)
+        crash_point("supervisor.before_roster")
+        for peer in living:
             self._hub.send(peer, roster)
 
     # --- watching ---
@@ -159,6 +188,7 @@ class Supervisor:
     def _hear(self) -> None:
         for peer, message in self._hub.receive():
             if isinstance(message, Hello):
+                crash_point("supervisor.ready_heard")
                 self._ready.add(peer)
                 self._deadlines.pop(peer, None)
                 self._pulse.beat(peer, 0.0, time.monotonic())
@@ -172,6 +202,7 @@ class Supervisor:
                 self._progress.say(message.text)
             elif isinstance(message, RunReport) and peer.role == COORDINATOR:
                 self._pulse.beat(peer, 0.0, time.monotonic())
+                crash_point("supervisor.report_heard")
                 self._finished |= message.finished
                 self._policy.progress(message.step)
                 self._progress.show(message)
@@ -183,32 +214,50 @@ class Supervisor:
         if peer.role == COORDINATOR:
             self._wait_until(lambda: self._finished or peer in self._failures, LAST_WORDS_SECONDS)
             if self._finished:
-                return EXIT_INTERRUPTED if self._draining else EXIT_DONE
+                return self._signals.exit_code if self._stop.begun else EXIT_DONE
         elif child.returncode == EXIT_FAILED:
             self._wait_until(lambda: peer in self._failures, LAST_WORDS_SECONDS)
         if (failure := self._failures.get(peer)) is not None:
             raise RunError(failure.reason, failure.exit_code)
-        decision = self._policy.died(peer, was_ready=peer in self._ready)
-        account = f"{peer} (incarnation {peer.incarnation}) {how}; {decision.why}"
+        death = self._describe(child, how)
+        self._deaths.append(death)
+        by_signal = child.returncode is not None and child.returncode < 0
+        decision = self._policy.died(peer, can_start=by_signal or peer in self._ready)
+        log.warning("%s; %s", death.line(), decision.why)
         if not decision.restart:
-            raise RunError("\n".join(filter(None, (account, child.last_lines()))))
-        self._progress.say(account)
+            raise RunError(f"{account(self._deaths)}\n{decision.why}", EXIT_CRASH_LOOP)
+        self._progress.say(f"{death.line()}; {decision.why}")
         self._tell_roster()
         successor = replace(peer, incarnation=peer.incarnation + 1)
         if peer.role == COORDINATOR:
-            self._launch = go_on(self._launch, self._folder, successor)
-            for note in self._folder.take_notes():
-                log.warning("%s", note)
-                self._progress.say(note)
+            self._launch = go_on(self._launch, self._folder, successor, self._children.segments)
+            self._say_notes()
             self._progress.say(f"the run goes on from step {self._launch.step}")
-        self._start(successor)
+        self._restarts[successor] = time.monotonic() + decision.pause
+        self._start_due()
         return None
 
+    def _describe(self, child: Child, how: str) -> Death:
+        before, self._oom_kills = self._oom_kills, oom_kills()
+        killed = child.returncode == -signal.SIGKILL
+        return Death(
+            child.peer,
+            how,
+            by_us=child.peer in self._killed,
+            out_of_memory=killed and self._oom_kills > before,
+            batch=self._children.held_batch(child.peer),
+            last_lines=child.last_lines(),
+        )
+
+    def _say_notes(self) -> None:
+        for note in self._folder.take_notes():
+            log.warning("%s", note)
+            self._progress.say(note)
+
     def _forget(self, child: Child) -> str:
-        self._poller.unregister(child.pidfd)
         self._pulse.forget(child.peer)
-        del self._children[child.peer.place]
-        return child.reap()
+        self._deadlines.pop(child.peer, None)
+        return self._children.forget(child)
 
     def _check_deadlines(self) -> None:
         for peer, deadline in self._deadlines.items():
@@ -223,7 +272,8 @@ class Supervisor:
         for stuck in self._pulse.stuck(time.monotonic()):
             self._progress.say(f"{stuck.peer} {stuck.why} (pool.hang_timeout); killing it")
             self._pulse.forget(stuck.peer)
-            self._children[stuck.peer.place].send_signal(signal.SIGKILL)
+            self._killed.add(stuck.peer)
+            self._children[stuck.peer].send_signal(signal.SIGKILL)
 
     def _wait_until(self, condition: Callable[[], bool], seconds: float) -> None:
         deadline = time.monotonic() + seconds

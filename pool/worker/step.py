@@ -14,6 +14,7 @@ import torch
 from loader.schema import BatchSchema, SparseBatch
 from pool.buckets.plan import Plan
 from pool.buckets.tensors import carried, replace_tensors, trained, views
+from pool.crash_points import crash_point
 from pool.devices import Device
 from pool.nn.batch import TensorBatch
 from pool.tasks.task import Progress, Task
@@ -70,6 +71,7 @@ class Computer:
     def train(self, slot: Slot, step: int, gradient_slot: int, *, first: bool, announce: Announce) -> Outcome:
         """Computes a batch with version `step`; `first`: the step's buffers follow this batch."""
         batch = self._load(slot, step)
+        crash_point("worker.before_forward")
         self._model.train()
         self._faults.at(step, "forward")
         torch.manual_seed(batch.number)  # what a model draws (dropout) depends on the batch alone (I2)
@@ -79,9 +81,12 @@ class Computer:
         self._faults.at(step, "backward")
 
         def announce_bucket(bucket: int) -> None:
+            crash_point("worker.before_bucket")
             announce(bucket)
+            crash_point("worker.after_bucket")
             self._faults.at(step, "bucket")
 
+        crash_point("worker.before_backward")
         self._writer.begin_batch(self._slots[gradient_slot], announce_bucket)
         loss.backward()  # type: ignore[no-untyped-call]
         absent = self._writer.end_batch()

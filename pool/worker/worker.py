@@ -10,8 +10,9 @@ import torch
 
 from pool import _native, numerics
 from pool.config import worker_threads
+from pool.crash_points import crash_point
 from pool.devices import parse_device
-from pool.errors import RunError
+from pool.errors import ResourceError
 from pool.launch import Launch
 from pool.shm.memory import Memory
 from pool.tasks.registry import task_module
@@ -44,8 +45,7 @@ def run(launch: Launch) -> None:
         halves=memory.weight_halves(),
         gradient_slots=memory.gradient_slots(launch.peer.index),
     )
-    attempt = memory.attempt(launch.peer.index)
-    attempt[0] = 0
+    in_work = memory.in_work(launch.peer.index)
     mailbox = Mailbox(launch)
     mailbox.start()
     life = 0
@@ -55,7 +55,9 @@ def run(launch: Launch) -> None:
             life = job.life
             computer.forget_weights()
         assignment = job.assignment
-        attempt[0] = assignment.attempt
+        crash_point("worker.before_batch")
+        in_work[1], in_work[0] = assignment.batch, assignment.attempt
+        crash_point("worker.batch_begun")
         slot = memory.batch_slot(assignment.purpose, assignment.batch)
         try:
             with mailbox.computing():
@@ -73,12 +75,15 @@ def run(launch: Launch) -> None:
             if not out_of_memory(error):
                 raise
             what = next(iter(str(error).splitlines()), "no more is to be had")
-            raise RunError(
+            raise ResourceError(
                 f"{launch.peer} ({spec}) ran out of memory in batch {assignment.batch}: {what}; "
                 "lower data.batch_size or model sizes"
             ) from None
-        attempt[0] = 0
+        crash_point("worker.batch_computed")
+        in_work[0] = 0
+        crash_point("worker.before_finish")
         mailbox.finish(job, outcome)
+        crash_point("worker.after_finish")
 
 
 def out_of_memory(error: Exception) -> bool:

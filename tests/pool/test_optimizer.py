@@ -11,7 +11,7 @@ from torch import nn
 
 from pool.buckets.plan import TensorSpec, make_plan
 from pool.config import OptimizerConfig, ScheduleConfig
-from pool.coordinator.optimizer import BucketOptimizers
+from pool.optimizers import BucketOptimizers
 
 PLAN = make_plan([TensorSpec("w", (3,), "float32", 4)], [], [1])
 

@@ -3,6 +3,8 @@
 
 #include <nanobind/nanobind.h>
 
+void bind_crash_point(nanobind::module_& module);
+void bind_crc32c(nanobind::module_& module);
 void bind_fold(nanobind::module_& module);
 void bind_memory(nanobind::module_& module);
 void bind_simd(nanobind::module_& module);

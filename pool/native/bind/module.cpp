@@ -1,9 +1,11 @@
 #include "bind.h"
 
 NB_MODULE(_native, module) {
-    module.doc() = "Native part of pool: sparse layer, reduction.";
+    module.doc() = "Native part of pool: sparse layer, reduction, checksum.";
     bind_simd(module);
     bind_sparse_layer(module);
     bind_fold(module);
     bind_memory(module);
+    bind_crc32c(module);
+    bind_crash_point(module);
 }

@@ -1,0 +1,142 @@
+"""A checkpoint in memory: one of two areas that outlive the coordinator (I9). Free of torch: the supervisor looks in.
+
+    page 0    four int64: commit word, bytes of the document, end of the last tensor, sum
+    page 1    the document: JSON of what a checkpoint's state.json says, and where each tensor lies
+    then      the tensors, each at a multiple of 64 bytes
+
+The commit word (step + 1; 0: nothing whole) is taken back before anything else is written and set last. The sum,
+CRC-32C of all but page 0, is for a writer that did not die quietly: it may have scribbled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pool import _native
+from pool.checkpoint.tensor_file import TensorBytes
+from pool.crash_points import crash_point
+from pool.errors import CheckpointError
+from pool.protocol.messages import CursorState
+
+PAGE = 4096
+ALIGNMENT = 64
+_DIGITS = 40  # bytes by which an entry of the document may grow: numbers, offsets
+
+Area = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A tensor in an area."""
+
+    name: str
+    dtype: str  # in the words of safetensors
+    shape: tuple[int, ...]
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What an area holds, but for the tensors' bytes."""
+
+    step: int  # steps done; version of the weights
+    cursor: CursorState  # where the next step's first batch begins
+    optimizer: Mapping[str, Any]  # numbers of optimizer and schedule
+    tensors: Mapping[str, tuple[Placed, ...]]  # by kind: weights, optimizer
+
+
+def area_nbytes(tensors: Sequence[int], document: int) -> int:
+    """Room for tensors of so many bytes and a document of about that length."""
+    return PAGE + sum(map(_aligned, tensors)) + _aligned(document + (_DIGITS + 32) * len(tensors) + PAGE)
+
+
+def write(
+    area: Area,
+    step: int,
+    cursor: CursorState,
+    optimizer: Mapping[str, Any],
+    tensors: Mapping[str, Sequence[TensorBytes]],
+) -> Snapshot:
+    """Copies state into an area. Raises CheckpointError if it is too large or no plain data; nothing is whole then."""
+    head = area[: 4 * 8].view(np.int64)
+    crash_point("coordinator.snapshot_begun")
+    head[0] = 0
+    crash_point("coordinator.snapshot_withdrawn")
+    snapshot, document = _placed(step, cursor, optimizer, tensors)
+    end = max((placed.offset + placed.nbytes for kind in snapshot.tensors.values() for placed in kind), default=PAGE)
+    end = max(end, PAGE + len(document))
+    if end > area.size:
+        raise CheckpointError(
+            f"the state of weights and optimizer takes {end} bytes, and {area.size} were reserved for it: "
+            "it has grown since the first step of the optimizer"
+        )
+    area[PAGE : PAGE + len(document)] = np.frombuffer(document, np.uint8)
+    for kind, placed in snapshot.tensors.items():
+        for place, tensor in zip(placed, tensors[kind], strict=True):
+            area[place.offset : place.offset + place.nbytes] = np.frombuffer(tensor.data, np.uint8)
+            crash_point("coordinator.snapshot_tensor_copied")
+    head[1:] = len(document), end, _native.crc32c(area[PAGE:end])
+    crash_point("coordinator.snapshot_copied")
+    head[0] = step + 1
+    crash_point("coordinator.snapshot_committed")
+    return snapshot
+
+
+def read(area: Area) -> Snapshot | None:
+    """What an area holds, every byte of it summed up; None if that is nothing whole."""
+    commit, document, end, total = (int(word) for word in area[: 4 * 8].view(np.int64))
+    if commit == 0 or not PAGE <= PAGE + document <= end <= area.size or _native.crc32c(area[PAGE:end]) != total:
+        return None
+    data = json.loads(area[PAGE : PAGE + document].tobytes())
+    tensors = {
+        kind: tuple(Placed(**{**entry, "shape": tuple(entry["shape"])}) for entry in entries)
+        for kind, entries in data["tensors"].items()
+    }
+    return Snapshot(data["step"], CursorState(**data["cursor"]), data["optimizer"], tensors)
+
+
+def committed(area: Area) -> int | None:
+    """The step that an area says it holds; whether that is so, `read` says."""
+    commit = int(area[:8].view(np.int64)[0])
+    return commit - 1 if commit else None
+
+
+def _placed(
+    step: int, cursor: CursorState, optimizer: Mapping[str, Any], tensors: Mapping[str, Sequence[TensorBytes]]
+) -> tuple[Snapshot, bytes]:
+    """Tensors first get places from 0 on; then all move behind the document, whose length is known by then."""
+    end = 0
+    places: dict[str, list[Placed]] = {}
+    for kind, entries in tensors.items():
+        places[kind] = []
+        for entry in entries:
+            places[kind].append(Placed(entry.name, entry.dtype, entry.shape, end, entry.data.nbytes))
+            end = _aligned(end + entry.data.nbytes)
+    count = sum(map(len, places.values()))
+    begin = PAGE + _aligned(len(_document(step, cursor, optimizer, places)) + _DIGITS * count)
+    moved = {
+        kind: tuple(Placed(p.name, p.dtype, p.shape, p.offset + begin, p.nbytes) for p in entries)
+        for kind, entries in places.items()
+    }
+    return Snapshot(step, cursor, optimizer, moved), _document(step, cursor, optimizer, moved)
+
+
+def _document(
+    step: int, cursor: CursorState, optimizer: Mapping[str, Any], places: Mapping[str, Sequence[Placed]]
+) -> bytes:
+    tensors = {kind: [asdict(place) for place in entries] for kind, entries in places.items()}
+    try:
+        return json.dumps({"step": step, "cursor": asdict(cursor), "optimizer": optimizer, "tensors": tensors}).encode()
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"optimizer or schedule keep what is no plain data: {error}") from None
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT

@@ -1,0 +1,72 @@
+"""The two areas of memory that the state is copied into between steps, and what is read from them.
+
+The newest whole copy is what a successor goes on from (I9), and what a checkpoint is written from; an area that is
+being written to disk is left alone until that has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import torch
+
+from pool.checkpoint import snapshot
+from pool.checkpoint.snapshot import Area, Placed, Snapshot
+from pool.checkpoint.store import DTYPES, Checkpoint, tensor_bytes
+from pool.errors import CheckpointError
+
+WEIGHTS, OPTIMIZER = "weights", "optimizer"
+
+
+class Snapshots:
+    def __init__(self, areas: Sequence[Area]) -> None:
+        """Two areas; a predecessor may have left something in them."""
+        self._areas = areas
+        steps = [-1 if (step := snapshot.committed(area)) is None else step for area in areas]
+        self._newest = steps.index(max(steps))
+        self._held: int | None = None
+
+    def load(self, index: int, like: Checkpoint) -> Checkpoint:
+        """What a predecessor left; config and fingerprint are those of `like`. The tensors are copies."""
+        found = snapshot.read(self._areas[index])
+        if found is None:
+            raise CheckpointError(f"the snapshot in area {index} was whole and is not any more")
+        taken = self._checkpoint(found, self._areas[index], like)
+        return replace(taken, optimizer={name: tensor.clone() for name, tensor in taken.optimizer.items()})
+
+    def take(self, state: Checkpoint) -> Checkpoint:
+        """A copy of the state, valid until the next but one; until `release` after a `hold`."""
+        index = 1 - (self._newest if self._held is None else self._held)
+        tensors = {WEIGHTS: tensor_bytes(state.weights), OPTIMIZER: tensor_bytes(state.optimizer)}
+        written = snapshot.write(self._areas[index], state.step, state.cursor, state.optimizer_plain, tensors)
+        self._newest = index
+        return self._checkpoint(written, self._areas[index], state)
+
+    def hold(self) -> None:
+        """The newest copy is being written to disk."""
+        self._held = self._newest
+
+    def release(self) -> None:
+        self._held = None
+
+    def _checkpoint(self, found: Snapshot, area: Area, like: Checkpoint) -> Checkpoint:
+        return replace(
+            like,
+            step=found.step,
+            cursor=found.cursor,
+            weights=_tensors(area, found.tensors, WEIGHTS),
+            optimizer=_tensors(area, found.tensors, OPTIMIZER),
+            optimizer_plain=found.optimizer,
+        )
+
+
+_TORCH = {name: dtype for dtype, name in DTYPES.items()}
+
+
+def _tensors(area: Area, places: Mapping[str, Sequence[Placed]], kind: str) -> dict[str, torch.Tensor]:
+    whole = torch.from_numpy(area)
+    return {
+        place.name: whole[place.offset : place.offset + place.nbytes].view(_TORCH[place.dtype]).view(place.shape)
+        for place in places[kind]
+    }

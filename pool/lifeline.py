@@ -1,0 +1,105 @@
+"""The socket between the supervisor and each of its children: one end each, nobody else has it.
+
+Through it a child gets its Launch, with the descriptors of its log and its memory; its end is the news that the
+supervisor is dead, which the kernel also tells by signal. Free of torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pool.errors import EXIT_FAILED
+from pool.launch import Launch
+
+_PR_SET_PDEATHSIG = 1
+_MOST_DESCRIPTORS = 253  # the kernel's limit of one message
+_NOTE = b"launch"
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """The supervisor's end and the child's."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
+
+
+def send(channel: socket.socket, launch: Launch, log: int, segments: Sequence[int]) -> None:
+    """Says to a child who it is. `launch.segments` holds positions in `segments`. To a dead child: nothing happens."""
+    document = _memory_file(launch.to_json())
+    try:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            socket.send_fds(channel, [_NOTE], [document, log, *segments])
+    finally:
+        os.close(document)
+
+
+def receive(channel: socket.socket) -> Launch:
+    """Waits to be told who this process is; from then on its output goes to that role's log."""
+    note, descriptors, _, _ = socket.recv_fds(channel, len(_NOTE), _MOST_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+    if note != _NOTE:
+        _die()
+    document, log, *segments = descriptors
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.close(log)
+    with os.fdopen(document, "rb") as file:
+        launch = Launch.from_json(file.read())
+    handles = {name: replace(handle, fd=segments[handle.fd]) for name, handle in launch.segments.items()}
+    return replace(launch, segments=handles)
+
+
+def answer(channel: socket.socket, data: bytes) -> None:
+    """The one thing that a planner says to the supervisor, of any length."""
+    document = _memory_file(data)
+    socket.send_fds(channel, [_NOTE], [document])
+    os.close(document)
+
+
+def take_answer(channel: socket.socket) -> bytes | None:
+    """Once the channel is readable: the answer, None if the child is dead instead."""
+    note, descriptors, _, _ = socket.recv_fds(channel, len(_NOTE), 1, socket.MSG_CMSG_CLOEXEC)
+    if note != _NOTE:
+        return None
+    with os.fdopen(descriptors[0], "rb") as file:
+        return file.read()
+
+
+def die_with_parent(parent: int) -> None:
+    """The kernel kills this process when the supervisor is gone; if it is gone already, so are we."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(EXIT_FAILED)
+
+
+def die_with(channel: socket.socket) -> None:
+    """The same by the socket's end, from a thread: for what may have taken the kernel's promise back."""
+
+    def wait() -> None:
+        with contextlib.suppress(OSError):
+            channel.recv(1)
+        _die()
+
+    threading.Thread(target=wait, name="lifeline", daemon=True).start()
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _memory_file(data: bytes) -> int:
+    """A descriptor that `data` can be read from, once."""
+    fd = os.memfd_create("launch", os.MFD_CLOEXEC)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+        os.lseek(fd, 0, os.SEEK_SET)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd

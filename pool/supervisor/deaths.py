@@ -1,0 +1,42 @@
+"""What is known of each death of a run, for the line on screen and for the account at its end. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
+
+_LOWER = {  # what makes a role's own memory smaller
+    WORKER: "data.batch_size or the model",
+    FEEDER: "data.window_chunks or pool.ring_slots",
+    COORDINATOR: "the model, or choose an optimizer with less state",
+}
+
+
+@dataclass(frozen=True)
+class Death:
+    peer: Peer
+    how: str  # the signal or the exit code, in words
+    by_us: bool  # killed since it did not move
+    out_of_memory: bool  # the kernel has killed somebody for want of memory at that time
+    batch: int | None  # that it was computing
+    last_lines: str  # of its log
+
+    def line(self) -> str:
+        """All of it but the log."""
+        parts = [f"{self.peer} (incarnation {self.peer.incarnation}) {self.how}"]
+        if self.batch is not None:
+            parts.append(f"it was computing batch {self.batch}")
+        if self.out_of_memory and not self.by_us:
+            lower = _LOWER.get(self.peer.role, "the model")
+            parts.append(f"probably for want of memory (the kernel's counter of such kills rose): lower {lower}")
+        return ", ".join(parts)
+
+
+def account(deaths: list[Death]) -> str:
+    """Every death of a run, oldest first, with the last lines of the newest one's log."""
+    lines = [death.line() for death in deaths[:-1]]
+    newest = deaths[-1]
+    return "\n".join(
+        filter(None, (newest.line(), newest.last_lines, *(f"before that: {line}" for line in lines[::-1])))
+    )

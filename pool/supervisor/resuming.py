@@ -1,0 +1,99 @@
+"""Where a run goes on: from a checkpoint on disk when it is resumed, from memory when the coordinator died (I9)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from pool.checkpoint import snapshot
+from pool.checkpoint.fingerprint import differences
+from pool.checkpoint.snapshot import Area
+from pool.checkpoint.state import SavedState, read_state
+from pool.config import Config
+from pool.errors import CheckpointError, ConfigError
+from pool.launch import Launch
+from pool.protocol.identity import Peer
+from pool.protocol.messages import CursorState
+from pool.shm.memory import SNAPSHOTS
+from pool.shm.segment import Segment, read_only
+from pool.supervisor.run_folder import RunFolder
+
+
+def go_on(launch: Launch, folder: RunFolder, coordinator: Peer, segments: Mapping[str, int]) -> Launch:
+    """What a new coordinator is told when its predecessor died: the way a resumed run begins (I9).
+
+    From the newest snapshot that is whole; only if there is none, from the newest good checkpoint.
+    """
+    launch = replace(launch, coordinator=coordinator, saved=folder.newest_step())
+    for index, area in _snapshots(segments):
+        if (found := snapshot.read(area)) is not None:
+            return replace(launch, step=found.step, start=found.cursor, snapshot=index)
+        folder.note(f"memory snapshot {index} is damaged: its dead writer left other bytes than it had summed up")
+    checkpoint = folder.last_checkpoint()
+    step, start = resume_point(launch.config, checkpoint)
+    return replace(launch, step=step, start=start, checkpoint=checkpoint, snapshot=None)
+
+
+def _snapshots(segments: Mapping[str, int]) -> list[tuple[int, Area]]:
+    """Those that say they are whole, newest first."""
+    areas = []
+    for index, name in enumerate(SNAPSHOTS):
+        fd = read_only(segments[name])
+        area = Segment(fd, writable=False).array
+        os.close(fd)
+        if (step := snapshot.committed(area)) is not None:
+            areas.append((step, index, area))
+    return [(index, area) for _, index, area in sorted(areas, key=lambda entry: -entry[0])]
+
+
+def resume_point(config: Config, checkpoint: Path | None) -> tuple[int, CursorState]:
+    """Step and cursor that a run begins with. Raises CheckpointError; ConfigError if it would take other batches."""
+    if checkpoint is None:
+        return 0, CursorState(0, 0, 0, 0)
+    saved = _read_state(checkpoint)
+    if saved.step > config.train.steps:
+        raise ConfigError(f"train.steps: {config.train.steps} is less than the {saved.step} steps done already")
+    given = config.model_dump(mode="json")
+    for key in _RESULT_KEYS:
+        section, _, name = key.partition(".")
+        if saved.config[section][name] != given[section][name]:
+            raise ConfigError(
+                f"{key}: {given[section][name]} now, {saved.config[section][name]} in {checkpoint}; "
+                "a resumed run must take the same batches"
+            )
+    return saved.step, saved.cursor
+
+
+def _read_state(checkpoint: Path) -> SavedState:
+    try:
+        return read_state(checkpoint)
+    except OSError as error:
+        raise CheckpointError(f"{error.filename or checkpoint}: {error.strerror}") from None
+
+
+_RESULT_KEYS = (
+    "run.seed",
+    "data.source",
+    "data.features",
+    "data.batch_size",
+    "data.shuffle",
+    "data.window_chunks",
+    "data.tail",
+    "data.filters",
+    "train.batches_per_step",
+)
+
+
+def compare_numerics(launch: Launch, checkpoint: Path, folder: RunFolder, *, allowed: bool) -> None:
+    """Other numerics give other bits (I2), so they have to be asked for."""
+    different = differences(_read_state(checkpoint).fingerprint, launch.fingerprint)
+    if not different:
+        return
+    if not allowed:
+        raise ConfigError(
+            f"other numerics than those of {checkpoint}: {different}; the run would not end with the bits "
+            "it would have had; --allow-different-numerics goes on all the same"
+        )
+    folder.note(f"other numerics: {different}; the run is bit for bit the same only up to step {launch.step}")
