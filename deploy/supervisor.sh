@@ -3,8 +3,8 @@
 #
 #     deploy/supervisor.sh CONFIG [argument of pool train]...
 #
-# Not started again: 0 (done), 2 (command line or config: it would fail the same way), 126 and 127 (no such command),
-# 130 (a signal stopped it). Everything else is: after PAUSE seconds, then twice as many each time, up to PAUSE_MAX;
+# Not started again: 0 (done), 2 and 65 (config or data: it would fail the same way), 126 and 127 (no such command),
+# 129, 130 and 143 (a signal stopped it). Everything else is: after PAUSE seconds, then twice as many each time, up to PAUSE_MAX;
 # once a run has lasted LONG seconds, after PAUSE again.
 #
 # SIGTERM is passed on: the run finishes its step, writes a checkpoint and ends, and this script with it; a second
@@ -56,7 +56,7 @@ while [ -z "$stop" ]; do
     if [ -n "$stop" ]; then kill -s TERM "$child" 2>/dev/null; fi    # it came before there was a child
     await
     ended=$code
-    case $ended in 0 | 2 | 126 | 127 | 130) exit "$ended" ;; esac
+    case $ended in 0 | 2 | 65 | 126 | 127 | 129 | 130 | 143) exit "$ended" ;; esac
     if [ -n "$stop" ]; then exit "$ended"; fi
     if [ $(($(date +%s) - began)) -ge "$LONG" ]; then pause=$PAUSE; fi
     say "the run ended with code $ended; again in $pause s"

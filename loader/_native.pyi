@@ -182,7 +182,7 @@ class BinpackPipeline:
 def win_draw_loss_probability(ply: int, score: int, result: int) -> float:
     """Probability of the game's result, given score and ply: what the win_draw_loss filter keeps with."""
 
-# --- places where a test may have the process die (crash_point.h of loader/native) ---
+# --- places where a test may have the process die (loader/native/testing) ---
 
 def arm_crash_point(name: str, at: int, how: str) -> None:
     """The `at`-th time (from 1): kill, segv, stop or exit; note: every time, a line on stderr. Raises ValueError."""

@@ -92,7 +92,7 @@ def fold_rows(
 def crc32c(data: npt.NDArray[Any], before: int = 0) -> int:
     """CRC-32C (RFC 3720 B.4) of uint8 [n], going on from the sum of what came before it."""
 
-# --- places where a test may have the process die (crash_point.h of loader/native) ---
+# --- places where a test may have the process die (loader/native/testing) ---
 
 def arm_crash_point(name: str, at: int, how: str) -> None:
     """The `at`-th time (from 1): kill, segv, stop or exit; note: every time, a line on stderr. Raises ValueError."""

@@ -5,7 +5,7 @@
     then      the tensors, each at a multiple of 64 bytes
 
 The commit word (step + 1; 0: nothing whole) is taken back before anything else is written and set last. The sum,
-CRC-32C of all but page 0, is for a writer that did not die quietly: it may have scribbled.
+CRC-32C of the other words and of all behind page 0, is for a writer that did not die quietly: it may have scribbled.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def write(
         for place, tensor in zip(placed, tensors[kind], strict=True):
             area[place.offset : place.offset + place.nbytes] = np.frombuffer(tensor.data, np.uint8)
             crash_point("coordinator.snapshot_tensor_copied")
-    head[1:] = len(document), end, _native.crc32c(area[PAGE:end])
+    head[1:3] = len(document), end
+    head[3] = _sum(area, step + 1, len(document), end)
     crash_point("coordinator.snapshot_copied")
     head[0] = step + 1
     crash_point("coordinator.snapshot_committed")
@@ -92,7 +93,7 @@ def write(
 def read(area: Area) -> Snapshot | None:
     """What an area holds, every byte of it summed up; None if that is nothing whole."""
     commit, document, end, total = (int(word) for word in area[: 4 * 8].view(np.int64))
-    if commit == 0 or not PAGE <= PAGE + document <= end <= area.size or _native.crc32c(area[PAGE:end]) != total:
+    if commit == 0 or not PAGE <= PAGE + document <= end <= area.size or _sum(area, commit, document, end) != total:
         return None
     data = json.loads(area[PAGE : PAGE + document].tobytes())
     tensors = {
@@ -106,6 +107,11 @@ def committed(area: Area) -> int | None:
     """The step that an area says it holds; whether that is so, `read` says."""
     commit = int(area[:8].view(np.int64)[0])
     return commit - 1 if commit else None
+
+
+def _sum(area: Area, commit: int, document: int, end: int) -> int:
+    words = np.array([commit, document, end], np.int64).view(np.uint8)
+    return _native.crc32c(area[PAGE:end], _native.crc32c(words))
 
 
 def _placed(

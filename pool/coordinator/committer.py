@@ -149,6 +149,10 @@ class Committer:
         self.optimizers.end_step(step)
         crash_point("coordinator.after_commit")
 
+    def newest(self) -> Slot:
+        """The memory of the newest complete version."""
+        return self._halves[self.version % 2]
+
     def _step_bucket(self, step: int, bucket: int) -> None:
         new, old = self._weights[(step + 1) % 2], self._weights[step % 2]
         place = self._plan.buckets[bucket]

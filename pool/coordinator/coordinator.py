@@ -35,6 +35,7 @@ from pool.coordinator.actions import (
 from pool.coordinator.books import Books, Rules
 from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.committer import Committer
+from pool.coordinator.history import History
 from pool.coordinator.metrics import Metrics
 from pool.coordinator.snapshots import Snapshots
 from pool.crash_points import crash_point
@@ -115,6 +116,9 @@ class Coordinator:
             state=self._state,
             say=lambda text: self._supervisor.send(Notice(text)),
         )
+        self._history: History | None = None
+        if config.testing.history:
+            self._history = History(launch.run_dir, launch.peer.incarnation, launch.step, self._committer.newest)
         self._next_report = 0.0
         self._at_end = False
 
@@ -179,24 +183,29 @@ class Coordinator:
 
     def _act(self, actions: list[Action]) -> None:
         for action in actions:
-            if isinstance(action, Fold):
-                self._committer.fold(action)
-            elif isinstance(action, Update):
-                self._committer.update(action)
-            elif isinstance(action, BadBatch):
-                self._bad_batch(action)
-            elif isinstance(action, TakeBuffers):
-                self._committer.take_buffers(action)
-            elif isinstance(action, Commit):
-                self._commit(action)
-            elif isinstance(action, Validated):
-                self._metrics.validated(action.version, action.loss)
-            elif isinstance(action, OrderWorker | OrderFeeder):
-                crash_point("coordinator.before_orders")
-                self._hub.send(action.peer, action.orders)
-                crash_point("coordinator.after_orders")
-            elif isinstance(action, End):
-                self._at_end = True
+            self._carry_out(action)
+            if self._history is not None:
+                self._history.done(action)
+
+    def _carry_out(self, action: Action) -> None:
+        if isinstance(action, Fold):
+            self._committer.fold(action)
+        elif isinstance(action, Update):
+            self._committer.update(action)
+        elif isinstance(action, BadBatch):
+            self._bad_batch(action)
+        elif isinstance(action, TakeBuffers):
+            self._committer.take_buffers(action)
+        elif isinstance(action, Commit):
+            self._commit(action)
+        elif isinstance(action, Validated):
+            self._metrics.validated(action.version, action.loss)
+        elif isinstance(action, OrderWorker | OrderFeeder):
+            crash_point("coordinator.before_orders")
+            self._hub.send(action.peer, action.orders)
+            crash_point("coordinator.after_orders")
+        elif isinstance(action, End):
+            self._at_end = True
 
     def _bad_batch(self, action: BadBatch) -> None:
         """Keeps what may be needed to find out why, and ends the run unless the config says otherwise."""

@@ -81,6 +81,7 @@ class Metrics:
             learning_rate=learning_rate,
             loader_wait=self._waits[0],
             weights_wait=self._waits[1],
+            computed=sum(worker.computing for worker in self._workers.values()),
             checkpoint=checkpoint,
             finished=finished,
         )

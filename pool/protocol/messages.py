@@ -76,6 +76,7 @@ class RunReport:
     learning_rate: float
     loader_wait: float  # fraction of the workers' time spent waiting for batches
     weights_wait: float  # fraction spent waiting for the next version of the weights
+    computed: float  # seconds that workers have spent on batches they have finished, validation's too
     checkpoint: int  # step of the newest checkpoint, -1: none
     finished: bool
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -77,8 +78,9 @@ class Child:
         except ProcessLookupError:
             return
 
-    def end(self) -> str:
-        """Kills it, if it lives, and waits for that; in words, how it ended."""
+    def end(self, grace: float = 0.0) -> str:
+        """Kills it, if it lives for `grace` seconds more, and waits for that; in words, how it ended."""
+        select.select([self.pidfd], [], [], grace)
         self.send_signal(signal.SIGKILL)
         return self.reap()
 

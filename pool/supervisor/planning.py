@@ -16,10 +16,12 @@ from pool import lifeline
 from pool.buckets.plan import Plan
 from pool.errors import PoolError, RunError
 from pool.launch import Launch
+from pool.protocol.identity import PLANNER, Peer
 from pool.supervisor.child import Child
 from pool.supervisor.signals import StopSignals
 
 LIVES = 3  # of the planner
+GRACE = 5.0  # seconds that a planner which gives up may take to say why
 
 
 def ask_planner(launch: Launch, signals: StopSignals | None) -> tuple[Launch, Child]:
@@ -32,14 +34,14 @@ def ask_planner(launch: Launch, signals: StopSignals | None) -> tuple[Launch, Ch
         try:
             planner = Child(path := Path(f"/proc/self/fd/{log}"))
             try:
-                planner.become(launch, path, {}, {})
+                planner.become(replace(launch, peer=Peer(PLANNER, incarnation=attempt)), path, {}, {})
                 output = _wait_for(planner, signals)
             except BaseException:
                 planner.end()
                 raise
             if output is not None:
                 return _with_answer(launch, planner, json.loads(output)), planner
-            how = planner.end()
+            how = planner.end(GRACE)
             if attempt == LIVES or planner.returncode not in (-signal.SIGKILL, -signal.SIGTERM):
                 raise RunError(f"the planner {how}:\n{planner.last_lines()}")
         finally:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from pool.checkpoint import snapshot
 from pool.checkpoint.fingerprint import differences
-from pool.checkpoint.snapshot import Area
 from pool.checkpoint.state import SavedState, read_state
 from pool.config import Config
 from pool.errors import CheckpointError, ConfigError
@@ -27,8 +26,8 @@ def go_on(launch: Launch, folder: RunFolder, coordinator: Peer, segments: Mappin
     From the newest snapshot that is whole; only if there is none, from the newest good checkpoint.
     """
     launch = replace(launch, coordinator=coordinator, saved=folder.newest_step())
-    for index, area in _snapshots(segments):
-        if (found := snapshot.read(area)) is not None:
+    for index, mapped in _snapshots(segments):
+        if (found := snapshot.read(mapped.array)) is not None:
             return replace(launch, step=found.step, start=found.cursor, snapshot=index)
         folder.note(f"memory snapshot {index} is damaged: its dead writer left other bytes than it had summed up")
     checkpoint = folder.last_checkpoint()
@@ -36,16 +35,16 @@ def go_on(launch: Launch, folder: RunFolder, coordinator: Peer, segments: Mappin
     return replace(launch, step=step, start=start, checkpoint=checkpoint, snapshot=None)
 
 
-def _snapshots(segments: Mapping[str, int]) -> list[tuple[int, Area]]:
-    """Those that say they are whole, newest first."""
-    areas = []
+def _snapshots(segments: Mapping[str, int]) -> list[tuple[int, Segment]]:
+    """Those that say they are whole, newest first; mapped as long as they are held."""
+    found = []
     for index, name in enumerate(SNAPSHOTS):
         fd = read_only(segments[name])
-        area = Segment(fd, writable=False).array
+        mapped = Segment(fd, writable=False)
         os.close(fd)
-        if (step := snapshot.committed(area)) is not None:
-            areas.append((step, index, area))
-    return [(index, area) for _, index, area in sorted(areas, key=lambda entry: -entry[0])]
+        if (step := snapshot.committed(mapped.array)) is not None:
+            found.append((step, index, mapped))
+    return [(index, mapped) for _, index, mapped in sorted(found, key=lambda entry: -entry[0])]
 
 
 def resume_point(config: Config, checkpoint: Path | None) -> tuple[int, CursorState]:

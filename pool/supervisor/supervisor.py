@@ -32,6 +32,7 @@ from pool.supervisor.preparation import prepare, reserve
 from pool.supervisor.pulse import Pulse
 from pool.supervisor.resuming import go_on
 from pool.supervisor.run_folder import RunFolder
+from pool.supervisor.service import ServiceManager
 from pool.supervisor.signals import StopSignals
 from pool.supervisor.stopping import StopPlan
 from pool.telemetry.progress import ProgressLine
@@ -106,6 +107,7 @@ class Supervisor:
         self._pulse = Pulse(launch.config.pool.hang_timeout, SAY_AGAIN_SECONDS)
         self._policy = RestartPolicy(launch.config.pool.restarts)
         self._stop = StopPlan(launch.config.pool.stop_timeout)
+        self._service = ServiceManager()
         self._finished = False
 
     def run(self) -> int:
@@ -124,6 +126,7 @@ class Supervisor:
             if stop.now:
                 return self._signals.exit_code
             if stop.begin:
+                self._service.stopping()
                 self._tell_roster()
             for child in self._children.dead(events):
                 if (code := self._died(child)) is not None:
@@ -205,6 +208,7 @@ class Supervisor:
                 crash_point("supervisor.report_heard")
                 self._finished |= message.finished
                 self._policy.progress(message.step)
+                self._service.progress(message.computed)
                 self._progress.show(message)
 
     def _died(self, child: Child) -> int | None:

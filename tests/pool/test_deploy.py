@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.pool.test_endings import SLOW, steps_done, wait_for
+from tests.pool.test_endings import SLOW, steps_done
 from tests.support.runs import ROOT, TOY, command
+from tests.support.wait import wait_for
 
 SCRIPT = ROOT / "deploy/supervisor.sh"
 QUICK = {**TOY, "train.steps": 2, "pool.devices": ["fake:0"]}
@@ -69,7 +70,7 @@ def test_sigterm_ends_the_run_with_a_checkpoint_and_the_script_with_it(tmp_path:
     wait_for(lambda: steps_done(tmp_path / "run") >= 2, "two steps")
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
+    assert process.returncode == 143, err
     assert "finishing the step" in out
     assert starts(tmp_path / "run") == 1
     assert (tmp_path / "run/checkpoints/last").exists()
@@ -87,6 +88,9 @@ def test_the_unit_resumes_and_does_not_restart_a_bad_config() -> None:
     unit.read(ROOT / "deploy/sparsepool@.service")
     service = unit["Service"]
     assert service["ExecStart"].endswith("--resume")
-    assert service["RestartPreventExitStatus"] == "2"
-    assert service["SuccessExitStatus"] == "130"
+    assert service["RestartPreventExitStatus"] == "2 65"
+    assert service["SuccessExitStatus"] == "130 143"
+    assert service["Type"] == "notify"
+    assert int(service["WatchdogSec"]) > 0
+    assert service["OOMPolicy"] == "continue"
     assert service["KillMode"] == "mixed"

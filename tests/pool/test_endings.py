@@ -6,26 +6,16 @@ import os
 import pty
 import signal
 import subprocess
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.support.runs import ROOT, TOY, Ended, command, pids_of, run_well
+from tests.support.wait import wait_for
 
 SLOW = {**TOY, "train.steps": 60, "pool.devices": ["fake:0?compute_ms=20", "fake:1?compute_ms=20"]}
-
-
-def wait_for(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
-    """Polls until the condition holds; fails after the deadline."""
-    deadline = time.monotonic() + seconds
-    pause = threading.Event()
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        pause.wait(0.01)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ REPORT = RunReport(
     learning_rate=8.75e-4,
     loader_wait=0.09,
     weights_wait=0.46,
+    computed=19.5,
     checkpoint=-1,
     finished=False,
 )

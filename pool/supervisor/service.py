@@ -1,0 +1,31 @@
+"""What the service manager that started us wants to hear: ready, then that the run moves (sd_notify(3)).
+
+Without $NOTIFY_SOCKET nobody asked, and nothing is sent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+
+
+class ServiceManager:
+    def __init__(self) -> None:
+        address = os.environ.get("NOTIFY_SOCKET", "")
+        self._address = "\0" + address[1:] if address.startswith("@") else address
+        self._computed = 0.0
+
+    def progress(self, computed: float) -> None:
+        """So many seconds were spent on batches that are finished. Only another number feeds the watchdog."""
+        if computed != self._computed:
+            self._send("WATCHDOG=1" if self._computed else "READY=1")
+            self._computed = computed
+
+    def stopping(self) -> None:
+        self._send("STOPPING=1")
+
+    def _send(self, text: str) -> None:
+        if self._address:
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
+                connection.sendto(text.encode(), self._address)

@@ -1,0 +1,119 @@
+"""Kills processes of real runs at random, every role as often as any other; `python -m tests.chaos.kills --kills 1000`.
+
+A run whose supervisor was killed is resumed. Each run must end unharmed (`oracle`); when a run ends before all kills
+are done, another one begins.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.oracle import SETTINGS, Undisturbed, assert_unharmed, left_outside, shared_memory, undisturbed
+from tests.support.processes import roles
+from tests.support.runs import ROOT, Ended, command
+from tests.support.wait import wait_for
+
+RUN: dict[str, Any] = {
+    **SETTINGS,
+    "train.steps": 60,
+    "train.checkpoint_every": 10,
+    "pool.devices": ["fake:0?compute_ms=15", "fake:1?compute_ms=15"],
+    "pool.spare": True,
+    "pool.restarts": 100,
+}
+MEAN_GAP = 0.6  # seconds between two kills
+GIVE_UP = 300.0  # seconds for one run
+
+
+class Killer:
+    """Kills until `kills` are done, over as many runs as that takes."""
+
+    def __init__(self, folder: Path, reference: Undisturbed, kills: int, seed: int) -> None:
+        self.done: Counter[str] = Counter()
+        self.runs = 0
+        self._folder = folder
+        self._reference = reference
+        self._kills = kills
+        self._random = random.Random(seed)
+
+    def run(self) -> None:
+        while self.done.total() < self._kills:
+            self.runs += 1
+            self._one_run(self._folder / f"run-{self.runs}")
+
+    def _one_run(self, dir: Path) -> None:
+        """Raises AssertionError if it does not end as the undisturbed one."""
+        deadline = time.monotonic() + GIVE_UP
+        code = -signal.SIGKILL
+        while code == -signal.SIGKILL:
+            process = subprocess.Popen(
+                command(dir, RUN, "--resume"), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+            try:
+                while not self._ended_within_gap(process):
+                    assert time.monotonic() < deadline, f"{dir} does not end"
+                    if self.done.total() < self._kills:
+                        self._kill_one(process.pid)
+            finally:
+                process.kill()
+            out, err = process.communicate()
+            code = process.returncode
+        assert_unharmed(Ended(dir, code, out, err), self._reference, RUN)
+
+    def _ended_within_gap(self, process: subprocess.Popen[str]) -> bool:
+        try:
+            process.wait(self._random.expovariate(1 / MEAN_GAP))
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _kill_one(self, supervisor: int) -> None:
+        """The role first, so that each is as likely; then one of those who have it."""
+        living = {**roles(supervisor), supervisor: "supervisor"}
+        role = self._random.choice(sorted(set(living.values())))
+        pid = self._random.choice(sorted(pid for pid, its in living.items() if its == role))
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        self.done[role] += 1
+
+
+def kill_randomly(folder: Path, kills: int, seed: int) -> Killer:
+    """Raises AssertionError if anything is harmed or left over."""
+    reference = undisturbed(folder / "undisturbed", RUN)
+    memory, outside = shared_memory(), left_outside()
+    killer = Killer(folder, reference, kills, seed)
+    killer.run()
+    assert left_outside() <= outside, left_outside() - outside
+    wait_for(lambda: shared_memory() <= memory + (1 << 20), "shared memory back to where it was")
+    return killer
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 30), help="of the choice of victims and gaps")
+    arguments = parser.parse_args()
+    sys.stdout.write(f"{arguments.kills} kills, seed {arguments.seed}\n")
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
+        killer = kill_randomly(Path(folder), arguments.kills, arguments.seed)
+    counts = ", ".join(f"{role} {count}" for role, count in sorted(killer.done.items()))
+    sys.stdout.write(f"{killer.done.total()} kills in {killer.runs} runs, {time.monotonic() - begin:.0f} s: {counts}\n")
+    sys.stdout.write("all runs ended with the bits of the undisturbed one, and nothing was left over\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

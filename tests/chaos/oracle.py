@@ -1,0 +1,79 @@
+"""What must be so after a run, whatever was done to it: the same bits, a sound history, and nothing left over."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.history import HistoryChecker, check_history
+from tests.support.runs import TOY, Ended, pids_of, run_well
+from tests.support.wait import wait_for
+
+# Small, and with everything in it: snapshots, checkpoints, several buckets.
+SETTINGS: dict[str, Any] = {
+    **TOY,
+    "train.steps": 12,
+    "train.checkpoint_every": 4,
+    "train.keep_checkpoints": 2,
+    "pool.snapshot_steps": 3,
+    "pool.first_bucket_mb": 1e-6,
+    "pool.bucket_mb": 0.01,
+    "pool.hang_timeout": 3.0,
+    "testing.history": True,
+}
+_FILES = re.compile(
+    r"config\.json|history\.jsonl|metrics\.jsonl|lock|tensorboard/events\..*|logs/[a-z]+(-\d+)?\.log|sockets/[a-z]+"
+    r"|checkpoints/(step-\d{9}|last)/(weights\.safetensors|optimizer\.safetensors|state\.json)"
+)
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """The run that others are compared with."""
+
+    digest: str
+    history: HistoryChecker
+    buckets: int
+
+
+def undisturbed(dir: Path, settings: dict[str, Any] = SETTINGS) -> Undisturbed:
+    """A run in which nothing happens."""
+    ended = run_well(dir, settings)
+    lines = (dir / "history.jsonl").read_text(encoding="utf-8")
+    buckets = 1 + max(int(number) for number in re.findall(r'"bucket": (\d+)', lines))
+    history = check_history(dir / "history.jsonl", settings["train.batches_per_step"], buckets)
+    assert history.lives == 1
+    return Undisturbed(ended.digest(), history, buckets)
+
+
+def assert_unharmed(ended: Ended, reference: Undisturbed, settings: dict[str, Any] = SETTINGS) -> HistoryChecker:
+    """All of it but shared memory, which is the machine's: see `shared_memory`."""
+    logs = "".join(f"{path.name}: {path.read_text()}" for path in sorted((ended.dir / "logs").glob("*.log")))
+    told = f"exit code {ended.code}\n{ended.out}\n{ended.err}\n{logs}"
+    assert ended.code == 0, told
+    history = check_history(ended.dir / "history.jsonl", settings["train.batches_per_step"], reference.buckets)
+    first_wrong = [step for step, digest in history.hashes.items() if reference.history.hashes[step] != digest]
+    assert not first_wrong, f"version {first_wrong[0]} has other bits\n{told}"
+    assert history.hashes.keys() <= reference.history.hashes.keys()
+    assert ended.digest() == reference.digest, told
+    wait_for(lambda: not pids_of(ended.dir), "processes gone", 5)
+    left = [str(path.relative_to(ended.dir)) for path in ended.dir.rglob("*") if not path.is_dir()]
+    assert not [name for name in left if not _FILES.fullmatch(name)], left
+    return history
+
+
+def shared_memory() -> int:
+    """Bytes of shared memory in use on the machine."""
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("Shmem:"):
+            return int(line.split()[1]) << 10
+    raise AssertionError("/proc/meminfo has no Shmem")
+
+
+def left_outside() -> set[str]:
+    """What a run could leave elsewhere: names in /dev/shm, and folders of sockets."""
+    temporary = Path(os.environ.get("TMPDIR", "/tmp"))
+    return {str(path) for path in (*Path("/dev/shm").iterdir(), *temporary.glob("sparsepool-*"))}

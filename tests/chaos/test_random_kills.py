@@ -1,0 +1,20 @@
+"""A few random kills in every run of the tests; `make chaos KILLS=1000` does many."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.kills import kill_randomly
+
+KILLS = 30
+
+
+@pytest.mark.timeout(500)
+def test_random_kills_of_every_role_change_nothing_and_leave_nothing(tmp_path: Path) -> None:
+    seed = random.randrange(1 << 30)
+    print(f"seed {seed}")  # noqa: T201
+    killer = kill_randomly(tmp_path, KILLS, seed)
+    assert killer.done.total() == KILLS

@@ -1,0 +1,129 @@
+"""The supervisor's decisions: restarts, stopping, what is said of deaths, what the service manager hears."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from pool.protocol.identity import FEEDER, WORKER, Peer
+from pool.supervisor.deaths import Death, account
+from pool.supervisor.oom import oom_kills
+from pool.supervisor.policy import PAUSES, RestartPolicy
+from pool.supervisor.service import ServiceManager
+from pool.supervisor.stopping import StopPlan
+
+WORKER_0 = Peer(WORKER, 0)
+
+
+def test_each_further_death_without_progress_waits_longer_until_the_budget_is_spent() -> None:
+    policy = RestartPolicy(budget=6)
+    decisions = [policy.died(WORKER_0, can_start=True) for _ in range(7)]
+    assert [decision.pause for decision in decisions[:6]] == [*PAUSES, PAUSES[-1]]
+    assert [decision.restart for decision in decisions] == [True] * 6 + [False]
+    assert "it died 7 times without a step done (pool.restarts = 6)" in decisions[-1].why
+    assert policy.died(Peer(FEEDER), can_start=True).restart, "every place has a budget of its own"
+
+
+def test_a_step_done_makes_the_budget_whole_again() -> None:
+    policy = RestartPolicy(budget=1)
+    policy.progress(3)
+    assert policy.died(WORKER_0, can_start=True).restart
+    policy.progress(3)  # heard again: no progress
+    assert not policy.died(WORKER_0, can_start=True).restart
+    policy.progress(4)
+    assert policy.died(WORKER_0, can_start=True).restart
+
+
+def test_one_that_gives_up_while_starting_is_not_started_again() -> None:
+    assert not RestartPolicy(budget=5).died(WORKER_0, can_start=False).restart
+
+
+def test_the_first_signal_finishes_the_step_the_second_ends_the_run() -> None:
+    plan = StopPlan(timeout=10)
+    assert plan.signals(0, 0.0).say == ""
+    first = plan.signals(1, 1.0)
+    assert first.begin
+    assert not first.now
+    assert plan.begun
+    assert not plan.signals(1, 2.0).begin, "it is said once"
+    assert plan.signals(2, 3.0).now
+
+
+def test_finishing_the_step_has_a_deadline() -> None:
+    plan = StopPlan(timeout=10)
+    plan.signals(1, 0.0)
+    assert not plan.signals(1, 10.0).now
+    late = plan.signals(1, 10.1)
+    assert late.now
+    assert "pool.stop_timeout = 10 s" in late.say
+
+
+def death(incarnation: int, **changes: object) -> Death:
+    facts = {"how": "was killed by SIGKILL", "by_us": False, "out_of_memory": False, "batch": None, "last_lines": ""}
+    return Death(Peer(WORKER, 1, incarnation), **{**facts, **changes})  # type: ignore[arg-type]
+
+
+def test_a_death_is_told_with_who_how_and_what_it_held() -> None:
+    assert death(2, batch=17).line() == "worker 1 (incarnation 2) was killed by SIGKILL, it was computing batch 17"
+
+
+def test_a_kill_for_want_of_memory_names_what_to_lower_unless_it_was_our_own() -> None:
+    assert "want of memory" in death(1, out_of_memory=True).line()
+    assert "lower data.batch_size" in death(1, out_of_memory=True).line()
+    assert "memory" not in death(1, out_of_memory=True, by_us=True).line()
+
+
+def test_the_account_at_the_end_has_every_death_newest_first_and_its_last_lines() -> None:
+    lines = account([death(1), death(2, batch=5), death(3, last_lines="a line\nanother")]).splitlines()
+    assert lines[0].startswith("worker 1 (incarnation 3)")
+    assert lines[1:3] == ["a line", "another"]
+    assert lines[3].startswith("before that: worker 1 (incarnation 2)")
+    assert lines[4].startswith("before that: worker 1 (incarnation 1)")
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "mounts", "file", "text"),
+    [
+        ("0::/a", "1 1 0:1 / {top} rw - cgroup2 none rw", "a/memory.events", "low 0\noom 3\noom_kill 3\n"),
+        ("5:memory:/a", "1 1 0:1 / {top} rw - cgroup none rw,memory", "a/memory.oom_control", "oom_kill 3\n"),
+        ("0::/a", "", "", ""),
+    ],
+    ids=["version 2", "version 1", "no groups: the machine's"],
+)
+def test_kills_for_want_of_memory_are_counted_where_the_kernel_counts_them(
+    cgroup: str, mounts: str, file: str, text: str, tmp_path: Path
+) -> None:
+    top = tmp_path / "cgroup"
+    (top / "a").mkdir(parents=True)
+    proc = tmp_path / "proc"
+    (proc / "self").mkdir(parents=True)
+    (proc / "self/cgroup").write_text(f"{cgroup}\n")
+    (proc / "self/mountinfo").write_text(mounts.format(top=top) + "\n" if mounts else "")
+    (proc / "vmstat").write_text("nr_free 1\noom_kill 3\n")
+    if file:
+        (top / file).write_text(text)
+    assert oom_kills(proc) == 3
+    (proc / "vmstat").unlink()
+    if not file:
+        assert oom_kills(proc) == 0
+
+
+def test_the_service_manager_hears_that_we_are_ready_and_then_only_of_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(10)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        service = ServiceManager()
+        for computed in (0.0, 0.5, 0.5, 0.7):
+            service.progress(computed)
+        service.stopping()
+        assert [manager.recv(100) for _ in range(3)] == [b"READY=1", b"WATCHDOG=1", b"STOPPING=1"]
+
+
+def test_a_service_manager_that_is_gone_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
+    ServiceManager().progress(1.0)
