@@ -7,13 +7,18 @@ actions come out; the caller carries them out in order. Reads like the invariant
   them and in whatever order they came (I2);
 - a batch of step t is computed with version t; the ring keeps it until t is committed (I3);
 - a gradient slot belongs to its worker until every bucket in it is folded, or to nobody when that worker is
-  dead: what it had finished stays valid, the rest is computed again (I4).
+  dead: what it had finished stays valid, the rest is computed again (I4);
+- when the coordinator has died, its successor orders the feeder nothing before every worker that was alive at its
+  start has spoken to it or is dead. A worker speaks to it only when nothing of the old life is in work there
+  (`Desk.may_speak`), so no ring slot is filled again under a reader (I4). Weights need no such wait: what is
+  computed with half of the old ones is reported to nobody, and its gradient slot has the same worker's next
+  batch to wait for, which begins when that one has ended.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Literal
@@ -69,7 +74,19 @@ class _Worker:
 
 
 class Books:
-    def __init__(self, rules: Rules, step: int, start: CursorState, generation: int, validated: int = -1) -> None:
+    def __init__(
+        self,
+        rules: Rules,
+        step: int,
+        start: CursorState,
+        generation: int,
+        *,
+        validated: int = -1,
+        successor: bool = False,
+    ) -> None:
+        """`generation`: of the first orders to the feeder, higher than any before by 2 ** 32 a life of the
+        coordinator; `validated`: newest version with a validation on record; `successor`: another coordinator
+        has died in this run, and the others live on."""
         self.rules = rules
         self.step = step  # the step in progress, and so the newest complete version
         self.train = RingBook(start, generation)
@@ -79,7 +96,8 @@ class Books:
         self._feeder_sent: FeederOrders | None = None
         self._work: dict[int, Work] = {}  # by batch, of steps `step` and `step + 1`
         self._held: set[tuple[int, int]] = set()  # (worker, slot) whose gradients are not folded yet
-        self._attempts = 0
+        self._attempts = generation  # as unique: a worker may die of an attempt that an earlier life numbered
+        self._unheard: set[Peer] | None = None if successor else set()  # may hold old jobs; None: no roster yet
         self._deaths: Counter[int] = Counter()  # by batch of this step
         self._step = self._open_step()
         self._validated = validated if rules.validate_every else rules.steps  # newest version validated or not due
@@ -90,10 +108,17 @@ class Books:
 
     # --- events ---
 
+    def roster(self, workers: Set[Peer]) -> list[Action]:
+        """Who of the workers is alive. Those of a successor's first roster may still compute for the dead one."""
+        self._unheard = set(workers) if self._unheard is None else self._unheard & workers
+        return list(self._orders())
+
     def worker_joined(self, peer: Peer) -> list[Action]:
         """A worker is up; of an index that is new, or whose last holder was reported lost."""
         assert peer.index not in self._workers, f"I4: {peer} joins before its predecessor was lost"
         self._workers[peer.index] = _Worker(peer)
+        if self._unheard is not None:
+            self._unheard.discard(peer)
         return self._advance()
 
     def worker_lost(self, peer: Peer, attempt: int = 0) -> list[Action]:
@@ -323,6 +348,11 @@ class Books:
         workers = self._workers.values()
         return waiting and bool(workers) and not any(self._free_slots(worker) for worker in workers)
 
+    @property
+    def _ring_is_ours(self) -> bool:
+        """Nobody reads a slot of it for a dead coordinator."""
+        return self._unheard is not None and not self._unheard
+
     def _commit(self) -> Commit:
         end = (self.step + 1) * self.rules.batches_per_step
         losses = tuple(self._step.losses[batch] for batch in self._step.batches)
@@ -340,7 +370,7 @@ class Books:
             if orders != worker.sent:
                 worker.sent = orders
                 yield OrderWorker(worker.peer, orders)
-        if self._feeder is not None:
+        if self._feeder is not None and self._ring_is_ours:
             feeder_orders = FeederOrders(
                 self.train.orders(), None if self.validation is None else self.validation.orders()
             )

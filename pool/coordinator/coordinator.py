@@ -105,6 +105,7 @@ class Coordinator:
             launch.start,
             generation=launch.peer.incarnation << 32,
             validated=self._metrics.validated_version,
+            successor=launch.peer.incarnation > 1,
         )
         self._checkpoints = Checkpoints(
             self._snapshots,
@@ -161,6 +162,7 @@ class Coordinator:
                 self._act(self._books.worker_lost(peer, int(self._memory.in_work(peer.index)[0])))
         self._alive = set(alive)
         self._hub.set_alive(alive)
+        self._act(self._books.roster({peer for peer in alive if peer.role == WORKER}))
         if roster.drain:
             self._act(self._books.drain())
 

@@ -169,7 +169,7 @@ class Simulation:
         else:
             batch = worker.job.assignment.batch
             unsound = worker.job.assignment.purpose == "train" and batch in self.setup.unsound
-            worker.job.finish(float(batch), (), "the loss" if unsound else "")
+            worker.desk.finish(worker.job, float(batch), (), "the loss" if unsound else "")
             worker.job = None
             self._send_report(worker)
 
