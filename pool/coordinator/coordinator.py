@@ -32,10 +32,11 @@ from pool.coordinator.actions import (
     Update,
     Validated,
 )
-from pool.coordinator.books import Books, Rules
+from pool.coordinator.books import Books
 from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.committer import Committer
 from pool.coordinator.metrics import Metrics
+from pool.coordinator.rules import Rules
 from pool.coordinator.snapshots import Snapshots
 from pool.crash_points import crash_point
 from pool.errors import RunError

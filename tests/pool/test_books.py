@@ -7,7 +7,8 @@ import itertools
 import pytest
 
 from pool.coordinator.actions import Action, Commit, End, Fold, OrderWorker
-from pool.coordinator.books import Books, Rules
+from pool.coordinator.books import Books
+from pool.coordinator.rules import Rules
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import BatchReport, CursorState, FeederReport, StreamReport, WorkerOrders, WorkerReport
 from tests.pool.simulation import START, Setup, Simulation

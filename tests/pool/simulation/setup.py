@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from pool.coordinator.books import Rules
+from pool.coordinator.rules import Rules
 
 VALIDATION_SLOTS = 2
 
