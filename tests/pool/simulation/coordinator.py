@@ -54,7 +54,8 @@ class SimCoordinator(Process):
         self._sums = [0] * len(self._optimizer)
         self._counts = [0] * len(self._optimizer)
         self._version = saved.step
-        world.history.resumed(saved.step)
+        if world.history.resumed(saved.step):
+            world.seen["steps to do again"] += 1
         world.memory.begin_version(saved.step, saved.version)
         self.books = Books(
             world.setup.rules,
@@ -79,7 +80,11 @@ class SimCoordinator(Process):
                 self._roster(envelope.message)
         elif self._alive:
             envelope = self.world.network.receive(self.peer.place, from_supervisor=False)
-            if envelope is not None and not self._from_others.refusal(envelope):
+            if envelope is None:
+                return
+            if self._from_others.refusal(envelope):
+                self.world.seen["message to the coordinator refused"] += 1
+            else:
                 self._message(envelope.sender, envelope.message)
 
     # --- events ---
@@ -121,7 +126,9 @@ class SimCoordinator(Process):
         elif isinstance(action, Commit):
             self._commit(action)
         elif isinstance(action, BadBatch):
+            self.world.memory.check_batch("train", action.batch)  # it is kept for its user
             self.world.history.left_out(self.peer, action)
+            self.world.seen["batch left out"] += 1
         elif isinstance(action, Validated):
             self.world.history.validated(action, self.world.memory.weights(self._version))
         elif isinstance(action, OrderWorker | OrderFeeder):
@@ -131,6 +138,8 @@ class SimCoordinator(Process):
 
     def _fold(self, action: Fold) -> None:
         memory, bucket = self.world.memory, action.bucket
+        if not (action.first and action.last):
+            self.world.seen["sum in parts"] += 1
         if action.first:
             self._sums[bucket] = self._counts[bucket] = 0
         for source in action.sources:

@@ -27,7 +27,7 @@ class History:
         self._versions = [first_version(setup)]  # by number
         self._left_out: dict[int, set[int]] = {}  # by step
         self._validations: list[int] = []  # versions
-        self._deaths: Counter[tuple[Peer, int]] = Counter()  # by coordinator and the training batch in work
+        self._deaths: Counter[tuple[Peer, int]] = Counter()  # by the coordinator in charge and the batch in work
         self._blameless = True  # no batch was left out that kills of our own have made look deadly
 
     @property
@@ -35,11 +35,15 @@ class History:
         """As metrics.jsonl has it; -1: none."""
         return self._validations[-1] if self._validations else -1
 
-    def resumed(self, step: int) -> None:
-        """A coordinator begins at a step: those after it will be done again, and must give the same."""
+    def resumed(self, step: int) -> bool:
+        """A coordinator begins at a step: those after it will be done again, and must give the same. True if there
+        are any."""
+        again = len(self._versions) > step + 1
         del self._versions[step + 1 :]
         self._left_out = {s: batches for s, batches in self._left_out.items() if s < step}
         self._validations = [version for version in self._validations if version <= step]
+        self._deaths.clear()  # nobody tells a coordinator what its predecessor has seen
+        return again
 
     def died_of(self, coordinator: Peer, batch: int) -> None:
         self._deaths[coordinator, batch] += 1

@@ -68,7 +68,10 @@ class Child(Process):
     def hear(self) -> Message | None:
         """The next message of the coordinator, if one counts."""
         envelope = self.world.network.receive(self.peer.place, from_supervisor=False)
-        if envelope is None or self._from_coordinator.refusal(envelope):
+        if envelope is None:
+            return None
+        if self._from_coordinator.refusal(envelope):
+            self.world.seen["order refused"] += 1
             return None
         return envelope.message
 

@@ -1,6 +1,7 @@
 """A simulated supervisor: sees deaths, tells who lives, starts successors, kills who has not moved for long.
 
-Only what it has seen dead is missing from its roster (I4). It may be frozen like the others; its death is the end.
+Only what it has seen dead is missing from its roster (I4). With it all others die, and the
+run is resumed from the disk (`World._begin`).
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class SimSupervisor(Process):
             self._tell_roster()
             for process in list(world.processes.values()):
                 if process is not self and process.still(world.time) > PATIENCE:
+                    world.seen["killed for not moving"] += 1
                     world.kill(process.peer.place)
 
     def _died(self, peer: Peer) -> None:

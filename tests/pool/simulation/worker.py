@@ -50,9 +50,12 @@ class SimWorker(Child):
         elif (message := self.hear()) is not None:
             assert isinstance(message, WorkerOrders)
             self._desk.orders(message)
-        if (self._bell or self._again()) and self._desk.may_speak:
-            self._bell = False
-            self.tell(WorkerReport(self._desk.reports(), 0.0, 0.0, 0.0))
+        if self._bell or self._again():
+            if self._desk.may_speak:
+                self._bell = False
+                self.tell(WorkerReport(self._desk.reports(), 0.0, 0.0, 0.0))
+            else:
+                self.world.seen["worker not finished with the old life"] += 1
 
     # --- the computing thread ---
 

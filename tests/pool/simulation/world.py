@@ -7,6 +7,7 @@ owns stays its own until then.
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, Peer
 from tests.pool.simulation.arithmetic import cursor_of, first_version
@@ -30,21 +31,25 @@ class World:
         self.setup = setup
         self._random = random.Random(seed)
         self.chance = self._random.random
-        self.time = 0
+        self.time = 0  # steps of the scheduler
         self.ended = False
-        self.memory = Memory(setup)
-        self.network = Network(self._random, setup.loss)
+        self.seen: Counter[str] = Counter()  # what has happened, for who wants to know what was tested
         self.history = History(setup)
-        self.processes: dict[Place, Process] = {}
-        self.unseen_deaths: list[Peer] = []
-        self._snapshots: list[Saved] = []
         self._checkpoints = [Saved(0, cursor_of(0), first_version(setup))]
         self._disasters_left = setup.disasters
         self._next_disaster = self._some_calm()
-        self.supervisor = SimSupervisor(self)
-        self.processes[SUPERVISOR, 0] = self.supervisor
+        self._begin()
         self._turns = list(self.processes)  # who may move; the coordinator's turn comes more often
         self._turns += [(COORDINATOR, 0)] * (len(self._turns) - 1)
+
+    def _begin(self) -> None:
+        """A supervisor starts, and with it all others. Only checkpoints and metrics are older than it."""
+        self.memory = Memory(self.setup)
+        self.network = Network(self._random, self.setup.loss)
+        self.processes: dict[Place, Process] = {}
+        self.unseen_deaths: list[Peer] = []
+        self._snapshots: list[Saved] = []
+        self.processes[SUPERVISOR, 0] = SimSupervisor(self)
 
     def run(self) -> None:
         chance, turns = self.chance, self._turns
@@ -67,23 +72,31 @@ class World:
         process.die()
         self.network.cut(place)
         self.unseen_deaths.append(process.peer)
+        self.seen[f"{process.peer.role} died"] += 1
 
     def _some_calm(self) -> int:
-        return self.time + 1 + int(self._random.expovariate(1 / CALM))
+        """Until when; seldom comes a disaster alone."""
+        return self.time + 1 + int(self._random.expovariate(1 / CALM if self.chance() < 0.7 else 1.0))
 
     def _disaster(self) -> None:
         self._disasters_left -= 1
         self._next_disaster = self._some_calm()
-        place = self._random.choice(sorted(self.processes))
-        process = self.processes[place]
-        if place != (SUPERVISOR, 0) and self.chance() < 0.6:
-            self.kill(place)
+        process = self.processes[self._random.choice(sorted(self.processes))]
+        role = process.peer.role
+        if self.chance() < 0.6:
+            if role != SUPERVISOR:
+                self.kill(process.peer.place)
+            elif self.chance() < 0.5:
+                self.seen["supervisor died"] += 1
+                self._begin()
             return
         wakes = self.time + int(self.chance() * 2 * PATIENCE)
         if isinstance(process, SimWorker) and self.chance() < 0.5:
             process.computing_asleep_until = wakes
+            self.seen["worker hung"] += 1
         else:
             process.asleep_until = wakes
+            self.seen[f"{role} froze"] += 1
 
     # --- what outlives a coordinator ---
 
