@@ -255,7 +255,7 @@ class Books:
         if batch in self._work:
             self._drop_work(batch)
         self._step.leave_out(batch, self._work.get)
-        self._take_back_next_step()  # or its batches keep the slots that others of this step need once more
+        self._take_back_next_step()  # or its batches keep slots that this one needs once more
 
     def _open_step(self) -> StepBook:
         per_step = self.rules.batches_per_step

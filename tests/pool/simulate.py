@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from tests.pool.simulation.setup import setup_of
 from tests.pool.simulation.world import World
 
-PART = 250  # seeds a process takes at a time
-SHOWN = 10  # failures after which the rest is not worth its time
+PART = 100  # seeds a process takes at a time
 
 
 @dataclass(frozen=True)
@@ -61,6 +60,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.pool.simulate", description=__doc__)
     parser.add_argument("--seeds", type=int, default=5000, help="how many (default: %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="number of the first (default: %(default)s)")
+    parser.add_argument("--failures", type=int, default=10, help="stop after so many (default: %(default)s)")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="default: one a core")
     arguments = parser.parse_args()
     if arguments.seeds == 1:
@@ -74,7 +74,7 @@ def main() -> int:
             sys.stdout.write(f"{failure}\n")
         rate = done / (time.monotonic() - begin)
         sys.stderr.write(f"\r{done} of {arguments.seeds} seeds, {failed} failed, {rate:.0f} seeds/s ")
-        if failed >= SHOWN:
+        if failed >= arguments.failures:
             break
     sys.stderr.write("\n")
     return 1 if failed else 0

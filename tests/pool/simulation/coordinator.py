@@ -52,7 +52,8 @@ class SimCoordinator(Process):
         self._at_end = False
         self._optimizer = list(saved.version.optimizer)
         self._sums = [0] * len(self._optimizer)
-        self._counts = [0] * len(self._optimizer)
+        self._counts = [0] * len(self._optimizer)  # batches in each sum
+        self._divisors = [0] * len(self._optimizer)  # that make its mean
         self._version = saved.step
         if world.history.resumed(saved.step):
             world.seen["steps to do again"] += 1
@@ -146,12 +147,16 @@ class SimCoordinator(Process):
             memory.check_batch("train", source.batch)  # its touched rows are read
             self._sums[bucket] = add(self._sums[bucket], memory.gradient(source.worker, source.slot, bucket))
             self._counts[bucket] += 1
+        self._divisors[bucket] = action.batches
 
     def _update(self, action: Update) -> None:
         memory, bucket, count = self.world.memory, action.bucket, action.batches
         assert action.step == self._version, f"I3: step {action.step} updates version {self._version}"
         total = self._sums[bucket] if count else 0
-        assert count in (0, self._counts[bucket]), f"{self._counts[bucket]} batches in the sum instead of {count}"
+        if count:
+            assert count == self._counts[bucket] == self._divisors[bucket], (
+                f"mean of {self._divisors[bucket]}: {action}"
+            )
         old = memory.halves[action.step % 2][bucket]
         weight, self._optimizer[bucket] = stepped(old, self._optimizer[bucket], total, count)
         memory.halves[(action.step + 1) % 2][bucket] = weight

@@ -28,7 +28,7 @@ def setup_of(seed: int) -> Setup:
     """Small runs of every shape: what goes wrong in them goes wrong at the borders of steps and slots."""
     draw = random.Random(seed)
     batches = draw.choice((1, 2, 2, 3, 4))
-    steps = draw.randint(2, 4)
+    steps = draw.randint(2, 5)
     rules = Rules(
         steps=steps,
         batches_per_step=batches,
@@ -48,7 +48,7 @@ def setup_of(seed: int) -> Setup:
         loss=draw.choice((0.0, 0.02, 0.1)),
         unsound=frozenset(strange[:1] if draw.random() < 0.2 else ()),
         deadly=frozenset(strange[1:] if draw.random() < 0.05 else ()),
-        snapshot_every=draw.choice((1, 2)),
+        snapshot_every=draw.choice((1, 2, 3)),
         checkpoint_every=draw.choice((2, 3)),
         drain_at=draw.randint(1, 1500) if draw.random() < 0.1 else 0,
     )

@@ -56,7 +56,7 @@ class SimSupervisor(Process):
 
     def _start(self, peer: Peer) -> None:
         world = self.world
-        ready = world.time + int(world.chance() * 60)
+        ready = world.time + int(world.chance() ** 2 * 60)
         process: Process
         if peer.role == COORDINATOR:
             process = SimCoordinator(world, peer, ready, world.what_is_left())

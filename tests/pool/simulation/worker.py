@@ -20,6 +20,7 @@ class SimWorker(Child):
         super().__init__(world, peer, ready, coordinator)
         self._desk = Desk()
         self._bell = True
+        self._pace = 0.1 + 0.6 * world.chance()  # share of its moves that compute
         self._computing: Iterator[None] | None = None  # goes from one point at which it may be killed to the next
         self.holds: tuple[Peer, int] | None = None  # who ordered it, and which training batch is in work
         self.computing_asleep_until = 0  # only the thread that computes
@@ -27,7 +28,7 @@ class SimWorker(Child):
 
     def step(self) -> None:
         now = self.world.time
-        if self.world.chance() < 0.5 and self.computing_asleep_until <= now:
+        if self.world.chance() < self._pace and self.computing_asleep_until <= now:
             self._computing_moved_at = now
             self._compute()
         else:

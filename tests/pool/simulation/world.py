@@ -21,7 +21,7 @@ from tests.pool.simulation.supervisor import PATIENCE, SimSupervisor
 from tests.pool.simulation.worker import SimWorker
 
 LIMIT = 60_000  # steps of the scheduler; a run that is not over by then would never be
-CALM = 150  # mean steps between disasters
+CALM = 250  # mean steps between disasters
 
 
 class World:
@@ -110,7 +110,7 @@ class World:
     def what_is_left(self) -> Saved:
         """What a coordinator begins with: the newest, or, when that is damaged, any that is older."""
         left = [*self._checkpoints, *self._snapshots]
-        if self.chance() < 0.5:
+        if self.chance() < 0.6:
             left = [self._random.choice(left)]
         newest = max(left, key=lambda saved: saved.step)
         self._snapshots = [saved for saved in self._snapshots if saved.step <= newest.step]

@@ -1,0 +1,1 @@
+"""What is done to the project to see whether its tests would notice."""
