@@ -45,23 +45,22 @@ class Books:
         rules: Rules,
         step: int,
         start: CursorState,
-        generation: int,
         *,
+        incarnation: int = 1,
         validated: int = -1,
-        successor: bool = False,
     ) -> None:
-        """`generation`: of the first orders to the feeder, higher than any before, and by more than there are
-        orders and attempts in a life of the coordinator; `validated`: newest version with a validation on record;
-        `successor`: another coordinator has died in this run, and the others live on."""
+        """`incarnation`: of the coordinator; after the first, workers and feeder may be those of the one that died.
+        `validated`: newest version with a validation on record, -1: none."""
+        generation = incarnation << 32  # higher than all before it, and by more than there are attempts in a life
         self.rules = rules
         self.step = step  # the step in progress, and so the newest complete version
         self.train = RingBook(start, generation)
         self.validation = ValidationBook(rules, generation, validated) if rules.validate_every else None
-        self._crew = Crew(rules.gradient_slots, successor=successor)
+        self._crew = Crew(rules.gradient_slots, successor=incarnation > 1)
         self._feeder: Peer | None = None
         self._feeder_sent: FeederOrders | None = None
         self._work: dict[int, Work] = {}  # by batch, of steps `step` and `step + 1`
-        self._attempts = generation  # as unique: a worker may die of an attempt that an earlier life numbered
+        self._attempts = generation  # no number twice: a worker may die of what an earlier life gave it
         self._deaths: Counter[int] = Counter()  # by batch of this step
         self._step = self._open_step()
         self._draining = False

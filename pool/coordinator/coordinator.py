@@ -104,9 +104,8 @@ class Coordinator:
             rules,
             launch.step,
             launch.start,
-            generation=launch.peer.incarnation << 32,
+            incarnation=launch.peer.incarnation,
             validated=self._metrics.validated_version,
-            successor=launch.peer.incarnation > 1,
         )
         self._checkpoints = Checkpoints(
             self._snapshots,

@@ -28,7 +28,7 @@ class Worker:
 
 class Crew:
     def __init__(self, gradient_slots: int, *, successor: bool) -> None:
-        """`gradient_slots`: of each worker; `successor`: another coordinator has died before this one."""
+        """`gradient_slots`: of each worker; `successor`: another coordinator has died, and its workers may live on."""
         self._gradient_slots = gradient_slots
         self._workers: dict[int, Worker] = {}
         self._held: set[tuple[int, int]] = set()  # (worker, slot) whose gradients are not folded yet

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 SIMULATION = ("tests.pool.simulate", "--seeds", "4000", "--failures", "1", "--processes", "1")
 BOOKS = ("pytest", "-q", "-x", "tests/pool/test_books.py")
+MAILBOX = ("pytest", "-q", "-x", "tests/pool/test_mailbox.py")
 BAD_BATCHES = ("pytest", "-q", "-x", "tests/pool/test_bad_batches.py", "-k", "mean_of_the_others")
 
 
@@ -59,8 +60,23 @@ MUTANTS = (
         "return True",
     ),
     Mutant(
-        "newcomers wait for nobody",
-        "who is in the successor's first roster is not waited for",
+        "mailbox speaks too early",
+        "the same, in the thread that sends",
+        "pool/worker/mailbox.py",
+        "if not self._desk.may_speak:",
+        "if False:",
+        MAILBOX,
+    ),
+    Mutant(
+        "successor takes itself for the first",
+        "a second coordinator does not know that there may be workers of an earlier one",
+        "pool/coordinator/books.py",
+        "successor=incarnation > 1",
+        "successor=incarnation > 2",
+    ),
+    Mutant(
+        "first roster not waited for",
+        "a successor waits for none of the workers that it is told of first",
         "pool/coordinator/crew.py",
         "set(alive) if self._unheard is None else self._unheard & alive",
         "set()",
@@ -165,6 +181,14 @@ MUTANTS = (
         "following.window, following.entry + 1)",
     ),
     # --- messages (I5) ---
+    Mutant(
+        "reports said once only",
+        "what a worker reports is said when it changes, and not again",
+        "pool/worker/mailbox.py",
+        "(followed or self._bell in events or again.due())",
+        "(followed or self._bell in events)",
+        MAILBOX,
+    ),
     Mutant(
         "addressee's life ignored",
         "a message is taken that was for an earlier life of the addressee",

@@ -28,7 +28,7 @@ def rules(
 
 def filled(books: Books, feeder: Peer, count: int) -> None:
     cursors = tuple(CursorState(i, 0, 0, i) for i in range(count + 1))
-    books.feeder_report(feeder, FeederReport(StreamReport(1, 0, cursors), None))
+    books.feeder_report(feeder, FeederReport(StreamReport(books.train.generation, 0, cursors), None))
 
 
 def orders_of(actions: list[Action], peer: Peer) -> WorkerOrders:
@@ -36,7 +36,7 @@ def orders_of(actions: list[Action], peer: Peer) -> WorkerOrders:
 
 
 def test_a_worker_gets_two_batches_at_most_and_none_beyond_the_next_step() -> None:
-    books = Books(rules(batches=1, slots=4), 0, START, 1)
+    books = Books(rules(batches=1, slots=4), 0, START)
     feeder, worker = Peer(FEEDER), Peer(WORKER)
     books.feeder_joined(feeder)
     filled(books, feeder, 8)
@@ -45,7 +45,7 @@ def test_a_worker_gets_two_batches_at_most_and_none_beyond_the_next_step() -> No
 
 
 def test_what_a_dead_worker_finished_is_kept_and_what_it_had_begun_is_given_away() -> None:
-    books = Books(rules(steps=1, batches=2, buckets=1), 0, START, 1)
+    books = Books(rules(steps=1, batches=2, buckets=1), 0, START)
     feeder, first, second = Peer(FEEDER), Peer(WORKER, 0), Peer(WORKER, 1)
     books.feeder_joined(feeder)
     books.worker_joined(first)
@@ -68,7 +68,7 @@ def test_what_a_dead_worker_finished_is_kept_and_what_it_had_begun_is_given_away
 
 
 def test_draining_finishes_the_step_that_was_begun_and_begins_no_other() -> None:
-    books = Books(rules(steps=9, batches=1, buckets=1), 0, START, 1)
+    books = Books(rules(steps=9, batches=1, buckets=1), 0, START)
     feeder, worker = Peer(FEEDER), Peer(WORKER)
     books.feeder_joined(feeder)
     books.worker_joined(worker)
@@ -82,7 +82,7 @@ def test_draining_finishes_the_step_that_was_begun_and_begins_no_other() -> None
 
 
 def test_draining_before_the_first_batch_ends_at_once() -> None:
-    books = Books(rules(), 0, START, 1)
+    books = Books(rules(), 0, START)
     assert books.drain() == [End()]
 
 
@@ -91,14 +91,14 @@ def ordered_feeder(actions: list[Action]) -> bool:
 
 
 def test_the_first_coordinator_orders_the_feeder_at_once() -> None:
-    books = Books(rules(), 0, START, 1)
+    books = Books(rules(), 0, START)
     assert not ordered_feeder(books.roster({Peer(WORKER, 0), Peer(WORKER, 1)}))
     assert ordered_feeder(books.feeder_joined(Peer(FEEDER)))
 
 
 def test_a_successor_orders_the_feeder_nothing_before_every_worker_has_spoken_or_is_dead() -> None:
     """I4: who has not spoken may still read a ring slot for the dead coordinator."""
-    books = Books(rules(), 0, START, 1, successor=True)
+    books = Books(rules(), 0, START, incarnation=2)
     first, second, third = (Peer(WORKER, index) for index in range(3))
     assert not ordered_feeder(books.feeder_joined(Peer(FEEDER)))  # before it knows whom to wait for
     assert not ordered_feeder(books.roster({first, second, third}))
@@ -114,10 +114,11 @@ def test_attempts_of_an_earlier_coordinator_are_nobodys_now() -> None:
     """A worker that dies of the old life's batch is not put down to one that it was given since."""
     feeder, worker = Peer(FEEDER), Peer(WORKER)
     of_lives = []
-    for generation in (1 << 32, 2 << 32):
-        books = Books(rules(), 0, START, generation)
+    for incarnation in (1, 2):
+        books = Books(rules(), 0, START, incarnation=incarnation)
+        books.roster(set())
         books.feeder_joined(feeder)
-        books.feeder_report(feeder, FeederReport(StreamReport(generation, 0, (START, CursorState(1, 0, 0, 1))), None))
+        filled(books, feeder, 1)
         of_lives.append({a.attempt for a in orders_of(books.worker_joined(worker), worker).assignments})
     assert all(of_lives)
     assert of_lives[0].isdisjoint(of_lives[1])
@@ -136,7 +137,7 @@ def held(books: Books, peer: Peer) -> list[int]:
 
 def test_batches_to_be_computed_again_come_before_those_of_the_next_step() -> None:
     """Else these keep the places that those need, and wait for a step that can't end."""
-    books = Books(rules(batches=5, buckets=1, slots=3), 0, START, 1)
+    books = Books(rules(batches=5, buckets=1, slots=3), 0, START)
     feeder, first, second = Peer(FEEDER), Peer(WORKER, 0), Peer(WORKER, 1)
     books.feeder_joined(feeder)
     books.worker_joined(first)

@@ -62,9 +62,8 @@ class SimCoordinator(Process):
             world.setup.rules,
             saved.step,
             saved.cursor,
-            generation=peer.incarnation << 32,
+            incarnation=peer.incarnation,
             validated=world.history.validated_version,
-            successor=peer.incarnation > 1,
         )
         self._buffers_taken = False
 
