@@ -46,7 +46,7 @@ def test_who_stays_alive_is_not_heard_twice_after_a_new_roster() -> None:
 
 def test_only_a_later_life_is_followed() -> None:
     def roster(incarnation: int) -> Roster:
-        return Roster((RosterEntry(WORKER, 0, 9), RosterEntry(COORDINATOR, 0, incarnation)), drain=False)
+        return Roster((RosterEntry(WORKER, 0, 9, 100), RosterEntry(COORDINATOR, 0, incarnation, 101)), drain=False)
 
     assert next_life(ME, roster(3)) == Peer(COORDINATOR, 0, 3)
     assert next_life(ME, roster(2)) is None

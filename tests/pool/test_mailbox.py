@@ -36,9 +36,9 @@ def worker(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def hub(context: zmq.Context[zmq.Socket[bytes]], folder: Path, me: Peer) -> Hub:
+def hub(context: zmq.Context[zmq.Socket[bytes]], folder: Path, me: Peer, worker: subprocess.Popen[str]) -> Hub:
     made = Hub(context, folder / me.role, me)
-    made.set_alive((WORKER_0,))
+    made.set_alive({WORKER_0: worker.pid})
     return made
 
 
@@ -58,7 +58,7 @@ def test_what_a_worker_has_to_say_is_said_again(
 ) -> None:
     """I5, though nothing changes."""
     assert worker.poll() is None
-    coordinator = hub(context, tmp_path, Peer(COORDINATOR))
+    coordinator = hub(context, tmp_path, Peer(COORDINATOR), worker)
     for _ in range(2):
         hear(coordinator, lambda message: isinstance(message, WorkerReport))
     coordinator.close()
@@ -70,16 +70,17 @@ def test_a_worker_is_silent_to_a_successor_until_its_batch_of_the_old_life_has_e
     """I4: its first word means that it reads no slot of the ring for the dead one."""
     assert worker.stdin is not None
     assert worker.stdout is not None
-    supervisor = hub(context, tmp_path, Peer(SUPERVISOR))
-    first = hub(context, tmp_path, Peer(COORDINATOR))
+    supervisor = hub(context, tmp_path, Peer(SUPERVISOR), worker)
+    first = hub(context, tmp_path, Peer(COORDINATOR), worker)
     hear(first, lambda _: True)
     first.send(WORKER_0, WorkerOrders(0, (Assignment("validate", 0, 0, -1, 1),)))
     assert worker.stdout.readline() == "begun\n"
     first.close()
     (tmp_path / COORDINATOR).unlink(missing_ok=True)
-    second = hub(context, tmp_path, Peer(COORDINATOR, 0, 2))
+    second = hub(context, tmp_path, Peer(COORDINATOR, 0, 2), worker)
     hear(supervisor, lambda message: isinstance(message, Heartbeat))
-    supervisor.send(WORKER_0, Roster((RosterEntry(WORKER, 0, 1), RosterEntry(COORDINATOR, 0, 2)), drain=False))
+    entries = (RosterEntry(WORKER, 0, 1, worker.pid), RosterEntry(COORDINATOR, 0, 2, os.getpid()))
+    supervisor.send(WORKER_0, Roster(entries, drain=False))
     for _ in range(4):  # heartbeats are as often as everything is said again
         hear(supervisor, lambda message: isinstance(message, Heartbeat))
     assert list(second.receive()) == []

@@ -69,7 +69,7 @@ class SimSupervisor(Process):
         self._tell_roster()
 
     def _tell_roster(self) -> None:
-        entries = tuple(RosterEntry(peer.role, peer.index, peer.incarnation) for peer in self._alive.values())
+        entries = tuple(RosterEntry(peer.role, peer.index, peer.incarnation, 0) for peer in self._alive.values())
         roster = Roster(entries, self._draining)
         for peer in self._alive.values():
             self.world.network.send(self.peer, peer, roster)
