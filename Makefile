@@ -6,7 +6,7 @@ STAMP := $(VENV)/installed
 NATIVE := $(shell find loader/native pool/native -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name CMakeLists.txt)
 POSITIONS := configs/sample/positions.epd
 
-.PHONY: demo test check format bench fuzz gpu-check clean
+.PHONY: demo test check format bench fuzz chaos chaos-mutants gpu-check clean
 
 $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -38,6 +38,14 @@ bench: $(STAMP)
 # libFuzzer with sanitizers on each native parser; needs clang, nothing else. RUNS=20000 for a short one.
 fuzz:
 	$(MAKE) -C tests/fuzz $(if $(RUNS),RUNS=$(RUNS))
+
+# Whatever may go wrong, often. SEEDS=1000 for a short one.
+chaos: $(STAMP)
+	$(BIN)/python -m tests.pool.simulate --seeds $(if $(SEEDS),$(SEEDS),200000)
+
+# Would the tests notice? Puts seeded bugs into a copy of the sources, one after the other; each must be caught.
+chaos-mutants: $(STAMP)
+	$(BIN)/python -m tests.chaos.mutants
 
 # On a machine with a CUDA device: equality and integration tests on cuda:0 and on cuda:0,cuda:0.
 gpu-check: $(STAMP)

@@ -32,11 +32,12 @@ from pool.coordinator.actions import (
     Update,
     Validated,
 )
-from pool.coordinator.books import Books, Rules
+from pool.coordinator.books import Books
 from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.committer import Committer
 from pool.coordinator.history import History
 from pool.coordinator.metrics import Metrics
+from pool.coordinator.rules import Rules
 from pool.coordinator.snapshots import Snapshots
 from pool.crash_points import crash_point
 from pool.errors import RunError
@@ -104,7 +105,7 @@ class Coordinator:
             rules,
             launch.step,
             launch.start,
-            generation=launch.peer.incarnation << 32,
+            incarnation=launch.peer.incarnation,
             validated=self._metrics.validated_version,
         )
         self._checkpoints = Checkpoints(
@@ -165,6 +166,7 @@ class Coordinator:
                 self._act(self._books.worker_lost(peer, int(self._memory.in_work(peer.index)[0])))
         self._alive = set(alive)
         self._hub.set_alive(alive)
+        self._act(self._books.roster({peer for peer in alive if peer.role == WORKER}))
         if roster.drain:
             self._act(self._books.drain())
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import zmq
 
 from pool.errors import ProtocolError
+from pool.protocol.admission import Admission, next_life
 from pool.protocol.codec import MAX_BYTES, Envelope, decode, encode
 from pool.protocol.identity import Peer
 from pool.protocol.messages import Message, Roster
@@ -65,9 +66,9 @@ class Hub:
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], path: Path, me: Peer) -> None:
         self.me = me
         self.drops = Drops()
-        self._alive: dict[Peer, int] = {}
+        self._admission = Admission(me)
+        self._pids: dict[Peer, int] = {}
         self._routes: dict[Peer, bytes] = {}
-        self._received: dict[Peer, int] = {}
         self._sent = _first_sequence()
         self._socket = context.socket(zmq.ROUTER)
         _prepare(self._socket)
@@ -82,10 +83,9 @@ class Hub:
 
     def set_alive(self, peers: Mapping[Peer, int]) -> None:
         """Whose messages count from now on, and the pid of each."""
-        self._alive = dict(peers)
-        for table in (self._routes, self._received):
-            for peer in [peer for peer in table if peer not in self._alive]:
-                del table[peer]
+        self._admission.set_alive(peers)
+        self._pids = dict(peers)
+        self._routes = {peer: route for peer, route in self._routes.items() if peer in peers}
 
     def receive(self) -> Iterator[tuple[Peer, Message]]:
         """All messages that are waiting, without blocking."""
@@ -102,16 +102,11 @@ class Hub:
                 self.drops.add(str(error))
                 continue
             sender = envelope.sender
-            if sender not in self._alive:
-                self.drops.add(f"{type(envelope.message).__name__} from {sender}, which is not alive")
-            elif self._alive[sender] != (pid := _sender_pid(frames[1])):
+            if sender in self._pids and self._pids[sender] != (pid := _sender_pid(frames[1])):
                 self.drops.add(f"{type(envelope.message).__name__} in the name of {sender} from process {pid}")
-            elif envelope.addressee != self.me:
-                self.drops.add(f"{type(envelope.message).__name__} for {envelope.addressee}, this is {self.me}")
-            elif envelope.sequence <= self._received.get(sender, 0):
-                self.drops.add(f"{type(envelope.message).__name__} of {sender} came again or late")
+            elif refusal := self._admission.refusal(envelope):
+                self.drops.add(refusal)
             else:
-                self._received[sender] = envelope.sequence
                 self._routes[sender] = frames[0].bytes
                 yield sender, envelope.message
 
@@ -140,7 +135,7 @@ class Link:
         self.me = me
         self.other = other
         self.drops = Drops()
-        self._received = 0
+        self._admission = Admission(me, (other,))
         self._sent = _first_sequence()
         self._socket = context.socket(zmq.DEALER)
         _prepare(self._socket)
@@ -157,13 +152,11 @@ class Link:
 
     def follow(self, roster: Roster) -> bool:
         """Turns to the next life of the other end; True if the roster has one."""
-        for entry in roster.alive:
-            peer = Peer(entry.role, entry.index, entry.incarnation)
-            if peer.place == self.other.place and peer.incarnation > self.other.incarnation:
-                self.other = peer
-                self._received = 0
-                return True
-        return False
+        if (successor := next_life(self.other, roster)) is None:
+            return False
+        self.other = successor
+        self._admission.set_alive((successor,))
+        return True
 
     def receive(self) -> Iterator[Message]:
         """All messages that are waiting, without blocking."""
@@ -179,12 +172,9 @@ class Link:
             except ProtocolError as error:
                 self.drops.add(str(error))
                 continue
-            if envelope.addressee != self.me or envelope.sender != self.other:
-                self.drops.add(f"{type(envelope.message).__name__} from {envelope.sender} for {envelope.addressee}")
-            elif envelope.sequence <= self._received:
-                self.drops.add(f"{type(envelope.message).__name__} came again or late")
+            if refusal := self._admission.refusal(envelope):
+                self.drops.add(refusal)
             else:
-                self._received = envelope.sequence
                 yield envelope.message
 
     def send(self, message: Message) -> bool:

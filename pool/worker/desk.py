@@ -1,4 +1,9 @@
-"""What lies on a worker's desk: its jobs and how far each is. Pure: no sockets, no torch, no threads."""
+"""What lies on a worker's desk: its jobs and how far each is. Pure: no sockets, no torch, no threads.
+
+A coordinator's successor begins with an empty desk. But the job in work goes on reading the ring and the weights
+until it ends; so long the successor must not hear of this worker, for it takes a worker's first word as
+the sign that nothing of the old life is in work there (I4).
+"""
 
 from __future__ import annotations
 
@@ -21,17 +26,26 @@ class Job:
     loss: float = 0.0
     unsound: str = ""
 
-    def finish(self, loss: float, absent: tuple[int, ...], unsound: str) -> None:
-        self.loss, self.absent, self.unsound, self.finished = loss, absent, unsound, True
-
 
 class Desk:
-    """Of one coordinator's life: its successor's orders begin with an empty desk."""
+    """Of one worker, for its computing thread to take from and for its mailbox to fill."""
 
-    def __init__(self, life: int = 0) -> None:
-        self.life = life
+    def __init__(self) -> None:
+        self.life = 0
         self.version = -1
         self._jobs: dict[Assignment, Job] = {}
+        self._in_work: Job | None = None
+
+    def new_coordinator(self) -> None:
+        """What the dead one ordered is forgotten, and nothing of it will be begun."""
+        self.life += 1
+        self.version = -1
+        self._jobs = {}
+
+    @property
+    def may_speak(self) -> bool:
+        """Nothing is in work for an earlier coordinator than the one that would hear it."""
+        return self._in_work is None or self._in_work.life == self.life
 
     def orders(self, orders: WorkerOrders) -> None:
         """Takes over what is assigned; forgets what no longer is."""
@@ -45,8 +59,15 @@ class Desk:
         for job in self._jobs.values():
             if not job.begun and job.assignment.step == self.version:
                 job.begun = True
+                self._in_work = job
                 return job
         return None
+
+    def finish(self, job: Job, loss: float, absent: tuple[int, ...], unsound: str) -> None:
+        """The job in work has ended: it reads no batch and no weights any more."""
+        assert job is self._in_work, f"{job.assignment} is not in work"
+        self._in_work = None
+        job.loss, job.absent, job.unsound, job.finished = loss, absent, unsound, True
 
     @property
     def waits_for_weights(self) -> bool:

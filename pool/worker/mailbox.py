@@ -78,7 +78,7 @@ class Mailbox(threading.Thread):
     def finish(self, job: Job, outcome: Outcome) -> None:
         """Announces the end of a batch."""
         with self._changed:
-            job.finish(outcome.loss, outcome.absent, outcome.unsound)
+            self._desk.finish(job, outcome.loss, outcome.absent, outcome.unsound)
         os.eventfd_write(self._bell, 1)
 
     def run(self) -> None:
@@ -107,11 +107,12 @@ class Mailbox(threading.Thread):
                 next_beat = now + HEARTBEAT_SECONDS
                 moved = self._moved
                 supervisor.send(Heartbeat(0.0 if moved is None else now - moved))
+            followed = False
             for message in supervisor.receive():
                 if isinstance(message, Roster) and coordinator.follow(message):
+                    followed = True
                     with self._changed:
-                        self._desk = Desk(self._desk.life + 1)
-                    coordinator.send(Hello(os.getpid()))
+                        self._desk.new_coordinator()
             orders = [message for message in coordinator.receive() if isinstance(message, WorkerOrders)]
             if orders:
                 with self._changed:
@@ -119,11 +120,14 @@ class Mailbox(threading.Thread):
                     self._changed.notify()
             if self._bell in events:
                 os.eventfd_read(self._bell)
-            if self._bell in events or again.due():
-                coordinator.send(self._report())
+            if (followed or self._bell in events or again.due()) and (report := self._report()) is not None:
+                coordinator.send(report)
 
-    def _report(self) -> WorkerReport:
+    def _report(self) -> WorkerReport | None:
+        """None while the coordinator must not hear of this worker."""
         with self._changed:
+            if not self._desk.may_speak:
+                return None
             times = self._times
             return WorkerReport(
                 self._desk.reports(), times.computing, times.waiting_for_batches, times.waiting_for_weights

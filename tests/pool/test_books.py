@@ -1,18 +1,14 @@
-"""The coordinator's books, driven by the simulation: whatever happens, every step is the same step."""
+"""The coordinator's books, event by event. test_simulation.py has them run whole runs."""
 
 from __future__ import annotations
 
-import itertools
-
-import pytest
-
-from pool.coordinator.actions import Action, Commit, End, Fold, OrderWorker
-from pool.coordinator.books import Books, Rules
+from pool.coordinator.actions import Action, BadBatch, Commit, End, Fold, OrderFeeder, OrderWorker
+from pool.coordinator.books import Books
+from pool.coordinator.rules import Rules
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import BatchReport, CursorState, FeederReport, StreamReport, WorkerOrders, WorkerReport
-from tests.pool.simulation import START, Setup, Simulation
 
-SEEDS = 2000
+START = CursorState(0, 0, 0, 0)
 
 
 def rules(
@@ -30,32 +26,9 @@ def rules(
     )
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_every_run_ends_with_every_batch_folded_once_in_order_whoever_dies(part: int) -> None:
-    shapes = list(itertools.product((1, 2, 3, 5), (1, 2, 3), (1, 2), (0, 2), (False, True)))
-    for seed in range(part, SEEDS, 4):
-        batches, workers, slots, validate_every, buffers = shapes[seed % len(shapes)]
-        setup = Setup(
-            rules(batches=batches, slots=slots, validate_every=validate_every, buffers=buffers),
-            workers=workers,
-            ring_slots=batches + 1 + seed % 3,
-            deaths=seed % 7,
-            unsound=frozenset((0, 3, 4, 5)[: seed % 5]) if seed % 3 == 0 else frozenset(),
-        )
-        simulation = Simulation(setup, seed)
-        try:
-            simulation.run()
-        except AssertionError as error:
-            raise AssertionError(f"seed {seed}: {error}") from error
-        assert [commit.step for commit in simulation.commits] == list(range(6))
-        assert simulation.left_out >= {batch for batch in setup.unsound if batch < 6 * batches}
-        expected = [0, 2, 4, 6] if validate_every else []
-        assert [validated.version for validated in simulation.validations] == expected
-
-
 def filled(books: Books, feeder: Peer, count: int) -> None:
     cursors = tuple(CursorState(i, 0, 0, i) for i in range(count + 1))
-    books.feeder_report(feeder, FeederReport(StreamReport(1, 0, cursors), None))
+    books.feeder_report(feeder, FeederReport(StreamReport(books.train.generation, 0, cursors), None))
 
 
 def orders_of(actions: list[Action], peer: Peer) -> WorkerOrders:
@@ -63,7 +36,7 @@ def orders_of(actions: list[Action], peer: Peer) -> WorkerOrders:
 
 
 def test_a_worker_gets_two_batches_at_most_and_none_beyond_the_next_step() -> None:
-    books = Books(rules(batches=1, slots=4), 0, START, 1)
+    books = Books(rules(batches=1, slots=4), 0, START)
     feeder, worker = Peer(FEEDER), Peer(WORKER)
     books.feeder_joined(feeder)
     filled(books, feeder, 8)
@@ -72,7 +45,7 @@ def test_a_worker_gets_two_batches_at_most_and_none_beyond_the_next_step() -> No
 
 
 def test_what_a_dead_worker_finished_is_kept_and_what_it_had_begun_is_given_away() -> None:
-    books = Books(rules(steps=1, batches=2, buckets=1), 0, START, 1)
+    books = Books(rules(steps=1, batches=2, buckets=1), 0, START)
     feeder, first, second = Peer(FEEDER), Peer(WORKER, 0), Peer(WORKER, 1)
     books.feeder_joined(feeder)
     books.worker_joined(first)
@@ -95,7 +68,7 @@ def test_what_a_dead_worker_finished_is_kept_and_what_it_had_begun_is_given_away
 
 
 def test_draining_finishes_the_step_that_was_begun_and_begins_no_other() -> None:
-    books = Books(rules(steps=9, batches=1, buckets=1), 0, START, 1)
+    books = Books(rules(steps=9, batches=1, buckets=1), 0, START)
     feeder, worker = Peer(FEEDER), Peer(WORKER)
     books.feeder_joined(feeder)
     books.worker_joined(worker)
@@ -109,5 +82,76 @@ def test_draining_finishes_the_step_that_was_begun_and_begins_no_other() -> None
 
 
 def test_draining_before_the_first_batch_ends_at_once() -> None:
-    books = Books(rules(), 0, START, 1)
+    books = Books(rules(), 0, START)
     assert books.drain() == [End()]
+
+
+def ordered_feeder(actions: list[Action]) -> bool:
+    return any(isinstance(action, OrderFeeder) for action in actions)
+
+
+def test_the_first_coordinator_orders_the_feeder_at_once() -> None:
+    books = Books(rules(), 0, START)
+    assert not ordered_feeder(books.roster({Peer(WORKER, 0), Peer(WORKER, 1)}))
+    assert ordered_feeder(books.feeder_joined(Peer(FEEDER)))
+
+
+def test_a_successor_orders_the_feeder_nothing_before_every_worker_has_spoken_or_is_dead() -> None:
+    """I4: who has not spoken may still read a ring slot for the dead coordinator."""
+    books = Books(rules(), 0, START, incarnation=2)
+    first, second, third = (Peer(WORKER, index) for index in range(3))
+    assert not ordered_feeder(books.feeder_joined(Peer(FEEDER)))  # before it knows whom to wait for
+    assert not ordered_feeder(books.roster({first, second, third}))
+    assert not ordered_feeder(books.worker_joined(second))
+    assert not ordered_feeder(books.worker_joined(first))
+    assert not ordered_feeder(books.say_again())
+    assert not ordered_feeder(books.worker_lost(second))
+    assert ordered_feeder(books.roster({first}))  # the third is dead and never spoke
+    assert not ordered_feeder(books.roster({first, Peer(WORKER, 1, 2)}))  # said already; a new life holds nothing old
+
+
+def test_attempts_of_an_earlier_coordinator_are_nobodys_now() -> None:
+    """A worker that dies of the old life's batch is not put down to one that it was given since."""
+    feeder, worker = Peer(FEEDER), Peer(WORKER)
+    of_lives = []
+    for incarnation in (1, 2):
+        books = Books(rules(), 0, START, incarnation=incarnation)
+        books.roster(set())
+        books.feeder_joined(feeder)
+        filled(books, feeder, 1)
+        of_lives.append({a.attempt for a in orders_of(books.worker_joined(worker), worker).assignments})
+    assert all(of_lives)
+    assert of_lives[0].isdisjoint(of_lives[1])
+
+
+def finished(books: Books, peer: Peer, batch: int, unsound: str = "") -> list[Action]:
+    assignment = next(a for a in orders_of(books.say_again(), peer).assignments if a.batch == batch)
+    return books.worker_report(
+        peer, WorkerReport((BatchReport(assignment, (0,), (), True, float(batch), unsound),), 0, 0, 0)
+    )
+
+
+def held(books: Books, peer: Peer) -> list[int]:
+    return [a.batch for a in orders_of(books.say_again(), peer).assignments]
+
+
+def test_batches_to_be_computed_again_come_before_those_of_the_next_step() -> None:
+    """Else these keep the places that those need, and wait for a step that can't end."""
+    books = Books(rules(batches=5, buckets=1, slots=3), 0, START)
+    feeder, first, second = Peer(FEEDER), Peer(WORKER, 0), Peer(WORKER, 1)
+    books.feeder_joined(feeder)
+    books.worker_joined(first)
+    filled(books, feeder, 10)
+    for batch in range(3):
+        finished(books, first, batch)
+    assert held(books, first) == [3, 4]  # 0 and 1 are in the sum, and their slots were needed
+    books.worker_joined(second)
+    assert held(books, second) == [5, 6]
+    actions = finished(books, first, 3, "the loss")
+    assert [a.batch for a in actions if isinstance(a, BadBatch)] == [3]
+    assert {*held(books, first), *held(books, second)} >= {0, 1, 4}
+    actions = []
+    for peer in (first, second):
+        for batch in [batch for batch in held(books, peer) if batch < 5]:
+            actions += finished(books, peer, batch)
+    assert [a.losses for a in actions if isinstance(a, Commit)] == [(0.0, 1.0, 2.0, 4.0)]

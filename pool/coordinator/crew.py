@@ -1,0 +1,103 @@
+"""The living workers: what is assigned to whom, and whose gradient slots hold what is still needed. Pure.
+
+Also who of them may still compute for a coordinator that has died. A worker speaks to the successor only when nothing
+of the old life is in work there (`Desk.may_speak`); until each that was alive at the successor's start has spoken
+or is dead, the ring is not the successor's to fill again (I4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field
+
+from pool.coordinator.actions import OrderWorker
+from pool.protocol.identity import Peer
+from pool.protocol.messages import Assignment, WorkerOrders
+
+IN_FLIGHT = 2  # assignments of a worker at a time, so that copying the next batch overlaps computing
+
+
+@dataclass
+class Worker:
+    """A living worker: its assignments in the order given."""
+
+    peer: Peer
+    assignments: list[Assignment] = field(default_factory=list)
+    sent: WorkerOrders | None = None
+
+
+class Crew:
+    def __init__(self, gradient_slots: int, *, successor: bool) -> None:
+        """`gradient_slots`: of each worker; `successor`: another coordinator has died, and its workers may live on."""
+        self._gradient_slots = gradient_slots
+        self._workers: dict[int, Worker] = {}
+        self._held: set[tuple[int, int]] = set()  # (worker, slot) whose gradients are not folded yet
+        self._unheard: set[Peer] | None = None if successor else set()  # may hold old jobs; None: not known yet
+
+    def roster(self, alive: Set[Peer]) -> None:
+        """Which workers are alive. Those of a successor's first roster may still compute for the dead one."""
+        self._unheard = set(alive) if self._unheard is None else self._unheard & alive
+
+    @property
+    def all_heard(self) -> bool:
+        """Nobody computes for a dead coordinator any more."""
+        return self._unheard is not None and not self._unheard
+
+    def join(self, peer: Peer) -> None:
+        assert peer.index not in self._workers, f"I4: {peer} joins before its predecessor was lost"
+        self._workers[peer.index] = Worker(peer)
+        if self._unheard is not None:
+            self._unheard.discard(peer)
+
+    def leave(self, worker: Worker) -> None:
+        del self._workers[worker.peer.index]
+
+    def find(self, peer: Peer) -> Worker | None:
+        """None for one that has not joined or is lost."""
+        worker = self._workers.get(peer.index)
+        return worker if worker is not None and worker.peer == peer else None
+
+    def assign(self, worker: Worker, assignment: Assignment) -> None:
+        worker.assignments.append(assignment)
+        if assignment.gradient_slot >= 0:
+            self._held.add((worker.peer.index, assignment.gradient_slot))
+
+    def take_back(self, index: int, assignment: Assignment) -> None:
+        """One that was not begun."""
+        self._workers[index].assignments.remove(assignment)
+        self.release(index, assignment.gradient_slot)
+
+    def release(self, index: int, slot: int) -> None:
+        """What lies in the gradient slot is not needed any more."""
+        self._held.discard((index, slot))
+
+    def least_busy(self, *, with_slot: bool = False) -> Worker | None:
+        """Who can take one more batch; `with_slot`: and has a gradient slot for it."""
+        able = [
+            worker
+            for worker in self._workers.values()
+            if len(worker.assignments) < IN_FLIGHT and (not with_slot or self.free_slots(worker))
+        ]
+        return min(able, key=lambda worker: (len(worker.assignments), worker.peer.index), default=None)
+
+    def free_slots(self, worker: Worker) -> list[int]:
+        return [slot for slot in range(self._gradient_slots) if (worker.peer.index, slot) not in self._held]
+
+    @property
+    def out_of_slots(self) -> bool:
+        """There are workers, but no gradient slot."""
+        workers = self._workers.values()
+        return bool(workers) and not any(self.free_slots(worker) for worker in workers)
+
+    def orders(self, version: int) -> Iterator[OrderWorker]:
+        """To whom they are others than those sent last."""
+        for worker in self._workers.values():
+            orders = WorkerOrders(version, tuple(worker.assignments))
+            if orders != worker.sent:
+                worker.sent = orders
+                yield OrderWorker(worker.peer, orders)
+
+    def say_again(self) -> None:
+        """What was sent may be lost (I5)."""
+        for worker in self._workers.values():
+            worker.sent = None

@@ -1,0 +1,241 @@
+"""Seeded bugs, each with what must notice it. A row is data: add one and `make chaos-mutants` runs it.
+
+`old` occurs exactly once in `file`; `new` takes its place. `caught_by` is what follows `python -m`: it must pass
+without the bug and fail with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SIMULATION = ("tests.pool.simulate", "--seeds", "4000", "--failures", "1", "--processes", "1")
+BOOKS = ("pytest", "-q", "-x", "tests/pool/test_books.py")
+MAILBOX = ("pytest", "-q", "-x", "tests/pool/test_mailbox.py")
+BAD_BATCHES = ("pytest", "-q", "-x", "tests/pool/test_bad_batches.py", "-k", "mean_of_the_others")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    what: str
+    file: str
+    old: str
+    new: str
+    caught_by: tuple[str, ...] = SIMULATION
+
+
+MUTANTS = (
+    # --- ownership (I4) ---
+    Mutant(
+        "no fencing",
+        "a batch of which nothing is heard in time is taken from its worker, which is silent and not dead",
+        "pool/coordinator/books.py",
+        """\
+        self._crew.say_again()
+        self._feeder_sent = None
+        return list(self._orders())
+""",
+        """\
+        for batch, work in list(self._work.items()):
+            if work.assignment.step == self.step and not work.buckets:
+                self._crew.take_back(work.worker, work.assignment)
+                del self._work[batch]
+        self._crew.say_again()
+        self._feeder_sent = None
+        return self._advance()
+""",
+    ),
+    Mutant(
+        "successor does not wait",
+        "a coordinator's successor has the ring filled again while batches are read for the dead one",
+        "pool/coordinator/books.py",
+        "if self._feeder is not None and self._crew.all_heard:",
+        "if self._feeder is not None:",
+    ),
+    Mutant(
+        "worker speaks too early",
+        "a worker speaks to the successor while it still computes for the dead coordinator",
+        "pool/worker/desk.py",
+        "return self._in_work is None or self._in_work.life == self.life",
+        "return True",
+    ),
+    Mutant(
+        "mailbox speaks too early",
+        "the same, in the thread that sends",
+        "pool/worker/mailbox.py",
+        "if not self._desk.may_speak:",
+        "if False:",
+        MAILBOX,
+    ),
+    Mutant(
+        "successor takes itself for the first",
+        "a second coordinator does not know that there may be workers of an earlier one",
+        "pool/coordinator/books.py",
+        "successor=incarnation > 1",
+        "successor=incarnation > 2",
+    ),
+    Mutant(
+        "first roster not waited for",
+        "a successor waits for none of the workers that it is told of first",
+        "pool/coordinator/crew.py",
+        "set(alive) if self._unheard is None else self._unheard & alive",
+        "set()",
+    ),
+    Mutant(
+        "gradient slot released early",
+        "a gradient slot is free when its batch is finished, before it is folded",
+        "pool/coordinator/books.py",
+        "            work.finished = True\n",
+        "            work.finished = True\n"
+        "            self._crew.release(work.worker, work.assignment.gradient_slot)\n",
+    ),
+    # --- versions and slots of a step (I3) ---
+    Mutant(
+        "ring slot freed at forward",
+        "the feeder may fill the slot of the oldest batch as soon as it is given out",
+        "pool/coordinator/ring.py",
+        "return StreamOrders(self.generation, self.start, self.freed)",
+        "return StreamOrders(self.generation, self.start, min(self.freed + 1, self.filled))",
+    ),
+    Mutant(
+        "ring slot freed before commit",
+        "with a step the first batch of the next one is freed",
+        "pool/coordinator/books.py",
+        "self.train.free(end)",
+        "self.train.free(min(end + 1, self.train.filled))",
+    ),
+    Mutant(
+        "version announced early",
+        "workers hear of the next version when its first bucket is summed",
+        "pool/coordinator/books.py",
+        "yield from self._crew.orders(self.step)",
+        "yield from self._crew.orders(self.step + self._step.begun)",
+    ),
+    Mutant(
+        "batch begun with old weights",
+        "a worker does not wait for the version that its batch is for",
+        "pool/worker/desk.py",
+        "job.assignment.step == self.version",
+        "job.assignment.step >= self.version",
+    ),
+    # --- the step is a function (I2) ---
+    Mutant(
+        "apply twice",
+        "the optimizer steps a bucket twice",
+        "pool/coordinator/step_book.py",
+        "                    yield Update(self.step, bucket, len(self.batches))\n",
+        "                    yield Update(self.step, bucket, len(self.batches))\n"
+        "                    yield Update(self.step, bucket, len(self.batches))\n",
+    ),
+    Mutant(
+        "reduce in order of arrival",
+        "gradients are added up in the order in which their batches were finished",
+        "pool/coordinator/step_book.py",
+        "for batch in self.batches[begin:]:",
+        "for batch in sorted(self.batches[begin:], key=[*self.losses, *self.batches].index):",
+    ),
+    Mutant(
+        "sum not begun anew",
+        "a batch that is left out stays in the sums that had it already",
+        "pool/coordinator/step_book.py",
+        "        self._folded = [0] * len(self._folded)\n",
+        "",
+    ),
+    Mutant(
+        "not renormalized",
+        "without the batch that is left out, the gradient is still divided by all batches of a step",
+        "pool/coordinator/committer.py",
+        "return 1.0 / action.batches",
+        "return 1.0 / self._config.train.batches_per_step",
+        BAD_BATCHES,
+    ),
+    Mutant(
+        "left out, but slots kept",
+        "batches of the next step keep slots that this one needs once more",
+        "pool/coordinator/books.py",
+        "        self._take_back_next_step()  # or its batches keep slots that this one needs once more\n",
+        "",
+        BOOKS,
+    ),
+    Mutant(
+        "attempts counted anew",
+        "a batch is blamed for the death of a worker that was still at an old coordinator's batch",
+        "pool/coordinator/books.py",
+        "self._attempts = generation",
+        "self._attempts = 0",
+        BOOKS,
+    ),
+    # --- the stream is a function (I1) ---
+    Mutant(
+        "cursor off by one",
+        "a new feeder begins at the batch before the one that it should",
+        "pool/coordinator/ring.py",
+        "self.start = self._cursors[self.filled]",
+        "self.start = self._cursors[max(self.freed, self.filled - 1)]",
+    ),
+    Mutant(
+        "cursor an entry late",
+        "the feeder reports where a batch begins with an entry too many",
+        "pool/feeder/filling.py",
+        "following.window, following.entry)",
+        "following.window, following.entry + 1)",
+    ),
+    # --- messages (I5) ---
+    Mutant(
+        "reports said once only",
+        "what a worker reports is said when it changes, and not again",
+        "pool/worker/mailbox.py",
+        "(followed or self._bell in events or again.due())",
+        "(followed or self._bell in events)",
+        MAILBOX,
+    ),
+    Mutant(
+        "addressee's life ignored",
+        "a message is taken that was for an earlier life of the addressee",
+        "pool/protocol/admission.py",
+        "if envelope.addressee != self._me:",
+        "if envelope.addressee.place != self._me.place:",
+    ),
+    Mutant(
+        "the dead are heard",
+        "messages of a coordinator that has a successor still count",
+        "pool/protocol/admission.py",
+        "self._newest = {peer:",
+        "self._newest |= {peer:",
+    ),
+    Mutant(
+        "order of messages ignored",
+        "a message that was overtaken counts as the newest",
+        "pool/protocol/admission.py",
+        "if envelope.sequence <= self._newest[sender]:",
+        "if envelope.sequence == self._newest[sender]:",
+    ),
+    Mutant(
+        "orders said once only",
+        "orders to workers that are lost are never made up for",
+        "pool/coordinator/books.py",
+        "        self._crew.say_again()\n",
+        "",
+    ),
+    Mutant(
+        "orders to the feeder said once only",
+        "orders to the feeder that are lost are never made up for",
+        "pool/coordinator/books.py",
+        "        self._crew.say_again()\n        self._feeder_sent = None\n",
+        "        self._crew.say_again()\n",
+    ),
+    Mutant(
+        "generation ignored by the feeder",
+        "the feeder goes on where it is when a new generation begins elsewhere",
+        "pool/feeder/filling.py",
+        "if orders.generation > self._generation:",
+        "if self._generation < 0:",
+    ),
+    Mutant(
+        "generation ignored by the books",
+        "what was filled for a dead coordinator is taken for the successor's",
+        "pool/coordinator/ring.py",
+        "if report is None or report.generation != self.generation:",
+        "if report is None:",
+    ),
+)

@@ -1,0 +1,80 @@
+"""A simulated feeder: the real books of two rings, and streams that write one slot after the other."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from loader.stream import Cursor, Filled
+from pool.feeder.filling import Filling
+from pool.protocol.identity import Peer
+from pool.protocol.messages import CursorState, FeederOrders, FeederReport, Purpose, StreamOrders
+from tests.pool.simulation.arithmetic import content, cursor_of
+from tests.pool.simulation.process import Child
+from tests.pool.simulation.setup import VALIDATION_SLOTS
+
+if TYPE_CHECKING:
+    from tests.pool.simulation.world import World
+
+
+class SimStream:
+    """One ring, written by steps: a batch that is begun is in nobody's hands until it is complete."""
+
+    def __init__(self, world: World, purpose: Purpose, slots: int) -> None:
+        self._memory = world.memory
+        self._purpose = purpose
+        self.filling = Filling(slots)
+        self._given: deque[int] = deque()
+        self._next = cursor_of(0)
+        self._writing = False
+
+    def orders(self, orders: StreamOrders) -> None:
+        fill = self.filling.orders(orders)
+        if fill.seek is not None:
+            self._given.clear()
+            self._writing = False
+            self._next = CursorState(fill.seek.batch, fill.seek.epoch, fill.seek.window, fill.seek.entry)
+        self._given.extend(fill.slots)
+
+    def step(self) -> bool:
+        """True if a batch is complete."""
+        if not self._given:
+            return False
+        if not self._writing:
+            self._writing = True
+            self._memory.begin_batch(self._purpose, self._given[0])
+            return False
+        self._writing = False
+        slot = self._given.popleft()
+        self._memory.end_batch(self._purpose, slot, content(self._next))
+        following = cursor_of(self._next.batch + 1)
+        begin = self._next
+        self._next = following
+        self.filling.filled(Filled(slot, begin.batch, _cursor(begin), _cursor(following)))
+        return True
+
+
+def _cursor(state: CursorState) -> Cursor:
+    return Cursor(state.batch, state.epoch, state.window, state.entry)
+
+
+class SimFeeder(Child):
+    def __init__(self, world: World, peer: Peer, ready: int, coordinator: Peer) -> None:
+        super().__init__(world, peer, ready, coordinator)
+        self._train = SimStream(world, "train", world.setup.ring_slots)
+        self._validation = SimStream(world, "validate", VALIDATION_SLOTS)
+        self._news = True  # say hello
+
+    def step(self) -> None:
+        if self.world.chance() < 0.5:
+            self._news |= self._train.step() or self._validation.step()
+        elif self.follow():
+            self._news = True
+        elif (message := self.hear()) is not None:
+            assert isinstance(message, FeederOrders)
+            self._train.orders(message.train)
+            if message.validation is not None:
+                self._validation.orders(message.validation)
+        if self._news or self._again():
+            self._news = False
+            self.tell(FeederReport(self._train.filling.report(), self._validation.filling.report()))

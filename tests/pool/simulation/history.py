@@ -1,0 +1,91 @@
+"""What a simulated run has done, and the rules that it must have kept. Raises AssertionError where it has not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from statistics import fmean
+
+from pool.coordinator.actions import BadBatch, Commit, Validated
+from pool.coordinator.books import DEADLY
+from pool.protocol.identity import Peer
+from tests.pool.simulation.arithmetic import (
+    Version,
+    Weights,
+    batches_of,
+    cursor_of,
+    first_version,
+    loss,
+    next_version,
+    undisturbed,
+)
+from tests.pool.simulation.setup import Setup
+
+
+class History:
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._versions = [first_version(setup)]  # by number
+        self._left_out: dict[int, set[int]] = {}  # by step
+        self._validations: list[int] = []  # versions
+        self._deaths: Counter[tuple[Peer, int]] = Counter()  # by the coordinator in charge and the batch in work
+        self._blameless = True  # no batch was left out that kills of our own have made look deadly
+
+    @property
+    def validated_version(self) -> int:
+        """As metrics.jsonl has it; -1: none."""
+        return self._validations[-1] if self._validations else -1
+
+    def resumed(self, step: int) -> bool:
+        """A coordinator begins at a step: those after it will be done again, and must give the same. True if there
+        are any."""
+        again = len(self._versions) > step + 1
+        del self._versions[step + 1 :]
+        self._left_out = {s: batches for s, batches in self._left_out.items() if s < step}
+        self._validations = [version for version in self._validations if version <= step]
+        self._deaths.clear()  # nobody tells a coordinator what its predecessor has seen
+        return again
+
+    def died_of(self, coordinator: Peer, batch: int) -> None:
+        self._deaths[coordinator, batch] += 1
+
+    def left_out(self, coordinator: Peer, action: BadBatch) -> None:
+        innocent = action.batch not in self._setup.unsound | self._setup.deadly
+        if innocent or action.batch not in self._setup.unsound:
+            deaths = self._deaths[coordinator, action.batch]
+            assert deaths >= DEADLY, f"batch {action.batch} left out after {deaths} deaths: {action.why}"
+        assert action.step == len(self._versions) - 1
+        assert action.cursor == cursor_of(action.batch), "I1"
+        self._left_out.setdefault(action.step, set()).add(action.batch)
+        self._blameless &= not innocent
+
+    def committed(self, action: Commit, version: Version) -> None:
+        """I2, I3: each version follows from the one before by all its batches, each once, in order."""
+        assert action.step == len(self._versions) - 1, f"step {action.step} after {len(self._versions) - 1} versions"
+        gone = self._left_out.get(action.step, set())
+        batches = [batch for batch in batches_of(self._setup, action.step) if batch not in gone]
+        before = self._versions[-1]
+        assert version == next_version(self._setup, before, action.step, batches), f"I2: step {action.step}"
+        assert action.losses == tuple(loss(before.weights, batch) for batch in batches)
+        assert not self._setup.unsound.intersection(batches), "not finite"
+        assert action.next_cursor == cursor_of((action.step + 1) * self._setup.rules.batches_per_step), "I1"
+        self._versions.append(version)
+
+    def validated(self, action: Validated, weights: Weights) -> None:
+        assert action.version == len(self._versions) - 1
+        assert weights == self._versions[-1].weights
+        assert action.loss == fmean(loss(weights, batch) for batch in range(self._setup.rules.validation_batches))
+        assert action.version not in self._validations, f"version {action.version} validated twice"
+        self._validations.append(action.version)
+
+    def ended(self) -> None:
+        """The run says that it has done all it was asked for."""
+        steps, every = self._setup.rules.steps, self._setup.rules.validate_every
+        done = len(self._versions) - 1
+        assert done == steps or self._setup.drain_at
+        due = [version for version in range(done + 1) if every and (version % every == 0 or version == steps)]
+        if self._setup.drain_at:
+            assert self._validations in (due, due[:-1])
+        else:
+            assert self._validations == due
+        if self._blameless:
+            assert self._versions[-1] == undisturbed(self._setup, done), "I9"

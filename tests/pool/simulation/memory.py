@@ -1,0 +1,74 @@
+"""The shared memory of a simulated run. Raises AssertionError where two have the same piece of it (I4)."""
+
+from __future__ import annotations
+
+from pool.protocol.identity import Peer
+from pool.protocol.messages import Assignment, Purpose
+from tests.pool.simulation.arithmetic import BUFFERS, Version, Weights, content, cursor_of, first_version
+from tests.pool.simulation.setup import VALIDATION_SLOTS, Setup
+
+TORN = -3  # content of what is being written, and of what its writer left behind half written
+
+
+class Memory:
+    def __init__(self, setup: Setup) -> None:
+        self.rings: dict[Purpose, list[int]] = {
+            "train": [TORN] * setup.ring_slots,
+            "validate": [TORN] * VALIDATION_SLOTS,
+        }
+        self.gradients: dict[tuple[int, int], dict[int, int]] = {}  # (worker, slot) -> by bucket
+        start = first_version(setup)
+        self.halves: list[list[int]] = [list(start.weights), [TORN] * setup.rules.num_buckets]
+        self.buffers = [start.buffers, TORN]
+        self.attempts = [0] * setup.workers  # by worker: what it computes, 0 between batches
+        self._readers: dict[Peer, tuple[Purpose, int]] = {}
+
+    # --- the ring ---
+
+    def begin_batch(self, purpose: Purpose, slot: int) -> None:
+        """The feeder begins to write."""
+        reader = next((peer for peer, place in self._readers.items() if place == (purpose, slot)), None)
+        assert reader is None, f"I4: {purpose} slot {slot} is written while {reader} ({reader!r}) reads it"
+        self.rings[purpose][slot] = TORN
+
+    def end_batch(self, purpose: Purpose, slot: int, written: int) -> None:
+        self.rings[purpose][slot] = written
+
+    def begin_reading(self, peer: Peer, assignment: Assignment) -> None:
+        slot = assignment.batch % len(self.rings[assignment.purpose])
+        self._readers[peer] = (assignment.purpose, slot)
+
+    def check_batch(self, purpose: Purpose, batch: int) -> None:
+        ring = self.rings[purpose]
+        held = ring[batch % len(ring)]
+        assert held == content(cursor_of(batch)), f"I3: {purpose} batch {batch} is not in its slot"
+
+    def end_reading(self, peer: Peer) -> None:
+        """It has read to the end, or is dead."""
+        self._readers.pop(peer, None)
+
+    # --- gradients ---
+
+    def begin_gradients(self, worker: int, slot: int) -> None:
+        """From now on nothing of what lay there before may be taken."""
+        self.gradients[worker, slot] = {}
+
+    def write_gradient(self, worker: int, slot: int, bucket: int, value: int) -> None:
+        self.gradients[worker, slot][bucket] = value
+
+    def gradient(self, worker: int, slot: int, bucket: int = BUFFERS) -> int:
+        return self.gradients.get((worker, slot), {}).get(bucket, TORN)
+
+    # --- weights ---
+
+    def weights(self, version: int) -> Weights:
+        """As they lie in the version's half now, complete or not."""
+        return tuple(self.halves[version % 2])
+
+    def begin_version(self, number: int, version: Version) -> None:
+        """A coordinator publishes what it begins with; the other half is not worth anything to it."""
+        here, there = number % 2, (number + 1) % 2
+        self.halves[here] = list(version.weights)
+        self.buffers[here] = version.buffers
+        self.halves[there] = [TORN] * len(version.weights)
+        self.buffers[there] = TORN

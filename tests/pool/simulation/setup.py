@@ -1,0 +1,54 @@
+"""What is simulated: the shape of a run and what goes wrong in it, all of it a function of one seed."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from pool.coordinator.rules import Rules
+
+VALIDATION_SLOTS = 2
+
+
+@dataclass(frozen=True)
+class Setup:
+    rules: Rules
+    workers: int
+    ring_slots: int
+    disasters: int = 0  # processes killed or frozen in the run
+    loss: float = 0.0  # share of messages lost; as many are repeated, as many overtaken
+    unsound: frozenset[int] = frozenset()  # batches whose gradient is not finite
+    deadly: frozenset[int] = frozenset()  # batches that nobody survives who computes them
+    snapshot_every: int = 1  # steps
+    checkpoint_every: int = 3
+    drain_at: int = 0  # scheduler step; 0: never
+
+
+def setup_of(seed: int) -> Setup:
+    """Small runs of every shape: what goes wrong in them goes wrong at the borders of steps and slots."""
+    draw = random.Random(seed)
+    batches = draw.choice((1, 2, 2, 3, 4))
+    steps = draw.randint(2, 5)
+    rules = Rules(
+        steps=steps,
+        batches_per_step=batches,
+        num_buckets=draw.choice((1, 2, 2, 3)),
+        gradient_slots=draw.choice((1, 2, 3)),
+        has_buffers=draw.random() < 0.5,
+        validate_every=draw.choice((0, 0, 2)),
+        validation_batches=3,
+        on_bad_batch="skip",
+    )
+    strange = draw.sample(range(steps * batches), 2)
+    return Setup(
+        rules,
+        workers=draw.choice((1, 2, 2, 3)),
+        ring_slots=batches + draw.randint(0, batches + 2),
+        disasters=draw.choice((0, 1, 2, 3, 4, 6)),
+        loss=draw.choice((0.0, 0.02, 0.1)),
+        unsound=frozenset(strange[:1] if draw.random() < 0.2 else ()),
+        deadly=frozenset(strange[1:] if draw.random() < 0.05 else ()),
+        snapshot_every=draw.choice((1, 2, 3)),
+        checkpoint_every=draw.choice((2, 3)),
+        drain_at=draw.randint(1, 1500) if draw.random() < 0.1 else 0,
+    )

@@ -1,0 +1,104 @@
+"""A simulated worker: the real desk between a mailbox and a computing thread that reads and writes the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pool.protocol.identity import Peer
+from pool.protocol.messages import WorkerOrders, WorkerReport
+from pool.worker.desk import Desk, Job
+from tests.pool.simulation.arithmetic import BUFFERS, gradient, loss
+from tests.pool.simulation.process import Child
+
+if TYPE_CHECKING:
+    from tests.pool.simulation.world import World
+
+
+class SimWorker(Child):
+    def __init__(self, world: World, peer: Peer, ready: int, coordinator: Peer) -> None:
+        super().__init__(world, peer, ready, coordinator)
+        self._desk = Desk()
+        self._bell = True
+        self._pace = 0.1 + 0.6 * world.chance()  # share of its moves that compute
+        self._computing: Iterator[None] | None = None  # goes from one point at which it may be killed to the next
+        self.holds: tuple[Peer, int] | None = None  # who ordered it, and which training batch is in work
+        self.computing_asleep_until = 0  # only the thread that computes
+        self._computing_moved_at = ready
+
+    def step(self) -> None:
+        now = self.world.time
+        if self.world.chance() < self._pace and self.computing_asleep_until <= now:
+            self._computing_moved_at = now
+            self._compute()
+        else:
+            self._serve()
+
+    def still(self, now: int) -> int:
+        return max(super().still(now), now - self._computing_moved_at if self._computing is not None else 0)
+
+    def die(self) -> None:
+        self.world.memory.end_reading(self.peer)
+        if self.holds is not None:
+            self.world.history.died_of(*self.holds)
+
+    # --- the mailbox ---
+
+    def _serve(self) -> None:
+        if self.follow():
+            self._desk.new_coordinator()
+            self._bell = True
+        elif (message := self.hear()) is not None:
+            assert isinstance(message, WorkerOrders)
+            self._desk.orders(message)
+        if self._bell or self._again():
+            if self._desk.may_speak:
+                self._bell = False
+                self.tell(WorkerReport(self._desk.reports(), 0.0, 0.0, 0.0))
+            else:
+                self.world.seen["worker not finished with the old life"] += 1
+
+    # --- the computing thread ---
+
+    def _compute(self) -> None:
+        if self._computing is None:
+            if (job := self._desk.next()) is None:
+                return
+            self._computing = self._work(job)
+        if next(self._computing, self) is self:
+            self._computing = None
+
+    def _work(self, job: Job) -> Iterator[None]:
+        memory, assignment, setup = self.world.memory, job.assignment, self.world.setup
+        train = assignment.purpose == "train"
+        memory.attempts[self.peer.index] = assignment.attempt
+        self.holds = (self.coordinator, assignment.batch) if train else None
+        memory.begin_reading(self.peer, assignment)
+        memory.check_batch(assignment.purpose, assignment.batch)
+        if train:
+            memory.begin_gradients(self.peer.index, assignment.gradient_slot)
+        yield
+        for bucket in range(setup.rules.num_buckets) if train else ():
+            self._write(job, bucket)
+            job.buckets.append(bucket)
+            self._bell = True
+            if assignment.batch in setup.deadly and self.world.chance() < 0.5:
+                self.world.kill(self.peer.place)
+            yield
+        if train and setup.rules.has_buffers and assignment.batch % setup.rules.batches_per_step == 0:
+            self._write(job, BUFFERS)
+        if train and assignment.batch in setup.deadly:
+            self.world.kill(self.peer.place)
+            return
+        memory.check_batch(assignment.purpose, assignment.batch)
+        memory.end_reading(self.peer)
+        memory.attempts[self.peer.index] = 0
+        self.holds = None
+        unsound = "the loss" if train and assignment.batch in setup.unsound else ""
+        self._desk.finish(job, loss(memory.weights(assignment.step), assignment.batch), (), unsound)
+        self._bell = True
+
+    def _write(self, job: Job, bucket: int) -> None:
+        memory, assignment = self.world.memory, job.assignment
+        value = gradient(memory.weights(assignment.step), assignment.batch, bucket)
+        memory.write_gradient(self.peer.index, assignment.gradient_slot, bucket, value)

@@ -1,0 +1,118 @@
+"""One seeded scheduler under which the processes of a run move, die, freeze and come back.
+
+A step of the scheduler lets one process do one thing. Who is frozen does nothing until it wakes or is killed; what it
+owns stays its own until then.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from pool.protocol.identity import COORDINATOR, SUPERVISOR, Peer
+from tests.pool.simulation.arithmetic import cursor_of, first_version
+from tests.pool.simulation.coordinator import Saved
+from tests.pool.simulation.history import History
+from tests.pool.simulation.memory import Memory
+from tests.pool.simulation.network import Network, Place
+from tests.pool.simulation.process import Process
+from tests.pool.simulation.setup import Setup
+from tests.pool.simulation.supervisor import PATIENCE, SimSupervisor
+from tests.pool.simulation.worker import SimWorker
+
+LIMIT = 60_000  # steps of the scheduler; a run that is not over by then would never be
+CALM = 250  # mean steps between disasters
+
+
+class World:
+    """`run` raises AssertionError at the first thing that must not be."""
+
+    def __init__(self, setup: Setup, seed: int) -> None:
+        self.setup = setup
+        self._random = random.Random(seed)
+        self.chance = self._random.random
+        self.time = 0  # steps of the scheduler
+        self.ended = False
+        self.seen: Counter[str] = Counter()  # what has happened, for who wants to know what was tested
+        self.history = History(setup)
+        self._checkpoints = [Saved(0, cursor_of(0), first_version(setup))]
+        self._disasters_left = setup.disasters
+        self._next_disaster = self._some_calm()
+        self._begin()
+        self._turns = list(self.processes)  # who may move; the coordinator's turn comes more often
+        self._turns += [(COORDINATOR, 0)] * (len(self._turns) - 1)
+
+    def _begin(self) -> None:
+        """A supervisor starts, and with it all others. Only checkpoints and metrics are older than it."""
+        self.memory = Memory(self.setup)
+        self.network = Network(self._random, self.setup.loss)
+        self.processes: dict[Place, Process] = {}
+        self.unseen_deaths: list[Peer] = []
+        self._snapshots: list[Saved] = []
+        self.processes[SUPERVISOR, 0] = SimSupervisor(self)
+
+    def run(self) -> None:
+        chance, turns = self.chance, self._turns
+        while not self.ended:
+            self.time += 1
+            if self.time >= self._next_disaster and self._disasters_left:
+                self._disaster()
+            process = self.processes.get(turns[int(chance() * len(turns))])
+            if process is not None and process.asleep_until <= self.time:
+                process.moved_at = self.time
+                process.step()
+            assert self.time < LIMIT, f"not ended after {LIMIT} steps of the scheduler"
+        self.history.ended()
+
+    # --- disasters ---
+
+    def kill(self, place: Place) -> None:
+        """From now on the process does nothing any more; the supervisor will see it."""
+        process = self.processes.pop(place)
+        process.die()
+        self.network.cut(place)
+        self.unseen_deaths.append(process.peer)
+        self.seen[f"{process.peer.role} died"] += 1
+
+    def _some_calm(self) -> int:
+        """Until when; seldom comes a disaster alone."""
+        return self.time + 1 + int(self._random.expovariate(1 / CALM if self.chance() < 0.7 else 1.0))
+
+    def _disaster(self) -> None:
+        self._disasters_left -= 1
+        self._next_disaster = self._some_calm()
+        process = self.processes[self._random.choice(sorted(self.processes))]
+        role = process.peer.role
+        if self.chance() < 0.6:
+            if role != SUPERVISOR:
+                self.kill(process.peer.place)
+            elif self.chance() < 0.5:
+                self.seen["supervisor died"] += 1
+                self._begin()
+            return
+        wakes = self.time + int(self.chance() * 2 * PATIENCE)
+        if isinstance(process, SimWorker) and self.chance() < 0.5:
+            process.computing_asleep_until = wakes
+            self.seen["worker hung"] += 1
+        else:
+            process.asleep_until = wakes
+            self.seen[f"{role} froze"] += 1
+
+    # --- what outlives a coordinator ---
+
+    def save(self, saved: Saved) -> None:
+        """Snapshots are in memory, two of them; checkpoints are on the disk."""
+        if saved.step % self.setup.snapshot_every == 0:
+            self._snapshots = [*self._snapshots[-1:], saved]
+        if saved.step % self.setup.checkpoint_every == 0:
+            self._checkpoints.append(saved)
+
+    def what_is_left(self) -> Saved:
+        """What a coordinator begins with: the newest, or, when that is damaged, any that is older."""
+        left = [*self._checkpoints, *self._snapshots]
+        if self.chance() < 0.6:
+            left = [self._random.choice(left)]
+        newest = max(left, key=lambda saved: saved.step)
+        self._snapshots = [saved for saved in self._snapshots if saved.step <= newest.step]
+        self._checkpoints = [saved for saved in self._checkpoints if saved.step <= newest.step]
+        return newest

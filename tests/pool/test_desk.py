@@ -1,0 +1,69 @@
+"""A worker's desk: what is begun when, what is reported, and when a new coordinator may hear of it."""
+
+from __future__ import annotations
+
+from pool.protocol.messages import Assignment, WorkerOrders
+from pool.worker.desk import Desk, Job
+
+
+def assignment(batch: int, step: int = 0, attempt: int = 1) -> Assignment:
+    return Assignment("train", step, batch, 0, attempt)
+
+
+def begun(desk: Desk, *assignments: Assignment, version: int = 0) -> Job:
+    desk.orders(WorkerOrders(version, assignments))
+    job = desk.next()
+    assert job is not None
+    return job
+
+
+def test_a_batch_is_begun_once_and_only_with_its_own_version() -> None:
+    """I3."""
+    desk = Desk()
+    desk.orders(WorkerOrders(3, (assignment(0, step=3), assignment(1, step=4))))
+    job = desk.next()
+    assert job is not None
+    assert job.assignment.batch == 0
+    assert desk.next() is None
+    assert desk.waits_for_weights
+    desk.orders(WorkerOrders(4, (assignment(1, step=4),)))
+    job = desk.next()
+    assert job is not None
+    assert job.assignment.batch == 1
+
+
+def test_what_is_ordered_twice_is_one_batch() -> None:
+    """I5."""
+    desk = Desk()
+    job = begun(desk, assignment(0))
+    job.buckets.append(1)
+    desk.orders(WorkerOrders(0, (assignment(0),)))
+    assert desk.next() is None
+    assert [report.buckets for report in desk.reports()] == [(1,)]
+
+
+def test_a_new_coordinator_hears_nothing_before_the_old_ones_batch_has_ended() -> None:
+    """I4: until then the batch's slot is read."""
+    desk = Desk()
+    job = begun(desk, assignment(0), assignment(1, attempt=2))
+    assert desk.may_speak
+    desk.new_coordinator()
+    assert not desk.may_speak
+    assert desk.next() is None  # nothing more of the old life is begun
+    desk.new_coordinator()  # nor does it help when that one dies too
+    assert not desk.may_speak
+    desk.finish(job, 0.5, (), "")
+    assert desk.may_speak
+    assert desk.reports() == ()
+
+
+def test_the_same_assignment_of_a_new_coordinator_is_another_job() -> None:
+    """Its version 0 is not the dead one's."""
+    desk = Desk()
+    old = begun(desk, assignment(0))
+    desk.new_coordinator()
+    desk.finish(old, 0.5, (), "")
+    new = begun(desk, assignment(0))
+    assert new is not old
+    assert new.life != old.life
+    assert [report.finished for report in desk.reports()] == [False]

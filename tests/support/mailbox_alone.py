@@ -1,0 +1,33 @@
+"""A worker's mailbox without the worker: takes one job and ends it when a line comes in.
+
+Usage: python -m tests.support.mailbox_alone FOLDER_OF_SOCKETS
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+from pool.launch import Launch
+from pool.protocol.identity import COORDINATOR, SUPERVISOR, WORKER, Peer
+from pool.worker.mailbox import Mailbox
+from pool.worker.step import Outcome
+
+if __name__ == "__main__":
+    sockets = Path(sys.argv[1])
+    launch = SimpleNamespace(
+        peer=Peer(WORKER),
+        coordinator=Peer(COORDINATOR),
+        supervisor_socket=sockets / SUPERVISOR,
+        coordinator_socket=sockets / COORDINATOR,
+    )
+    mailbox = Mailbox(cast(Launch, launch))
+    mailbox.start()
+    job = mailbox.next_job()
+    sys.stdout.write("begun\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+    mailbox.finish(job, Outcome(0.5))
+    sys.stdin.readline()
