@@ -6,7 +6,7 @@ STAMP := $(VENV)/installed
 NATIVE := $(shell find loader/native pool/native -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name CMakeLists.txt)
 POSITIONS := configs/sample/positions.epd
 
-.PHONY: demo test check format bench fuzz chaos chaos-mutants gpu-check clean
+.PHONY: demo test check format bench fuzz chaos chaos-mutants soak gpu-check clean
 
 $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -39,13 +39,20 @@ bench: $(STAMP)
 fuzz:
 	$(MAKE) -C tests/fuzz $(if $(RUNS),RUNS=$(RUNS))
 
-# Whatever may go wrong, often. SEEDS=1000 for a short one.
+# Whatever may go wrong, often: simulated runs, every crash point in every way, random kills. Hours; KILLS=30
+# SEEDS=1000 for a short one.
 chaos: $(STAMP)
 	$(BIN)/python -m tests.pool.simulate --seeds $(if $(SEEDS),$(SEEDS),200000)
+	$(BIN)/python -m tests.chaos.points
+	$(BIN)/python -m tests.chaos.kills --kills $(if $(KILLS),$(KILLS),1000)
 
 # Would the tests notice? Puts seeded bugs into a copy of the sources, one after the other; each must be caught.
 chaos-mutants: $(STAMP)
 	$(BIN)/python -m tests.chaos.mutants
+
+# Does anything grow in a long run? A kill a minute, workers of different speed.
+soak: $(STAMP)
+	$(BIN)/python -m tests.chaos.soak --minutes $(if $(MINUTES),$(MINUTES),20)
 
 # On a machine with a CUDA device: equality and integration tests on cuda:0 and on cuda:0,cuda:0.
 gpu-check: $(STAMP)

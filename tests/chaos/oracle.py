@@ -21,7 +21,6 @@ SETTINGS: dict[str, Any] = {
     "pool.snapshot_steps": 3,
     "pool.first_bucket_mb": 1e-6,
     "pool.bucket_mb": 0.01,
-    "pool.hang_timeout": 3.0,
     "testing.history": True,
 }
 _FILES = re.compile(

@@ -1,13 +1,34 @@
-"""The crash points there are, read from the sources, by the role that comes by."""
+"""The crash points there are, read from the sources, and runs that come by them.
+
+`python -m tests.chaos.points` does what the tests have no time for: of every point the first, middle and last time, and
+each with SIGKILL, SIGSEGV, a stop that lasts until the supervisor kills, a stop after which the process goes on, and an
+early exit.
+"""
 
 from __future__ import annotations
 
+import argparse
+import itertools
+import os
 import re
-from collections import defaultdict
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
 
-from tests.support.runs import ROOT
+from tests.chaos.oracle import SETTINGS, Undisturbed, assert_unharmed, undisturbed
+from tests.support.processes import children
+from tests.support.runs import ROOT, Ended, command, run, run_well
 
+CHILDREN_DIE_BY = ("kill", "segv", "exit", "stop", "pause")
+SUPERVISOR_DIES_BY = ("kill", "segv")
+HANG_TIMEOUT = 4.0  # seconds until a stopped process is killed
+PAUSE = 1.0  # seconds that one that goes on is stopped for
 _CALL = re.compile(r'crash_point\("(([a-z]+)\.[a-z_]+)"\)')
+_PREFIX = "crash point "
 
 
 def crash_points() -> dict[str, list[str]]:
@@ -25,3 +46,95 @@ def together(points: dict[str, list[str]]) -> list[tuple[str, ...]]:
     """One of each role a run, so that few runs come by all of them."""
     longest = max(map(len, points.values()))
     return [tuple(names[i] for names in points.values() if i < len(names)) for i in range(longest)]
+
+
+def armed(*specs: str) -> dict[str, Any]:
+    return {**SETTINGS, "testing.crash_points": list(specs)}
+
+
+def came_by(dir: Path) -> Counter[str]:
+    """How often each point's crash has happened, or was noted, as the processes have said; the supervisor's not."""
+    lines = "".join(path.read_text() for path in (dir / "logs").glob("*.log")).splitlines()
+    return Counter(line.removeprefix(_PREFIX) for line in lines if line.startswith(_PREFIX))
+
+
+class Matrix:
+    """Point x time x way to die, one run each."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._numbers = itertools.count()
+        self.reference: Undisturbed = undisturbed(folder / "undisturbed")
+        names = [name for names in crash_points().values() for name in names]
+        noted = run_well(folder / "noted", armed(*(f"{name}=note" for name in names)))
+        self.times = came_by(noted.dir) + Counter(
+            line.removeprefix(_PREFIX) for line in noted.err.splitlines() if line.startswith(_PREFIX)
+        )
+
+    def cases(self) -> list[tuple[str, int, str]]:
+        """Point, which time, how; points that an undisturbed run does not come by are left out."""
+        found = []
+        for name, times in sorted(self.times.items()):
+            ways = SUPERVISOR_DIES_BY if name.startswith("supervisor.") else CHILDREN_DIE_BY
+            found += [(name, at, how) for at in sorted({1, (times + 1) // 2, times}) for how in ways]
+        return found
+
+    def check(self, name: str, at: int, how: str) -> None:
+        """Raises AssertionError."""
+        dir = self._folder / f"run-{next(self._numbers)}"
+        spec = f"{name}@{at}={'stop' if how == 'pause' else how}"
+        if name.startswith("supervisor."):
+            killed = run(dir, armed(spec))
+            assert killed.code < 0 or killed.code == 0, killed.err
+            ended = run_well(dir, SETTINGS, "--resume")
+        elif how == "pause":
+            ended = run_and_continue(dir, armed(spec))
+        else:
+            ended = run(dir, {**armed(spec), "pool.hang_timeout": HANG_TIMEOUT})
+        assert_unharmed(ended, self.reference)
+
+
+def run_and_continue(dir: Path, settings: dict[str, Any]) -> Ended:
+    """A run of which whoever is stopped goes on a little later."""
+    process = subprocess.Popen(
+        command(dir, settings), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        while True:
+            try:
+                out, err = process.communicate(timeout=PAUSE)
+                return Ended(dir, process.returncode, out, err)
+            except subprocess.TimeoutExpired:
+                for pid in children(process.pid):
+                    if is_stopped(pid):
+                        os.kill(pid, signal.SIGCONT)
+    finally:
+        process.kill()
+
+
+def is_stopped(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="points whose name contains this")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
+        matrix = Matrix(Path(folder))
+        cases = [case for case in matrix.cases() if arguments.only in case[0]]
+        for number, (name, at, how) in enumerate(cases, 1):
+            sys.stdout.write(f"\r{number}/{len(cases)} {name}@{at} {how}\x1b[K")
+            sys.stdout.flush()
+            matrix.check(name, at, how)
+    sys.stdout.write(
+        f"\n{len(cases)} runs with {len(matrix.times)} crash points ended with the undisturbed run's bits\n"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -15,6 +15,6 @@ KILLS = 30
 @pytest.mark.timeout(500)
 def test_random_kills_of_every_role_change_nothing_and_leave_nothing(tmp_path: Path) -> None:
     seed = random.randrange(1 << 30)
-    print(f"seed {seed}")  # noqa: T201
+    print(f"seed {seed}")
     killer = kill_randomly(tmp_path, KILLS, seed)
     assert killer.done.total() == KILLS
