@@ -215,12 +215,12 @@ class Supervisor:
         """A child is dead: the exit code if the run is over, None if it goes on. Raises RunError."""
         peer = child.peer
         how = self._forget(child)
-        if peer.role == COORDINATOR:
-            self._wait_until(lambda: self._finished or peer in self._failures, LAST_WORDS_SECONDS)
-            if self._finished:
-                return self._signals.exit_code if self._stop.begun else EXIT_DONE
+        if peer.role == COORDINATOR and child.returncode == 0:
+            self._wait_until(lambda: self._finished, LAST_WORDS_SECONDS)
         elif child.returncode == EXIT_FAILED:
             self._wait_until(lambda: peer in self._failures, LAST_WORDS_SECONDS)
+        if peer.role == COORDINATOR and self._finished:
+            return self._signals.exit_code if self._stop.begun else EXIT_DONE
         if (failure := self._failures.get(peer)) is not None:
             raise RunError(failure.reason, failure.exit_code)
         death = self._describe(child, how)
