@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib.metadata
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -24,6 +25,18 @@ app = typer.Typer(
     help="Train networks with a huge sparse first layer on every GPU of a workstation.",
 )
 app.command("eval")(eval_command)
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    context: typer.Context, show: Annotated[bool, typer.Option("--version", help="show the version and exit")] = False
+) -> None:
+    if show:
+        sys.stdout.write(f"sparsepool {importlib.metadata.version('sparsepool')}\n")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        sys.stdout.write(context.get_help() + "\n")
+        raise typer.Exit(EXIT_USAGE)
 
 
 @app.command()

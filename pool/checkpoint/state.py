@@ -10,7 +10,7 @@ import errno
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from pool.checkpoint.tensor_file import FileSums
 from pool.errors import CheckpointError
 from pool.protocol.messages import CursorState
 
-FORMAT = 2
+FORMAT = 3
 FOLDER = "checkpoints"
 LAST = "last"
 WEIGHTS = "weights.safetensors"
@@ -37,8 +37,14 @@ class SavedState:
     cursor: CursorState  # where the next step's first batch begins
     config: Mapping[str, Any]  # of the run that wrote it, resolved
     fingerprint: Mapping[str, str]  # of what the run's bits depend on
+    data: Sequence[Sequence[str | int]]  # name and bytes of each training file, in order
     optimizer: Mapping[str, Any]  # numbers of optimizer and schedule
     files: Mapping[str, FileSums]
+
+
+def describe_files(files: Sequence[Path]) -> list[list[str | int]]:
+    """What SavedState.data says of them: other names or sizes are other data. Raises OSError."""
+    return [[file.name, file.stat().st_size] for file in files]
 
 
 def encode_state(state: SavedState) -> bytes:
@@ -66,6 +72,8 @@ def read_state(checkpoint: Path) -> SavedState:
         sums = {name: FileSums(**entry) for name, entry in data["files"].items()}
         if sums.keys() != {WEIGHTS, OPTIMIZER}:
             raise ValueError(f"files {', '.join(sums)}")
+        if any([type(item) for item in entry] != [str, int] for entry in data["data"]):
+            raise ValueError("data is no list of names and sizes")
         known = {field.name: data[field.name] for field in fields(SavedState)}
         return SavedState(**{**known, "cursor": CursorState(**data["cursor"]), "files": sums})
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ class Checkpoint:
     cursor: CursorState  # where the next step's first batch begins
     config: Mapping[str, Any]
     fingerprint: Mapping[str, str]
+    data: Sequence[Sequence[str | int]]  # as SavedState.data
     weights: Mapping[str, torch.Tensor]
     optimizer: Mapping[str, torch.Tensor]
     optimizer_plain: Mapping[str, Any]
@@ -90,6 +91,7 @@ def load(path: Path) -> Checkpoint:
         cursor=state.cursor,
         config=state.config,
         fingerprint=state.fingerprint,
+        data=state.data,
         weights=tensors[WEIGHTS],
         optimizer=tensors[OPTIMIZER],
         optimizer_plain=state.optimizer,
@@ -107,6 +109,7 @@ def _write(beside: Path, checkpoint: Checkpoint) -> None:
         cursor=checkpoint.cursor,
         config=checkpoint.config,
         fingerprint=checkpoint.fingerprint,
+        data=checkpoint.data,
         optimizer=checkpoint.optimizer_plain,
         files=sums,
     )

@@ -178,6 +178,8 @@ class Committer:
     def _clip_norm(self, limit: float) -> None:
         """As torch.nn.utils.clip_grad_norm_: the whole gradient is scaled by limit / (norm + 1e-6), never up."""
         present = [total for total, seen in zip(self._sums, self._seen, strict=True) if seen]
+        if not present:
+            return
         norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(total) for total in present]))
         self.gradient_norm = float(norm)
         factor = limit / (self.gradient_norm + 1e-6)

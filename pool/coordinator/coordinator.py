@@ -17,7 +17,7 @@ import zmq
 from loader.schema import SparseBatch
 from pool import _native, numerics
 from pool.checkpoint import store
-from pool.checkpoint.state import FOLDER
+from pool.checkpoint.state import FOLDER, describe_files
 from pool.checkpoint.writer import CheckpointWriter
 from pool.coordinator import poison
 from pool.coordinator.actions import (
@@ -87,6 +87,7 @@ class Coordinator:
             touched_rows=self._touched_rows,
         )
         self._cursor = launch.start
+        self._data = describe_files(launch.train_files)
         self._snapshots = Snapshots(self._memory.snapshots())
         self._restore_or_initialize()
         rules = Rules(
@@ -254,6 +255,7 @@ class Coordinator:
             cursor=self._cursor,
             config=self._config.model_dump(mode="json"),
             fingerprint=self._launch.fingerprint,
+            data=self._data,
             weights={**dict(model.named_parameters()), **dict(model.named_buffers())},
             optimizer=tensors,
             optimizer_plain=plain,

@@ -35,7 +35,7 @@ def ask_planner(launch: Launch, signals: StopSignals | None) -> tuple[Launch, Ch
             planner = Child(path := Path(f"/proc/self/fd/{log}"))
             try:
                 planner.become(replace(launch, peer=Peer(PLANNER, incarnation=attempt)), path, {}, {})
-                output = _wait_for(planner, signals)
+                output = _wait_for(planner, launch.config.pool.start_timeout, signals)
             except BaseException:
                 planner.end()
                 raise
@@ -63,13 +63,14 @@ def _with_answer(launch: Launch, planner: Child, answer: Mapping[str, Any]) -> L
     )
 
 
-def _wait_for(planner: Child, signals: StopSignals | None) -> bytes | None:
+def _wait_for(planner: Child, timeout: float, signals: StopSignals | None) -> bytes | None:
     """Its answer, None if it is dead. There is nothing to keep yet: the first signal ends it, and the run."""
     poller = select.poll()
     poller.register(planner.channel, select.POLLIN)
     if signals is not None:
         poller.register(signals, select.POLLIN)
-    poller.poll()
+    if not poller.poll(1000 * timeout):
+        raise RunError(f"the planner did not answer within pool.start_timeout = {timeout:g} s")
     if signals is not None and signals.count > 0:
         raise RunError("stopped before the first step", signals.exit_code)
     return lifeline.take_answer(planner.channel)

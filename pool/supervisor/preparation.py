@@ -20,7 +20,7 @@ from pool.supervisor.child import Child
 from pool.supervisor.memory_plan import memory_plan, mib, shortage, table
 from pool.supervisor.planning import ask_planner
 from pool.supervisor.preflight import check_descriptors, check_disk, check_folder
-from pool.supervisor.resuming import compare_numerics, resume_point
+from pool.supervisor.resuming import compare_numerics, compare_optimizer, resume_point
 from pool.supervisor.run_folder import RunFolder
 from pool.supervisor.signals import StopSignals
 
@@ -38,6 +38,7 @@ def prepare(
     try:
         check_disk(launch)
         if checkpoint is not None:
+            compare_optimizer(config, checkpoint, folder)
             compare_numerics(launch, checkpoint, folder, allowed=allow_different_numerics)
     except PoolError:
         planner.end()
@@ -102,7 +103,7 @@ def _launch(
     except ValueError as error:
         raise ConfigError(str(error)) from None
     check_descriptors(config, len(train) + len(validation))
-    step, start = resume_point(config, checkpoint)
+    step, start = resume_point(config, checkpoint, train)
     return ask_planner(
         Launch(
             peer=Peer(PLANNER),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from pool.checkpoint import snapshot
 from pool.checkpoint.fingerprint import differences
-from pool.checkpoint.state import SavedState, read_state
+from pool.checkpoint.state import SavedState, describe_files, read_state
 from pool.config import Config
 from pool.errors import CheckpointError, ConfigError
 from pool.launch import Launch
@@ -31,7 +31,7 @@ def go_on(launch: Launch, folder: RunFolder, coordinator: Peer, segments: Mappin
             return replace(launch, step=found.step, start=found.cursor, snapshot=index)
         folder.note(f"memory snapshot {index} is damaged: its dead writer left other bytes than it had summed up")
     checkpoint = folder.last_checkpoint()
-    step, start = resume_point(launch.config, checkpoint)
+    step, start = resume_point(launch.config, checkpoint, launch.train_files)
     return replace(launch, step=step, start=start, checkpoint=checkpoint, snapshot=None)
 
 
@@ -47,7 +47,7 @@ def _snapshots(segments: Mapping[str, int]) -> list[tuple[int, Segment]]:
     return [(index, mapped) for _, index, mapped in sorted(found, key=lambda entry: -entry[0])]
 
 
-def resume_point(config: Config, checkpoint: Path | None) -> tuple[int, CursorState]:
+def resume_point(config: Config, checkpoint: Path | None, files: Sequence[Path]) -> tuple[int, CursorState]:
     """Step and cursor that a run begins with. Raises CheckpointError; ConfigError if it would take other batches."""
     if checkpoint is None:
         return 0, CursorState(0, 0, 0, 0)
@@ -62,7 +62,32 @@ def resume_point(config: Config, checkpoint: Path | None) -> tuple[int, CursorSt
                 f"{key}: {given[section][name]} now, {saved.config[section][name]} in {checkpoint}; "
                 "a resumed run must take the same batches"
             )
+    _compare_files(saved, files, checkpoint)
     return saved.step, saved.cursor
+
+
+def _compare_files(saved: SavedState, files: Sequence[Path], checkpoint: Path) -> None:
+    try:
+        now = describe_files(files)
+    except OSError as error:
+        raise ConfigError(f"data.train: {error.filename}: {error.strerror}") from None
+    then = [list(entry) for entry in saved.data]
+    if now != then:
+        different = next((new for new, old in zip(now, then, strict=False) if new != old), None)
+        what = f"{different[0]} with {different[1]} bytes" if different else f"{len(now)} files"
+        raise ConfigError(
+            f"data.train: {what} now, other data in {checkpoint} ({len(then)} files: "
+            f"{', '.join(f'{name} with {size} bytes' for name, size in then[:3])}{', ...' if len(then) > 3 else ''}); "
+            "a resumed run must take the same batches"
+        )
+
+
+def compare_optimizer(config: Config, checkpoint: Path, folder: RunFolder) -> None:
+    """What the checkpoint holds of optimizer and schedule wins over the config; its user may want to know."""
+    saved, given = _read_state(checkpoint).config, config.model_dump(mode="json")
+    for key in ("optimizer", "schedule"):
+        if saved[key] != given[key]:
+            folder.note(f"{key}: the config has changed, but what {checkpoint} holds stays in force: {saved[key]}")
 
 
 def _read_state(checkpoint: Path) -> SavedState:

@@ -3,6 +3,7 @@ the weights, the batch and the step (I2)."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ class Computer:
         device: Device,
         faults: Faults,
         *,
+        seed: int,
         total_steps: int,
         halves: Sequence[Slot],
         gradient_slots: Sequence[Slot],
@@ -50,6 +52,7 @@ class Computer:
         self._schema = schema
         self._device = torch.device(device.torch_name)
         self._faults = faults
+        self._seed = seed
         self._total_steps = total_steps
         self._weights = [views(half, plan.parameters) for half in halves]
         self._buffers = [views(half, plan.buffers) for half in halves]
@@ -74,7 +77,7 @@ class Computer:
         crash_point("worker.before_forward")
         self._model.train()
         self._faults.at(step, "forward")
-        torch.manual_seed(batch.number)  # what a model draws (dropout) depends on the batch alone (I2)
+        torch.manual_seed(_seed(self._seed, batch.number))  # what a model draws (dropout) depends on these alone (I2)
         loss = self._task.loss(self._model, batch, Progress(step, self._total_steps))
         if self._faults.take_nan():
             loss = loss * math.nan
@@ -120,3 +123,9 @@ class Computer:
         for tensor, buffer in zip(self._carried, self._buffers[version % 2], strict=True):
             tensor.copy_(buffer)
         return TensorBatch.from_numpy(SparseBatch.view(self._schema, slot)).to(self._device)
+
+
+def _seed(run: int, batch: int) -> int:
+    """Of torch's generator: other runs, and other batches of a run, draw other numbers."""
+    digest = hashlib.blake2b(f"{run} {batch}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")

@@ -41,6 +41,7 @@ def run(launch: Launch) -> None:
         schema,
         device,
         Faults(device, launch.peer.incarnation),
+        seed=config.run.seed,
         total_steps=config.train.steps,
         halves=memory.weight_halves(),
         gradient_slots=memory.gradient_slots(launch.peer.index),

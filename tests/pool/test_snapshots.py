@@ -23,6 +23,7 @@ def state(step: int, rows: int = 100) -> Checkpoint:
         cursor=CursorState(step * 2, 0, step, 7),
         config={},
         fingerprint={},
+        data=[["a.binpack", 4711]],
         weights={"table": torch.randn(rows, 16), "bias": torch.randn(3).bfloat16(), "count": torch.tensor(step)},
         optimizer={"table/exp_avg": torch.randn(rows, 16), "table/step": torch.tensor(float(step))},
         optimizer_plain={"numbers": {"table": {"beta": 0.1}}, "groups": [[{"lr": 1e-3, "betas": [0.9, 0.999]}]]},
