@@ -182,6 +182,13 @@ class BinpackPipeline:
 def win_draw_loss_probability(ply: int, score: int, result: int) -> float:
     """Probability of the game's result, given score and ply: what the win_draw_loss filter keeps with."""
 
+# --- the order of the stream (bind/order.cpp) ---
+
+def chunks_of_window(
+    num_chunks: int, window_chunks: int, shuffle: bool, seed: int, epoch: int, window: int
+) -> list[int]:
+    """Numbers of the chunks that make a window, in the order of the permuted epoch; none behind the last window."""
+
 # --- places where a test may have the process die (loader/native/testing) ---
 
 def arm_crash_point(name: str, at: int, how: str) -> None:

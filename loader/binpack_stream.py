@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loader import _native
+from loader.binpack_origin import origin
 from loader.config import DataConfig
 from loader.errors import DataError
 from loader.schema import BatchSchema, DenseField, SparseField
@@ -46,6 +47,9 @@ class BinpackSource:
         if not files:
             raise ValueError("data.train: no file is given")
         return BinpackStream(config, self.schema(config), files, seed)
+
+    def origin(self, config: DataConfig, files: Sequence[Path], seed: int, cursor: Cursor) -> dict[str, Any]:
+        return origin(config, files, seed, cursor)
 
 
 class BinpackStream:

@@ -14,17 +14,20 @@ from typing import Any, Protocol
 
 from loader.config import DataConfig
 from loader.schema import BatchSchema
-from loader.stream import Stream
+from loader.stream import Cursor, Stream
 
 
 class Source(Protocol):
-    """A kind of data. Both methods raise ValueError with one clear line for settings they can't serve."""
+    """A kind of data. All raise ValueError with one clear line for settings they can't serve."""
 
     def schema(self, config: DataConfig) -> BatchSchema:
         """What a batch made with these settings has; reads no file."""
 
     def open(self, config: DataConfig, files: Sequence[Path], seed: int) -> Stream:
         """The stream of these files. Raises DataError for a file that can't be used at all (I8)."""
+
+    def origin(self, config: DataConfig, files: Sequence[Path], seed: int, cursor: Cursor) -> dict[str, Any]:
+        """Where the batch at `cursor` comes from, as plain data for people. Raises DataError."""
 
 
 # name -> "module:factory"; calling the factory without arguments gives the Source.
@@ -55,6 +58,11 @@ def schema_of(config: DataConfig) -> BatchSchema:
 def open_stream(config: DataConfig, files: Sequence[Path], seed: int) -> Stream:
     """A stream at its beginning. Batch k is a function of the files (their order counts), config and seed (I1)."""
     return source_by_name(config.source).open(config, files, seed)
+
+
+def origin_of(config: DataConfig, files: Sequence[Path], seed: int, cursor: Cursor) -> dict[str, Any]:
+    """Where the batch that begins at `cursor` comes from, as plain data for people. Raises DataError."""
+    return source_by_name(config.source).origin(config, files, seed, cursor)
 
 
 def find_files(patterns: Sequence[str], key: str) -> list[Path]:

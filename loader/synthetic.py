@@ -43,6 +43,9 @@ class SyntheticSource:
             raise ValueError(f"data.source: 'synthetic' reads no files, but {files[0]} was given")
         return SyntheticStream(self.schema(config), seed)
 
+    def origin(self, config: DataConfig, files: Sequence[Path], seed: int, cursor: Cursor) -> dict[str, Any]:  # noqa: ARG002
+        return {"features": config.features, "seed": seed, "batch": cursor.batch}
+
 
 def parse_features(text: str) -> tuple[int, int]:
     """(number of features, most active in a sample) of "synthetic:NUM_FEATURES:ACTIVE"."""

@@ -8,13 +8,18 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 import zmq
 
+from loader.errors import DataError
 from loader.schema import SparseBatch
+from loader.sources import origin_of
+from loader.stream import Cursor
 from pool import _native, numerics
 from pool.checkpoint import store
 from pool.checkpoint.state import FOLDER, describe_files
@@ -192,9 +197,11 @@ class Coordinator:
 
     def _carry_out(self, action: Action) -> None:
         if isinstance(action, Fold):
-            self._committer.fold(action)
+            with self._metrics.reducing():
+                self._committer.fold(action)
         elif isinstance(action, Update):
-            self._committer.update(action)
+            with self._metrics.optimizing():
+                self._committer.update(action)
         elif isinstance(action, BadBatch):
             self._bad_batch(action)
         elif isinstance(action, TakeBuffers):
@@ -215,16 +222,29 @@ class Coordinator:
         batch = SparseBatch.view(self._schema, self._memory.batch_slot("train", action.batch))
         text = f"batch {action.batch} of step {action.step}: {action.why}"
         try:
-            text += f"; it is kept in {poison.save(self._launch.run_dir, batch, action)}"
+            text += f"; it is kept in {poison.save(self._launch.run_dir, batch, action, self._origin(action))}"
         except OSError as error:
             text += f"; it can't be kept: {error}"
         if action.fatal:
             raise RunError(f'{text}; train.on_bad_batch = "skip" would leave it out')
         log.warning("%s; it is left out", text)
 
+    def _origin(self, action: BadBatch) -> Mapping[str, Any]:
+        launch, cursor = self._launch, action.cursor
+        try:
+            return origin_of(
+                self._config.data,
+                launch.train_files,
+                self._config.run.seed,
+                Cursor(cursor.batch, cursor.epoch, cursor.window, cursor.entry),
+            )
+        except DataError as error:
+            return {"unknown": str(error)}
+
     def _commit(self, action: Commit) -> None:
         learning_rate = self._committer.optimizers.learning_rate
-        self._committer.commit(action.step)
+        with self._metrics.optimizing():  # with clip_norm, all of it; and what the task does after a step
+            self._committer.commit(action.step)
         self._cursor = action.next_cursor
         crash_point("coordinator.before_record")
         self._metrics.committed(action.step, action.losses, action.next_cursor.epoch, learning_rate)

@@ -6,7 +6,9 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -15,7 +17,8 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from pool.protocol.messages import RunReport, WorkerReport
+from pool.coordinator.shares import Spent, shares
+from pool.protocol.messages import RunReport, Shares, WorkerReport
 
 METRICS = "metrics.jsonl"
 TENSORBOARD = "tensorboard"
@@ -29,8 +32,9 @@ class Metrics:
         self._begin: float | None = None
         self._last_commit: float | None = None
         self._workers: dict[int, WorkerReport] = {}
-        self._waits = (0.0, 0.0)
-        self._wait_sums = (0.0, 0.0, 0.0)
+        self._reduced = self._optimized = 0.0  # seconds
+        self._spent = Spent()
+        self._shares = Shares()
         path = run_dir / METRICS
         self.validated_version = _forget_after(path, step)  # newest that is on record, -1: none
         self._file = path.open("a", encoding="utf-8", buffering=1)
@@ -50,7 +54,7 @@ class Metrics:
         seconds = now - (self._last_commit if self._last_commit is not None else now)
         self._last_commit = now
         self.loss = fmean(losses) if losses else math.nan
-        self._update_waits()
+        self._look_at_times()
         self._record(
             step + 1,
             {
@@ -58,10 +62,23 @@ class Metrics:
                 "learning_rate": learning_rate,
                 "epoch": epoch,
                 "samples_per_second": self._samples_per_step / seconds if seconds > 0 else 0.0,
-                "loader_wait": self._waits[0],
-                "weights_wait": self._waits[1],
+                **asdict(self._shares),
             },
         )
+
+    @contextmanager
+    def reducing(self) -> Iterator[None]:
+        """Counts the time inside as the coordinator's adding up."""
+        begin = time.monotonic()
+        yield
+        self._reduced += time.monotonic() - begin
+
+    @contextmanager
+    def optimizing(self) -> Iterator[None]:
+        """Counts the time inside as the optimizer's."""
+        begin = time.monotonic()
+        yield
+        self._optimized += time.monotonic() - begin
 
     def validated(self, version: int, loss: float) -> None:
         self.validation_loss = loss
@@ -79,8 +96,7 @@ class Metrics:
             loss=self.loss,
             validation_loss=self.validation_loss,
             learning_rate=learning_rate,
-            loader_wait=self._waits[0],
-            weights_wait=self._waits[1],
+            shares=self._shares,
             computed=sum(worker.computing for worker in self._workers.values()),
             checkpoint=checkpoint,
             finished=finished,
@@ -90,20 +106,19 @@ class Metrics:
         self._file.close()
         self._events.close()
 
-    def _update_waits(self) -> None:
-        """Fractions of the workers' time since the last look, once there is enough of it to divide."""
+    def _look_at_times(self) -> None:
+        """Takes stock once there is enough time to divide; the first time at once."""
         reports = self._workers.values()
-        sums = (
-            sum(r.computing for r in reports),
-            sum(r.waiting_for_batches for r in reports),
-            sum(r.waiting_for_weights for r in reports),
+        spent = Spent(
+            computing=sum(r.computing for r in reports),
+            waiting_for_batches=sum(r.waiting_for_batches for r in reports),
+            waiting_for_weights=sum(r.waiting_for_weights for r in reports),
+            reducing=self._reduced,
+            optimizing=self._optimized,
         )
-        passed = [new - old for new, old in zip(sums, self._wait_sums, strict=True)]
-        total = sum(passed)
-        if total > 1.0 or self._wait_sums == (0.0, 0.0, 0.0):
-            self._wait_sums = sums
-            if total > 0:
-                self._waits = (max(0.0, passed[1] / total), max(0.0, passed[2] / total))
+        if spent.of_workers - self._spent.of_workers > 1.0 or self._spent == Spent():
+            self._shares = shares(self._spent, spent, len(reports)) or self._shares
+            self._spent = spent
 
     def _record(self, step: int, scalars: Mapping[str, float]) -> None:
         now = time.time()

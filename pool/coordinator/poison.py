@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import save_file
@@ -15,8 +17,8 @@ from pool.coordinator.actions import BadBatch
 FOLDER = "poison"
 
 
-def save(run_dir: Path, batch: SparseBatch, action: BadBatch) -> Path:
-    """Every array of the batch by name, and beside it why it is bad and where in the stream it begins.
+def save(run_dir: Path, batch: SparseBatch, action: BadBatch, origin: Mapping[str, Any]) -> Path:
+    """Every array of the batch by name, and beside it why it is bad and where it comes from.
 
     Raises OSError.
     """
@@ -27,5 +29,5 @@ def save(run_dir: Path, batch: SparseBatch, action: BadBatch) -> Path:
         arrays |= {f"{name}.{key}": array for key, array in vars(view).items()}
     path = folder / f"batch-{batch.number}.safetensors"
     save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
-    path.with_suffix(".json").write_text(json.dumps(asdict(action), indent=1), encoding="utf-8")
+    path.with_suffix(".json").write_text(json.dumps({**asdict(action), "origin": origin}, indent=1), encoding="utf-8")
     return path

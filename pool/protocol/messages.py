@@ -62,6 +62,17 @@ class Roster:
 
 
 @dataclass(frozen=True)
+class Shares:
+    """What the workers' time goes into, as fractions of it; all 0 as long as nothing is known."""
+
+    compute: float = 0.0  # forward and backward
+    loader: float = 0.0  # waiting for batches
+    reduce: float = 0.0  # waiting for weights while the coordinator adds gradients up
+    optimizer: float = 0.0  # waiting for weights while it steps the optimizer
+    weights: float = 0.0  # waiting for weights for any other reason: other batches of the step, messages
+
+
+@dataclass(frozen=True)
 class RunReport:
     """What the run's user sees."""
 
@@ -74,8 +85,7 @@ class RunReport:
     loss: float
     validation_loss: float  # NaN before the first validation
     learning_rate: float
-    loader_wait: float  # fraction of the workers' time spent waiting for batches
-    weights_wait: float  # fraction spent waiting for the next version of the weights
+    shares: Shares
     computed: float  # seconds that workers have spent on batches they have finished, validation's too
     checkpoint: int  # step of the newest checkpoint, -1: none
     finished: bool

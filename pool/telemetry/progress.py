@@ -7,19 +7,21 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Column
 
 from loader.standard_streams import give_up_stdout
-from pool.protocol.messages import RunReport
+from pool.protocol.messages import RunReport, Shares
 
 PLAIN_SECONDS = 5.0
 LIVE_PER_SECOND = 1.0
 BAR_WIDTH = 20
+WORTH_SHOWING = 0.05  # of the workers' time
 WIDTH_FOR_BAR = 120
-LEAST_NEEDED = ("lr", "epoch", "wait", "validation", "loss", "samples/s", "ETA")  # left out first to last
+LEAST_NEEDED = ("lr", "epoch", "bound", "validation", "loss", "samples/s", "ETA")  # left out first to last
 
 
 class ProgressLine:
@@ -92,13 +94,20 @@ def describe(report: RunReport, width: int | None = None) -> str:
     if not math.isnan(report.validation_loss):
         parts["validation"] = f"validation {report.validation_loss:.6f}"
     parts["lr"] = f"lr {report.learning_rate:.3g}"
-    parts["wait"] = f"wait loader {report.loader_wait:.0%} weights {report.weights_wait:.0%}"
+    if any(asdict(report.shares).values()):
+        parts["bound"] = "bound by " + " ".join(f"{name} {share:.0%}" for name, share in _largest(report.shares))
     if rate > 0 and report.step < report.steps:
         parts["ETA"] = f"ETA {_duration((report.steps - report.step) * report.samples_per_step / rate)}"
     for name in LEAST_NEEDED:
         if width is not None and len("  ".join(parts.values())) > width:
             parts.pop(name, None)
     return "  ".join(parts.values())
+
+
+def _largest(shares: Shares) -> list[tuple[str, float]]:
+    """What the run is bound by, most first, as far as it matters."""
+    ordered = sorted(asdict(shares).items(), key=lambda item: -item[1])
+    return [item for item in ordered if item is ordered[0] or item[1] >= WORTH_SHOWING]
 
 
 def _short(number: float) -> str:

@@ -109,15 +109,19 @@ def samples_of(batch: SparseBatch) -> Iterator[Sample]:
         yield score, result, ply, pieces, side, bags[sample], bags[size + sample]
 
 
+def samples_in_chunk(file: _native.BinpackFile, chunk: int, features: str) -> Iterator[Sample]:
+    for line in _native.ChunkPrinter(file, chunk).lines(1 << 20).decode().splitlines():
+        fen, _, score, ply, result = line.split("\t")
+        own, opponent, pieces, black = _native.extract_fen(fen, features)
+        bags = tuple(sorted(own.tolist())), tuple(sorted(opponent.tolist()))
+        yield int(score), int(result), int(ply), pieces, int(black), *bags
+
+
 def samples_in(files: list[Path], features: str) -> Iterator[Sample]:
     for path in files:
         file = _native.BinpackFile(path)
         for chunk in range(file.num_chunks):
-            for line in _native.ChunkPrinter(file, chunk).lines(1 << 20).decode().splitlines():
-                fen, _, score, ply, result = line.split("\t")
-                own, opponent, pieces, black = _native.extract_fen(fen, features)
-                bags = tuple(sorted(own.tolist())), tuple(sorted(opponent.tolist()))
-                yield int(score), int(result), int(ply), pieces, int(black), *bags
+            yield from samples_in_chunk(file, chunk, features)
 
 
 @pytest.mark.parametrize("shuffle", [True, False])

@@ -25,6 +25,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_names_batch_and_worker(tmp_p
     assert kept["features.offsets"].size == 64 + 1
     origin = json.loads((tmp_path / "run/poison/batch-6.json").read_text())
     assert origin["batch"] == origin["cursor"]["batch"] == 6
+    assert origin["origin"] == {"features": "synthetic:1000:8", "seed": 42, "batch": 6}
 
 
 def test_left_out_the_step_is_the_mean_of_the_others(tmp_path: Path) -> None:
@@ -61,6 +62,6 @@ def test_an_infinite_weight_gradient_is_named_by_its_parameter(tmp_path: Path) -
 def test_a_batch_that_three_workers_die_of_is_kept_and_left_out(tmp_path: Path) -> None:
     settings = {**TOY, "model.deadly_batch": 5, "train.on_bad_batch": "skip"}
     ended = run_well(tmp_path / "run", settings)
-    assert ended.out.count("was killed by SIGKILL; restarted") == 3
+    assert ended.out.count("was killed by SIGKILL, it was computing batch 5; restarted") == 3
     origin = json.loads((tmp_path / "run/poison/batch-5.json").read_text())
     assert origin["why"] == "3 workers died while they held it"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pool.protocol.messages import RunReport
+from pool.protocol.messages import RunReport, Shares
 from pool.telemetry.progress import describe
 
 REPORT = RunReport(
@@ -20,8 +20,7 @@ REPORT = RunReport(
     loss=0.001125,
     validation_loss=0.002,
     learning_rate=8.75e-4,
-    loader_wait=0.09,
-    weights_wait=0.46,
+    shares=Shares(compute=0.55, loader=0.09, reduce=0.02, optimizer=0.11, weights=0.23),
     computed=19.5,
     checkpoint=-1,
     finished=False,
@@ -32,7 +31,7 @@ def test_all_is_shown_where_there_is_room() -> None:
     assert describe(REPORT) == describe(REPORT, 200)
     assert describe(REPORT) == (
         "step 400/3000  epoch 16  163.84 k samples/s  loss 0.001125  validation 0.002000  lr 0.000875  "
-        "wait loader 9% weights 46%  ETA 2:10"
+        "bound by compute 55% weights 23% optimizer 11% loader 9%  ETA 2:10"
     )
 
 

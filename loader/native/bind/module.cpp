@@ -5,6 +5,7 @@ NB_MODULE(_native, module) {
     bind_binpack(module);
     bind_crash_point(module);
     bind_features(module);
+    bind_order(module);
     bind_simd(module);
     bind_stream(module);
 }

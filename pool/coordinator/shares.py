@@ -1,0 +1,44 @@
+"""What a run is bound by, from what workers and coordinator say of their time. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pool.protocol.messages import Shares
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Seconds so far: of all workers together, and of the coordinator."""
+
+    computing: float = 0.0
+    waiting_for_batches: float = 0.0
+    waiting_for_weights: float = 0.0
+    reducing: float = 0.0
+    optimizing: float = 0.0
+
+    @property
+    def of_workers(self) -> float:
+        return self.computing + self.waiting_for_batches + self.waiting_for_weights
+
+
+def shares(before: Spent, now: Spent, workers: int) -> Shares | None:
+    """Of the time between two looks; None if there was none.
+
+    While the coordinator adds up or steps, all workers may be waiting for it; how much of its work they did not wait
+    for, since they computed meanwhile, is no part of what the run is bound by.
+    """
+    total = now.of_workers - before.of_workers
+    if total <= 0:
+        return None
+    waiting = max(0.0, now.waiting_for_weights - before.waiting_for_weights)
+    reducing = workers * max(0.0, now.reducing - before.reducing)
+    optimizing = workers * max(0.0, now.optimizing - before.optimizing)
+    overlap = min(1.0, waiting / (reducing + optimizing)) if reducing + optimizing > 0 else 0.0
+    return Shares(
+        compute=max(0.0, now.computing - before.computing) / total,
+        loader=max(0.0, now.waiting_for_batches - before.waiting_for_batches) / total,
+        reduce=overlap * reducing / total,
+        optimizer=overlap * optimizing / total,
+        weights=max(0.0, waiting - overlap * (reducing + optimizing)) / total,
+    )
