@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib.metadata
+import json
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -56,6 +57,9 @@ def train(
             help="resume though torch, CPU, GPU or build are others: other bits from there",
         ),
     ] = False,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", metavar="FILE", help="write what each process does when, for Perfetto")
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="show what memory the run takes, and start nothing")] = False,
 ) -> None:
     """Train a network; checkpoints, metrics and logs go into the folder run.dir.
@@ -69,7 +73,8 @@ def train(
     from pool.supervisor import preparation
     from pool.supervisor.supervisor import train as run
 
-    settings = load_config(config, overrides or ())
+    changes = [*(overrides or ()), *([f"run.trace={json.dumps(str(trace))}"] if trace else [])]
+    settings = load_config(config, changes)
     if check:
         sys.stdout.write(preparation.check(settings) + "\n")
         return

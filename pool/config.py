@@ -33,6 +33,9 @@ CommaList = Annotated[tuple[str, ...], BeforeValidator(_comma_list)]
 class RunConfig(Section):
     dir: Annotated[str, Field(min_length=1, description="folder of the run: checkpoints, metrics, logs")] = "runs/run"
     seed: Annotated[int, Field(ge=0, lt=1 << 63, description="seed of the stream and of the initial weights")] = 42
+    trace: Annotated[
+        str, Field(description="file for a trace of what each process does when, to look at in Perfetto; none if empty")
+    ] = ""
 
 
 class PoolDataConfig(DataConfig):

@@ -53,6 +53,7 @@ from pool.protocol.identity import FEEDER, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import FeederReport, Hello, Message, Notice, Roster, WorkerReport
 from pool.shm.memory import Memory
 from pool.tasks.registry import task_module
+from pool.telemetry.trace import Trace
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +72,7 @@ class Coordinator:
         _native.keep_freed_memory()  # what an optimizer allocates in a step it allocates again in the next
         context = zmq.Context[zmq.Socket[bytes]]()
         self._launch = launch
+        self._trace = Trace(launch.run_dir, launch.peer, on=bool(config.run.trace))
         self._config = config
         self._supervisor = Link(context, launch.supervisor_socket, launch.peer, Peer(SUPERVISOR))
         self._hub = Hub(context, launch.coordinator_socket, launch.peer)
@@ -197,10 +199,10 @@ class Coordinator:
 
     def _carry_out(self, action: Action) -> None:
         if isinstance(action, Fold):
-            with self._metrics.reducing():
+            with self._metrics.reducing(), self._trace.span("reduce", step=action.step, bucket=action.bucket):
                 self._committer.fold(action)
         elif isinstance(action, Update):
-            with self._metrics.optimizing():
+            with self._metrics.optimizing(), self._trace.span("optimize", step=action.step, bucket=action.bucket):
                 self._committer.update(action)
         elif isinstance(action, BadBatch):
             self._bad_batch(action)
@@ -243,12 +245,15 @@ class Coordinator:
 
     def _commit(self, action: Commit) -> None:
         learning_rate = self._committer.optimizers.learning_rate
-        with self._metrics.optimizing():  # with clip_norm, all of it; and what the task does after a step
-            self._committer.commit(action.step)
+        with self._metrics.optimizing(), self._trace.span("commit", step=action.step):
+            self._committer.commit(
+                action.step
+            )  # with clip_norm, all of the update
         self._cursor = action.next_cursor
         crash_point("coordinator.before_record")
         self._metrics.committed(action.step, action.losses, action.next_cursor.epoch, learning_rate)
-        self._checkpoints.committed(action.step + 1)
+        with self._trace.span("snapshot, if due", step=action.step):
+            self._checkpoints.committed(action.step + 1)
 
     def _report(self, *, finished: bool = False) -> None:
         now = time.monotonic()

@@ -22,6 +22,7 @@ from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import FeederOrders, FeederReport, Heartbeat, Hello, Purpose, Roster, StreamOrders
 from pool.shm.memory import Memory
+from pool.telemetry.trace import Trace
 
 HEARTBEAT_SECONDS = 0.5
 
@@ -31,7 +32,9 @@ log = logging.getLogger(__name__)
 class RingFeeder:
     """One ring: its stream and its books."""
 
-    def __init__(self, launch: Launch, memory: Memory, purpose: Purpose) -> None:
+    def __init__(self, launch: Launch, memory: Memory, purpose: Purpose, trace: Trace) -> None:
+        self._purpose = purpose
+        self._trace = trace
         slots = memory.rings[purpose]
         files: tuple[Path, ...] = launch.train_files if purpose == "train" else launch.validation_files
         self._filling = Filling(len(slots))
@@ -47,6 +50,7 @@ class RingFeeder:
             crash_point("feeder.after_seek")
         for slot in fill.slots:
             self.stream.give(slot)
+            self._trace.begin(f"{self._purpose} slot", slot)
             crash_point("feeder.slot_given")
 
     def take(self) -> bool:
@@ -54,6 +58,7 @@ class RingFeeder:
         any_taken = False
         try:
             while (filled := self.stream.take()) is not None:
+                self._trace.end(f"{self._purpose} slot", filled.slot)
                 crash_point("feeder.batch_taken")
                 self._filling.filled(filled)
                 any_taken = True
@@ -73,8 +78,9 @@ def run(launch: Launch) -> None:
     supervisor = Link(context, launch.supervisor_socket, launch.peer, Peer(SUPERVISOR))
     coordinator = Link(context, launch.coordinator_socket, launch.peer, launch.coordinator)
     memory = Memory(launch)
-    train = RingFeeder(launch, memory, "train")
-    validation = RingFeeder(launch, memory, "validate") if launch.validation_files else None
+    trace = Trace(launch.run_dir, launch.peer, on=bool(launch.config.run.trace))
+    train = RingFeeder(launch, memory, "train", trace)
+    validation = RingFeeder(launch, memory, "validate", trace) if launch.validation_files else None
     rings = [ring for ring in (train, validation) if ring is not None]
     poller = zmq.Poller()
     poller.register(supervisor.socket, zmq.POLLIN)

@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import zmq
 
@@ -35,6 +36,7 @@ from pool.supervisor.run_folder import RunFolder
 from pool.supervisor.service import ServiceManager
 from pool.supervisor.signals import StopSignals
 from pool.supervisor.stopping import StopPlan
+from pool.telemetry import trace
 from pool.telemetry.progress import ProgressLine
 
 log = logging.getLogger(__name__)
@@ -81,6 +83,9 @@ def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool
         finally:
             supervisor.end_all()
             progress.close()
+            if config.run.trace:
+                count = trace.merge(folder.path, Path(config.run.trace).expanduser())
+                progress.say(f"{config.run.trace}: {count} events; open it in Perfetto or chrome://tracing")
 
 
 class Supervisor:

@@ -22,6 +22,7 @@ from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import Heartbeat, Hello, Roster, WorkerOrders, WorkerReport
+from pool.telemetry.trace import Trace
 from pool.worker.desk import Desk, Job
 from pool.worker.step import Outcome
 
@@ -40,9 +41,10 @@ class Times:
 
 
 class Mailbox(threading.Thread):
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Launch, trace: Trace) -> None:
         super().__init__(name="mailbox", daemon=True)
         self._launch = launch
+        self._trace = trace
         self._desk = Desk()
         self._times = Times()
         self._changed = threading.Condition()
@@ -54,7 +56,7 @@ class Mailbox(threading.Thread):
         with self._changed:
             while (job := self._desk.next()) is None:
                 kind = "waiting_for_weights" if self._desk.waits_for_weights else "waiting_for_batches"
-                with self._measured(kind):
+                with self._measured(kind), self._trace.span(kind.replace("_", " ")):
                     self._changed.wait()
             return job
 
@@ -71,6 +73,7 @@ class Mailbox(threading.Thread):
     def bucket(self, job: Job, bucket: int) -> None:
         """Announces a bucket. Safe from any thread."""
         self._moved = time.monotonic()
+        self._trace.mark("bucket complete", bucket=bucket)
         with self._changed:
             job.buckets.append(bucket)
         os.eventfd_write(self._bell, 1)

@@ -19,6 +19,7 @@ from pool.crash_points import crash_point
 from pool.devices import Device
 from pool.nn.batch import TensorBatch
 from pool.tasks.task import Progress, Task
+from pool.telemetry.trace import Trace
 from pool.worker.faults import Faults
 from pool.worker.gradients import Announce, GradientWriter
 
@@ -43,6 +44,7 @@ class Computer:
         device: Device,
         faults: Faults,
         *,
+        trace: Trace,
         seed: int,
         total_steps: int,
         halves: Sequence[Slot],
@@ -52,6 +54,7 @@ class Computer:
         self._schema = schema
         self._device = torch.device(device.torch_name)
         self._faults = faults
+        self._trace = trace
         self._seed = seed
         self._total_steps = total_steps
         self._weights = [views(half, plan.parameters) for half in halves]
@@ -73,12 +76,14 @@ class Computer:
 
     def train(self, slot: Slot, step: int, gradient_slot: int, *, first: bool, announce: Announce) -> Outcome:
         """Computes a batch with version `step`; `first`: the step's buffers follow this batch."""
-        batch = self._load(slot, step)
+        with self._trace.span("load", step=step):
+            batch = self._load(slot, step)
         crash_point("worker.before_forward")
         self._model.train()
-        self._faults.at(step, "forward")
         torch.manual_seed(_seed(self._seed, batch.number))  # what a model draws (dropout) depends on these alone (I2)
-        loss = self._task.loss(self._model, batch, Progress(step, self._total_steps))
+        with self._trace.span("forward", step=step, batch=batch.number):
+            self._faults.at(step, "forward")
+            loss = self._task.loss(self._model, batch, Progress(step, self._total_steps))
         if self._faults.take_nan():
             loss = loss * math.nan
         self._faults.at(step, "backward")
@@ -90,21 +95,23 @@ class Computer:
             self._faults.at(step, "bucket")
 
         crash_point("worker.before_backward")
-        self._writer.begin_batch(self._slots[gradient_slot], announce_bucket)
-        loss.backward()  # type: ignore[no-untyped-call]
-        absent = self._writer.end_batch()
+        with self._trace.span("backward", step=step, batch=batch.number):
+            self._writer.begin_batch(self._slots[gradient_slot], announce_bucket)
+            loss.backward()  # type: ignore[no-untyped-call]
+            absent = self._writer.end_batch()
         if first:
             for place, tensor in zip(self._buffer_slots[gradient_slot], self._carried, strict=True):
                 place.copy_(tensor)
-        value = float(loss.detach())
-        unsound = self._writer.unsound() if math.isfinite(value) else "the loss"
+        with self._trace.span("is it finite?", step=step):
+            value = float(loss.detach())
+            unsound = self._writer.unsound() if math.isfinite(value) else "the loss"
         return Outcome(value, absent, unsound)
 
     def validate(self, slot: Slot, version: int) -> Outcome:
         """The loss of a batch, nothing else."""
         batch = self._load(slot, version)
         self._model.eval()
-        with torch.no_grad():
+        with torch.no_grad(), self._trace.span("validate", version=version):
             loss = self._task.loss(self._model, batch, Progress(version, self._total_steps))
         return Outcome(float(loss))
 

@@ -16,6 +16,7 @@ from pool.errors import ResourceError
 from pool.launch import Launch
 from pool.shm.memory import Memory
 from pool.tasks.registry import task_module
+from pool.telemetry.trace import Trace
 from pool.worker.faults import Faults
 from pool.worker.mailbox import Mailbox
 from pool.worker.pinning import page_lock
@@ -35,19 +36,21 @@ def run(launch: Launch) -> None:
     memory = Memory(launch)
     if device.kind == "cuda":
         page_lock(memory.ring, torch.device(device.torch_name))
+    trace = Trace(launch.run_dir, launch.peer, on=bool(config.run.trace))
     computer = Computer(
         task_module(config.task).create_task(config.model, config.loss),
         plan,
         schema,
         device,
         Faults(device, launch.peer.incarnation),
+        trace=trace,
         seed=config.run.seed,
         total_steps=config.train.steps,
         halves=memory.weight_halves(),
         gradient_slots=memory.gradient_slots(launch.peer.index),
     )
     in_work = memory.in_work(launch.peer.index)
-    mailbox = Mailbox(launch)
+    mailbox = Mailbox(launch, trace)
     mailbox.start()
     life = 0
     while True:

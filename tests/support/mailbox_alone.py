@@ -12,6 +12,7 @@ from typing import cast
 
 from pool.launch import Launch
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, WORKER, Peer
+from pool.telemetry.trace import Trace
 from pool.worker.mailbox import Mailbox
 from pool.worker.step import Outcome
 
@@ -23,7 +24,7 @@ if __name__ == "__main__":
         supervisor_socket=sockets / SUPERVISOR,
         coordinator_socket=sockets / COORDINATOR,
     )
-    mailbox = Mailbox(cast(Launch, launch))
+    mailbox = Mailbox(cast(Launch, launch), Trace(Path(), Peer(WORKER), on=False))
     mailbox.start()
     job = mailbox.next_job()
     sys.stdout.write("begun\n")
