@@ -97,7 +97,7 @@ class Metrics:
             validation_loss=self.validation_loss,
             learning_rate=learning_rate,
             shares=self._shares,
-            computed=sum(worker.computing for worker in self._workers.values()),
+            computed=sum((worker.computing for worker in self._workers.values()), 0.0),
             checkpoint=checkpoint,
             finished=finished,
         )

@@ -84,7 +84,7 @@ def test_a_closed_terminal_writes_a_checkpoint(tmp_path: Path) -> None:
     finally:
         os.close(terminal)
     wait_for(lambda: os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None, "the run's end")
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 129
     assert (tmp_path / "run/checkpoints/last/weights.safetensors").exists()
 
 
