@@ -95,7 +95,7 @@ class Coordinator:
         )
         self._cursor = launch.start
         self._data = describe_files(launch.train_files)
-        self._snapshots = Snapshots(self._memory.snapshots())
+        self._snapshots = Snapshots(self._memory.snapshots(), launch.snapshot)
         self._restore_or_initialize()
         rules = Rules(
             steps=config.train.steps,
@@ -246,9 +246,7 @@ class Coordinator:
     def _commit(self, action: Commit) -> None:
         learning_rate = self._committer.optimizers.learning_rate
         with self._metrics.optimizing(), self._trace.span("commit", step=action.step):
-            self._committer.commit(
-                action.step
-            )  # with clip_norm, all of the update
+            self._committer.commit(action.step)  # with clip_norm, all of the update
         self._cursor = action.next_cursor
         crash_point("coordinator.before_record")
         self._metrics.committed(action.step, action.losses, action.next_cursor.epoch, learning_rate)

@@ -20,11 +20,10 @@ WEIGHTS, OPTIMIZER = "weights", "optimizer"
 
 
 class Snapshots:
-    def __init__(self, areas: Sequence[Area]) -> None:
-        """Two areas; a predecessor may have left something in them."""
+    def __init__(self, areas: Sequence[Area], newest: int | None = None) -> None:
+        """Two areas; `newest`: the one that a predecessor left something in that must not be lost."""
         self._areas = areas
-        steps = [-1 if (step := snapshot.committed(area)) is None else step for area in areas]
-        self._newest = steps.index(max(steps))
+        self._newest = newest or 0
         self._held: int | None = None
 
     def load(self, index: int, like: Checkpoint) -> Checkpoint:

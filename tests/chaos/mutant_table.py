@@ -11,6 +11,8 @@ from dataclasses import dataclass
 SIMULATION = ("tests.pool.simulate", "--seeds", "4000", "--failures", "1", "--processes", "1")
 BOOKS = ("pytest", "-q", "-x", "tests/pool/test_books.py")
 MAILBOX = ("pytest", "-q", "-x", "tests/pool/test_mailbox.py")
+SNAPSHOTS = ("pytest", "-q", "-x", "tests/pool/test_snapshots.py")
+CHECKPOINTS = ("pytest", "-q", "-x", "tests/pool/test_checkpoints.py", "-k", "promises")
 BAD_BATCHES = ("pytest", "-q", "-x", "tests/pool/test_bad_batches.py", "-k", "mean_of_the_others")
 
 
@@ -237,5 +239,62 @@ MUTANTS = (
         "pool/coordinator/ring.py",
         "if report is None or report.generation != self.generation:",
         "if report is None:",
+    ),
+    # --- what must not be lost (I9) ---
+    Mutant(
+        "commit word first",
+        "a snapshot says that it is whole before it is",
+        "pool/checkpoint/snapshot.py",
+        """\
+    head[0] = 0
+    crash_point("coordinator.snapshot_withdrawn")
+""",
+        """\
+    head[0] = step + 1
+    crash_point("coordinator.snapshot_withdrawn")
+""",
+        SNAPSHOTS,
+    ),
+    Mutant(
+        "sum not looked at",
+        "a snapshot that its dying writer has scribbled over is taken for a good one",
+        "pool/checkpoint/snapshot.py",
+        " or _sum(area, commit, document, end) != total:",
+        ":",
+        SNAPSHOTS,
+    ),
+    Mutant(
+        "newest snapshot overwritten",
+        "a successor begins with writing over the snapshot that it came from",
+        "pool/coordinator/snapshots.py",
+        "self._newest = newest or 0",
+        "self._newest = 1 - (newest or 0)",
+        SNAPSHOTS,
+    ),
+    Mutant(
+        "optimizer state in the snapshot",
+        "a successor trains on in the memory of the snapshot instead of a copy",
+        "pool/coordinator/snapshots.py",
+        "{name: tensor.clone() for name, tensor in taken.optimizer.items()}",
+        "dict(taken.optimizer)",
+        SNAPSHOTS,
+    ),
+    Mutant(
+        "folder not synced",
+        "a checkpoint's new name may be lost in a power cut after the older one is gone",
+        "pool/checkpoint/store.py",
+        """\
+    files.sync_folder(where)
+""",
+        "",
+        CHECKPOINTS,
+    ),
+    Mutant(
+        "anybody may speak",
+        "a message in a worker's name is taken from any process of the user",
+        "pool/protocol/channel.py",
+        "if sender in self._pids and self._pids[sender] != (pid := _sender_pid(frames[1])):",
+        "if (pid := 0) != 0:",
+        ("pytest", "-q", "-x", "tests/pool/test_channel.py"),
     ),
 )

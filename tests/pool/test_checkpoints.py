@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from pool.checkpoint import files, store
 from pool.checkpoint.folder import checkpoints, newest_good
 from pool.checkpoint.schedule import FIRST_PAUSE, LONGEST_PAUSE, Schedule
-from pool.checkpoint.state import FORMAT, STATE, WEIGHTS, read_state, verify
+from pool.checkpoint.state import FORMAT, LAST, STATE, WEIGHTS, read_state, verify
 from pool.checkpoint.store import Checkpoint
 from pool.checkpoint.writer import CheckpointWriter, Written
 from pool.errors import CheckpointError
@@ -164,6 +164,38 @@ def test_whatever_call_fails_the_last_good_checkpoint_stays_and_the_next_save_su
     else:
         pytest.fail("a checkpoint takes more than a thousand calls")
     assert failures > 20 or fault == SHORT_WRITE
+
+
+def test_what_a_name_promises_is_on_the_disk_before_the_name_and_the_name_before_older_ones_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut there is the new checkpoint whole, or the old one."""
+    store.save(tmp_path, example(1), keep=1)
+    done: list[str] = []
+    fsync, rename, replace = os.fsync, os.rename, os.replace
+
+    def recorded_fsync(fd: int) -> None:
+        done.append(f"sync {Path(f'/proc/self/fd/{fd}').readlink().name.lstrip('.').partition('.')[0]}")
+        fsync(fd)
+
+    def recorded_rename(source: Path, target: Path) -> None:
+        done.append(f"rename {Path(source).name.lstrip('.').partition('.')[0]}")
+        rename(source, target)
+
+    def recorded_replace(source: Path, target: Path) -> None:
+        done.append(f"replace {Path(target).name}")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", recorded_replace)
+    monkeypatch.setattr(os, "fsync", recorded_fsync)
+    monkeypatch.setattr(os, "rename", recorded_rename)
+    store.save(tmp_path, example(2), keep=1)
+    new, old = "step-000000002", "step-000000001"
+    first = done.index(f"rename {new}")
+    assert {*done[:first]} == {"sync weights", "sync optimizer", "sync state", f"sync {new}"}
+    assert done[first - 1] == f"sync {new}"
+    folder = f"sync {tmp_path.name}"
+    assert done[first + 1 :] == [folder, f"replace {LAST}", folder, f"rename {old}"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount a small file system")

@@ -60,8 +60,17 @@ def test_a_successor_does_not_overwrite_what_it_came_from() -> None:
     for step in (1, 2, 3):
         first.take(state(step))
     assert [snapshot.committed(a) for a in areas] == [2, 3]
-    Snapshots(areas).take(state(4))
+    Snapshots(areas, newest=1).take(state(4))
     assert [snapshot.committed(a) for a in areas] == [4, 3]
+
+
+def test_what_a_successor_does_with_its_optimizer_does_not_change_the_snapshot() -> None:
+    areas = [area(), area()]
+    Snapshots(areas).take(state(5))
+    loaded = Snapshots(areas, newest=1).load(1, state(0))
+    for tensor in loaded.optimizer.values():
+        tensor.add_(1)
+    assert snapshot.read(areas[1]) is not None
 
 
 def test_an_area_that_is_written_to_disk_is_left_alone() -> None:
@@ -95,6 +104,7 @@ def test_a_copy_that_was_cut_short_is_not_there_and_the_one_before_is(
     monkeypatch.setattr(snapshot, "crash_point", die_at)
     with pytest.raises(DiedError):
         taker.take(state(3))
+    assert (snapshot.committed(areas[1]) is None) == (point != "snapshot_begun")
     oldest = snapshot.read(areas[1])
     assert oldest is None or (point == "snapshot_begun" and oldest.step == 1)
     assert_same(Snapshots(areas).load(0, state(0)), state(2))
