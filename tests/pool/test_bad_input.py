@@ -97,7 +97,7 @@ def test_a_bad_data_file_is_one_line_that_names_file_and_offset(kind: str, compl
     assert str(path) in ended.err
     assert complaint in ended.err.lower()
     assert len(ended.err.splitlines()) == 1
-    assert ended.code == 1
+    assert ended.code == 65
     assert not pids_of(tmp_path / "run")
 
 

@@ -141,7 +141,7 @@ def test_a_control_group_that_is_too_small_is_one_line_at_the_start(tmp_path: Pa
         ended = in_shell(f"echo $$ > {place}/cgroup.procs", tmp_path / "run")
     finally:
         place.rmdir()
-    assert ended.code == 1
+    assert ended.code == 71
     assert "not enough memory: the run needs" in ended.err
     assert f"limit of the control group {place}" in ended.err
     assert len(ended.err.splitlines()) == 1
@@ -153,7 +153,7 @@ def test_a_control_group_that_is_too_small_is_one_line_at_the_start(tmp_path: Pa
 @needs_root
 @pytest.mark.parametrize(
     ("options", "code", "complaint"),
-    [(b"", 1, "not enough room on the disk of"), (b"ro", 2, "Read-only file system")],
+    [(b"", 71, "not enough room on the disk of"), (b"ro", 2, "Read-only file system")],
 )
 def test_a_disk_that_takes_no_checkpoint_is_one_line_at_the_start(
     options: bytes, code: int, complaint: str, tmp_path: Path
@@ -168,7 +168,7 @@ def test_a_disk_that_takes_no_checkpoint_is_one_line_at_the_start(
 
 def test_too_few_descriptors_are_one_line_at_the_start(tmp_path: Path) -> None:
     ended = in_shell("ulimit -n 40", tmp_path / "run")
-    assert ended.code == 1
+    assert ended.code == 71
     assert "RLIMIT_NOFILE (ulimit -n) allows 40" in ended.err
     assert len(ended.err.splitlines()) == 1
 
