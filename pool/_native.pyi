@@ -63,6 +63,38 @@ def sparse_backward_rows(
 def column_sum(matrix: _Array, out: _Array, threads: int = 1) -> None:
     """out[c] = the sum of column c: sums of 256 rows each, added from the first. float32 [N, O] and [O]."""
 
+def stacks_forward(
+    accumulated: _Array,
+    parameters: Sequence[_Array],
+    borders: Sequence[int],
+    first: _Array,
+    second: _Array,
+    out: _Array,
+    threads: int = 1,
+) -> None:
+    """The layer stacks of the nnue task, forward; the maths is in pool/native/layer_stacks.h. All float32.
+
+    accumulated [2 * B, L], own perspectives first. parameters: weight and bias of fc_0 ([S, 16, L], [S, 16]), fc_1
+    ([S, 32, 30], [S, 32]) and fc_2 ([S, 32], [S]). borders [S + 1]: samples of each stack, from 0 to B.
+    Written: out [B]; for backward first [B, 16] and second [B, 32].
+    """
+
+def stacks_backward(
+    accumulated: _Array,
+    parameters: Sequence[_Array],
+    borders: Sequence[int],
+    first: _Array,
+    second: _Array,
+    grad: _Array,
+    grad_parameters: Sequence[_Array],
+    grad_accumulated: _Array,
+    threads: int = 1,
+) -> None:
+    """Backward of stacks_forward: `grad` [B] is that of its out, first and second are what it left.
+
+    Written: grad_parameters and grad_accumulated, shaped like parameters and accumulated.
+    """
+
 def fold(
     out: _Array, sources: Sequence[_Array], *, accumulate: bool = False, scale: float = 1.0, threads: int = 1
 ) -> None:
