@@ -63,6 +63,26 @@ def sparse_backward_rows(
 def column_sum(matrix: _Array, out: _Array, threads: int = 1) -> None:
     """out[c] = the sum of column c: sums of 256 rows each, added from the first. float32 [N, O] and [O]."""
 
+class SparsePlan:
+    """How the bags of one batch are summed with few reads; see pool/native/sparse_plan.h. Keeps no view of its input.
+
+    Forward and backward compute what sparse_forward and sparse_backward_rows do, in another order of additions,
+    which depends on the bags alone.
+    """
+
+    def __init__(self, offsets: _Array, features: _Array, num_features: int) -> None:
+        """offsets uint32 [N + 1] from 0 to A, features uint16 or uint32 [A], each below num_features."""
+
+    @property
+    def worth(self) -> bool:
+        """Whether bags share enough rows; if not, the plan is empty and must not be used (ValueError)."""
+
+    def forward(self, weight: _Array, bias: _Array | None, out: _Array, threads: int = 1) -> None:
+        """out [N, O]: bias [O] or None (zeros) plus the rows of weight [num_features, O]. All float32."""
+
+    def backward(self, grad_out: _Array, grad_weight: _Array, threads: int = 1) -> None:
+        """Rows of grad_weight [num_features, O] of all features in bags: sums of rows of grad_out [N, O]."""
+
 def stacks_forward(
     accumulated: _Array,
     parameters: Sequence[_Array],

@@ -57,6 +57,55 @@ struct Fold {
     bool stream;
 };
 
+// A sum of rows: terms[first] .. terms[first + size - 1], into place `out`.
+struct SumList {
+    std::uint32_t first;
+    std::uint16_t size;
+    std::uint16_t out;
+};
+
+// Bags whose gradients are summed together: places first_bag .. last_bag of the plan, lists of the rows they touch.
+struct PlanChunk {
+    std::uint32_t first_bag, last_bag;
+    std::uint32_t first_list, last_list;
+};
+
+// Bags that share rows. Within a tile row numbers are 0 .. rows - 1, then 1 << GROUP_BITS sums per group.
+struct PlanTile {
+    std::uint32_t first_row, rows;
+    std::uint32_t first_grouped, groups;
+    std::uint32_t first_chunk, last_chunk;
+};
+
+// See sparse_plan.h, which owns the arrays.
+struct PlanView {
+    static constexpr std::size_t GROUP_BITS = 6;
+    static constexpr std::size_t CHUNK = 512;  // bags
+    static constexpr std::size_t SLAB = 128;   // columns copied at a time
+
+    const PlanTile* tiles;
+    std::size_t num_tiles;
+    const PlanChunk* chunks;
+    std::size_t num_chunks;
+    const std::uint32_t* bags;
+    const std::uint32_t* rows;
+    const std::uint8_t* seen;
+    const std::uint16_t* grouped;
+    const SumList* bag_lists;  // [bags], each chunk's by falling size
+    const std::uint16_t* bag_terms;
+    const SumList* row_lists;  // each chunk's by falling size
+    const std::uint16_t* row_terms;
+};
+
+// Forward `from` is the table and `to` the output; backward `from` is the output's gradient and `to` the table's.
+struct PlanSums {
+    const float* from;
+    const float* start;  // forward: [columns] or null
+    float* to;
+    std::size_t columns;
+    bool stream;  // stores of `to` leave the caches alone
+};
+
 // The layer stacks behind a table of L1 columns: see layer_stacks.h. Weights as the kernels read them, one bucket.
 namespace stack {
 constexpr std::size_t FIRST = 16;             // outputs of fc_0; the last skips the other layers
@@ -105,6 +154,13 @@ struct Kernels {
     const char* name;
 
     void (*row_sums)(const RowSums& sums, const Block& block);
+
+    // Columns [first, last), from a multiple of 16. Scratch: SLAB floats a row of the largest tile; backward SLAB
+    // more a bag of a chunk.
+    void (*plan_forward)(const PlanView& plan, const PlanSums& sums, std::size_t first, std::size_t last,
+                         float* scratch);
+    void (*plan_backward)(const PlanView& plan, const PlanSums& sums, std::size_t first, std::size_t last,
+                          float* scratch);
 
     // out[c] = sum over rows, in chunks of fixed length whose sums are then added: more precise than one chain.
     void (*column_sums)(const float* matrix, float* out, std::size_t columns, const Block& block);

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <memory>
-#include <new>
 
 #include "check.h"
+#include "check_lists.h"
+#include "floats.h"
 #include "parallel.h"
 #include "simd.h"
 
@@ -16,22 +16,6 @@ using namespace stack;
 
 constexpr std::size_t PIECE = 1024;           // samples that one partial sum covers; part of the result's bits
 constexpr std::size_t HALF = HIDDEN / 2;      // of fc_1's inputs, as laid out for the kernels
-constexpr std::align_val_t LINE{64};
-
-// Floats that begin on a cache line, all zero.
-class Floats {
-public:
-    explicit Floats(std::size_t size) : data_(static_cast<float*>(::operator new(size * sizeof(float), LINE))) {
-        std::fill_n(data_.get(), size, 0.0F);
-    }
-    float* data() const { return data_.get(); }
-
-private:
-    struct Free {
-        void operator()(float* data) const { ::operator delete(data, LINE); }
-    };
-    std::unique_ptr<float, Free> data_;
-};
 
 struct Piece {
     std::size_t bucket, first, last;
@@ -69,7 +53,7 @@ std::size_t hidden_place(std::size_t i) { return i < PAIRED ? i : HALF + i - PAI
 // One bucket's weights, as the kernels read them.
 class Packed {
 public:
-    Packed(const Stacks& stacks, std::size_t bucket) : places_{rounded_up(stacks.l1)}, memory_(places_.size) {
+    Packed(const Stacks& stacks, std::size_t bucket) : places_{rounded_up(stacks.l1)}, memory_(Floats::zeros(places_.size)) {
         float* to = memory_.data();
         const std::size_t l1 = stacks.l1;
         for (std::size_t o = 0; o < FIRST; ++o) {
@@ -116,7 +100,7 @@ std::size_t scratch_size(std::size_t l1) { return 2 * BLOCK * (rounded_up(l1) + 
 
 void check(ConstMatrix accumulated, const Stacks& stacks, const std::vector<std::size_t>& borders,
            std::size_t threads) {
-    require(threads >= 1 && threads <= MAX_THREADS, "threads must be 1 to ", MAX_THREADS, ", not ", threads);
+    check_threads(threads);
     require(stacks.l1 == accumulated.columns && stacks.l1 % 2 == 0, "fc_0 has ", stacks.l1,
             " inputs, but must have an even number, as many as the ", accumulated.columns, " columns of accumulated");
     require(borders.size() == stacks.buckets + 1, "borders has ", borders.size(), " numbers, must have ",
@@ -212,7 +196,7 @@ void stacks_backward(ConstMatrix accumulated, const Stacks& stacks, const std::v
     const std::vector<Packed> packed = pack(stacks);
     const std::vector<Piece> pieces = pieces_of(borders);
     const Places places{rounded_up(stacks.l1)};
-    const Floats partial(pieces.size() * places.fc_0_transposed);
+    const Floats partial = Floats::zeros(pieces.size() * places.fc_0_transposed);
     const std::size_t l1 = stacks.l1;
     float* grad_opponent = grad_accumulated.data + grad_accumulated.rows / 2 * l1;
     const bool stream = l1 % 32 == 0 && worth_streaming(grad_accumulated.data, grad_accumulated.rows, l1);

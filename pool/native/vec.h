@@ -15,6 +15,8 @@
 namespace sparsepool {
 namespace {
 
+constexpr std::size_t LINE = 16;  // floats of a cache line
+
 #if defined(__AVX512F__)
 
 constexpr std::size_t REGISTERS = 16;  // accumulators of one pass: 16 of 32 registers, 256 columns

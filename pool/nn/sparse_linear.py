@@ -1,7 +1,8 @@
-"""A linear layer over bags of feature numbers: forward gathers and adds rows, backward uses the transposed form.
+"""A linear layer over bags of feature numbers: forward gathers and adds rows, backward adds up per row.
 
-On a CPU in float32 native kernels run; elsewhere plain torch (pool.nn.reference). The pool sets
-`gradient_sink`, so that the rows which a batch touched are written straight into its gradient slot.
+On a CPU in float32 native kernels run, along a plan of the batch where its bags share enough features
+(pool/native/sparse_plan.h), else one bag and one row after the other; elsewhere plain torch (pool.nn.reference).
+The pool sets `gradient_sink`, so that the rows which a batch touched are written straight into its gradient slot.
 """
 
 from __future__ import annotations
@@ -101,14 +102,13 @@ class _SparseLinear(torch.autograd.Function):
         if not _is_native(weight):
             return reference.forward(weight, bias, sparse)
         out = weight.new_empty(sparse.num_bags, weight.shape[1])
-        _native.sparse_forward(
-            weight.detach().contiguous(),
-            None if bias is None else bias.detach().contiguous(),
-            sparse.offsets,
-            sparse.features,
-            out,
-            threads=_threads(sparse.features.numel() * weight.shape[1]),
-        )
+        table, start = weight.detach().contiguous(), None if bias is None else bias.detach().contiguous()
+        threads = _threads(sparse.features.numel() * weight.shape[1])
+        plan = sparse.plan(weight.shape[0])
+        if plan.worth:
+            plan.forward(table, start, out, threads)
+        else:
+            _native.sparse_forward(table, start, sparse.offsets, sparse.features, out, threads)
         return out
 
     @staticmethod
@@ -128,14 +128,14 @@ def _backward_rows(sparse: SparseInput, grad_out: Tensor, grad_weight: Tensor) -
     if not _is_native(grad_weight):
         reference.backward_rows(sparse, grad_out, grad_weight)
         return
-    _native.sparse_backward_rows(
-        sparse.touched,
-        sparse.touched_offsets,
-        sparse.bags,
-        grad_out,
-        grad_weight,
-        threads=_threads(sparse.bags.numel() * grad_out.shape[1]),
-    )
+    threads = _threads(sparse.features.numel() * grad_out.shape[1])
+    plan = sparse.plan(grad_weight.shape[0])
+    if plan.worth:
+        plan.backward(grad_out, grad_weight, threads)
+    else:
+        _native.sparse_backward_rows(
+            sparse.touched, sparse.touched_offsets, sparse.bags, grad_out, grad_weight, threads=threads
+        )
 
 
 def _column_sum(matrix: Tensor) -> Tensor:

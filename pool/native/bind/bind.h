@@ -10,3 +10,4 @@ void bind_layer_stacks(nanobind::module_& module);
 void bind_memory(nanobind::module_& module);
 void bind_simd(nanobind::module_& module);
 void bind_sparse_layer(nanobind::module_& module);
+void bind_sparse_plan(nanobind::module_& module);
