@@ -19,7 +19,7 @@ constexpr std::size_t GROUP_BITS = PlanView::GROUP_BITS;
 constexpr std::size_t CHUNK = PlanView::CHUNK;
 constexpr std::size_t MAX_GROUPS = 6;      // of a tile: 36 rows, as bits of one number
 constexpr std::size_t MOST_ROWS = 2048;    // of a tile: beyond, its slab of 128 columns leaves the second cache
-constexpr std::size_t ENOUGH_ROWS = 384;   // from here on, a bag of which half is new begins the next tile
+constexpr std::size_t ENOUGH_ROWS = 384;   // from here on, a bag that shares nothing begins the next tile
 constexpr std::size_t MOST_FEATURES = 127;  // of a bag: then no list of a chunk is longer than 16 bits can say
 constexpr std::size_t MIN_BAGS = 300;      // a tile with fewer has no groups: 64 sums must pay
 constexpr std::size_t MIN_USES = 4;        // of a row in its tile, on average
@@ -45,8 +45,8 @@ public:
             return;
         }
         plan_.bag_lists_.resize(plan_.bags_.size());
-        plan_.bag_terms_.resize(features_.size + 1);
-        plan_.row_terms_.resize(features_.size + 1);
+        plan_.bag_terms_.resize(features_.size + 1);  // one is written beyond what is kept
+        plan_.row_terms_.resize(features_.size);
         for (PlanTile& tile : plan_.tiles_) {
             fill_tile<Number>(tile);
         }
@@ -85,22 +85,11 @@ private:
             const std::size_t begin = offsets_[bag];
             const std::size_t end = offsets_[bag + 1];
             const std::size_t before = plan_.rows_.size();
-            for (std::size_t k = begin; k < end; ++k) {
-                std::uint16_t& row = codes_[features[k]];
-                if (row == NONE) [[unlikely]] {
-                    row = static_cast<std::uint16_t>(plan_.rows_.size() - tile.first_row);
-                    plan_.rows_.push_back(features[k]);
-                    uses_.push_back(0);
-                }
-                ++uses_[tile.first_row + row];
-            }
-            const std::size_t fresh = plan_.rows_.size() - before;
+            count_uses(features, begin, end, tile.first_row);
             const std::size_t held = before - tile.first_row;
-            if ((held >= ENOUGH_ROWS && 2 * fresh >= end - begin && fresh > 0) || held + fresh > MOST_ROWS) {
-                if (held > 0) {
-                    take_back(features, begin, end, before);
-                    break;
-                }
+            if (held > 0 && ends_tile(held, plan_.rows_.size() - before, end - begin)) {
+                take_back(features, begin, end, tile.first_row, before);
+                break;
             }
             tile_of[bag] = static_cast<std::uint32_t>(plan_.tiles_.size());
         }
@@ -115,12 +104,35 @@ private:
         return place;
     }
 
+    // Whether a tile of `held` rows ends before a bag of `size` features, of which `fresh` are new to it.
+    static bool ends_tile(std::size_t held, std::size_t fresh, std::size_t size) {
+        return held + fresh > MOST_ROWS || (held >= ENOUGH_ROWS && fresh > 0 && fresh == size) ||
+               (held >= 2 * ENOUGH_ROWS && 2 * fresh >= size && fresh > 0);
+    }
+
+    template <class Number>
+    void count_uses(const Number* features, std::size_t begin, std::size_t end, std::size_t first_row) {
+        const std::uint16_t* codes = codes_.data();
+        std::uint32_t* uses = uses_.data() + first_row;
+        for (std::size_t k = begin; k < end; ++k) {
+            std::size_t row = codes[features[k]];
+            if (row == NONE) [[unlikely]] {
+                row = plan_.rows_.size() - first_row;
+                codes_[features[k]] = static_cast<std::uint16_t>(row);
+                plan_.rows_.push_back(features[k]);
+                uses_.push_back(0);
+                uses = uses_.data() + first_row;
+            }
+            ++uses[row];
+        }
+    }
+
     // A bag that belongs to the next tile: its new rows and its uses are undone.
     template <class Number>
-    void take_back(const Number* features, std::size_t begin, std::size_t end, std::size_t rows) {
-        const std::size_t first = plan_.tiles_.empty() ? 0 : plan_.tiles_.back().first_row + plan_.tiles_.back().rows;
+    void take_back(const Number* features, std::size_t begin, std::size_t end, std::size_t first_row,
+                   std::size_t rows) {
         for (std::size_t k = begin; k < end; ++k) {
-            --uses_[first + codes_[features[k]]];
+            --uses_[first_row + codes_[features[k]]];
         }
         for (std::size_t r = rows; r < plan_.rows_.size(); ++r) {
             codes_[plan_.rows_[r]] = NONE;
@@ -202,47 +214,47 @@ private:
         }
         const auto first_list = static_cast<std::uint32_t>(plan_.row_lists_.size());
         fill_row_lists(first_term);
+        const std::uint16_t* terms = plan_.bag_terms_.data();
+        std::uint16_t* places = plan_.row_terms_.data();
+        std::uint32_t* ends = ends_.data();
         for (std::size_t i = 0; i < last_bag - first_bag; ++i) {
-            for (std::size_t k = lists[i].first; k < lists[i].first + std::size_t{lists[i].size}; ++k) {
-                plan_.row_terms_[ends_[plan_.bag_terms_[k]]++] = static_cast<std::uint16_t>(i);
+            const std::size_t end = lists[i].first + std::size_t{lists[i].size};
+            for (std::size_t k = lists[i].first; k < end; ++k) {
+                places[ends[terms[k]]++] = static_cast<std::uint16_t>(i);
             }
         }
         plan_.chunks_.push_back({static_cast<std::uint32_t>(first_bag), static_cast<std::uint32_t>(last_bag), first_list,
                                  static_cast<std::uint32_t>(plan_.row_lists_.size())});
     }
 
-    // Appends the rows that a bag reads: a sum for each group of which it has rows, then its other rows.
+    // Appends the rows that a bag reads: those in no group, then a sum for each group of which it has rows.
     template <class Number>
     void fill_bag(const PlanTile& tile, std::size_t bag) {
         const auto* features = static_cast<const Number*>(features_.data);
+        const std::uint16_t* codes = codes_.data();
         std::uint16_t* terms = plan_.bag_terms_.data() + terms_;
         std::uint64_t bits = 0;
-        std::array<std::uint16_t, MAX_GROUPS> sums{};
-        single_.clear();
         std::size_t size = 0;
-        for (std::size_t k = offsets_[bag]; k < offsets_[bag + 1]; ++k) {
-            const std::uint16_t code = codes_[features[k]];
-            const std::uint64_t bit = std::uint64_t{static_cast<std::uint64_t>(code >> 15)} << (code & 63U);
+        const std::size_t end = offsets_[bag + 1];
+        for (std::size_t k = offsets_[bag]; k < end; ++k) {
+            const unsigned code = codes[features[k]];
+            const std::uint64_t bit = std::uint64_t{code >> 15} << (code & 63U);
             if ((bits & bit) != 0) [[unlikely]] {  // a feature that the bag has twice
-                single_.push_back(plan_.grouped_[tile.first_grouped + (code & 63U)]);
+                terms[size++] = plan_.grouped_[tile.first_grouped + (code & 63U)];
+                continue;
             }
             bits |= bit;
-            terms[size] = code;
+            terms[size] = static_cast<std::uint16_t>(code);
             size += code < GROUPED ? 1 : 0;
         }
-        std::size_t count = 0;
         for (std::size_t g = 0; g < tile.groups; ++g) {
             const std::uint64_t part = bits >> (g * GROUP_BITS) & ((1U << GROUP_BITS) - 1U);
-            sums[count] = static_cast<std::uint16_t>(tile.rows + (g << GROUP_BITS) + part);
-            count += part != 0 ? 1 : 0;
+            terms[size] = static_cast<std::uint16_t>(tile.rows + (g << GROUP_BITS) + part);
+            size += part != 0 ? 1 : 0;
         }
-        // in front: at most as many as there were rows in groups
-        std::copy_backward(terms, terms + size, terms + size + count);
-        std::copy_n(sums.begin(), count, terms);
-        size += count;
-        size = static_cast<std::size_t>(std::copy(single_.begin(), single_.end(), terms + size) - terms);
+        std::uint32_t* counts = counts_.data();
         for (std::size_t k = 0; k < size; ++k) {
-            ++counts_[terms[k]];
+            ++counts[terms[k]];
         }
         terms_ += size;
     }
@@ -250,9 +262,9 @@ private:
     // Lists of the rows that the chunk's bags read; ends_ is then where each list's next place goes.
     void fill_row_lists(std::size_t first_term) {
         sizes_.assign(CHUNK + 1, 0);
-        for (std::size_t& count : counts_) {
+        for (const std::uint32_t count : counts_) {
             if (count >= sizes_.size()) {
-                sizes_.resize(count + 1, 0);
+                sizes_.resize(count + 1U, 0);
             }
             ++sizes_[count];
         }
@@ -260,12 +272,12 @@ private:
         const std::size_t first_list = plan_.row_lists_.size();
         plan_.row_lists_.resize(first_list + by_size(sizes_));
         ends_.resize(counts_.size());
-        std::size_t end = first_term;
+        auto end = static_cast<std::uint32_t>(first_term);
         for (std::size_t r = 0; r < counts_.size(); ++r) {
             ends_[r] = end;
             if (counts_[r] > 0) {
                 plan_.row_lists_[first_list + sizes_[counts_[r]]++] = {
-                    static_cast<std::uint32_t>(end), static_cast<std::uint16_t>(counts_[r]),
+                    end, static_cast<std::uint16_t>(counts_[r]),
                     static_cast<std::uint16_t>(r)};
                 end += counts_[r];
                 counts_[r] = 0;
@@ -288,10 +300,9 @@ private:
     std::vector<std::uint16_t> codes_;    // by feature: its row in the tile at hand, or its bit in the groups
     std::vector<std::uint32_t> uses_;     // of each of the plan's rows
     std::vector<std::uint16_t> frequent_;
-    std::vector<std::size_t> counts_;     // by row of the tile: terms in the chunk at hand
+    std::vector<std::uint32_t> counts_;   // by row of the tile: terms in the chunk at hand
     std::vector<std::size_t> sizes_;
-    std::vector<std::size_t> ends_;
-    std::vector<std::uint16_t> single_;
+    std::vector<std::uint32_t> ends_;
     std::size_t terms_ = 0;
 };
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -27,7 +27,10 @@ def level_as_before() -> Iterator[None]:
     _native.set_simd_level(before)
 
 
-def model_of(l1: int, kernels: str = "fused", seed: int = 0) -> NnueModel:
+Kernels = Literal["fused", "torch"]
+
+
+def model_of(l1: int, kernels: Kernels = "fused", seed: int = 0) -> NnueModel:
     """Weights at which every clip has samples on both sides."""
     torch.manual_seed(seed)
     model = NnueModel(ModelConfig(l1=l1, kernels=kernels))
@@ -141,7 +144,7 @@ def test_what_is_not_a_number_comes_out_as_such() -> None:
 
 @pytest.mark.parametrize(("kernels", "dtype"), [("torch", torch.float32), ("fused", torch.float64)])
 def test_the_plain_path_serves_where_it_is_asked_for_and_other_dtypes(
-    kernels: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+    kernels: Kernels, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch, _ = make_batch([slow_position("4k3/8/8/8/8/8/8/3QK3 w - - 0 1")])
     model = model_of(16, kernels).to(dtype)
@@ -154,7 +157,8 @@ def test_both_kernels_train_the_same_net_up_to_rounding() -> None:
     fens = ["4k3/8/8/8/8/8/8/3QK3 w - - 0 1", "4k3/pppp4/8/8/8/8/PPPP4/R3K3 b - - 0 1"]
     batch, _ = make_batch([slow_position(fen) for fen in fens], [500, -300], [1, -1])
     weights = []
-    for kernels in ("fused", "torch"):
+    both: tuple[Kernels, ...] = ("fused", "torch")
+    for kernels in both:
         task = create_task(ModelConfig(l1=16, kernels=kernels), LossConfig())
         model = model_of(16, kernels)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

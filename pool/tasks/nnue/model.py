@@ -6,6 +6,7 @@ One unit of the output is 600 internal units. Equal to the integer network excep
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -51,7 +52,7 @@ class NnueModel(nn.Module):
         """[B], from the side to move's point of view. Samples of the batch are ordered by bucket."""
         features = batch.sparse[FIELD]
         borders = batch.bucket_offsets
-        counts = [end - start for start, end in zip(borders, borders[1:], strict=False)]
+        counts = [end - start for start, end in pairwise(borders)]
         accumulated: Tensor = self.transformer(features)
         if self._fused and fused.is_served(accumulated):
             positional = fused.positional(accumulated, self.stacks.parameters_in_effect(), borders)
