@@ -4,7 +4,9 @@ Three ways: the task as it runs by default (fused), with torch's operations behi
 with torch.nn.EmbeddingBag as first layer too (EmbeddingBag), the outside reference. Ours write the tables' gradients
 into memory that exists, as in the pool; the plan of the batch is made anew each step. In one process the ways take
 turns, so that a busy machine slows them alike; medians of the times, and of the ratios within each turn. Then two
-processes of one thread each, of each way, for some seconds; their speeds added. Prints a table and one line of JSON.
+processes of one thread each, of each way, for some seconds; their speeds added. With --cpu-time a process's own time is
+taken, which on a busy machine says more than the clock's; two threads are left out then. Prints a table and one line
+of JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 from rich.table import Table
-from sparse_layer import Slot, fresh, from_file
+from sparse_layer import Clock, Slot, fresh, from_file
 from torch import Tensor, nn
 
 from pool import _native
@@ -71,20 +73,24 @@ def step_of(way: str, l1: int, batch: TensorBatch) -> Step:
     return step
 
 
+def clock_of(arguments: argparse.Namespace) -> Clock:
+    return time.process_time if arguments.cpu_time else time.perf_counter
+
+
 def load(arguments: argparse.Namespace) -> TensorBatch:
     _native.keep_freed_memory()
     return TensorBatch.from_numpy(from_file(arguments.data, arguments.samples))
 
 
-def take_turns(steps: dict[str, Step], repeats: int) -> dict[str, list[float]]:
+def take_turns(steps: dict[str, Step], repeats: int, clock: Clock) -> dict[str, list[float]]:
     """Seconds of each step, by way."""
     times: dict[str, list[float]] = {way: [] for way in steps}
     for repeat in range(repeats + 1):
         for way, step in steps.items():
-            start = time.perf_counter()
+            start = clock()
             step()
             if repeat > 0:  # the first touches new memory
-                times[way].append(time.perf_counter() - start)
+                times[way].append(clock() - start)
     return times
 
 
@@ -95,18 +101,19 @@ def work(arguments: argparse.Namespace) -> None:
     step()
     print("ready", flush=True)
     sys.stdin.readline()
+    clock = clock_of(arguments)
     times = []
     end = time.perf_counter() + arguments.seconds
     while time.perf_counter() < end:
-        start = time.perf_counter()
+        start = clock()
         step()
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
     print(arguments.samples / statistics.median(times))
 
 
 def two_processes(arguments: argparse.Namespace, l1: int, way: str) -> float:
     command = [sys.executable, __file__, f"--data={arguments.data}", f"--samples={arguments.samples}", f"--l1={l1}"]
-    command += [f"--seconds={arguments.seconds}", f"--way={way}"]
+    command += [f"--seconds={arguments.seconds}", f"--way={way}", *["--cpu-time"] * arguments.cpu_time]
     processes = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) for _ in range(2)
     ]
@@ -123,6 +130,7 @@ def main() -> None:
     parser.add_argument("--l1", type=int, nargs="+", default=[256, 1024])
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=4.0, help="of two processes at work")
+    parser.add_argument("--cpu-time", action="store_true", help="the process's own time instead of the clock's")
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.way is not None:
@@ -147,9 +155,9 @@ def main() -> None:
 
     for l1 in arguments.l1:
         steps = {way: step_of(way, l1, batch) for way in WAYS}
-        for threads in (1, 2):
+        for threads in (1,) if arguments.cpu_time else (1, 2):
             torch.set_num_threads(threads)
-            times = take_turns(steps, arguments.repeats)
+            times = take_turns(steps, arguments.repeats, clock_of(arguments))
             for way, seconds in times.items():
                 ratios = [peer / own for peer, own in zip(times["EmbeddingBag"], seconds, strict=True)]
                 rate = arguments.samples / statistics.median(seconds)

@@ -3,7 +3,8 @@
 Ours is measured as the pool runs it (rows of the gradient written into a slot that exists) and as an ordinary
 layer (a new dense gradient each time). Both of ours have a bias, EmbeddingBag has none. The plan of the batch is
 made anew each time and counts as forward. Variants take turns, so that a busy machine slows them alike; medians of
-the times, and of the ratios within each turn. Freed memory is kept, as in a worker of the pool: without
+the times, and of the ratios within each turn. With --cpu-time the process's own time is taken, which on a busy machine
+says more than the clock's. Freed memory is kept, as in a worker of the pool: without
 (--plain-malloc) page faults for the output cost every variant more than its sums.
 
 Then the speed at which the layer adds up rows (the bytes of all rows that the bags name, both directions, over the
@@ -43,6 +44,7 @@ REQUIRED = {256: 8.0, 1024: 7.0}  # times EmbeddingBag's speed, by outputs
 CACHES = {"L1": 16, "L2": 512, "L3": 8 << 10, "memory": 256 << 10}  # KiB of a table that lies there
 
 Run = Callable[[], Tensor]  # one forward; the caller runs backward
+Clock = Callable[[], float]  # seconds
 
 
 class Slot:
@@ -109,18 +111,18 @@ class Result:
     ratio: float  # of EmbeddingBag's time to this one's
 
 
-def measure(sparse: SparseInput, outputs: int, repeats: int) -> dict[str, Result]:
+def measure(sparse: SparseInput, outputs: int, repeats: int, clock: Clock) -> dict[str, Result]:
     grad_out = torch.randn(sparse.num_bags, outputs)
     times: dict[str, list[tuple[float, float]]] = {}
     runs = variants(sparse, outputs)
     for repeat in range(repeats + 1):
         for name, (module, run) in runs.items():
             module.zero_grad()
-            start = time.perf_counter()
+            start = clock()
             out = run()
-            middle = time.perf_counter()
+            middle = clock()
             torch.autograd.backward([out], [grad_out])
-            end = time.perf_counter()
+            end = clock()
             if repeat > 0:  # the first touches new memory
                 times.setdefault(name, []).append((1e3 * (middle - start), 1e3 * (end - middle)))
     peer = times["EmbeddingBag"]
@@ -134,16 +136,16 @@ def measure(sparse: SparseInput, outputs: int, repeats: int) -> dict[str, Result
     }
 
 
-def plan_milliseconds(sparse: SparseInput, repeats: int) -> float:
+def plan_milliseconds(sparse: SparseInput, repeats: int, clock: Clock) -> float:
     times = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = clock()
         fresh(sparse).plan(NUM_FEATURES)
-        times.append(1e3 * (time.perf_counter() - start))
+        times.append(1e3 * (clock() - start))
     return statistics.median(times)
 
 
-def read_speed(kib: int, repeats: int = 9) -> float:
+def read_speed(kib: int, clock: Clock, repeats: int = 9) -> float:
     """GB/s at which the layer's inner loop reads a table of so many KiB again and again."""
     columns = 256
     rows = kib * 1024 // (4 * columns)
@@ -153,9 +155,9 @@ def read_speed(kib: int, repeats: int = 9) -> float:
     table, out = torch.zeros(rows, columns), torch.empty(1, columns)
     best = math.inf
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = clock()
         _native.sparse_forward(table, None, offsets, features, out)
-        best = min(best, time.perf_counter() - start)
+        best = min(best, clock() - start)
     return len(features) * columns * 4 / best / 1e9
 
 
@@ -167,7 +169,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--simd", choices=_native.simd_levels(), default=_native.simd_level())
     parser.add_argument("--plain-malloc", action="store_true", help="let every variant pay for fresh pages")
+    parser.add_argument("--cpu-time", action="store_true", help="the process's own time instead of the clock's")
     arguments = parser.parse_args()
+    clock = time.process_time if arguments.cpu_time else time.perf_counter
     torch.set_num_threads(1)
     if not arguments.plain_malloc:
         _native.keep_freed_memory()
@@ -181,7 +185,7 @@ def main() -> None:
     )  # fmt: skip
     results = []
     for outputs in arguments.outputs:
-        for name, result in measure(sparse, outputs, arguments.repeats).items():
+        for name, result in measure(sparse, outputs, arguments.repeats, clock).items():
             total = result.forward + result.backward
             speed = 2 * active * outputs * 4 / total / 1e6
             required = REQUIRED.get(outputs, 0.0) if name == "pool" else 0.0
@@ -194,8 +198,8 @@ def main() -> None:
             )  # fmt: skip
     console = Console(width=120)
     console.print(table)
-    plan = plan_milliseconds(sparse, arguments.repeats)
-    reads = {name: round(read_speed(kib), 1) for name, kib in CACHES.items()}
+    plan = plan_milliseconds(sparse, arguments.repeats, clock)
+    reads = {name: round(read_speed(kib, clock), 1) for name, kib in CACHES.items()}
     console.print(f"plan of the batch, in forward's time: {plan:.1f} ms")
     console.print("reading, GB/s: " + ", ".join(f"{name} {speed:.0f}" for name, speed in reads.items()))
     line = {"benchmark": "sparse_layer", "simd": arguments.simd, "active": active, "touched": touched}
