@@ -10,9 +10,8 @@
 // The order in which a sum's terms are added depends on the batch alone.
 #pragma once
 
-#include <vector>
-
 #include "matrix.h"
+#include "plan_builder.h"
 
 namespace sparsepool {
 
@@ -22,11 +21,7 @@ public:
     SparsePlan(Offsets offsets, Numbers features, std::size_t num_features);
 
     // Whether the rows of a tile are used often enough to pay for their copies.
-    bool worth() const { return worth_; }
-
-    std::size_t bags() const { return bags_.size(); }
-    std::size_t num_features() const { return num_features_; }
-    PlanView view() const;
+    bool worth() const { return arrays_.worth; }
 
     // out[i] = bias (null: zeros) + the rows of bag i.
     void forward(ConstMatrix weight, const float* bias, Matrix out, std::size_t threads) const;
@@ -36,21 +31,11 @@ public:
     void backward(ConstMatrix grad_out, Matrix grad_weight, std::size_t threads) const;
 
 private:
-    friend class PlanBuilder;
+    PlanView view() const;
 
     std::size_t num_features_;
-    bool worth_ = false;
-    std::size_t most_rows_ = 0;              // of a tile, sums of groups included
-    std::vector<std::uint32_t> bags_;        // by place: tile after tile, ascending within each
-    std::vector<std::uint32_t> rows_;        // table rows by tile
-    std::vector<std::uint8_t> seen_;         // of each: whether a tile before has it too
-    std::vector<std::uint16_t> grouped_;     // rows of the groups, tile after tile, as numbers within the tile
-    std::vector<PlanTile> tiles_;
-    std::vector<PlanChunk> chunks_;
-    std::vector<SumList> bag_lists_;
-    std::vector<std::uint16_t> bag_terms_;   // rows within the tile
-    std::vector<SumList> row_lists_;
-    std::vector<std::uint16_t> row_terms_;   // places within the chunk
+    std::size_t bags_;
+    PlanArrays arrays_;
 };
 
 }  // namespace sparsepool
