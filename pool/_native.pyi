@@ -81,8 +81,11 @@ class SparsePlan:
     def forward(self, weight: _Array, bias: _Array | None, out: _Array, threads: int = 1) -> None:
         """out [N, O]: bias [O] or None (zeros) plus the rows of weight [num_features, O]. All float32."""
 
-    def backward(self, grad_out: _Array, grad_weight: _Array, threads: int = 1) -> None:
-        """Rows of grad_weight [num_features, O] of all features in bags: sums of rows of grad_out [N, O]."""
+    def backward(self, grad_out: _Array, grad_weight: _Array, column_sums: _Array, threads: int = 1) -> None:
+        """Rows of grad_weight [num_features, O] of all features in bags: sums of rows of grad_out [N, O].
+
+        column_sums [O]: sum of all rows of grad_out.
+        """
 
 def stacks_forward(
     accumulated: _Array,

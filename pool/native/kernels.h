@@ -103,7 +103,8 @@ struct PlanSums {
     const float* start;  // forward: [columns] or null
     float* to;
     std::size_t columns;
-    bool stream;  // stores of `to` leave the caches alone
+    bool stream;         // stores of `to` leave the caches alone
+    float* column_sums;  // backward: what is added to them, zeros at first
 };
 
 // The layer stacks behind a table of L1 columns: see layer_stacks.h. Weights as the kernels read them, one bucket.

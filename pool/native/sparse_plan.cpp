@@ -57,14 +57,14 @@ void SparsePlan::forward(ConstMatrix weight, const float* bias, Matrix out, std:
     require(out.rows == bags_ && out.columns == weight.columns, "out is [", out.rows, ", ", out.columns,
             "], but plan and weight make it [", bags_, ", ", weight.columns, "]");
     const Kernels& level = kernels();
-    const PlanSums sums{weight.data, bias, out.data, out.columns, worth_streaming(out.data, out.rows, out.columns)};
+    const PlanSums sums{weight.data, bias, out.data, out.columns, worth_streaming(out.data, out.rows, out.columns), nullptr};
     by_columns(out.columns, threads, arrays_.most_rows * PlanView::SLAB,
                [&](std::size_t first, std::size_t last, float* scratch) {
                    level.plan_forward(view(), sums, first, last, scratch);
                });
 }
 
-void SparsePlan::backward(ConstMatrix grad_out, Matrix grad_weight, std::size_t threads) const {
+void SparsePlan::backward(ConstMatrix grad_out, Matrix grad_weight, float* column_sums, std::size_t threads) const {
     check_threads(threads);
     require(worth(), "this plan is not worth its use, and empty");
     require(grad_weight.rows == num_features_, "grad_weight has ", grad_weight.rows, " rows, but the plan was made for ",
@@ -74,7 +74,8 @@ void SparsePlan::backward(ConstMatrix grad_out, Matrix grad_weight, std::size_t 
             " columns and grad_out ", grad_out.columns);
     const Kernels& level = kernels();
     const PlanSums sums{grad_out.data, nullptr, grad_weight.data, grad_weight.columns,
-                        worth_streaming(grad_weight.data, arrays_.rows.size(), grad_weight.columns)};
+                        worth_streaming(grad_weight.data, arrays_.rows.size(), grad_weight.columns), column_sums};
+    std::fill_n(column_sums, grad_weight.columns, 0.0F);
     by_columns(grad_weight.columns, threads, (arrays_.most_rows + PlanView::CHUNK) * PlanView::SLAB,
                [&](std::size_t first, std::size_t last, float* scratch) {
                    level.plan_backward(view(), sums, first, last, scratch);

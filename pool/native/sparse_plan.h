@@ -27,8 +27,8 @@ public:
     void forward(ConstMatrix weight, const float* bias, Matrix out, std::size_t threads) const;
 
     // Row f of grad_weight = sum of the rows of grad_out of the bags with feature f, for every feature that a bag
-    // has; the others are left as they are.
-    void backward(ConstMatrix grad_out, Matrix grad_weight, std::size_t threads) const;
+    // has; the others are left as they are. column_sums[c] = sum of column c of grad_out: the bias's gradient.
+    void backward(ConstMatrix grad_out, Matrix grad_weight, float* column_sums, std::size_t threads) const;
 
 private:
     PlanView view() const;

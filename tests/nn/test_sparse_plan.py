@@ -46,10 +46,12 @@ def forward(sparse: SparseInput, weight: Tensor, bias: Tensor | None, threads: i
 
 
 def backward(sparse: SparseInput, grad_out: Tensor, num_features: int, threads: int = 1) -> Tensor:
-    """Rows that were not written hold 7."""
+    """Rows that were not written hold 7; the sums of the columns come last."""
     grad = torch.full((num_features, grad_out.shape[1]), 7.0)
-    plan_of(sparse, num_features).backward(grad_out, grad, threads)
-    return grad
+    total = torch.full((grad_out.shape[1],), torch.nan)
+    plan_of(sparse, num_features).backward(grad_out, grad, total, threads)
+    torch.testing.assert_close(total.double(), grad_out.double().sum(0), rtol=1e-5, atol=1e-4)
+    return torch.cat([grad, total[None]])
 
 
 def check(sparse: SparseInput, num_features: int, width: int, threads: int = 1) -> None:
@@ -62,7 +64,7 @@ def check(sparse: SparseInput, num_features: int, width: int, threads: int = 1) 
         torch.testing.assert_close(forward(sparse, weight, start, threads).double(), wanted, rtol=1e-6, atol=5e-6)
     grad = torch.full((num_features, width), 7.0, dtype=torch.float64)
     reference.backward_rows(sparse, grad_out.double(), grad)
-    found = backward(sparse, grad_out, num_features, threads).double()
+    found = backward(sparse, grad_out, num_features, threads)[:-1].double()
     torch.testing.assert_close(found, grad, rtol=1e-5, atol=5e-5)
 
 
@@ -137,7 +139,7 @@ def test_bags_that_share_little_are_not_worth_a_plan() -> None:
     with pytest.raises(ValueError, match="not worth its use"):
         plan.forward(torch.zeros(40_000, 8), None, torch.zeros(500, 8))
     with pytest.raises(ValueError, match="not worth its use"):
-        plan.backward(torch.zeros(500, 8), torch.zeros(40_000, 8))
+        plan.backward(torch.zeros(500, 8), torch.zeros(40_000, 8), torch.zeros(8))
     assert not input_of([list(range(128))] * 50, 200).plan(200).worth  # longer lists than a plan can say
     assert not input_of([[], []], 5).plan(5).worth
 
@@ -209,12 +211,14 @@ def test_forward_refuses_what_does_not_fit(change: dict[str, Any], message: str)
         ({"grad_weight": torch.zeros(5, 8)}, "grad_weight has 5 rows, but the plan was made for 4"),
         ({"grad_out": torch.ones(7, 8)}, "grad_out has 7 rows, but the plan 8 bags"),
         ({"grad_out": torch.ones(8, 9)}, "grad_weight has 8 columns and grad_out 9"),
+        ({"column_sums": torch.zeros(9)}, "column_sums has 9 numbers, must have 8"),
         ({"threads": 1025}, "threads must be 1 to 1024, not 1025"),
     ],
 )
 def test_backward_refuses_what_does_not_fit(change: dict[str, Any], message: str) -> None:
     plan = input_of([[0, 1]] * 8, 4).plan(4)
-    arguments = {"grad_out": torch.ones(8, 8), "grad_weight": torch.zeros(4, 8), **change}
+    good = {"grad_out": torch.ones(8, 8), "grad_weight": torch.zeros(4, 8), "column_sums": torch.zeros(8)}
+    arguments: dict[str, Any] = {**good, **change}
     with pytest.raises(ValueError, match=message):
         plan.backward(**arguments)
     assert not arguments["grad_weight"].any()

@@ -29,11 +29,13 @@ void forward(const SparsePlan& plan, const Array& weight, const std::optional<Ar
     plan.forward(table, start, to, threads);
 }
 
-void backward(const SparsePlan& plan, const Array& grad_out, const OutArray& grad_weight, std::size_t threads) {
+void backward(const SparsePlan& plan, const Array& grad_out, const OutArray& grad_weight, const OutArray& column_sums,
+              std::size_t threads) {
     const ConstMatrix from = matrix<const float>(grad_out, "grad_out");
     const Matrix to = matrix<float>(grad_weight, "grad_weight");
+    float* sums = floats<float>(column_sums, "column_sums", to.columns);
     const nb::gil_scoped_release release;
-    plan.backward(from, to, threads);
+    plan.backward(from, to, sums, threads);
 }
 
 }  // namespace
@@ -43,5 +45,6 @@ void bind_sparse_plan(nb::module_& module) {
         .def("__init__", &make, nb::arg("offsets"), nb::arg("features"), nb::arg("num_features"))
         .def_prop_ro("worth", &SparsePlan::worth)
         .def("forward", &forward, nb::arg("weight"), nb::arg("bias").none(), nb::arg("out"), nb::arg("threads") = 1)
-        .def("backward", &backward, nb::arg("grad_out"), nb::arg("grad_weight"), nb::arg("threads") = 1);
+        .def("backward", &backward, nb::arg("grad_out"), nb::arg("grad_weight"), nb::arg("column_sums"),
+             nb::arg("threads") = 1);
 }
