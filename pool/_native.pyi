@@ -30,7 +30,8 @@ def keep_freed_memory() -> bool:
     """Tells malloc to keep large blocks when they are freed: no page faults for the next step's activations.
 
     For a process that allocates the same sizes step after step, before its first large tensor. The process
-    keeps its high-water mark. False where the C library has no such setting.
+    keeps its high-water mark. The heap's first gigabyte comes in huge pages, where the system allows them. False
+    where the C library has no such setting.
     """
 
 def sparse_forward(
@@ -62,6 +63,61 @@ def sparse_backward_rows(
 
 def column_sum(matrix: _Array, out: _Array, threads: int = 1) -> None:
     """out[c] = the sum of column c: sums of 256 rows each, added from the first. float32 [N, O] and [O]."""
+
+class SparsePlan:
+    """How the bags of one batch are summed with few reads; see pool/native/sparse_plan.h. Keeps no view of its input.
+
+    Forward and backward compute what sparse_forward and sparse_backward_rows do, in another order of additions,
+    which depends on the bags alone.
+    """
+
+    def __init__(self, offsets: _Array, features: _Array, num_features: int) -> None:
+        """offsets uint32 [N + 1] from 0 to A, features uint16 or uint32 [A], each below num_features."""
+
+    @property
+    def worth(self) -> bool:
+        """Whether bags share enough rows; if not, the plan is empty and must not be used (ValueError)."""
+
+    def forward(self, weight: _Array, bias: _Array | None, out: _Array, threads: int = 1) -> None:
+        """out [N, O]: bias [O] or None (zeros) plus the rows of weight [num_features, O]. All float32."""
+
+    def backward(self, grad_out: _Array, grad_weight: _Array, column_sums: _Array, threads: int = 1) -> None:
+        """Rows of grad_weight [num_features, O] of all features in bags: sums of rows of grad_out [N, O].
+
+        column_sums [O]: sum of all rows of grad_out.
+        """
+
+def stacks_forward(
+    accumulated: _Array,
+    parameters: Sequence[_Array],
+    borders: Sequence[int],
+    first: _Array,
+    second: _Array,
+    out: _Array,
+    threads: int = 1,
+) -> None:
+    """The layer stacks of the nnue task, forward; the maths is in pool/native/layer_stacks.h. All float32.
+
+    accumulated [2 * B, L], own perspectives first. parameters: weight and bias of fc_0 ([S, 16, L], [S, 16]), fc_1
+    ([S, 32, 30], [S, 32]) and fc_2 ([S, 32], [S]). borders [S + 1]: samples of each stack, from 0 to B.
+    Written: out [B]; for backward first [B, 16] and second [B, 32].
+    """
+
+def stacks_backward(
+    accumulated: _Array,
+    parameters: Sequence[_Array],
+    borders: Sequence[int],
+    first: _Array,
+    second: _Array,
+    grad: _Array,
+    grad_parameters: Sequence[_Array],
+    grad_accumulated: _Array,
+    threads: int = 1,
+) -> None:
+    """Backward of stacks_forward: `grad` [B] is that of its out, first and second are what it left.
+
+    Written: grad_parameters and grad_accumulated, shaped like parameters and accumulated.
+    """
 
 def fold(
     out: _Array, sources: Sequence[_Array], *, accumulate: bool = False, scale: float = 1.0, threads: int = 1

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "check.h"
+#include "check_lists.h"
 #include "parallel.h"
 #include "simd.h"
 
@@ -11,10 +12,6 @@ namespace {
 
 constexpr std::size_t UNIT = 4096;  // floats: a thread's share of a fold is whole pages
 constexpr std::size_t ROW_UNIT = 16;  // rows: whatever their length, two threads never share a cache line
-
-void check_threads(std::size_t threads) {
-    require(threads >= 1 && threads <= MAX_THREADS, "threads must be 1 to ", MAX_THREADS, ", not ", threads);
-}
 
 }  // namespace
 

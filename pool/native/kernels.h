@@ -57,10 +57,111 @@ struct Fold {
     bool stream;
 };
 
+// A sum of rows: terms[first] .. terms[first + size - 1], into place `out`.
+struct SumList {
+    std::uint32_t first;
+    std::uint16_t size;
+    std::uint16_t out;
+};
+
+// Bags whose gradients are summed together: places first_bag .. last_bag of the plan, lists of the rows they touch.
+struct PlanChunk {
+    std::uint32_t first_bag, last_bag;
+    std::uint32_t first_list, last_list;
+};
+
+// Bags that share rows. Within a tile row numbers are 0 .. rows - 1, then 1 << GROUP_BITS sums per group.
+struct PlanTile {
+    std::uint32_t first_row, rows;
+    std::uint32_t first_grouped, groups;
+    std::uint32_t first_chunk, last_chunk;
+};
+
+// See sparse_plan.h, which owns the arrays.
+struct PlanView {
+    static constexpr std::size_t GROUP_BITS = 6;
+    static constexpr std::size_t CHUNK = 512;  // bags
+    static constexpr std::size_t SLAB = 128;   // columns copied at a time
+
+    const PlanTile* tiles;
+    std::size_t num_tiles;
+    const PlanChunk* chunks;
+    std::size_t num_chunks;
+    const std::uint32_t* bags;
+    const std::uint32_t* rows;
+    const std::uint8_t* seen;
+    const std::uint16_t* grouped;
+    const SumList* bag_lists;  // [bags], each chunk's by falling size
+    const std::uint16_t* bag_terms;
+    const SumList* row_lists;  // each chunk's by falling size
+    const std::uint16_t* row_terms;
+};
+
+// Forward `from` is the table and `to` the output; backward `from` is the output's gradient and `to` the table's.
+struct PlanSums {
+    const float* from;
+    const float* start;  // forward: [columns] or null
+    float* to;
+    std::size_t columns;
+    bool stream;         // stores of `to` leave the caches alone
+    float* column_sums;  // backward: what is added to them, zeros at first
+};
+
+// The layer stacks behind a table of L1 columns: see layer_stacks.h. Weights as the kernels read them, one bucket.
+namespace stack {
+constexpr std::size_t FIRST = 16;             // outputs of fc_0; the last skips the other layers
+constexpr std::size_t PAIRED = FIRST - 1;     // the others: squared and clipped, and clipped, enter fc_1
+constexpr std::size_t HIDDEN = 2 * FIRST;     // inputs of fc_1 as laid out here: each half has one unused place
+constexpr std::size_t SECOND = 32;            // outputs of fc_1
+constexpr std::size_t BLOCK = 32;             // samples worked on at a time
+constexpr float FLOOR = 127.0F / 128.0F;      // of squares: the integer network shifts by 7 where 127 * 127 is 1
+}  // namespace stack
+
+struct StackWeights {
+    const float* fc_0;             // [FIRST][padded]; columns from l1 on are zero
+    const float* fc_0_transposed;  // [l1][FIRST]
+    const float* fc_0_bias;        // [FIRST]
+    const float* fc_1;             // [SECOND][HIDDEN]
+    const float* fc_1_transposed;  // [HIDDEN][SECOND]
+    const float* fc_1_bias;        // [SECOND]
+    const float* fc_2;             // [SECOND]
+    float fc_2_bias;
+};
+
+// Sums over samples, added to what is there; laid out like the weights.
+struct StackGradients {
+    float* fc_0;
+    float* fc_0_bias;
+    float* fc_1;
+    float* fc_1_bias;
+    float* fc_2;
+    float* fc_2_bias;
+};
+
+// At most BLOCK samples of one bucket. Row i of own and of opponent: the sparse layer's output [l1] of sample i.
+struct StackBlock {
+    const float* own;
+    const float* opponent;
+    std::size_t samples;
+    std::size_t l1;
+    std::size_t padded;  // l1 rounded up to 16
+    std::size_t stride;  // of rows in scratch: padded + 16, so that they don't fall into one cache set
+    float* first;        // [samples][FIRST]: outputs of fc_0
+    float* second;       // [samples][SECOND]: outputs of fc_1 before they are clipped
+    float* scratch;      // 2 * BLOCK * (stride + HIDDEN) floats, 64-byte aligned
+};
+
 struct Kernels {
     const char* name;
 
     void (*row_sums)(const RowSums& sums, const Block& block);
+
+    // Columns [first, last), from a multiple of 16. Scratch: SLAB floats a row of the largest tile; backward SLAB
+    // more a bag of a chunk.
+    void (*plan_forward)(const PlanView& plan, const PlanSums& sums, std::size_t first, std::size_t last,
+                         float* scratch);
+    void (*plan_backward)(const PlanView& plan, const PlanSums& sums, std::size_t first, std::size_t last,
+                          float* scratch);
 
     // out[c] = sum over rows, in chunks of fixed length whose sums are then added: more precise than one chain.
     void (*column_sums)(const float* matrix, float* out, std::size_t columns, const Block& block);
@@ -73,6 +174,13 @@ struct Kernels {
     // `cursor` and `found` are scratch of `count` entries.
     void (*fold_rows)(const Fold& fold, const RowSource* sources, std::size_t count, std::size_t first_row,
                       std::size_t columns, const Block& block, std::size_t* cursor, const float** found);
+
+    // Writes first, second and out [samples].
+    void (*stack_forward)(const StackWeights& weights, const StackBlock& block, float* out);
+
+    // Reads first and second; `grad` [samples] is that of out. Writes the rows of grad_own and grad_opponent.
+    void (*stack_backward)(const StackWeights& weights, const StackBlock& block, const float* grad,
+                           const StackGradients& sums, float* grad_own, float* grad_opponent, bool stream);
 
     std::uint32_t (*maximum)(const Numbers& numbers);  // 0 if empty
     bool (*ascending)(const Numbers& numbers, bool strictly);

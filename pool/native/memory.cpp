@@ -1,22 +1,53 @@
 #include "memory.h"
 
 #include <climits>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 
 #if defined(__GLIBC__)
 #include <malloc.h>
+#include <sys/mman.h>
 #endif
 
 namespace sparsepool {
 
-bool keep_freed_memory() {
 #if defined(__GLIBC__)
-    constexpr int TOP_PAD = 64 << 20;  // bytes that the heap grows by beyond what is asked for
-    return mallopt(M_MMAP_MAX, 0) == 1 && mallopt(M_TRIM_THRESHOLD, INT_MAX) == 1 &&
-           mallopt(M_TOP_PAD, TOP_PAD) == 1;
-#else
-    return false;
-#endif
+
+namespace {
+
+constexpr std::size_t HUGE = std::size_t{2} << 20;      // bytes of a huge page on x86-64
+constexpr std::size_t HEAP = std::size_t{1} << 30;      // below the trim threshold: it stays with the heap when freed
+
+// The heap's next gigabyte is asked for in huge pages, before any of it is touched. Address space alone; what is
+// never used costs no memory.
+void ask_for_huge_pages() {
+    void* block = std::malloc(HEAP);
+    if (block == nullptr) {
+        return;
+    }
+    const auto first = (reinterpret_cast<std::uintptr_t>(block) + HUGE - 1) / HUGE * HUGE;
+    const auto last = (reinterpret_cast<std::uintptr_t>(block) + HEAP) / HUGE * HUGE;
+    madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);  // advice: where it fails, pages are small
+    std::free(block);
 }
+
+}  // namespace
+
+bool keep_freed_memory() {
+    constexpr int TOP_PAD = 64 << 20;  // bytes that the heap grows by beyond what is asked for
+    const bool kept = mallopt(M_MMAP_MAX, 0) == 1 && mallopt(M_TRIM_THRESHOLD, INT_MAX) == 1 &&
+                      mallopt(M_TOP_PAD, TOP_PAD) == 1;
+    if (kept) {
+        ask_for_huge_pages();
+    }
+    return kept;
+}
+
+#else
+
+bool keep_freed_memory() { return false; }
+
+#endif
 
 }  // namespace sparsepool

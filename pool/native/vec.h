@@ -2,6 +2,8 @@
 //
 // Adds and multiplies are the same IEEE operations at every width, so every level gives the same bits.
 // `part` versions touch the first n floats alone (0 < n < WIDTH); the rest of a loaded register is zero.
+// clipped() is each number brought into 0 .. 1, a NaN stays; where_inside(x) is the derivative's part: this where
+// 0 < x < 1, else 0.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +14,8 @@
 
 namespace sparsepool {
 namespace {
+
+constexpr std::size_t LINE = 16;  // floats of a cache line
 
 #if defined(__AVX512F__)
 
@@ -30,6 +34,15 @@ struct Vec {
     void stream(float* to) const { _mm512_stream_ps(to, v); }
     Vec operator+(Vec other) const { return {_mm512_add_ps(v, other.v)}; }
     Vec operator*(Vec other) const { return {_mm512_mul_ps(v, other.v)}; }
+    // masked with all ones: gcc 12 warns of its own header's undefined register otherwise
+    Vec clipped() const {
+        const __m512 raised = _mm512_maskz_max_ps(0xFFFF, _mm512_setzero_ps(), v);
+        return {_mm512_maskz_min_ps(0xFFFF, _mm512_set1_ps(1.0F), raised)};
+    }
+    Vec where_inside(Vec x) const {
+        const __mmask16 above = _mm512_cmp_ps_mask(x.v, _mm512_setzero_ps(), _CMP_GT_OQ);
+        return {_mm512_maskz_mov_ps(_mm512_mask_cmp_ps_mask(above, x.v, _mm512_set1_ps(1.0F), _CMP_LT_OQ), v)};
+    }
 
     static __mmask16 mask(std::size_t n) { return static_cast<__mmask16>((1U << n) - 1U); }
 };
@@ -51,6 +64,12 @@ struct Vec {
     void stream(float* to) const { _mm256_stream_ps(to, v); }
     Vec operator+(Vec other) const { return {_mm256_add_ps(v, other.v)}; }
     Vec operator*(Vec other) const { return {_mm256_mul_ps(v, other.v)}; }
+    Vec clipped() const { return {_mm256_min_ps(_mm256_set1_ps(1.0F), _mm256_max_ps(_mm256_setzero_ps(), v))}; }
+    Vec where_inside(Vec x) const {
+        const __m256 above = _mm256_cmp_ps(x.v, _mm256_setzero_ps(), _CMP_GT_OQ);
+        const __m256 below = _mm256_cmp_ps(x.v, _mm256_set1_ps(1.0F), _CMP_LT_OQ);
+        return {_mm256_and_ps(v, _mm256_and_ps(above, below))};
+    }
 
     static __m256i mask(std::size_t n) {
         return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
@@ -85,6 +104,18 @@ struct Vec {
 #endif
     Vec operator+(Vec other) const { return {v + other.v}; }
     Vec operator*(Vec other) const { return {v * other.v}; }
+    Vec clipped() const {
+        const Four low = all(0.0F).v;
+        const Four high = all(1.0F).v;
+        const Four raised = pick(v < low, low, v);
+        return {pick(raised > high, high, raised)};
+    }
+    Vec where_inside(Vec x) const { return {pick((x.v > all(0.0F).v) & (x.v < all(1.0F).v), v, all(0.0F).v)}; }
+
+    using Bits = int __attribute__((vector_size(16)));
+    static Four pick(Bits where, Four yes, Four no) {
+        return reinterpret_cast<Four>((where & reinterpret_cast<Bits>(yes)) | (~where & reinterpret_cast<Bits>(no)));
+    }
 };
 
 #endif

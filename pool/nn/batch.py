@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from loader.schema import SparseBatch
+from pool._native import SparsePlan
 
 
 @dataclass(frozen=True)
@@ -20,10 +21,21 @@ class SparseInput:
     touched: Tensor  # as features [touched], ascending
     touched_offsets: Tensor  # uint32 [touched + 1]
     bags: Tensor  # uint16 or uint32 [active]
+    _plans: dict[int, SparsePlan] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def num_bags(self) -> int:
         return self.offsets.numel() - 1
+
+    def plan(self, num_features: int) -> SparsePlan:
+        """How a table of so many rows is summed over these bags (CPU only); made once, for all layers.
+
+        Raises ValueError if offsets or features are out of bounds.
+        """
+        plan = self._plans.get(num_features)
+        if plan is None:
+            plan = self._plans[num_features] = SparsePlan(self.offsets, self.features, num_features)
+        return plan
 
     def to(self, device: torch.device) -> SparseInput:
         return SparseInput(

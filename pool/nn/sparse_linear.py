@@ -1,7 +1,8 @@
-"""A linear layer over bags of feature numbers: forward gathers and adds rows, backward uses the transposed form.
+"""A linear layer over bags of feature numbers: forward gathers and adds rows, backward adds up per row.
 
-On a CPU in float32 native kernels run; elsewhere plain torch (pool.nn.reference). The pool sets
-`gradient_sink`, so that the rows which a batch touched are written straight into its gradient slot.
+On a CPU in float32 native kernels run, along a plan of the batch where its bags share enough features
+(pool/native/sparse_plan.h), else one bag and one row after the other; elsewhere plain torch (pool.nn.reference).
+The pool sets `gradient_sink`, so that the rows which a batch touched are written straight into its gradient slot.
 """
 
 from __future__ import annotations
@@ -76,12 +77,11 @@ class SparseLinear(nn.Module):
     def extra_repr(self) -> str:
         return f"{self.num_features}, {self.out_features}, bias={self.bias is not None}, field={self.field!r}"
 
-    def write_gradient(self, sparse: SparseInput, grad_out: Tensor, column_sum: Tensor | None) -> Tensor | None:
-        """The table's gradient for autograd; None if it went to the sink. `column_sum`: of grad_out, if known."""
+    def write_gradient(self, sparse: SparseInput, grad_out: Tensor) -> tuple[Tensor | None, Tensor]:
+        """The table's gradient for autograd, None if it went to the sink; and the sum of grad_out's rows."""
         if self.gradient_sink is None:
             grad = torch.zeros_like(self.weight, memory_format=torch.contiguous_format)
-            _backward_rows(sparse, grad_out, grad)
-            return grad
+            return grad, _backward_rows(sparse, grad_out, grad)
         backward = torch._C._current_graph_task_id()
         if backward == self._last_backward:
             raise RuntimeError(
@@ -89,10 +89,9 @@ class SparseLinear(nn.Module):
                 "gradient goes straight into a slot that holds one use: give each use its own layer"
             )
         self._last_backward = backward
-        _backward_rows(sparse, grad_out, self.gradient_sink.begin(self.weight))
-        total = _column_sum(grad_out) if column_sum is None else column_sum  # keeps what is not finite, and is short
-        self.gradient_sink.done(self.weight, total.isfinite().all())
-        return None
+        total = _backward_rows(sparse, grad_out, self.gradient_sink.begin(self.weight))
+        self.gradient_sink.done(self.weight, total.isfinite().all())  # a sum keeps what is not finite, and is short
+        return None, total
 
 
 class _SparseLinear(torch.autograd.Function):
@@ -101,14 +100,13 @@ class _SparseLinear(torch.autograd.Function):
         if not _is_native(weight):
             return reference.forward(weight, bias, sparse)
         out = weight.new_empty(sparse.num_bags, weight.shape[1])
-        _native.sparse_forward(
-            weight.detach().contiguous(),
-            None if bias is None else bias.detach().contiguous(),
-            sparse.offsets,
-            sparse.features,
-            out,
-            threads=_threads(sparse.features.numel() * weight.shape[1]),
-        )
+        table, start = weight.detach().contiguous(), None if bias is None else bias.detach().contiguous()
+        threads = _threads(sparse.features.numel() * weight.shape[1])
+        plan = sparse.plan(weight.shape[0])
+        if plan.worth:
+            plan.forward(table, start, out, threads)
+        else:
+            _native.sparse_forward(table, start, sparse.offsets, sparse.features, out, threads)
         return out
 
     @staticmethod
@@ -119,23 +117,28 @@ class _SparseLinear(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         grad_out = grad_out.contiguous()
-        grad_bias = _column_sum(grad_out) if ctx.needs_input_grad[1] else None
-        grad_weight = ctx.layer.write_gradient(ctx.sparse, grad_out, grad_bias) if ctx.needs_input_grad[0] else None
-        return grad_weight, grad_bias, None, None
+        if ctx.needs_input_grad[0]:
+            grad_weight, total = ctx.layer.write_gradient(ctx.sparse, grad_out)
+        else:
+            grad_weight, total = None, _column_sum(grad_out)
+        return grad_weight, total if ctx.needs_input_grad[1] else None, None, None
 
 
-def _backward_rows(sparse: SparseInput, grad_out: Tensor, grad_weight: Tensor) -> None:
+def _backward_rows(sparse: SparseInput, grad_out: Tensor, grad_weight: Tensor) -> Tensor:
+    """Writes the touched rows of grad_weight; returns the sum of grad_out's rows."""
     if not _is_native(grad_weight):
         reference.backward_rows(sparse, grad_out, grad_weight)
-        return
+        return _column_sum(grad_out)
+    threads = _threads(sparse.features.numel() * grad_out.shape[1])
+    plan = sparse.plan(grad_weight.shape[0])
+    if plan.worth:
+        total = grad_out.new_empty(grad_out.shape[1])
+        plan.backward(grad_out, grad_weight, total, threads)
+        return total
     _native.sparse_backward_rows(
-        sparse.touched,
-        sparse.touched_offsets,
-        sparse.bags,
-        grad_out,
-        grad_weight,
-        threads=_threads(sparse.bags.numel() * grad_out.shape[1]),
+        sparse.touched, sparse.touched_offsets, sparse.bags, grad_out, grad_weight, threads=threads
     )
+    return _column_sum(grad_out)
 
 
 def _column_sum(matrix: Tensor) -> Tensor:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 PROGRAM = """
 import resource
@@ -25,3 +28,26 @@ assert fresh > 20 and again <= 2, (fresh, again)
 
 def test_memory_freed_once_is_used_again_without_page_faults() -> None:
     subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=60)
+
+
+HUGE = """
+from pathlib import Path
+import numpy as np
+from pool import _native
+
+assert _native.keep_freed_memory()
+array = np.empty(64 << 20, np.uint8)
+address = array.ctypes.data + (32 << 20)
+for line in Path("/proc/self/smaps").read_text().splitlines():
+    first, dash, last = line.split()[0].partition("-")
+    if dash:
+        inside = int(first, 16) <= address < int(last, 16)
+    elif inside and line.startswith("VmFlags:"):
+        flags = line.split()
+assert "hg" in flags, flags
+"""
+
+
+@pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").is_dir(), reason="a system without huge pages")
+def test_the_heap_is_asked_for_in_huge_pages() -> None:
+    subprocess.run([sys.executable, "-c", HUGE], check=True, timeout=60)

@@ -5,7 +5,7 @@ Free of torch: the supervisor reads them.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -42,6 +42,13 @@ class ModelConfig(Section):
             "if false, export refuses what does not fit"
         ),
     ] = True
+    kernels: Annotated[
+        Literal["fused", "torch"],
+        Field(
+            description="fused: what follows the first layer is one native operation on CPU workers, torch's own "
+            "operations elsewhere; torch: torch's own everywhere. The results differ in the last digits"
+        ),
+    ] = "fused"
     start_from: Annotated[
         str | None, Field(min_length=1, description="a .nnue file of the same l1 whose weights the run starts with")
     ] = None

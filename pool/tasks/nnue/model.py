@@ -6,6 +6,7 @@ One unit of the output is 600 internal units. Equal to the integer network excep
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from torch.nn import functional
 
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.nnue import arch
+from pool.tasks.nnue import arch, fused
 from pool.tasks.nnue.config import ModelConfig
 from pool.tasks.nnue.quantize import Floats
 from pool.tasks.nnue.stacks import LayerStacks
@@ -33,6 +34,7 @@ class NnueModel(nn.Module):
         self.transformer = SparseLinear(self.num_features, config.l1, bias=True, field=FIELD)
         self.psqt = SparseLinear(self.num_features, arch.NUM_BUCKETS, bias=False, field=FIELD)
         self.stacks = LayerStacks(config.l1, config.shared_fc_0)
+        self._fused = config.kernels == "fused"
         self.reset_parameters()
 
     @torch.no_grad()
@@ -49,16 +51,25 @@ class NnueModel(nn.Module):
     def forward(self, batch: TensorBatch) -> Tensor:
         """[B], from the side to move's point of view. Samples of the batch are ordered by bucket."""
         features = batch.sparse[FIELD]
-        counts = [end - start for start, end in zip(batch.bucket_offsets, batch.bucket_offsets[1:], strict=False)]
-        # hardtanh: clamp with a backward of one pass
-        low, high = functional.hardtanh(self.transformer(features), 0.0, 1.0).chunk(2, dim=1)
-        product = low * high  # [2 * B, l1 / 2]; the stacks know its scale
-        inputs = torch.cat(product.chunk(2), dim=1)  # own perspectives first, then the opponents'
+        borders = batch.bucket_offsets
+        counts = [end - start for start, end in pairwise(borders)]
+        accumulated: Tensor = self.transformer(features)
+        if self._fused and fused.is_served(accumulated):
+            positional = fused.positional(accumulated, self.stacks.parameters_in_effect(), borders)
+        else:
+            positional = self._positional(accumulated, counts)
         own, opponent = self.psqt(features).chunk(2)  # [B, 8] each
         difference = torch.split((own - opponent) * 0.5, counts)
         material = torch.cat([group[:, bucket] for bucket, group in enumerate(difference)])
-        positional: Tensor = self.stacks(inputs, counts)
         return positional + material
+
+    def _positional(self, accumulated: Tensor, counts: list[int]) -> Tensor:
+        # hardtanh: clamp with a backward of one pass
+        low, high = functional.hardtanh(accumulated, 0.0, 1.0).chunk(2, dim=1)
+        product = low * high  # [2 * B, l1 / 2]; the stacks know its scale
+        inputs = torch.cat(product.chunk(2), dim=1)  # own perspectives first, then the opponents'
+        out: Tensor = self.stacks(inputs, counts)
+        return out
 
     @torch.no_grad()
     def folded(self) -> dict[str, npt.NDArray[np.float32]]:

@@ -61,19 +61,22 @@ class LayerStacks(nn.Module):
             return self.fc_0_weight, self.fc_0_bias
         return self.fc_0_weight + self.shared_weight, self.fc_0_bias + self.shared_bias
 
+    def parameters_in_effect(self) -> tuple[Tensor, ...]:
+        """Weight and bias of fc_0, fc_1 and fc_2, all buckets; fc_0 as it applies to unscaled products."""
+        weight, bias = self.fc_0()
+        return (
+            weight * _FLOOR,  # instead of scaling the products: there are far fewer weights
+            bias,
+            self.fc_1_weight,
+            self.fc_1_bias,
+            self.fc_2_weight,
+            self.fc_2_bias,
+        )
+
     def forward(self, inputs: Tensor, counts: Sequence[int]) -> Tensor:
         """[B, l1] products ordered by bucket, counts[b] samples of bucket b -> [B]."""
         # split and unbind: their backward is one concatenation each, not a sum of eight mostly empty tensors
-        weight, bias = self.fc_0()
-        parameters = zip(
-            (weight * _FLOOR).unbind(),  # instead of scaling the products: there are far fewer weights
-            bias.unbind(),
-            self.fc_1_weight.unbind(),
-            self.fc_1_bias.unbind(),
-            self.fc_2_weight.unbind(),
-            self.fc_2_bias.unbind(),
-            strict=True,
-        )
+        parameters = zip(*(parameter.unbind() for parameter in self.parameters_in_effect()), strict=True)
         groups = torch.split(inputs, list(counts))
         return torch.cat([_stack(group, *layers) for group, layers in zip(groups, parameters, strict=True)])
 
