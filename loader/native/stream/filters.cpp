@@ -9,7 +9,11 @@
 namespace sparsepool::stream {
 namespace {
 
-using Thresholds = std::array<std::uint64_t, 33>;  // by piece count
+using ByPieceCount = std::array<std::uint64_t, 33>;
+
+std::size_t piece_count_of(const chess::Record& record) {
+    return std::min(chess::count_squares(record.occupied), 32U);
+}
 
 // A random word below this keeps an entry that is to be kept with this probability.
 std::uint64_t threshold_of(double probability) {
@@ -24,7 +28,7 @@ double wanted(std::size_t count) {
 
 // Keep probabilities min(1, alpha * ratio), ratio = wanted share / actual share. Where alpha = 1 / (largest
 // ratio) the result has the wanted distribution exactly; but no count is thinned to less than a tenth for it.
-Thresholds piece_count_thresholds(const std::array<std::uint64_t, 33>& histogram) {
+ByPieceCount piece_count_thresholds(const ByPieceCount& histogram) {
     double total = 0.0;
     double wanted_total = 0.0;
     for (std::size_t count = 0; count < histogram.size(); ++count) {
@@ -40,7 +44,7 @@ Thresholds piece_count_thresholds(const std::array<std::uint64_t, 33>& histogram
         smallest = smallest == 0.0 ? ratio[count] : std::min(smallest, ratio[count]);
         largest = std::max(largest, ratio[count]);
     }
-    Thresholds thresholds{};
+    ByPieceCount thresholds{};
     if (total == 0.0) return thresholds;
     const double alpha = std::max(1.0 / largest, 0.1 / smallest);
     for (std::size_t count = 0; count < histogram.size(); ++count) {
@@ -57,28 +61,30 @@ Filter::Filter(const FilterSettings& settings, std::uint64_t seed)
       random_threshold_(threshold_of(1.0 / (settings.random_skip + 1.0))),
       draws_(settings.random_skip > 0.0 || settings.win_draw_loss) {}
 
-void Filter::apply(RecordBuffer& buffer, std::uint64_t epoch, std::uint64_t chunk,
-                   std::vector<std::uint32_t>& kept) const {
-    chess::Record* records = buffer.data();
-    const auto size = static_cast<std::uint32_t>(buffer.size());
-    std::array<std::uint64_t, 33> histogram{};
-    kept.clear();
-    std::uint32_t count = 0;
-    for (std::uint32_t entry = 0; entry < size; ++entry) {
-        if (!passes_fixed(records[entry])) continue;
-        if (draws_ && !passes_random(records[entry], words_of(entry, chunk, epoch))) continue;
-        records[count++] = records[entry];
-        if (!settings_.piece_count) continue;
-        kept.push_back(entry);
-        ++histogram[std::min(chess::count_squares(records[entry].occupied), 32U)];
+void Filter::apply(RecordBuffer& buffer, std::size_t begin, std::uint32_t first_entry, std::uint64_t epoch,
+                   std::uint64_t chunk, std::vector<std::uint32_t>& kept) const {
+    chess::Record* out = buffer.data() + begin;
+    std::uint32_t entry = first_entry;
+    for (const chess::Record& record : buffer.records().subspan(begin)) {
+        const std::uint32_t number = entry++;
+        if (!passes_fixed(record)) continue;
+        if (draws_ && !passes_random(record, words_of(number, chunk, epoch))) continue;
+        *out++ = record;
+        if (settings_.piece_count) kept.push_back(number);
     }
-    if (settings_.piece_count) {
-        const Thresholds thresholds = piece_count_thresholds(histogram);
-        count = 0;
-        for (std::uint32_t i = 0; i < kept.size(); ++i) {
-            const std::uint64_t threshold = thresholds[std::min(chess::count_squares(records[i].occupied), 32U)];
-            if (words_of(kept[i], chunk, epoch)[kPieceCount] < threshold) records[count++] = records[i];
-        }
+    buffer.shrink(static_cast<std::size_t>(out - buffer.data()));
+}
+
+void Filter::thin_out(RecordBuffer& buffer, std::uint64_t epoch, std::uint64_t chunk,
+                      const std::vector<std::uint32_t>& kept) const {
+    chess::Record* records = buffer.data();
+    ByPieceCount histogram{};
+    for (const chess::Record& record : buffer.records()) ++histogram[piece_count_of(record)];
+    const ByPieceCount thresholds = piece_count_thresholds(histogram);
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+        const std::uint64_t threshold = thresholds[piece_count_of(records[i])];
+        if (words_of(kept[i], chunk, epoch)[kPieceCount] < threshold) records[count++] = records[i];
     }
     buffer.shrink(count);
 }

@@ -27,8 +27,17 @@ class Filter {
   public:
     Filter(const FilterSettings& settings, std::uint64_t seed);
 
-    // Keeps, in place and in order, what passes of a whole chunk. `kept` is scratch.
-    void apply(RecordBuffer& records, std::uint64_t epoch, std::uint64_t chunk, std::vector<std::uint32_t>& kept) const;
+    [[nodiscard]] bool counts_pieces() const { return settings_.piece_count; }
+
+    // Keeps, in place and in order, what passes of the records of a chunk from the `begin`-th on, all filters but the
+    // piece count's. The first of them is entry `first_entry` of the chunk. Appends the numbers of entries kept to
+    // `kept` if the piece count's filter will need them.
+    void apply(RecordBuffer& records, std::size_t begin, std::uint32_t first_entry, std::uint64_t epoch,
+               std::uint64_t chunk, std::vector<std::uint32_t>& kept) const;
+
+    // The piece count's filter, for a whole chunk that passed the others. `kept`: the entries' numbers.
+    void thin_out(RecordBuffer& records, std::uint64_t epoch, std::uint64_t chunk,
+                  const std::vector<std::uint32_t>& kept) const;
 
   private:
     // Random words of an entry, one for each choice.
@@ -42,6 +51,35 @@ class Filter {
     random::Key key_;
     std::uint64_t random_threshold_;
     bool draws_;  // whether any choice but the piece count's is random
+};
+
+// The filters of one chunk while it is decoded block by block: a block is filtered while it is in the cache.
+class ChunkFilter {
+  public:
+    ChunkFilter(const Filter& filter, std::uint64_t epoch, std::uint64_t chunk)
+        : filter_(filter), epoch_(epoch), chunk_(chunk) {}
+
+    // What has been appended to `records` since the last call is the chunk's next entries.
+    void block(RecordBuffer& records) {
+        const auto added = static_cast<std::uint32_t>(records.size() - size_);
+        filter_.apply(records, size_, entries_, epoch_, chunk_, kept_);
+        entries_ += added;
+        size_ = records.size();
+    }
+
+    void end(RecordBuffer& records) const {
+        if (filter_.counts_pieces()) filter_.thin_out(records, epoch_, chunk_, kept_);
+    }
+
+    [[nodiscard]] std::uint32_t entries() const { return entries_; }  // seen
+
+  private:
+    const Filter& filter_;
+    std::uint64_t epoch_;
+    std::uint64_t chunk_;
+    std::uint32_t entries_ = 0;
+    std::size_t size_ = 0;  // of what was kept
+    std::vector<std::uint32_t> kept_;
 };
 
 }  // namespace sparsepool::stream

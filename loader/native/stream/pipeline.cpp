@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <csignal>
 #include <new>
 #include <system_error>
@@ -13,8 +14,6 @@ struct Pipeline::Worker {
     explicit Worker(const Pipeline& pipeline) : builder(pipeline.layout_, pipeline.set_) {}
 
     batch::Builder builder;
-    RecordBuffer decoded;
-    std::vector<std::uint32_t> kept;
     std::vector<std::uint32_t> places;
 };
 
@@ -162,15 +161,22 @@ Pipeline::Job Pipeline::next_job() {
         return BuildJob{&pending_.back(), std::exchange(carried_, {}), entries_.records().subspan(cut.from, cut.count)};
     }
     if (scatter_ && scatter_->parts.left()) return ScatterJob{scatter_->parts.claimed++};
-    if (loading_.parts.left()) {
-        DecodeJob job{loading_.parts.claimed++, {}, std::nullopt};
-        if (!spare_.empty()) {
-            job.records = std::move(spare_.back());
-            spare_.pop_back();
-        }
-        return job;
-    }
+    if (loading_.parts.left()) return next_decode();
     return {};
+}
+
+// As many chunks as are best decoded together, but not so many that other threads would wait for the last ones.
+Pipeline::DecodeJob Pipeline::next_decode() {
+    Parts& parts = loading_.parts;
+    const std::size_t share = (parts.count - parts.claimed + settings_.threads - 1) / settings_.threads;
+    DecodeJob job{parts.claimed, std::vector<ChunkRead>(std::min(share, source_->together())), 0};
+    for (ChunkRead& read : job.chunks) {
+        read.chunk = loading_.chunks[parts.claimed++];
+        if (spare_.empty()) continue;
+        read.records = std::move(spare_.back());
+        spare_.pop_back();
+    }
+    return job;
 }
 
 void Pipeline::run(Job& job, Worker& worker) {
@@ -179,16 +185,25 @@ void Pipeline::run(Job& job, Worker& worker) {
         worker.builder.build(batch.begin.batch, build->head.records(), build->body, slots_[batch.slot]);
     } else if (const auto* scatter = std::get_if<ScatterJob>(&job)) {
         scatter_->run(scatter->part, loading_.loaded, entries_.data(), worker.places);
-    } else if (auto* decode = std::get_if<DecodeJob>(&job)) {
-        const std::uint32_t chunk = loading_.chunks[decode->part];
-        worker.decoded.clear();
-        decode->fault = source_->decode(chunk, worker.decoded);
+    } else if (auto* decode_job = std::get_if<DecodeJob>(&job)) {
+        decode(*decode_job);
+    }
+}
+
+void Pipeline::decode(DecodeJob& job) const {
+    std::vector<ChunkFilter> filters;
+    for (ChunkRead& read : job.chunks) {
+        read.records.clear();
+        filters.emplace_back(filter_, loading_.epoch, read.chunk);
+    }
+    source_->decode(job.chunks, [&](std::size_t i) { filters[i].block(job.chunks[i].records); });
+    for (std::size_t i = 0; i < filters.size(); ++i) {
+        ChunkRead& read = job.chunks[i];
+        filters[i].end(read.records);
         // Damage is noticed late: what was read before may be invented.
-        if (decode->fault && settings_.skip_damaged) worker.decoded.clear();
-        decode->read = worker.decoded.size();
-        filter_.apply(worker.decoded, loading_.epoch, chunk, worker.kept);
-        decode->records.resize_to_overwrite(0);
-        decode->records.append(worker.decoded.records());
+        const bool skipped = read.fault && settings_.skip_damaged;
+        if (skipped) read.records.clear();
+        job.read += skipped ? 0 : filters[i].entries();
     }
 }
 
@@ -201,9 +216,12 @@ void Pipeline::finish(Job& job) {
         ++scatter_->parts.finished;
     } else if (auto* decode = std::get_if<DecodeJob>(&job)) {
         progress_.read += decode->read;
-        progress_.kept += decode->records.size();
-        loading_.loaded[decode->part] = {std::move(decode->records), std::move(decode->fault)};
-        ++loading_.parts.finished;
+        for (std::size_t i = 0; i < decode->chunks.size(); ++i) {
+            ChunkRead& read = decode->chunks[i];
+            progress_.kept += read.records.size();
+            loading_.loaded[decode->part + i] = {std::move(read.records), std::move(read.fault)};
+            ++loading_.parts.finished;
+        }
     }
 }
 

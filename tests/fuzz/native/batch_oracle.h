@@ -16,8 +16,8 @@ namespace sparsepool::fuzz {
 inline std::map<std::string, batch::Region> region_table(std::uint64_t batch_size, const features::FeatureSet& set,
                                                          std::uint64_t& slot_bytes) {
     const std::uint64_t bags = 2 * batch_size;
-    const std::uint64_t active = bags * set.max_active();
-    const std::uint64_t touched = std::min<std::uint64_t>(active, set.num_inputs());
+    const std::uint64_t active = bags * set.max_active;
+    const std::uint64_t touched = std::min<std::uint64_t>(active, set.num_inputs);
     const std::uint64_t number = set.wide() ? 4 : 2;
     const std::uint64_t bag = bags > 1U << 16 ? 4 : 2;
     std::map<std::string, batch::Region> table;
@@ -54,9 +54,9 @@ void check_rows_and_columns(std::byte* slot, const batch::Layout& layout, const 
     std::vector<std::pair<std::uint32_t, std::uint32_t>> expected;  // (feature, bag)
     for (std::uint32_t bag = 0; bag < layout.num_bags(); ++bag) {
         const std::uint32_t count = pieces[bag % layout.batch_size];
-        FUZZ_REQUIRE(offsets[bag + 1] - offsets[bag] == count * (set.max_active() / 32));
+        FUZZ_REQUIRE(offsets[bag + 1] - offsets[bag] == count * (set.max_active / 32));
         for (std::uint32_t i = offsets[bag]; i < offsets[bag + 1]; ++i) {
-            FUZZ_REQUIRE(numbers[i] < set.num_inputs());
+            FUZZ_REQUIRE(numbers[i] < set.num_inputs);
             expected.emplace_back(numbers[i], bag);
         }
     }
