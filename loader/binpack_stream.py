@@ -107,6 +107,10 @@ class BinpackStream:
         """(entries read, entries that passed the filters, batches built), all since the stream was opened."""
         return self._pipeline.progress()
 
+    def processor_time(self) -> tuple[float, float, float]:
+        """Seconds of the stream's threads for (decoding and filters, shuffling, building batches), since it was opened."""
+        return self._pipeline.processor_time()
+
     def close(self) -> None:
         self._pipeline.close()
 

@@ -4,11 +4,21 @@
 
 #include <algorithm>
 #include <csignal>
+#include <ctime>
 #include <new>
 #include <system_error>
 #include <utility>
 
 namespace sparsepool::stream {
+namespace {
+
+double processor_seconds() {  // of this thread
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+}  // namespace
 
 struct Pipeline::Worker {
     explicit Worker(const Pipeline& pipeline) : builder(pipeline.layout_, pipeline.set_) {}
@@ -129,10 +139,12 @@ void Pipeline::work() {
             }
             ++running_;
             lock.unlock();
+            const double began = processor_seconds();
             run(job, *worker);
+            const double seconds = processor_seconds() - began;
             lock.lock();
             --running_;
-            finish(job);
+            finish(job, seconds);
         } catch (const std::bad_alloc&) {
             if (!lock.owns_lock()) {  // thrown by `run`
                 lock.lock();
@@ -207,14 +219,17 @@ void Pipeline::decode(DecodeJob& job) const {
     }
 }
 
-void Pipeline::finish(Job& job) {
+void Pipeline::finish(Job& job, double seconds) {
     if (const auto* build = std::get_if<BuildJob>(&job)) {
         build->pending->done = true;
         --building_;
         ++progress_.built;
+        progress_.building += seconds;
     } else if (std::holds_alternative<ScatterJob>(job)) {
         ++scatter_->parts.finished;
+        progress_.shuffling += seconds;
     } else if (auto* decode = std::get_if<DecodeJob>(&job)) {
+        progress_.decoding += seconds;
         progress_.read += decode->read;
         for (std::size_t i = 0; i < decode->chunks.size(); ++i) {
             ChunkRead& read = decode->chunks[i];

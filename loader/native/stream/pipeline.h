@@ -54,6 +54,9 @@ struct Progress {
     std::uint64_t read = 0;  // entries decoded
     std::uint64_t kept = 0;  // of these, after the filters
     std::uint64_t built = 0;  // batches
+    double decoding = 0.0;    // seconds of processor time of all threads; filters included
+    double shuffling = 0.0;
+    double building = 0.0;
 };
 
 class Pipeline {
@@ -109,7 +112,7 @@ class Pipeline {
     [[nodiscard]] DecodeJob next_decode();
     void run(Job& job, Worker& worker);
     void decode(DecodeJob& job) const;
-    void finish(Job& job);
+    void finish(Job& job, double seconds);
 
     void restart(const Cursor& cursor);
     void advance();
