@@ -13,7 +13,7 @@ struct Kernels {
     const char* name;
 
     // Decodes `count` entries of each of up to kMaxLanes lanes (lanes.h).
-    void (*read_lanes)(binpack::Lane* const* lanes, std::size_t num_lanes, std::size_t count);
+    void (*read_lanes)(binpack::Lane* const* lanes, std::size_t num_lanes, std::size_t count, bool checks);
 
     // Writes all of a batch but its number (batch/build.h).
     void (*build_batch)(const batch::BatchParts& parts, const batch::Scratch& scratch, const batch::SlotArrays& slot);

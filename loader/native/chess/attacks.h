@@ -18,8 +18,8 @@ enum Line : std::uint8_t { kRank, kFile, kDiagonal, kAntidiagonal, kNumLines };
 // are squeezed together (seven bits at most), looked up for the slider's place on the line, and spread again.
 // The same table serves all lines and pieces, so nothing branches on the kind of piece.
 struct SquareLines {
-    Bitboard mask[kNumLines] = {};         // without the square itself
-    std::uint8_t place[kNumLines] = {};    // squares of the line before it
+    Bitboard mask[kNumLines] = {};       // without the square itself
+    std::uint16_t row[kNumLines] = {};   // in AttackTables::along, for the slider's place: squares of the line before it
 };
 
 struct AttackTables {
@@ -27,7 +27,7 @@ struct AttackTables {
     std::array<Bitboard, 64> king{};
     std::array<std::array<Bitboard, 64>, 2> pawn{};  // [colour]
     std::array<SquareLines, 64> lines{};
-    std::array<std::array<std::uint8_t, 128>, 8> along{};  // [slider's place][occupied squares of the line, squeezed]
+    std::array<std::uint8_t, 8 * 128> along{};  // by slider's place, then occupied squares of the line, squeezed
 };
 
 consteval void add_target(AttackTables& tables, int square, int other) {
@@ -44,7 +44,7 @@ consteval void add_target(AttackTables& tables, int square, int other) {
     for (std::size_t line = 0; line < kNumLines; ++line) {
         if (distance == 0 || !on_line[line]) continue;
         tables.lines[index].mask[line] |= bit;
-        if (other < square) ++tables.lines[index].place[line];
+        if (other < square) tables.lines[index].row[line] += 128;
     }
 }
 
@@ -68,7 +68,9 @@ consteval AttackTables make_attack_tables() {
         for (int other = 0; other < 64; ++other) add_target(tables, square, other);
     }
     for (unsigned place = 0; place < 8; ++place) {
-        for (unsigned others = 0; others < 128; ++others) tables.along[place][others] = attacked_along(place, others);
+        for (unsigned others = 0; others < 128; ++others) {
+            tables.along[128 * place + others] = attacked_along(place, others);
+        }
     }
     return tables;
 }
@@ -81,19 +83,18 @@ inline namespace SPARSEPOOL_ISA {
 // `use` is all ones or, for a line along which the piece doesn't move, zero: then nothing is attacked.
 [[nodiscard]] inline Bitboard line_attacks(const SquareLines& lines, Line line, Bitboard occupied, Bitboard use) {
     const Bitboard mask = lines.mask[line] & use;
-    return deposit_bits(kAttacks.along[lines.place[line]][extract_bits(occupied, mask)], mask);
+    return deposit_bits(kAttacks.along.data()[lines.row[line] + extract_bits(occupied, mask)], mask);
 }
 #else
 // Without pext: subtracting the slider from the blockers above it flips everything up to the first one; the same
 // on the mirrored board gives the other direction. Bytes swapped mirror every line but the rank.
 [[nodiscard]] inline Bitboard line_attacks(const SquareLines& lines, Line line, Bitboard occupied, Bitboard use) {
     const Bitboard mask = lines.mask[line] & use;
-    const unsigned place = lines.place[line];
     if (line == kRank) {
         const unsigned shift = static_cast<unsigned>(&lines - kAttacks.lines.data()) & 56;
         const auto rank = static_cast<unsigned>(occupied >> shift) & 255;
-        const unsigned below = (1U << place) - 1;
-        const unsigned attacked = kAttacks.along[place][(rank & below) | (rank >> 1 & ~below & 127)];
+        const unsigned below = (1U << lines.row[line] / 128) - 1;
+        const unsigned attacked = kAttacks.along[lines.row[line] + ((rank & below) | (rank >> 1 & ~below & 127))];
         return (Bitboard{(attacked & below) | (attacked & ~below) << 1} << shift) & mask;
     }
     const Bitboard slider = bit_of(static_cast<unsigned>(&lines - kAttacks.lines.data()));
@@ -105,7 +106,7 @@ inline namespace SPARSEPOOL_ISA {
 
 // Along ranks and files if `straight`, along diagonals if `slanted`: zero or all ones.
 [[nodiscard]] inline Bitboard slider_attacks(unsigned square, Bitboard occupied, Bitboard straight, Bitboard slanted) {
-    const SquareLines& lines = kAttacks.lines[square];
+    const SquareLines& lines = kAttacks.lines.data()[square];
     return line_attacks(lines, kRank, occupied, straight) | line_attacks(lines, kFile, occupied, straight) |
            line_attacks(lines, kDiagonal, occupied, slanted) | line_attacks(lines, kAntidiagonal, occupied, slanted);
 }
@@ -118,12 +119,12 @@ inline namespace SPARSEPOOL_ISA {
     return slider_attacks(square, occupied, ~Bitboard{0}, 0);
 }
 
-[[nodiscard]] inline Bitboard knight_attacks(unsigned square) { return kAttacks.knight[square]; }
+[[nodiscard]] inline Bitboard knight_attacks(unsigned square) { return kAttacks.knight.data()[square]; }
 
-[[nodiscard]] inline Bitboard king_attacks(unsigned square) { return kAttacks.king[square]; }
+[[nodiscard]] inline Bitboard king_attacks(unsigned square) { return kAttacks.king.data()[square]; }
 
 // Squares that a pawn of this colour (0 white, 1 black) attacks.
-[[nodiscard]] inline Bitboard pawn_attacks(unsigned colour, unsigned square) { return kAttacks.pawn[colour][square]; }
+[[nodiscard]] inline Bitboard pawn_attacks(unsigned colour, unsigned square) { return kAttacks.pawn.data()[colour].data()[square]; }
 
 }  // namespace SPARSEPOOL_ISA
 }  // namespace sparsepool::chess

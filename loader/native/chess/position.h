@@ -52,9 +52,21 @@ struct Position {
                                      (planes[2] >> square & 1) << 2 | (planes[3] >> square & 1) << 3);
     }
 
+    [[nodiscard, gnu::always_inline]] unsigned type_at(unsigned square) const {
+        return static_cast<unsigned>((planes[1] >> square & 1) + 2 * (planes[2] >> square & 1) +
+                                     4 * (planes[3] >> square & 1));
+    }
+
     [[gnu::always_inline]] void lift(Bitboard squares) {
         occupied &= ~squares;
         for (Bitboard& plane : planes) plane &= ~squares;
+    }
+
+    // What stands on `from` now stands on `to`; whatever stood on the squares of `lifted`, which are both of these and
+    // maybe another, is gone. Bit by bit, so that nobody has to know what it is.
+    [[gnu::always_inline]] void move(unsigned from, unsigned to, Bitboard lifted) {
+        occupied = (occupied & ~lifted) | Bitboard{1} << to;
+        for (Bitboard& plane : planes) plane = (plane & ~lifted) | (plane >> from & 1) << to;
     }
 
     // The square must be empty.

@@ -7,7 +7,8 @@
 #include "chess/position.h"
 #include "chess/record.h"
 
-// Playing moves, as far as training data depends on it. Moves come from files and may be nonsense:
+// Playing moves, as far as training data depends on it. What is rare is kept out of line: the decoder's loop, which
+// everything else becomes part of, then fits the caches of instructions. Moves come from files and may be nonsense:
 // whatever they are, the position stays whole (one king a side, bitboards and nibbles in agreement).
 namespace sparsepool::chess {
 
@@ -69,7 +70,7 @@ inline namespace SPARSEPOOL_ISA {
 
 // Whether the side to move has a pawn that can take en passant on `square` (a pawn of the other side has just
 // passed over it to `pawn_square`) without leaving its king attacked by a bishop, rook or queen.
-[[nodiscard]] inline bool en_passant_possible(const Position& position, unsigned square, unsigned pawn_square) {
+[[nodiscard, gnu::noinline]] inline bool en_passant_possible(const Position& position, unsigned square, unsigned pawn_square) {
     const unsigned us = position.side;
     const unsigned them = us ^ 1;
     Bitboard takers = pawn_attacks(them, square) & position.pawns() & position.of_colour(us);
@@ -81,7 +82,7 @@ inline namespace SPARSEPOOL_ISA {
     return false;
 }
 
-[[nodiscard]] inline MoveFault play_castling(Position& position, Move move) {
+[[nodiscard, gnu::noinline]] inline MoveFault play_castling(Position& position, Move move) {
     const unsigned us = position.side;
     const unsigned from = move.from();
     const unsigned to = move.to();
@@ -99,7 +100,7 @@ inline namespace SPARSEPOOL_ISA {
 }
 
 // What must hold for a move that is not castling.
-[[nodiscard]] inline MoveFault check_move(const Position& position, Move move) {
+[[nodiscard, gnu::noinline]] inline MoveFault check_move(const Position& position, Move move) {
     const unsigned us = position.side;
     const Bitboard from = bit_of(move.from());
     const Bitboard to = bit_of(move.to());
@@ -115,28 +116,35 @@ inline namespace SPARSEPOOL_ISA {
     return (enemy_pawns & behind) != 0 ? MoveFault::kNone : MoveFault::kNoPawnToTake;
 }
 
-// Moves the piece; the move is sound and not castling. Gives back whether a pawn has passed over a square on which
-// there may be a pawn to take it: most moves don't, so the one branch that follows from it is cheap.
+// Makes a sound move that is not castling. Gives back whether it is a pawn's double step past which a pawn stands
+// that might take it: that is rare, so the one branch that follows is cheap.
 [[nodiscard]] inline bool move_piece(Position& position, Move move) {
     const unsigned us = position.side;
     const unsigned from = move.from();
     const unsigned to = move.to();
     const Bitboard target = bit_of(to);
-    const unsigned code = position.code_at(from);
-    const bool pawn = code < 2 * kKnight;
+    const bool pawn = (position.pawns() & bit_of(from)) != 0;
     const bool takes = (position.occupied & target) != 0;
     Bitboard lifted = bit_of(from) | target;
-    unsigned dropped = code;
-    if (move.type() != MoveType::kNormal) {
-        if (move.type() == MoveType::kEnPassant) lifted |= us == kWhite ? target >> 8 : target << 8;
-        if (move.type() == MoveType::kPromotion) dropped = 2U * move.promotion() + us;
+    if (move.type() == MoveType::kEnPassant) [[unlikely]] lifted |= us == kWhite ? target >> 8 : target << 8;
+    position.move(from, to, lifted);
+    if (move.type() == MoveType::kPromotion) [[unlikely]] {
+        position.lift(target);
+        position.drop(target, 2U * move.promotion() + us);
     }
-    position.lift(lifted);
-    position.drop(target, dropped);
     position.rule50 = static_cast<std::uint8_t>((pawn | takes) ? 0 : position.rule50 + 1);
     const Bitboard beside = (target & ~kFileA) >> 1 | (target & ~kFileH) << 1;
-    const bool twice = ((from >> 3) == (us == kWhite ? 1U : 6U)) & (to == (us == kWhite ? from + 16 : from - 16));
+    const bool twice = ((from >> 3) == 1 + 5 * us) & (to == from + 16 - 32 * us);
     return pawn & twice & ((beside & position.pawns() & position.of_colour(us ^ 1)) != 0);
+}
+
+// Moves but castling are checked at once, and only if something is wrong, or might be, one by one.
+[[nodiscard]] inline MoveFault find_fault(const Position& position, Move move) {
+    const Bitboard from = bit_of(move.from());
+    const Bitboard to = bit_of(move.to());
+    const Bitboard own = position.of_colour(position.side);
+    const bool plain = ((from & ~own) | (to & (own | position.kings()))) == 0 && move.type() == MoveType::kNormal;
+    return plain ? MoveFault::kNone : check_move(position, move);
 }
 
 // Plays the move, or says what is wrong with it and leaves the position as it was.
@@ -149,38 +157,49 @@ inline namespace SPARSEPOOL_ISA {
         if (fault != MoveFault::kNone) return fault;
         position.rule50 = static_cast<std::uint8_t>(position.rule50 + 1);
     } else {
-        const MoveFault fault = check_move(position, move);
+        const MoveFault fault = find_fault(position, move);
         if (fault != MoveFault::kNone) [[unlikely]] return fault;
         passed = move_piece(position, move);
     }
-    position.castling = static_cast<std::uint8_t>(position.castling & kSurvivingRights[from] & kSurvivingRights[to]);
+    position.castling = static_cast<std::uint8_t>(position.castling & kSurvivingRights.data()[from] &
+                                                  kSurvivingRights.data()[to]);
     position.side = position.side ^ 1;
     position.ep_square = kNoSquare;
-    if (passed && en_passant_possible(position, (from + to) / 2, to)) [[unlikely]] {
-        position.ep_square = static_cast<std::uint8_t>((from + to) / 2);
+    if (passed) [[unlikely]] {
+        const unsigned square = (from + to) / 2;
+        if (en_passant_possible(position, square, to)) position.ep_square = static_cast<std::uint8_t>(square);
     }
     return MoveFault::kNone;
 }
 
-// The entry as the stream carries it.
-[[nodiscard]] inline Record make_record(const Entry& entry) {
+// The entry as the stream carries it. Whether there is check costs a tenth of decoding: it can be left out, and the
+// flag is then not set.
+template <bool kChecks>
+inline void write_record(const Entry& entry, Record& record) {
     const Position& position = entry.position;
-    Record record;
     record.occupied = position.occupied;
-    for (unsigned i = 0; i < 4; ++i) {
-        record.planes[i] = static_cast<std::uint32_t>(extract_bits(position.planes[i], position.occupied));
+    // In pairs: word by word, a compiler may take the way through vector registers, which is longer.
+    for (unsigned i = 0; i < 4; i += 2) {
+        const std::uint64_t pair = extract_bits(position.planes[i], position.occupied) |
+                                   extract_bits(position.planes[i + 1], position.occupied) << 32;
+        std::memcpy(&record.planes[i], &pair, sizeof pair);
     }
     record.score = entry.score;
     record.ply = entry.ply;
     record.move = entry.move.word;
     record.result = entry.result;
-    const bool capture = (position.of_colour(position.side ^ 1U) & bit_of(entry.move.to())) != 0;
     unsigned flags = position.side;
     static_assert(unsigned{kBlack} == unsigned{kBlackToMove});
-    flags |= in_check(position) ? unsigned{kInCheck} : 0U;
-    flags |= capture ? unsigned{kCapture} : 0U;
+    const Bitboard enemies = position.of_colour(position.side ^ 1U);
+    flags |= static_cast<unsigned>(enemies >> entry.move.to() & 1) * kCapture;
     flags |= entry.move.type() == MoveType::kPromotion ? unsigned{kPromotion} : 0U;
+    if constexpr (kChecks) flags |= in_check(position) ? unsigned{kInCheck} : 0U;
     record.flags = static_cast<std::uint8_t>(flags);
+}
+
+[[nodiscard]] inline Record make_record(const Entry& entry) {
+    Record record;
+    write_record<true>(entry, record);
     return record;
 }
 

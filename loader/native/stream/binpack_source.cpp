@@ -15,13 +15,13 @@ struct Reading {
     ChunkReader reader;
 };
 
-void read_blocks(std::span<Reading> readings, std::span<ChunkRead> chunks) {
+void read_blocks(std::span<Reading> readings, std::span<ChunkRead> chunks, bool checks) {
     ChunkReader* readers[binpack::kMaxLanes];
     for (std::size_t i = 0; i < readings.size(); ++i) {
         readers[i] = &readings[i].reader;
         readers[i]->set_output(chunks[readings[i].index].records.room(kBlock));
     }
-    ChunkReader::read_chunks({readers, readings.size()}, kBlock);
+    ChunkReader::read_chunks({readers, readings.size()}, kBlock, checks);
     for (const Reading& reading : readings) {
         RecordBuffer& records = chunks[reading.index].records;
         records.grow(static_cast<std::size_t>(reading.reader.output() - records.data()) - records.size());
@@ -52,7 +52,7 @@ std::string BinpackSource::name() const {
 
 std::size_t BinpackSource::together() const { return binpack::kMaxLanes; }
 
-void BinpackSource::decode(std::span<ChunkRead> chunks, const Appended& appended) const {
+void BinpackSource::decode(std::span<ChunkRead> chunks, bool checks, const Appended& appended) const {
     std::vector<Reading> readings;
     for (std::size_t i = 0; i < chunks.size(); ++i) {
         const auto [file, number] = chunks_[chunks[i].chunk];
@@ -64,7 +64,7 @@ void BinpackSource::decode(std::span<ChunkRead> chunks, const Appended& appended
     }
     while (!readings.empty()) {
         const auto together = std::span(readings).first(std::min<std::size_t>(readings.size(), binpack::kMaxLanes));
-        read_blocks(together, chunks);
+        read_blocks(together, chunks, checks);
         for (const Reading& reading : together) {
             appended(reading.index);
             if (!reading.reader.at_end()) continue;

@@ -27,6 +27,7 @@ class Filter {
   public:
     Filter(const FilterSettings& settings, std::uint64_t seed);
 
+    [[nodiscard]] bool needs_checks() const { return settings_.skip_in_check; }
     [[nodiscard]] bool counts_pieces() const { return settings_.piece_count; }
 
     // Keeps, in place and in order, what passes of the records of a chunk from the `begin`-th on, all filters but the

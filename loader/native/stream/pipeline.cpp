@@ -208,7 +208,8 @@ void Pipeline::decode(DecodeJob& job) const {
         read.records.clear();
         filters.emplace_back(filter_, loading_.epoch, read.chunk);
     }
-    source_->decode(job.chunks, [&](std::size_t i) { filters[i].block(job.chunks[i].records); });
+    source_->decode(job.chunks, filter_.needs_checks(),
+                    [&](std::size_t i) { filters[i].block(job.chunks[i].records); });
     for (std::size_t i = 0; i < filters.size(); ++i) {
         ChunkRead& read = job.chunks[i];
         filters[i].end(read.records);

@@ -43,9 +43,9 @@ class RecordSource {
 
     // Appends the entries of each chunk to its `records`, in file order; at a fault, those before it. Calls
     // `appended(i)` for every block appended to chunks[i], which may take entries of this block away again. Any number
-    // of threads may decode at once.
+    // of threads may decode at once. The flag kInCheck need not be right without `checks`.
     using Appended = std::function<void(std::size_t)>;
-    virtual void decode(std::span<ChunkRead> chunks, const Appended& appended) const = 0;
+    virtual void decode(std::span<ChunkRead> chunks, bool checks, const Appended& appended) const = 0;
 };
 
 }  // namespace sparsepool::stream

@@ -27,11 +27,11 @@ inline namespace SPARSEPOOL_ISA {
 
 // What is known of an entry between the phases of its decoding.
 struct Reading {
-    std::uint64_t text = 0;  // its bits, less those used
-    unsigned used = 0;
-    unsigned from = 0;
-    unsigned type = 0;
-    Bitboard targets = 0;
+    std::uint64_t text;  // its bits, less those used
+    unsigned used;
+    unsigned from;
+    unsigned type;
+    Bitboard targets;
 
     [[nodiscard]] unsigned take(unsigned count) {
         const auto bits = static_cast<unsigned>((text >> 1) >> (63 - count));
@@ -63,7 +63,7 @@ struct Reading {
 // Phase 1: the next entry's position. Plays the previous move, or begins a chain, and then the entry is complete.
 enum class Next : std::uint8_t { kNone, kWhole, kToRead };
 
-[[nodiscard]] inline Next begin_chain(ChunkState& state) {
+[[nodiscard, gnu::noinline]] inline Next begin_chain(ChunkState& state) {
     const std::uint64_t begin = (state.bit + 7) / 8;
     if (state.payload.size() < begin + kSmallestChain) return Next::kNone;
     const std::uint8_t* bytes = state.payload.data() + begin;
@@ -77,17 +77,19 @@ enum class Next : std::uint8_t { kNone, kWhole, kToRead };
     return Next::kWhole;
 }
 
-[[nodiscard]] inline Next begin_entry(ChunkState& state) {
+[[nodiscard, gnu::always_inline]] inline Next begin_entry(ChunkState& state) {
     if (state.fault != Fault::kNone) [[unlikely]] return Next::kNone;
     if (state.followers == 0) [[unlikely]] return begin_chain(state);
     ++state.number;
     --state.followers;
-    state.fault = as_fault(chess::play(state.entry.position, state.entry.move));
-    return state.fault == Fault::kNone ? Next::kToRead : Next::kNone;
+    const chess::MoveFault fault = chess::play(state.entry.position, state.entry.move);
+    if (fault == chess::MoveFault::kNone) [[likely]] return Next::kToRead;
+    state.fault = as_fault(fault);
+    return Next::kNone;
 }
 
 // Phase 2: which piece moves, and where it may go.
-[[nodiscard]] inline Next find_piece(ChunkState& state, Reading& reading) {
+[[nodiscard, gnu::always_inline]] inline Next find_piece(ChunkState& state, Reading& reading) {
     const chess::Position& position = state.entry.position;
     reading.text = load_text(state.payload, state.bit);
     reading.used = 0;
@@ -99,13 +101,13 @@ enum class Next : std::uint8_t { kNone, kWhole, kToRead };
         return Next::kNone;
     }
     reading.from = chess::nth_square(own, index);
-    reading.type = position.code_at(reading.from) >> 1;
-    reading.targets = destinations(position, reading.type, reading.from);
+    reading.type = position.type_at(reading.from);
+    reading.targets = destinations(position, own, reading.type, reading.from);
     return Next::kToRead;
 }
 
 // Promotions and castling: of a hundred moves not two.
-[[nodiscard]] inline chess::Move rare_move(const chess::Position& position, const Reading& reading, unsigned index,
+[[nodiscard, gnu::noinline]] inline chess::Move rare_move(const chess::Position& position, const Reading& reading, unsigned index,
                                            unsigned count) {
     if (reading.type == chess::kPawn) {
         const unsigned to = chess::nth_square(reading.targets, index / 4);
@@ -119,7 +121,7 @@ enum class Next : std::uint8_t { kNone, kWhole, kToRead };
 [[nodiscard]] inline Fault read_target(const chess::Position& position, Reading& reading, chess::Move& move) {
     const bool pawn = reading.type == chess::kPawn;
     const bool promotes = pawn & promotes_next(position.side, reading.from);
-    const unsigned rights = reading.type == chess::kKing ? own_castling(position) : 0;
+    const unsigned rights = own_castling(position) & static_cast<unsigned>(kManners.data()[reading.type].king);
     const unsigned count = chess::count_squares(reading.targets);
     const unsigned all = (count << (promotes ? 2 : 0)) + (rights & 1) + (rights >> 1);
     const unsigned index = reading.take(index_bits(all));
@@ -161,7 +163,7 @@ enum class Next : std::uint8_t { kNone, kWhole, kToRead };
 }
 
 // Phase 3: where it goes, and the score.
-[[nodiscard]] inline Next finish_entry(ChunkState& state, Reading& reading) {
+[[nodiscard, gnu::always_inline]] inline Next finish_entry(ChunkState& state, Reading& reading) {
     chess::Entry& entry = state.entry;
     chess::Move move;
     std::int16_t score = 0;

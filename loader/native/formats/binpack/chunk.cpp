@@ -13,14 +13,14 @@ ChunkReader::ChunkReader(std::span<const std::uint8_t> payload, std::uint64_t pa
 
 std::size_t ChunkReader::read(chess::Record* records, std::size_t capacity) {
     lane_.out = records;
-    read_chunks(std::array{this}, capacity);
+    read_chunks(std::array{this}, capacity, true);
     return static_cast<std::size_t>(lane_.out - records);
 }
 
-void ChunkReader::read_chunks(std::span<ChunkReader* const> readers, std::size_t count) {
+void ChunkReader::read_chunks(std::span<ChunkReader* const> readers, std::size_t count, bool checks) {
     binpack::Lane* lanes[binpack::kMaxLanes];
     for (std::size_t i = 0; i < readers.size(); ++i) lanes[i] = &readers[i]->lane_;
-    kernels().read_lanes(lanes, readers.size(), count);
+    kernels().read_lanes(lanes, readers.size(), count, checks);
 }
 
 std::optional<Damage> ChunkReader::damage() const { return damage_of(lane_.state, payload_offset_); }

@@ -31,8 +31,8 @@ class ChunkReader {
     [[nodiscard]] bool at_end() const { return lane_.at_end; }  // of the payload, or at damage
 
     // Reads up to `count` records with each of up to kMaxLanes readers; fewer if one of them comes to its end. Several
-    // at once are much faster than one after another (lanes.h).
-    static void read_chunks(std::span<ChunkReader* const> readers, std::size_t count);
+    // at once are faster than one after another (lanes.h). Without `checks`, the flag kInCheck is never set.
+    static void read_chunks(std::span<ChunkReader* const> readers, std::size_t count, bool checks);
 
   private:
     binpack::Lane lane_;

@@ -10,7 +10,7 @@ namespace sparsepool::binpack {
 inline namespace SPARSEPOOL_ISA {
 
 // Decodes `count` entries of each lane; fewer if one of them comes to its end: all are one entry apart then at most.
-template <unsigned kLanes>
+template <unsigned kLanes, bool kChecks>
 inline void read_together(Lane* const (&lanes)[kLanes], std::size_t count) {
     ChunkState states[kLanes];
     chess::Record* out[kLanes];
@@ -34,8 +34,11 @@ inline void read_together(Lane* const (&lanes)[kLanes], std::size_t count) {
         }
 #pragma GCC unroll 4
         for (unsigned i = 0; i < kLanes; ++i) {
-            if (next[i] == Next::kWhole) [[likely]] *out[i]++ = chess::make_record(states[i].entry);
-            going &= next[i] == Next::kWhole;
+            if (next[i] == Next::kWhole) [[likely]] {
+                chess::write_record<kChecks>(states[i].entry, *out[i]++);
+            } else {
+                going = false;
+            }
         }
     }
     for (unsigned i = 0; i < kLanes; ++i) {
@@ -45,14 +48,19 @@ inline void read_together(Lane* const (&lanes)[kLanes], std::size_t count) {
     }
 }
 
-// The same for up to kMaxLanes lanes.
-inline void read_lanes(Lane* const* lanes, std::size_t num_lanes, std::size_t count) {
+template <bool kChecks>
+inline void read_up_to_four(Lane* const* lanes, std::size_t num_lanes, std::size_t count) {
     switch (num_lanes) {
-        case 1: return read_together<1>({lanes[0]}, count);
-        case 2: return read_together<2>({lanes[0], lanes[1]}, count);
-        case 3: return read_together<3>({lanes[0], lanes[1], lanes[2]}, count);
-        default: return read_together<4>({lanes[0], lanes[1], lanes[2], lanes[3]}, count);
+        case 1: return read_together<1, kChecks>({lanes[0]}, count);
+        case 2: return read_together<2, kChecks>({lanes[0], lanes[1]}, count);
+        case 3: return read_together<3, kChecks>({lanes[0], lanes[1], lanes[2]}, count);
+        default: return read_together<4, kChecks>({lanes[0], lanes[1], lanes[2], lanes[3]}, count);
     }
+}
+
+// The same for up to kMaxLanes lanes, with or without RecordFlags::kInCheck.
+inline void read_lanes(Lane* const* lanes, std::size_t num_lanes, std::size_t count, bool checks) {
+    return checks ? read_up_to_four<true>(lanes, num_lanes, count) : read_up_to_four<false>(lanes, num_lanes, count);
 }
 
 }  // namespace SPARSEPOOL_ISA

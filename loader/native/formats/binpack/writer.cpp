@@ -43,8 +43,8 @@ std::optional<MoveIndices> find_indices(const chess::Position& position, chess::
     const Bitboard own = position.of_colour(position.side);
     const unsigned from = move.from();
     if ((own & chess::bit_of(from)) == 0) return std::nullopt;
-    const unsigned type = position.code_at(from) >> 1;
-    const Bitboard targets = binpack::destinations(position, type, from);
+    const unsigned type = position.type_at(from);
+    const Bitboard targets = binpack::destinations(position, own, type, from);
     MoveIndices indices{chess::squares_before(own, from), chess::count_squares(own), 0, chess::count_squares(targets)};
     if (type == chess::kKing) {
         const unsigned rights = binpack::own_castling(position);
