@@ -4,9 +4,10 @@
 
 #include "batch/build.h"
 #include "formats/binpack/lanes.h"
+#include "random/philox_many.h"
 
 namespace sparsepool {
 
-const Kernels kAvx2Kernels{"avx2", binpack::read_lanes, batch::build_batch};
+const Kernels kAvx2Kernels{"avx2", binpack::read_lanes, random::philox_many, batch::build_batch};
 
 }  // namespace sparsepool

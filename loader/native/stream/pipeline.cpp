@@ -24,7 +24,7 @@ struct Pipeline::Worker {
     explicit Worker(const Pipeline& pipeline) : builder(pipeline.layout_, pipeline.set_) {}
 
     batch::Builder builder;
-    std::vector<std::uint32_t> places;
+    EntryOrder::Scratch order;
 };
 
 Pipeline::Pipeline(std::shared_ptr<const RecordSource> source, const features::FeatureSet& set,
@@ -196,7 +196,7 @@ void Pipeline::run(Job& job, Worker& worker) {
         const FinishedBatch& batch = build->pending->batch;
         worker.builder.build(batch.begin.batch, build->head.records(), build->body, slots_[batch.slot]);
     } else if (const auto* scatter = std::get_if<ScatterJob>(&job)) {
-        scatter_->run(scatter->part, loading_.loaded, entries_.data(), worker.places);
+        scatter_->run(scatter->part, loading_.loaded, entries_.data(), worker.order);
     } else if (auto* decode_job = std::get_if<DecodeJob>(&job)) {
         decode(*decode_job);
     }
