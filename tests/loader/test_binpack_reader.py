@@ -157,13 +157,6 @@ def test_records_hold_what_the_text_says_and_python_chess_confirms() -> None:
         assert codes == pieces + [0] * (32 - len(pieces))
 
 
-@pytest.fixture
-def restored_level() -> Iterator[None]:
-    level = simd_level()
-    yield
-    set_simd_level(level)
-
-
 @pytest.mark.usefixtures("restored_level")
 def test_every_instruction_set_decodes_the_same_bits() -> None:
     file = BinpackFile(SAMPLE / "train.binpack")

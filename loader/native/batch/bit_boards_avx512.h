@@ -70,7 +70,7 @@ struct BagBoards {
     alignas(64) std::uint8_t orientation[kGroup];  // flip, and 64 for black
 };
 
-inline void load_bags(const features::Part& part, const Scratch& scratch, std::uint32_t batch_size,
+inline void load_bags(const features::Part& part, Scratch scratch, std::uint32_t batch_size,
                       const std::uint16_t* bags, std::uint32_t count, BagBoards& out) {
     if (count < kGroup) std::memset(&out, 0, sizeof out);
     for (std::uint32_t i = 0; i < count; ++i) {

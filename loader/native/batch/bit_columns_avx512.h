@@ -20,7 +20,7 @@ inline constexpr std::uint32_t kBlock = 8;  // groups whose words for one input 
 }
 
 // Bags in order of king bucket, otherwise ascending, each bucket from a multiple of 64. `sizes` are the bags of each.
-inline void group_bags(const features::Part& part, std::uint32_t num_bags, const Scratch& scratch,
+inline void group_bags(const features::Part& part, std::uint32_t num_bags, Scratch scratch,
                        std::uint32_t* sizes) {
     std::uint32_t next[256];
     std::memset(sizes, 0, part.buckets * sizeof *sizes);
@@ -36,7 +36,7 @@ inline void group_bags(const features::Part& part, std::uint32_t num_bags, const
 }
 
 // The words of up to eight groups, from `bags` on: masks[8 * input + group].
-inline void write_block(const features::Part& part, const Scratch& scratch, std::uint32_t batch_size,
+inline void write_block(const features::Part& part, Scratch scratch, std::uint32_t batch_size,
                         const std::uint16_t* bags, std::uint32_t count, std::uint64_t* masks) {
     BagBoards loaded;
     GroupBoards groups[kBlock];
@@ -63,7 +63,7 @@ inline void write_block(const features::Part& part, const Scratch& scratch, std:
 
 // The words of 64 inputs that are not zero, input by input, with the number of their group; gives back how many.
 // item_ends[i] is where those of input i end.
-inline std::uint32_t collect_items(const Scratch& scratch, const std::uint64_t* masks, std::size_t stride,
+inline std::uint32_t collect_items(Scratch scratch, const std::uint64_t* masks, std::size_t stride,
                                    std::uint32_t num_blocks) {
     std::uint32_t count = 0;
     for (std::uint32_t input = 0; input < 64; ++input) {
@@ -84,7 +84,7 @@ inline std::uint32_t collect_items(const Scratch& scratch, const std::uint64_t* 
 
 // Appends the bags of each item to `lists` from `place` on, where there is room for `room` in all. Notes where each
 // item begins, and gives back where the last ends.
-inline std::uint32_t append_bags(const Scratch& scratch, std::uint32_t num_items, const std::uint16_t* grouped,
+inline std::uint32_t append_bags(Scratch scratch, std::uint32_t num_items, const std::uint16_t* grouped,
                                  std::uint16_t* lists, std::uint32_t place, std::uint32_t room,
                                  std::uint32_t* item_places) {
     const __m512i all = _mm512_permutexvar_epi8(byte_transposition(false), byte_transposition(false));  // 0, 1, ... 63
@@ -116,7 +116,7 @@ inline std::uint32_t append_bags(const Scratch& scratch, std::uint32_t num_items
 
 // What count_columns does, from the boards.
 inline std::uint32_t bit_columns(const features::FeatureSet& set, std::uint32_t num_bags, std::uint32_t active,
-                                 const Scratch& scratch, Columns<std::uint16_t, std::uint16_t> columns) {
+                                 Scratch scratch, Columns<std::uint16_t, std::uint16_t> columns) {
     const std::uint32_t room = num_bags * set.max_active < set.num_inputs ? num_bags * set.max_active : set.num_inputs;
     std::uint32_t touched = 0;
     std::uint32_t place = 0;

@@ -18,7 +18,7 @@ inline namespace SPARSEPOOL_ISA {
 }
 
 // A stable counting sort, so that the batch is a function of the records alone (I1).
-inline void order_by_bucket(const BatchParts& parts, const Scratch& scratch, const SlotArrays& slot) {
+inline void order_by_bucket(const BatchParts& parts, Scratch scratch, SlotArrays slot) {
     std::uint32_t next[kNumBuckets + 1] = {};
     for (std::size_t i = 0; i < parts.head_size; ++i) ++next[sample_bucket(parts.head[i]) + 1];
     for (std::size_t i = 0; i < parts.body_size; ++i) ++next[sample_bucket(parts.body[i]) + 1];
@@ -32,7 +32,7 @@ inline void order_by_bucket(const BatchParts& parts, const Scratch& scratch, con
     }
 }
 
-inline void write_dense(const chess::Record* samples, std::uint32_t batch_size, const SlotArrays& slot) {
+inline void write_dense(const chess::Record* samples, std::uint32_t batch_size, SlotArrays slot) {
     for (std::uint32_t i = 0; i < batch_size; ++i) {
         const chess::Record& record = samples[i];
         slot.score[i] = record.score;

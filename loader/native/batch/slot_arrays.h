@@ -6,7 +6,8 @@
 #include "chess/record.h"
 #include "features/feature_set.h"
 
-// What the hot code of a batch works on: plain pointers, so that it can be built for each instruction set.
+// What the hot code of a batch works on: plain pointers, so that it can be built for each instruction set. Its
+// functions take these by value: behind a reference, every byte stored might change a pointer, for all a compiler knows.
 namespace sparsepool::batch {
 
 // The arrays of a slot, layout.h says how long each is. Numbers and bags are uint16 or uint32.

@@ -37,6 +37,7 @@ struct FeatureSet {
 // A part out of a rule: kBuckets, kPlanes, bucket(colour, king), flip(colour, king).
 template <class Rule>
 [[nodiscard]] constexpr Part make_part(std::uint32_t first) {
+    static_assert(Rule::kBuckets <= 256 && (Rule::kPlanes == 12 || Rule::kPlanes == 11));
     Part part;
     part.first = first;
     part.buckets = Rule::kBuckets;

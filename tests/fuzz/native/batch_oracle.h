@@ -8,6 +8,7 @@
 
 #include "batch/builder.h"
 #include "entries.h"
+#include "simd.h"
 
 // Builds a batch into memory of exactly a slot's size and checks it against the records.
 namespace sparsepool::fuzz {
@@ -75,8 +76,8 @@ void check_rows_and_columns(std::byte* slot, const batch::Layout& layout, const 
     FUZZ_REQUIRE(i == expected.size());
 }
 
-inline void check_batch(const std::vector<chess::Record>& records, const batch::Layout& layout,
-                        const features::FeatureSet& set) {
+inline void check_batch_of_level(const std::vector<chess::Record>& records, const batch::Layout& layout,
+                                 const features::FeatureSet& set) {
     // Whole words, so that the slot is aligned; what is left of the last one stays the sanitizer's to watch.
     const auto slot = std::make_unique<std::byte[]>(layout.slot_bytes);
     batch::Builder builder(layout, set);
@@ -95,6 +96,14 @@ inline void check_batch(const std::vector<chess::Record>& records, const batch::
         check_rows_and_columns<std::uint32_t, std::uint16_t>(slot.get(), layout, set);
     } else {
         check_rows_and_columns<std::uint16_t, std::uint16_t>(slot.get(), layout, set);
+    }
+}
+
+inline void check_batch(const std::vector<chess::Record>& records, const batch::Layout& layout,
+                        const features::FeatureSet& set) {
+    for (const std::string& level : simd_levels()) {
+        FUZZ_REQUIRE(set_simd_level(level));
+        check_batch_of_level(records, layout, set);
     }
 }
 
