@@ -160,7 +160,9 @@ def show(medians: dict[Case, Rates], found: Sequence[Bar], title: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="a binpack file to copy; without it ../shared's or the bundled sample")
+    parser.add_argument(
+        "--data", type=Path, help="a binpack file to copy; without it ../shared's or the bundled sample"
+    )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=1, help="measured, after one that is not")
     parser.add_argument("--levels", nargs="+", choices=_native.simd_levels(), default=_native.simd_levels()[::-1])
@@ -183,7 +185,9 @@ def main() -> None:
     found = bars(medians) if complete else []
     show(medians, found, f"HalfKAv2_hm, batches of 16384, {source.name} copied to {size:,} bytes")
     rows = [{**vars(case), **vars(rates)} for case, rates in medians.items()]
-    print(json.dumps({"benchmark": "loader", "file_bytes": size, "results": rows, "bars": [vars(bar) for bar in found]}))
+    print(
+        json.dumps({"benchmark": "loader", "file_bytes": size, "results": rows, "bars": [vars(bar) for bar in found]})
+    )
 
 
 if __name__ == "__main__":

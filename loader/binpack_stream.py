@@ -108,7 +108,7 @@ class BinpackStream:
         return self._pipeline.progress()
 
     def processor_time(self) -> tuple[float, float, float]:
-        """Seconds of the stream's threads for (decoding and filters, shuffling, building batches), since it was opened."""
+        """Seconds that threads have spent on (decoding and filters, shuffling, building batches)."""
         return self._pipeline.processor_time()
 
     def close(self) -> None:

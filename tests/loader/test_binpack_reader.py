@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import chess
