@@ -177,6 +177,8 @@ class BinpackPipeline:
     def fileno(self) -> int: ...
     def progress(self) -> tuple[int, int, int]:
         """Entries read, entries kept, batches built; all since the start."""
+    def processor_time(self) -> tuple[float, float, float]:
+        """Seconds of all threads for decoding and filters, shuffling, building batches; since the start."""
     def close(self) -> None: ...
 
 def win_draw_loss_probability(ply: int, score: int, result: int) -> float:

@@ -107,6 +107,10 @@ class BinpackStream:
         """(entries read, entries that passed the filters, batches built), all since the stream was opened."""
         return self._pipeline.progress()
 
+    def processor_time(self) -> tuple[float, float, float]:
+        """Seconds that threads have spent on (decoding and filters, shuffling, building batches)."""
+        return self._pipeline.processor_time()
+
     def close(self) -> None:
         self._pipeline.close()
 

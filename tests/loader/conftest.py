@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import chess
 import pytest
 
-from loader._native import BinpackWriter
+from loader._native import BinpackWriter, set_simd_level, simd_level
 
 ENTRIES = (1536, 1024, 512)  # of each file
 CHUNK = 128  # entries
@@ -42,3 +43,11 @@ def game_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         files.append(folder / f"games{number}.binpack")
         write_random_games(files[-1], entries, seed=number)
     return files
+
+
+@pytest.fixture
+def restored_level() -> Iterator[None]:
+    """For tests that choose the instruction set, which is the whole process's."""
+    level = simd_level()
+    yield
+    set_simd_level(level)

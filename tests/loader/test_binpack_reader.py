@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import chess
@@ -26,7 +25,7 @@ SMALL_ENTRIES = 434_921
 RECORD = np.dtype(
     [
         ("occupied", "<u8"),
-        ("pieces", "u1", 16),
+        ("planes", "<u4", 4),
         ("score", "<i2"),
         ("ply", "<u2"),
         ("move", "<u2"),
@@ -151,16 +150,10 @@ def test_records_hold_what_the_text_says_and_python_chess_confirms() -> None:
         assert int(record["occupied"]) == board.occupied
         assert (record["score"], record["ply"], record["result"]) == (entry.score, entry.ply, entry.result)
         assert (int(record["move"]) >> 8) & 63 == move.from_square
-        nibbles = [int(byte) >> shift & 15 for byte in record["pieces"] for shift in (0, 4)]
+        planes = record["planes"].tolist()
+        codes = [sum((plane >> piece & 1) << bit for bit, plane in enumerate(planes)) for piece in range(32)]
         pieces = [2 * (piece.piece_type - 1) + (not piece.color) for _, piece in sorted(board.piece_map().items())]
-        assert nibbles == pieces + [0] * (32 - len(pieces))
-
-
-@pytest.fixture
-def restored_level() -> Iterator[None]:
-    level = simd_level()
-    yield
-    set_simd_level(level)
+        assert codes == pieces + [0] * (32 - len(pieces))
 
 
 @pytest.mark.usefixtures("restored_level")

@@ -19,8 +19,8 @@ from loader.sources import open_stream
 
 RECORD = np.dtype(
     {
-        "names": ["occupied", "pieces", "score", "ply", "move", "result", "flags"],
-        "formats": ["<u8", "16u1", "<i2", "<u2", "<u2", "i1", "u1"],
+        "names": ["occupied", "planes", "score", "ply", "move", "result", "flags"],
+        "formats": ["<u8", "4<u4", "<i2", "<u2", "<u2", "i1", "u1"],
     }
 )
 IN_CHECK, CAPTURE, PROMOTION = 2, 4, 8

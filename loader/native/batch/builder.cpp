@@ -1,105 +1,68 @@
 #include "batch/builder.h"
 
+#include <algorithm>
 #include <cstring>
+#include <new>
 
-#include "batch/transpose.h"
-#include "chess/bitboard.h"
+#include "simd.h"
 
 namespace sparsepool::batch {
-namespace {
 
-std::uint32_t piece_count_of(const chess::Record& record) { return chess::count_squares(record.occupied); }
+Builder::Builder(const Layout& layout, const features::FeatureSet& set) : layout_(layout), set_(set) {
+    const std::size_t num_bags = layout.num_bags();
+    const std::size_t num_blocks = (num_bags + 511) / 512;  // of 8 groups of 64 bags (bit_columns_avx512.h)
+    std::size_t buckets = 0;
+    std::size_t planes = 0;
+    for (const features::Part& part : set.parts) {
+        buckets = std::max<std::size_t>(buckets, part.buckets);
+        planes = std::max<std::size_t>(planes, part.planes);
+    }
+    const std::size_t max_items = 64 * 8 * num_blocks;
+    scratch_.samples = allocate<chess::Record>(layout.batch_size);
+    scratch_.views = allocate<std::uint8_t>(num_bags);
+    scratch_.counts = allocate<std::uint32_t>(set.num_inputs);
+    std::memset(scratch_.counts, 0, set.num_inputs * sizeof *scratch_.counts);
+    scratch_.bags = allocate<std::byte>(layout.bags.count * layout.bags.item_size);
+    scratch_.grouped = allocate<std::uint16_t>(num_bags + 64 * buckets);
+    scratch_.masks = allocate<std::uint64_t>(num_blocks * 8 * (64 * planes + 1));
+    scratch_.item_masks = allocate<std::uint64_t>(max_items + 8);
+    scratch_.item_groups = allocate<std::uint16_t>(max_items + 8);
+    scratch_.item_ends = allocate<std::uint32_t>(64);
+    scratch_.item_places = allocate<std::uint32_t>(max_items + 1);
+}
 
-}  // namespace
-
-Builder::Builder(const Layout& layout, const features::FeatureSet& set)
-    : layout_(layout),
-      set_(set),
-      samples_(layout.batch_size),
-      opponent_(std::size_t{layout.batch_size} * set.max_active() * layout.features.item_size),
-      bags_(layout.bags.count * layout.bags.item_size),
-      counts_(set.num_inputs()) {}
+template <class Item>
+Item* Builder::allocate(std::size_t count) {
+    constexpr std::size_t kLine = 64;
+    const std::size_t bytes = (count * sizeof(Item) + kLine - 1) / kLine * kLine;
+    memory_.emplace_back(static_cast<std::byte*>(std::aligned_alloc(kLine, bytes)), &std::free);
+    if (!memory_.back()) throw std::bad_alloc();
+    return reinterpret_cast<Item*>(memory_.back().get());
+}
 
 void Builder::build(std::uint64_t number, std::span<const chess::Record> head, std::span<const chess::Record> body,
                     std::byte* slot) {
-    order_by_bucket(head, body, slot);
-    write_dense(slot);
-    std::uint32_t touched = 0;
-    if (set_.wide()) {
-        write_rows<std::uint32_t>(slot);
-        touched = write_columns<std::uint32_t>(slot);
-    } else {
-        write_rows<std::uint16_t>(slot);
-        touched = write_columns<std::uint16_t>(slot);
-    }
-    auto* header = array_in<std::uint64_t>(slot, layout_.header);
-    header[0] = number;
-    header[1] = array_in<std::uint32_t>(slot, layout_.offsets)[layout_.num_bags()];
-    header[2] = touched;
+    const BatchParts parts{head.data(), head.size(), body.data(), body.size(), &set_, layout_.bags.item_size == 4};
+    const SlotArrays arrays = arrays_in_slot(slot);
+    arrays.header[0] = number;
+    kernels().build_batch(parts, scratch_, arrays);
 }
 
-// A stable counting sort, so that the batch is a function of the records alone (I1).
-void Builder::order_by_bucket(std::span<const chess::Record> head, std::span<const chess::Record> body,
-                              std::byte* slot) {
-    auto* offsets = array_in<std::uint32_t>(slot, layout_.bucket_offsets);
-    std::uint32_t next[kNumBuckets + 1] = {};
-    for (const auto part : {head, body}) {
-        for (const chess::Record& record : part) ++next[bucket_of(piece_count_of(record)) + 1];
-    }
-    for (std::uint32_t bucket = 0; bucket < kNumBuckets; ++bucket) next[bucket + 1] += next[bucket];
-    std::memcpy(offsets, next, sizeof next);
-    for (const auto part : {head, body}) {
-        for (const chess::Record& record : part) samples_[next[bucket_of(piece_count_of(record))]++] = record;
-    }
-}
-
-void Builder::write_dense(std::byte* slot) const {
-    auto* score = array_in<std::int16_t>(slot, layout_.score);
-    auto* result = array_in<std::int8_t>(slot, layout_.result);
-    auto* ply = array_in<std::uint16_t>(slot, layout_.ply);
-    auto* piece_count = array_in<std::uint8_t>(slot, layout_.piece_count);
-    auto* side_to_move = array_in<std::uint8_t>(slot, layout_.side_to_move);
-    for (std::size_t i = 0; i < samples_.size(); ++i) {
-        const chess::Record& record = samples_[i];
-        score[i] = record.score;
-        result[i] = record.result;
-        ply[i] = record.ply;
-        piece_count[i] = static_cast<std::uint8_t>(piece_count_of(record));
-        side_to_move[i] = record.flags & chess::kBlackToMove;
-    }
-}
-
-// Bags 0 .. B - 1 are the side to move's perspective, B .. 2B - 1 the opponent's.
-template <class Number>
-void Builder::write_rows(std::byte* slot) {
-    const std::uint32_t batch_size = layout_.batch_size;
-    auto* offsets = array_in<std::uint32_t>(slot, layout_.offsets);
-    auto* numbers = array_in<Number>(slot, layout_.features);
-    offsets[0] = 0;
-    std::uint32_t* own_ends = offsets + 1;
-    std::uint32_t* opponent_ends = own_ends + batch_size;
-    set_.extract(samples_, {own_ends, numbers}, {opponent_ends, opponent_.data()});
-    const std::uint32_t own_active = own_ends[batch_size - 1];
-    std::memcpy(numbers + own_active, opponent_.data(), opponent_ends[batch_size - 1] * sizeof(Number));
-    for (std::uint32_t i = 0; i < batch_size; ++i) opponent_ends[i] += own_active;
-}
-
-// The lists are filled here and there, feature by feature, so that is done in scratch memory that stays in
-// this core's cache; the slot gets them in one sweep. On slots out of cache that halves the time.
-template <class Number>
-std::uint32_t Builder::write_columns(std::byte* slot) {
-    const auto* offsets = array_in<std::uint32_t>(slot, layout_.offsets);
-    const auto* numbers = array_in<Number>(slot, layout_.features);
-    const auto into = [&]<class Bag>(Bag* bags) {
-        const Columns<Number, Bag> columns{array_in<Number>(slot, layout_.touched),
-                                           array_in<std::uint32_t>(slot, layout_.touched_offsets), bags};
-        return transpose(offsets, layout_.num_bags(), numbers, counts_, columns);
+SlotArrays Builder::arrays_in_slot(std::byte* slot) const {
+    return {
+        .header = array_in<std::uint64_t>(slot, layout_.header),
+        .bucket_offsets = array_in<std::uint32_t>(slot, layout_.bucket_offsets),
+        .score = array_in<std::int16_t>(slot, layout_.score),
+        .result = array_in<std::int8_t>(slot, layout_.result),
+        .ply = array_in<std::uint16_t>(slot, layout_.ply),
+        .piece_count = array_in<std::uint8_t>(slot, layout_.piece_count),
+        .side_to_move = array_in<std::uint8_t>(slot, layout_.side_to_move),
+        .offsets = array_in<std::uint32_t>(slot, layout_.offsets),
+        .features = array_in<std::byte>(slot, layout_.features),
+        .touched = array_in<std::byte>(slot, layout_.touched),
+        .touched_offsets = array_in<std::uint32_t>(slot, layout_.touched_offsets),
+        .bags = array_in<std::byte>(slot, layout_.bags),
     };
-    const std::uint64_t item_size = layout_.bags.item_size;
-    const std::uint32_t touched = item_size == 2 ? into(reinterpret_cast<std::uint16_t*>(bags_.data()))
-                                                 : into(reinterpret_cast<std::uint32_t*>(bags_.data()));
-    std::memcpy(slot + layout_.bags.offset, bags_.data(), offsets[layout_.num_bags()] * item_size);
-    return touched;
 }
 
 }  // namespace sparsepool::batch

@@ -2,10 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "batch/layout.h"
+#include "batch/slot_arrays.h"
 #include "chess/record.h"
 #include "features/feature_set.h"
 
@@ -14,7 +17,7 @@ namespace sparsepool::batch {
 
 class Builder {
   public:
-    Builder(const Layout& layout, const features::FeatureSet& set);
+    Builder(const Layout& layout, const features::FeatureSet& set);  // throws std::bad_alloc
 
     // Writes batch `number`, made of the records of `head` and then `body`, batch_size together, into `slot`
     // (at least slot_bytes, 8-byte aligned). Samples are ordered by output bucket, otherwise as they came.
@@ -22,19 +25,16 @@ class Builder {
                std::byte* slot);
 
   private:
-    void order_by_bucket(std::span<const chess::Record> head, std::span<const chess::Record> body, std::byte* slot);
-    void write_dense(std::byte* slot) const;
-    template <class Number>
-    void write_rows(std::byte* slot);
-    template <class Number>
-    std::uint32_t write_columns(std::byte* slot);
+    [[nodiscard]] SlotArrays arrays_in_slot(std::byte* slot) const;
+
+    // Memory in whole cache lines, not filled.
+    template <class Item>
+    Item* allocate(std::size_t count);
 
     Layout layout_;
     const features::FeatureSet& set_;
-    std::vector<chess::Record> samples_;
-    std::vector<std::byte> opponent_;  // feature numbers of the second half of the bags, until it has a place
-    std::vector<std::byte> bags_;      // lists of the transposed form, until they are complete
-    std::vector<std::uint32_t> counts_;
+    std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> memory_;
+    Scratch scratch_;
 };
 
 }  // namespace sparsepool::batch

@@ -37,8 +37,8 @@ std::string read_layout(const std::map<std::string, Region>& regions, std::uint6
     layout.batch_size = static_cast<std::uint32_t>(batch_size);
     layout.slot_bytes = slot_bytes;
     const std::uint64_t num_bags = layout.num_bags();
-    const std::uint64_t active = num_bags * set.max_active();
-    const std::uint64_t touched = std::min<std::uint64_t>(active, set.num_inputs());
+    const std::uint64_t active = num_bags * set.max_active;
+    const std::uint64_t touched = std::min<std::uint64_t>(active, set.num_inputs);
     const std::uint64_t number = set.wide() ? 4 : 2;
     const std::uint64_t bag = num_bags > 1U << 16 ? 4 : 2;
     const Expected table[] = {

@@ -17,11 +17,11 @@
 #include "bind/bind.h"
 #include "chess/fen.h"
 #include "chess/rules.h"
+#include "features/bags.h"
 #include "features/feature_set.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
-using sparsepool::features::Bags;
 using sparsepool::features::FeatureSet;
 
 namespace {
@@ -47,25 +47,21 @@ std::vector<std::string> feature_sets() {
 
 std::pair<std::uint32_t, std::uint32_t> describe_feature_set(std::string_view name) {
     const FeatureSet& set = feature_set(name);
-    return {set.num_inputs(), set.max_active()};
+    return {set.num_inputs, set.max_active};
 }
 
-template <class Number>
-Numbers copy_of(const std::vector<Number>& features, std::uint32_t count) {
+Numbers copy_of(const std::vector<std::uint32_t>& features, std::uint32_t count) {
     auto copy = std::make_unique<std::uint32_t[]>(count);
     std::copy_n(features.begin(), count, copy.get());
     const nb::capsule owner(copy.get(), [](void* data) noexcept { delete[] static_cast<std::uint32_t*>(data); });
     return Numbers(copy.release(), {count}, owner);
 }
 
-template <class Number>
-std::pair<Numbers, Numbers> extract(const FeatureSet& set, const sparsepool::chess::Record& record) {
-    std::vector<Number> own(set.max_active());
-    std::vector<Number> opponent(set.max_active());
-    std::uint32_t own_end = 0;
-    std::uint32_t opponent_end = 0;
-    set.extract({&record, 1}, Bags{&own_end, own.data()}, Bags{&opponent_end, opponent.data()});
-    return {copy_of(own, own_end), copy_of(opponent, opponent_end)};
+Numbers bag_of(const FeatureSet& set, const sparsepool::chess::Record& record, unsigned colour) {
+    std::vector<std::uint32_t> bag(set.max_active);
+    const sparsepool::features::Pieces pieces(record);
+    const std::uint8_t view = sparsepool::features::view_of(record, colour);
+    return copy_of(bag, sparsepool::features::write_bag(set, pieces, view, bag.data()));
 }
 
 std::tuple<Numbers, Numbers, unsigned, bool> extract_fen(std::string_view fen, std::string_view name) {
@@ -74,9 +70,8 @@ std::tuple<Numbers, Numbers, unsigned, bool> extract_fen(std::string_view fen, s
     const std::string fault = sparsepool::chess::parse_fen(fen, entry.position);
     if (!fault.empty()) throw nb::value_error(("FEN '" + std::string(fen) + "': " + fault).c_str());
     const sparsepool::chess::Record record = sparsepool::chess::make_record(entry);
-    auto [own, opponent] = set.wide() ? extract<std::uint32_t>(set, record) : extract<std::uint16_t>(set, record);
-    const bool black_to_move = (record.flags & sparsepool::chess::kBlackToMove) != 0;
-    return {own, opponent, sparsepool::chess::count_squares(record.occupied), black_to_move};
+    const unsigned us = record.flags & sparsepool::chess::kBlackToMove;
+    return {bag_of(set, record, us), bag_of(set, record, us ^ 1), sparsepool::chess::count_squares(record.occupied), us != 0};
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ void set_level(const std::string& name) {
 
 void bind_simd(nb::module_& module) {
     module.def(
-        "simd_level", [] { return sparsepool::simd_level_name(sparsepool::simd_level()); },
+        "simd_level", [] { return std::string(sparsepool::kernels().name); },
         "The build of the hot code that runs.");
     module.def("simd_levels", &sparsepool::simd_levels, "Those that this CPU can run, narrowest first.");
     module.def("set_simd_level", &set_level, "name"_a, "For the whole process. Raises ValueError for another name.");

@@ -112,6 +112,11 @@ class BinpackPipeline {
         return {progress.read, progress.kept, progress.built};
     }
 
+    std::tuple<double, double, double> processor_time() {
+        const Progress progress = pipeline_->progress();
+        return {progress.decoding, progress.shuffling, progress.building};
+    }
+
     void close() {
         const nb::gil_scoped_release release;
         pipeline_->close();
@@ -157,6 +162,8 @@ void bind_stream(nb::module_& module) {
              "(file, reason, offset) of each damaged chunk left out, each once; see loader.stream.Stream.skipped.")
         .def("fileno", &BinpackPipeline::fileno)
         .def("progress", &BinpackPipeline::progress, "Entries read, entries kept, batches built; all since the start.")
+        .def("processor_time", &BinpackPipeline::processor_time,
+             "Seconds of all threads for decoding and filters, shuffling, building batches; since the start.")
         .def("close", &BinpackPipeline::close);
     module.def("win_draw_loss_probability", &win_draw_loss_probability, "ply"_a, "score"_a, "result"_a,
                "Probability of the game's result, given score and ply: what the win_draw_loss filter keeps with.");

@@ -16,9 +16,6 @@ namespace sparsepool::chess {
 
 using Bitboard = std::uint64_t;  // bit a1 = 0 ... h8 = 63
 
-// Up to 32 piece codes of 4 bits in ascending square order, the lowest square in the low bits.
-__extension__ using Nibbles = unsigned __int128;
-
 inline namespace SPARSEPOOL_ISA {
 
 [[nodiscard]] constexpr Bitboard bit_of(unsigned square) { return Bitboard{1} << square; }
@@ -55,19 +52,30 @@ inline namespace SPARSEPOOL_ISA {
     return count_squares(squares & (bit_of(square) - 1));
 }
 
-[[nodiscard]] inline unsigned nibble_at(Nibbles nibbles, unsigned index) {
-    return static_cast<unsigned>(nibbles >> (4 * index)) & 15;
+// The bits of `value` under `mask`, moved together to the low end.
+[[nodiscard]] inline std::uint64_t extract_bits(std::uint64_t value, std::uint64_t mask) {
+#if defined(__BMI2__)
+    return _pext_u64(value, mask);
+#else
+    std::uint64_t bits = 0;
+    for (std::uint64_t place = 1; mask != 0; mask &= mask - 1, place += place) {
+        if ((value & mask & (~mask + 1)) != 0) bits |= place;
+    }
+    return bits;
+#endif
 }
 
-[[nodiscard]] inline Nibbles without_nibble(Nibbles nibbles, unsigned index) {
-    const Nibbles below = (Nibbles{1} << (4 * index)) - 1;
-    return (nibbles & below) | ((nibbles >> 4) & ~below);
-}
-
-// The last nibble falls off if there are 32 already; index is at most 31.
-[[nodiscard]] inline Nibbles with_nibble(Nibbles nibbles, unsigned index, unsigned code) {
-    const Nibbles below = (Nibbles{1} << (4 * index)) - 1;
-    return (nibbles & below) | ((nibbles & ~below) << 4) | (Nibbles{code} << (4 * index));
+// The reverse: the low bits of `bits` spread to the places of `mask`.
+[[nodiscard]] inline std::uint64_t deposit_bits(std::uint64_t bits, std::uint64_t mask) {
+#if defined(__BMI2__)
+    return _pdep_u64(bits, mask);
+#else
+    std::uint64_t value = 0;
+    for (; mask != 0; mask &= mask - 1, bits >>= 1) {
+        if ((bits & 1) != 0) value |= mask & (~mask + 1);
+    }
+    return value;
+#endif
 }
 
 }  // namespace SPARSEPOOL_ISA

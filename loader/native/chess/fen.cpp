@@ -21,22 +21,16 @@ char* write_square(unsigned square, char* out) {
 char* write_number(unsigned number, char* out) { return std::to_chars(out, out + 10, number).ptr; }
 
 char* write_board(const Position& position, char* out) {
-    std::uint8_t codes[64];
-    const Bitboard occupied = position.occupied();
-    Nibbles pieces = position.pieces;
-    for (Bitboard rest = occupied; rest != 0; rest &= rest - 1, pieces >>= 4) {
-        codes[first_square(rest)] = static_cast<std::uint8_t>(pieces) & 15;
-    }
     for (unsigned rank = 8; rank-- > 0;) {
         int empty = 0;
         for (unsigned square = 8 * rank; square < 8 * rank + 8; ++square) {
-            if ((occupied & bit_of(square)) == 0) {
+            if ((position.occupied & bit_of(square)) == 0) {
                 ++empty;
                 continue;
             }
             if (empty != 0) *out++ = static_cast<char>('0' + empty);
             empty = 0;
-            *out++ = kPieceLetters[codes[square]];
+            *out++ = kPieceLetters[position.code_at(square)];
         }
         if (empty != 0) *out++ = static_cast<char>('0' + empty);
         if (rank != 0) *out++ = '/';
@@ -74,17 +68,14 @@ std::string parse_board(std::string_view text, Position& position) {
             const std::size_t code = kPieceLetters.find(letter);
             if (code == std::string_view::npos) return std::string("no piece has the letter ") + letter;
             if (file >= 8) return "a rank has more than 8 squares";
-            if (count_squares(position.occupied()) == 32) return "more than 32 pieces";
-            drop_piece(position, 8 * rank + file, static_cast<unsigned>(code >> 1), static_cast<unsigned>(code & 1));
+            if (count_squares(position.occupied) == 32) return "more than 32 pieces";
+            position.drop(bit_of(8 * rank + file), static_cast<unsigned>(code));
             ++file;
         }
         if (file > 8) return "a rank has more than 8 squares";
     }
     if (rank != 0 || file != 8) return "a rank has not 8 squares, or there are not 8 ranks";
-    const Bitboard kings = position.types[kKing];
-    const bool one_each = count_squares(kings & position.colours[kWhite]) == 1 &&
-                          count_squares(kings & position.colours[kBlack]) == 1;
-    return one_each ? std::string{} : "a side has not exactly one king";
+    return has_one_king_each(position) ? std::string{} : "a side has not exactly one king";
 }
 
 std::string parse_state(const std::vector<std::string_view>& fields, Position& position) {
@@ -109,15 +100,15 @@ std::string parse_state(const std::vector<std::string_view>& fields, Position& p
 
 // The move type that the stored word needs.
 MoveType type_of(const Position& position, unsigned from, unsigned to) {
-    const Bitboard piece = bit_of(from) & position.colours[position.side];
+    const Bitboard piece = bit_of(from) & position.of_colour(position.side);
     const unsigned king_home = position.side == kWhite ? kE1 : kE8;
-    if ((piece & position.types[kKing]) != 0 && from == king_home) {
-        const bool onto_rook = (bit_of(to) & position.types[kRook] & position.colours[position.side]) != 0;
+    if ((piece & position.kings()) != 0 && from == king_home) {
+        const bool onto_rook = (bit_of(to) & position.rooks() & position.of_colour(position.side)) != 0;
         const bool corner = to == king_home + 3 || to == king_home - 4;
         if (to == king_home + 2 || to == king_home - 2 || (corner && onto_rook)) return MoveType::kCastling;
     }
     const bool slanted = ((from ^ to) & 7) != 0;
-    const bool passing = (piece & position.types[kPawn]) != 0 && to == position.ep_square && slanted;
+    const bool passing = (piece & position.pawns()) != 0 && to == position.ep_square && slanted;
     return passing ? MoveType::kEnPassant : MoveType::kNormal;
 }
 

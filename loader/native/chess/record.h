@@ -20,7 +20,7 @@ enum RecordFlags : std::uint8_t {
 // Score and result are from the side to move's point of view.
 struct Record {
     std::uint64_t occupied = 0;     // bit a1 = 0 ... h8 = 63
-    std::uint8_t pieces[16] = {};   // nibbles in ascending square order, the low nibble first
+    std::uint32_t planes[4] = {};   // bit j of planes[i]: bit i of the code of the piece on the j-th occupied square
     std::int16_t score = 0;         // internal units of the engine; 32002 marks 'no value'
     std::uint16_t ply = 0;
     std::uint16_t move = 0;         // type << 14 | from << 8 | to << 2 | promotion

@@ -6,24 +6,21 @@
 // for a piece under one king then helps under all; on export the virtual rows are added to the real ones.
 namespace sparsepool::features {
 
-struct HalfKAv2HmFactorised {
-    static constexpr std::string_view kName = "HalfKAv2_hm^";
-    static constexpr std::uint32_t kVirtualPlanes = 12;  // own king 10 and enemy king 11 are apart
-    static constexpr std::uint32_t kNumInputs = HalfKAv2Hm::kNumInputs + kVirtualPlanes * 64;
-    static constexpr std::uint32_t kMaxActive = 64;
+struct VirtualHalfKAv2Hm {
+    static constexpr std::uint32_t kBuckets = 1;
+    static constexpr std::uint32_t kPlanes = 12;  // own king 10 and enemy king 11 are apart
 
-    template <class Number>
-    static std::uint32_t write(const Pieces& pieces, unsigned perspective, Number* out) {
-        const std::uint32_t real = HalfKAv2Hm::write(pieces, perspective, out);
-        const std::uint32_t flip = HalfKAv2Hm::flip_of(pieces.king[perspective], perspective);
-        for (std::uint32_t i = 0; i < kMaxPieces; ++i) {
-            const std::uint32_t plane = pieces.code[i] ^ perspective;
-            out[real + i] = static_cast<Number>(HalfKAv2Hm::kNumInputs + plane * 64 + (pieces.square[i] ^ flip));
-        }
-        return real + pieces.count;
+    static constexpr std::uint32_t bucket(std::uint32_t, std::uint32_t) { return 0; }
+    static constexpr std::uint32_t flip(std::uint32_t colour, std::uint32_t king) {
+        return HalfKAv2Hm::flip(colour, king);
     }
 };
 
-extern const FeatureSetOf<HalfKAv2HmFactorised> kHalfKAv2HmFactorised;
+inline constexpr Part kHalfKAv2HmFactorisedParts[] = {
+    make_part<HalfKAv2Hm>(0),
+    make_part<VirtualHalfKAv2Hm>(kHalfKAv2Hm.num_inputs),
+};
+inline constexpr FeatureSet kHalfKAv2HmFactorised{"HalfKAv2_hm^", kHalfKAv2Hm.num_inputs + 768, 64,
+                                                  kHalfKAv2HmFactorisedParts};
 
 }  // namespace sparsepool::features

@@ -15,14 +15,14 @@ const std::array<const FeatureSet*, 3> kSets = {&kHalfKAv2Hm, &kHalfKAv2HmFactor
 
 const FeatureSet* find_feature_set(std::string_view name) {
     for (const FeatureSet* set : kSets) {
-        if (set->name() == name) return set;
+        if (set->name == name) return set;
     }
     return nullptr;
 }
 
 std::vector<std::string_view> feature_set_names() {
     std::vector<std::string_view> names;
-    for (const FeatureSet* set : kSets) names.push_back(set->name());
+    for (const FeatureSet* set : kSets) names.push_back(set->name);
     return names;
 }
 

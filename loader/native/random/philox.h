@@ -42,6 +42,11 @@ enum class Purpose : std::uint32_t {
     return {words[0], words[1]};
 }
 
+// 0 .. count - 1 from a word, which is scaled: numbers are uneven by count / 2^32 at most.
+[[nodiscard]] constexpr std::uint32_t scale(std::uint32_t word, std::uint32_t count) {
+    return static_cast<std::uint32_t>(std::uint64_t{word} * count >> 32);
+}
+
 // Successive words under one key; counter word 0 counts.
 class Sequence {
   public:
@@ -57,10 +62,7 @@ class Sequence {
         return words_[used_++];
     }
 
-    // 0 .. count - 1. One word is scaled, so that numbers are uneven by count / 2^32 at most.
-    [[nodiscard]] constexpr std::uint32_t below(std::uint32_t count) {
-        return static_cast<std::uint32_t>(std::uint64_t{word()} * count >> 32);
-    }
+    [[nodiscard]] constexpr std::uint32_t below(std::uint32_t count) { return scale(word(), count); }
 
   private:
     Key key_;

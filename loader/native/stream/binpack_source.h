@@ -17,7 +17,8 @@ class BinpackSource final : public RecordSource {
 
     [[nodiscard]] std::size_t num_chunks() const override { return chunks_.size(); }
     [[nodiscard]] std::string name() const override;
-    std::optional<SourceFault> decode(std::size_t chunk, RecordBuffer& out) const override;
+    [[nodiscard]] std::size_t together() const override;
+    void decode(std::span<ChunkRead> chunks, bool checks, const Appended& appended) const override;
 
   private:
     struct Chunk {

@@ -4,16 +4,17 @@
 #include <array>
 
 #include "chess/bitboard.h"
+#include "random/philox_many.h"
+#include "simd.h"
 #include "stream/win_draw_loss.h"
 
 namespace sparsepool::stream {
 namespace {
 
-using Thresholds = std::array<std::uint64_t, 33>;  // by piece count
+using ByPieceCount = std::array<std::uint64_t, 33>;
 
-// A random word below this keeps an entry that is to be kept with this probability.
-std::uint64_t threshold_of(double probability) {
-    return static_cast<std::uint64_t>(std::clamp(probability, 0.0, 1.0) * 0x1p32);
+std::size_t piece_count_of(const chess::Record& record) {
+    return std::min(chess::count_squares(record.occupied), 32U);
 }
 
 // The wanted share of each piece count, in proportion.
@@ -24,7 +25,7 @@ double wanted(std::size_t count) {
 
 // Keep probabilities min(1, alpha * ratio), ratio = wanted share / actual share. Where alpha = 1 / (largest
 // ratio) the result has the wanted distribution exactly; but no count is thinned to less than a tenth for it.
-Thresholds piece_count_thresholds(const std::array<std::uint64_t, 33>& histogram) {
+ByPieceCount piece_count_thresholds(const ByPieceCount& histogram) {
     double total = 0.0;
     double wanted_total = 0.0;
     for (std::size_t count = 0; count < histogram.size(); ++count) {
@@ -40,7 +41,7 @@ Thresholds piece_count_thresholds(const std::array<std::uint64_t, 33>& histogram
         smallest = smallest == 0.0 ? ratio[count] : std::min(smallest, ratio[count]);
         largest = std::max(largest, ratio[count]);
     }
-    Thresholds thresholds{};
+    ByPieceCount thresholds{};
     if (total == 0.0) return thresholds;
     const double alpha = std::max(1.0 / largest, 0.1 / smallest);
     for (std::size_t count = 0; count < histogram.size(); ++count) {
@@ -53,53 +54,62 @@ Thresholds piece_count_thresholds(const std::array<std::uint64_t, 33>& histogram
 
 Filter::Filter(const FilterSettings& settings, std::uint64_t seed)
     : settings_(settings),
+      win_draw_loss_(WinDrawLossTables::get()),
       key_(random::key_of(seed, random::Purpose::kFilter)),
       random_threshold_(threshold_of(1.0 / (settings.random_skip + 1.0))),
+      unwanted_flags_((settings.skip_captures ? unsigned{chess::kCapture} : 0U) |
+                      (settings.skip_in_check ? unsigned{chess::kInCheck} : 0U) |
+                      (settings.skip_promotions ? unsigned{chess::kPromotion} : 0U)),
       draws_(settings.random_skip > 0.0 || settings.win_draw_loss) {}
 
-void Filter::apply(RecordBuffer& buffer, std::uint64_t epoch, std::uint64_t chunk,
-                   std::vector<std::uint32_t>& kept) const {
-    chess::Record* records = buffer.data();
-    const auto size = static_cast<std::uint32_t>(buffer.size());
-    std::array<std::uint64_t, 33> histogram{};
-    kept.clear();
-    std::uint32_t count = 0;
-    for (std::uint32_t entry = 0; entry < size; ++entry) {
-        if (!passes_fixed(records[entry])) continue;
-        if (draws_ && !passes_random(records[entry], words_of(entry, chunk, epoch))) continue;
-        records[count++] = records[entry];
-        if (!settings_.piece_count) continue;
-        kept.push_back(entry);
-        ++histogram[std::min(chess::count_squares(records[entry].occupied), 32U)];
+void Filter::apply(RecordBuffer& buffer, std::size_t begin, std::uint32_t first_entry, std::uint64_t epoch,
+                   std::uint64_t chunk, Kept& kept) const {
+    const std::span<chess::Record> records = {buffer.data() + begin, buffer.size() - begin};
+    if (draws_) {
+        kept.words.resize(random::room_for_words(records.size()));
+        kernels().philox_many(counter_of(first_entry, chunk, epoch), key_, records.size(), kept.words.data());
     }
-    if (settings_.piece_count) {
-        const Thresholds thresholds = piece_count_thresholds(histogram);
-        count = 0;
-        for (std::uint32_t i = 0; i < kept.size(); ++i) {
-            const std::uint64_t threshold = thresholds[std::min(chess::count_squares(records[i].occupied), 32U)];
-            if (words_of(kept[i], chunk, epoch)[kPieceCount] < threshold) records[count++] = records[i];
-        }
+    const std::uint32_t* words = kept.words.data();
+    chess::Record* out = records.data();
+    for (std::uint32_t i = 0; i < records.size(); ++i) {
+        const chess::Record record = records[i];
+        bool passes = passes_fixed(record);
+        if (draws_) passes = passes & passes_random(record, words + 4 * std::size_t{i});
+        *out = record;
+        out += passes ? 1 : 0;
+        if (settings_.piece_count && passes) kept.entries.push_back(first_entry + i);
+    }
+    buffer.shrink(static_cast<std::size_t>(out - buffer.data()));
+}
+
+void Filter::thin_out(RecordBuffer& buffer, std::uint64_t epoch, std::uint64_t chunk,
+                      const std::vector<std::uint32_t>& kept) const {
+    chess::Record* records = buffer.data();
+    ByPieceCount histogram{};
+    for (const chess::Record& record : buffer.records()) ++histogram[piece_count_of(record)];
+    const ByPieceCount thresholds = piece_count_thresholds(histogram);
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+        const std::uint64_t threshold = thresholds[piece_count_of(records[i])];
+        if (random::philox(counter_of(kept[i], chunk, epoch), key_)[kPieceCount] < threshold) records[count++] = records[i];
     }
     buffer.shrink(count);
 }
 
-random::Words Filter::words_of(std::uint32_t entry, std::uint64_t chunk, std::uint64_t epoch) const {
-    return random::philox({entry, static_cast<std::uint32_t>(chunk), static_cast<std::uint32_t>(epoch), 0}, key_);
+random::Counter Filter::counter_of(std::uint32_t entry, std::uint64_t chunk, std::uint64_t epoch) {
+    return {entry, static_cast<std::uint32_t>(chunk), static_cast<std::uint32_t>(epoch), 0};
 }
 
+// All conditions are worked out: which of them fails is as good as random, and guessing wrong costs more.
 bool Filter::passes_fixed(const chess::Record& record) const {
-    if (settings_.skip_no_score && record.score == kNoScore) return false;
-    if (record.ply <= settings_.skip_ply_up_to) return false;
-    unsigned unwanted = settings_.skip_captures ? unsigned{chess::kCapture} : 0U;
-    unwanted |= settings_.skip_in_check ? unsigned{chess::kInCheck} : 0U;
-    unwanted |= settings_.skip_promotions ? unsigned{chess::kPromotion} : 0U;
-    return (record.flags & unwanted) == 0;
+    return ((settings_.skip_no_score & (record.score == kNoScore)) | (record.ply <= settings_.skip_ply_up_to) |
+            ((record.flags & unwanted_flags_) != 0)) == 0;
 }
 
-bool Filter::passes_random(const chess::Record& record, random::Words words) const {
-    if (words[kRandomSkip] >= random_threshold_) return false;
-    if (!settings_.win_draw_loss) return true;
-    return words[kWinDrawLoss] < threshold_of(win_draw_loss_probability(record.ply, record.score, record.result));
+bool Filter::passes_random(const chess::Record& record, const std::uint32_t* words) const {
+    const bool passes = words[kRandomSkip] < random_threshold_;
+    if (!settings_.win_draw_loss) return passes;
+    return passes & win_draw_loss_.keeps(words[kWinDrawLoss], record.ply, record.score, record.result);
 }
 
 }  // namespace sparsepool::stream

@@ -4,6 +4,9 @@
 #include <numeric>
 #include <utility>
 
+#include "random/philox_many.h"
+#include "simd.h"
+
 namespace sparsepool::stream {
 
 ChunkOrder::ChunkOrder(std::size_t num_chunks, std::size_t window_chunks, bool shuffle, std::uint64_t seed)
@@ -39,25 +42,30 @@ EntryOrder::EntryOrder(std::uint32_t size, std::uint32_t batch_size, std::uint64
     // A lane has an entry of every whole run, and one more if it is among the first drawn by the last, short run.
     std::vector<std::uint32_t> sizes(lanes_, size / lanes_);
     if (const std::uint32_t rest = size % lanes_; rest != 0) {
-        std::vector<std::uint32_t> drawn(lanes_);
+        Scratch drawn;
         draw_lanes(num_runs_ - 1, drawn);
-        for (std::uint32_t i = 0; i < rest; ++i) ++sizes[drawn[i]];
+        for (std::uint32_t i = 0; i < rest; ++i) ++sizes[drawn.places[i]];
     }
     std::exclusive_scan(sizes.begin(), sizes.end(), lane_begin_.begin(), 0U);
 }
 
-std::uint32_t EntryOrder::place_run(std::uint32_t run, std::span<std::uint32_t> places) const {
+std::uint32_t EntryOrder::place_run(std::uint32_t run, Scratch& scratch) const {
     const std::uint32_t count = std::min(lanes_, size_ - run * lanes_);
-    draw_lanes(run, places);
-    for (std::uint32_t i = 0; i < count; ++i) places[i] = lane_begin_[places[i]] + run;
+    draw_lanes(run, scratch);
+    for (std::uint32_t i = 0; i < count; ++i) scratch.places[i] = lane_begin_[scratch.places[i]] + run;
     return count;
 }
 
-// A random permutation of 0 .. lanes - 1, grown from the inside out.
-void EntryOrder::draw_lanes(std::uint32_t run, std::span<std::uint32_t> lanes) const {
-    random::Sequence draws(key_, run, window_, epoch_);
+// A random permutation of 0 .. lanes - 1, grown from the inside out; the words are those of random::Sequence.
+void EntryOrder::draw_lanes(std::uint32_t run, Scratch& scratch) const {
+    const std::size_t counters = (lanes_ + 3) / 4;
+    scratch.words.resize(random::room_for_words(counters));
+    scratch.places.resize(lanes_);
+    kernels().philox_many({0, run, window_, epoch_}, key_, counters, scratch.words.data());
+    const std::uint32_t* words = scratch.words.data();
+    std::uint32_t* lanes = scratch.places.data();
     for (std::uint32_t i = 0; i < lanes_; ++i) {
-        const std::uint32_t j = draws.below(i + 1);
+        const std::uint32_t j = random::scale(words[i], i + 1);
         lanes[i] = lanes[j];
         lanes[j] = i;
     }

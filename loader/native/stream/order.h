@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "random/philox.h"
@@ -37,11 +36,17 @@ class EntryOrder {
     [[nodiscard]] std::uint32_t lanes() const { return lanes_; }
     [[nodiscard]] std::uint32_t num_runs() const { return num_runs_; }  // run r begins at entry r * lanes()
 
-    // Places of the entries of a run in the shuffled window, into `places` (at least lanes()); how many.
-    std::uint32_t place_run(std::uint32_t run, std::span<std::uint32_t> places) const;
+    // Memory for the order of one run, of the caller.
+    struct Scratch {
+        std::vector<std::uint32_t> words;
+        std::vector<std::uint32_t> places;
+    };
+
+    // Places of the entries of a run in the shuffled window, into scratch.places; how many.
+    std::uint32_t place_run(std::uint32_t run, Scratch& scratch) const;
 
   private:
-    void draw_lanes(std::uint32_t run, std::span<std::uint32_t> lanes) const;
+    void draw_lanes(std::uint32_t run, Scratch& scratch) const;
 
     std::uint32_t size_;
     std::uint32_t lanes_;

@@ -2,20 +2,29 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <csignal>
+#include <ctime>
 #include <new>
 #include <system_error>
 #include <utility>
 
 namespace sparsepool::stream {
+namespace {
+
+double processor_seconds() {  // of this thread
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+}  // namespace
 
 struct Pipeline::Worker {
     explicit Worker(const Pipeline& pipeline) : builder(pipeline.layout_, pipeline.set_) {}
 
     batch::Builder builder;
-    RecordBuffer decoded;
-    std::vector<std::uint32_t> kept;
-    std::vector<std::uint32_t> places;
+    EntryOrder::Scratch order;
 };
 
 Pipeline::Pipeline(std::shared_ptr<const RecordSource> source, const features::FeatureSet& set,
@@ -130,10 +139,12 @@ void Pipeline::work() {
             }
             ++running_;
             lock.unlock();
+            const double began = processor_seconds();
             run(job, *worker);
+            const double seconds = processor_seconds() - began;
             lock.lock();
             --running_;
-            finish(job);
+            finish(job, seconds);
         } catch (const std::bad_alloc&) {
             if (!lock.owns_lock()) {  // thrown by `run`
                 lock.lock();
@@ -162,15 +173,22 @@ Pipeline::Job Pipeline::next_job() {
         return BuildJob{&pending_.back(), std::exchange(carried_, {}), entries_.records().subspan(cut.from, cut.count)};
     }
     if (scatter_ && scatter_->parts.left()) return ScatterJob{scatter_->parts.claimed++};
-    if (loading_.parts.left()) {
-        DecodeJob job{loading_.parts.claimed++, {}, std::nullopt};
-        if (!spare_.empty()) {
-            job.records = std::move(spare_.back());
-            spare_.pop_back();
-        }
-        return job;
-    }
+    if (loading_.parts.left()) return next_decode();
     return {};
+}
+
+// As many chunks as are best decoded together, but not so many that other threads would wait for the last ones.
+Pipeline::DecodeJob Pipeline::next_decode() {
+    Parts& parts = loading_.parts;
+    const std::size_t share = (parts.count - parts.claimed + settings_.threads - 1) / settings_.threads;
+    DecodeJob job{parts.claimed, std::vector<ChunkRead>(std::min(share, source_->together())), 0};
+    for (ChunkRead& read : job.chunks) {
+        read.chunk = loading_.chunks[parts.claimed++];
+        if (spare_.empty()) continue;
+        read.records = std::move(spare_.back());
+        spare_.pop_back();
+    }
+    return job;
 }
 
 void Pipeline::run(Job& job, Worker& worker) {
@@ -178,32 +196,48 @@ void Pipeline::run(Job& job, Worker& worker) {
         const FinishedBatch& batch = build->pending->batch;
         worker.builder.build(batch.begin.batch, build->head.records(), build->body, slots_[batch.slot]);
     } else if (const auto* scatter = std::get_if<ScatterJob>(&job)) {
-        scatter_->run(scatter->part, loading_.loaded, entries_.data(), worker.places);
-    } else if (auto* decode = std::get_if<DecodeJob>(&job)) {
-        const std::uint32_t chunk = loading_.chunks[decode->part];
-        worker.decoded.clear();
-        decode->fault = source_->decode(chunk, worker.decoded);
-        // Damage is noticed late: what was read before may be invented.
-        if (decode->fault && settings_.skip_damaged) worker.decoded.clear();
-        decode->read = worker.decoded.size();
-        filter_.apply(worker.decoded, loading_.epoch, chunk, worker.kept);
-        decode->records.resize_to_overwrite(0);
-        decode->records.append(worker.decoded.records());
+        scatter_->run(scatter->part, loading_.loaded, entries_.data(), worker.order);
+    } else if (auto* decode_job = std::get_if<DecodeJob>(&job)) {
+        decode(*decode_job);
     }
 }
 
-void Pipeline::finish(Job& job) {
+void Pipeline::decode(DecodeJob& job) const {
+    std::vector<ChunkFilter> filters;
+    for (ChunkRead& read : job.chunks) {
+        read.records.clear();
+        filters.emplace_back(filter_, loading_.epoch, read.chunk);
+    }
+    source_->decode(job.chunks, filter_.needs_checks(),
+                    [&](std::size_t i) { filters[i].block(job.chunks[i].records); });
+    for (std::size_t i = 0; i < filters.size(); ++i) {
+        ChunkRead& read = job.chunks[i];
+        filters[i].end(read.records);
+        // Damage is noticed late: what was read before may be invented.
+        const bool skipped = read.fault && settings_.skip_damaged;
+        if (skipped) read.records.clear();
+        job.read += skipped ? 0 : filters[i].entries();
+    }
+}
+
+void Pipeline::finish(Job& job, double seconds) {
     if (const auto* build = std::get_if<BuildJob>(&job)) {
         build->pending->done = true;
         --building_;
         ++progress_.built;
+        progress_.building += seconds;
     } else if (std::holds_alternative<ScatterJob>(job)) {
         ++scatter_->parts.finished;
+        progress_.shuffling += seconds;
     } else if (auto* decode = std::get_if<DecodeJob>(&job)) {
+        progress_.decoding += seconds;
         progress_.read += decode->read;
-        progress_.kept += decode->records.size();
-        loading_.loaded[decode->part] = {std::move(decode->records), std::move(decode->fault)};
-        ++loading_.parts.finished;
+        for (std::size_t i = 0; i < decode->chunks.size(); ++i) {
+            ChunkRead& read = decode->chunks[i];
+            progress_.kept += read.records.size();
+            loading_.loaded[decode->part + i] = {std::move(read.records), std::move(read.fault)};
+            ++loading_.parts.finished;
+        }
     }
 }
 

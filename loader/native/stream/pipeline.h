@@ -22,12 +22,12 @@
 // The stream's threads: they decode the next window while batches are built from the current one.
 //
 // One mutex guards everything but the insides of a job. A job is one batch to build, one part of a window to
-// scatter, or one chunk to decode; a thread takes the first there is, in that order. What a job writes is its
+// scatter, or a few chunks to decode; a thread takes the first there is, in that order. What a job writes is its
 // own until it is finished, and where it lies in the stream was decided before it began: so no thread, and no
 // timing, has a say in what a batch holds (I1).
 //
-// Memory: the current window's entries, the next window's chunks, less than one batch carried over from one
-// window to the next, and a scratch chunk per thread.
+// Memory: the current window's entries, the next window's chunks, and less than one batch carried over from one
+// window to the next.
 namespace sparsepool::stream {
 
 struct PipelineSettings {
@@ -54,6 +54,9 @@ struct Progress {
     std::uint64_t read = 0;  // entries decoded
     std::uint64_t kept = 0;  // of these, after the filters
     std::uint64_t built = 0;  // batches
+    double decoding = 0.0;    // seconds of processor time of all threads; filters included
+    double shuffling = 0.0;
+    double building = 0.0;
 };
 
 class Pipeline {
@@ -97,9 +100,8 @@ class Pipeline {
         std::size_t part;
     };
     struct DecodeJob {
-        std::size_t part;
-        RecordBuffer records;
-        std::optional<SourceFault> fault;
+        std::size_t part;               // of the first chunk
+        std::vector<ChunkRead> chunks;  // the following ones of the window, decoded together
         std::uint64_t read = 0;
     };
     using Job = std::variant<std::monostate, BuildJob, ScatterJob, DecodeJob>;
@@ -107,8 +109,10 @@ class Pipeline {
 
     void work();
     [[nodiscard]] Job next_job();
+    [[nodiscard]] DecodeJob next_decode();
     void run(Job& job, Worker& worker);
-    void finish(Job& job);
+    void decode(DecodeJob& job) const;
+    void finish(Job& job, double seconds);
 
     void restart(const Cursor& cursor);
     void advance();

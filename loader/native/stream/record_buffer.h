@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
@@ -48,16 +50,22 @@ class RecordBuffer {
     }
 
   private:
-    static constexpr std::size_t kAlignment = 64;
+    static constexpr std::size_t kLine = 64;
+    static constexpr std::size_t kHugePage = 2 << 20;
 
     struct Free {
         void operator()(chess::Record* memory) const { std::free(memory); }
     };
 
     void reserve(std::size_t capacity) {
-        const std::size_t bytes = (capacity * sizeof(chess::Record) + kAlignment - 1) / kAlignment * kAlignment;
-        std::unique_ptr<chess::Record, Free> memory(static_cast<chess::Record*>(std::aligned_alloc(kAlignment, bytes)));
+        // Shuffling writes to as many places of a window as it has batches: with small pages, each write would look
+        // its page up as well.
+        const std::size_t wanted = capacity * sizeof(chess::Record);
+        const std::size_t alignment = wanted < kHugePage ? kLine : kHugePage;
+        const std::size_t bytes = (wanted + alignment - 1) / alignment * alignment;
+        std::unique_ptr<chess::Record, Free> memory(static_cast<chess::Record*>(std::aligned_alloc(alignment, bytes)));
         if (!memory) throw std::bad_alloc();
+        if (alignment == kHugePage) ::madvise(memory.get(), bytes, MADV_HUGEPAGE);  // a wish: it may be refused
         if (size_ != 0) std::memcpy(memory.get(), memory_.get(), size_ * sizeof(chess::Record));
         memory_ = std::move(memory);
         capacity_ = capacity;

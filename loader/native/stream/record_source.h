@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "stream/record_buffer.h"
@@ -17,6 +19,13 @@ struct SourceFault {
     std::string reason;
 };
 
+// A chunk on its way out of a source.
+struct ChunkRead {
+    std::size_t chunk = 0;
+    RecordBuffer records;
+    std::optional<SourceFault> fault;
+};
+
 class RecordSource {
   public:
     virtual ~RecordSource() = default;
@@ -29,9 +38,14 @@ class RecordSource {
     // The files, as a message names them.
     [[nodiscard]] virtual std::string name() const = 0;
 
-    // Appends the entries of a chunk to `out`, in file order; at a fault, those before it. Any number of
-    // threads may decode at once.
-    virtual std::optional<SourceFault> decode(std::size_t chunk, RecordBuffer& out) const = 0;
+    // As many chunks as one thread should decode together, if there are enough for all threads.
+    [[nodiscard]] virtual std::size_t together() const = 0;
+
+    // Appends the entries of each chunk to its `records`, in file order; at a fault, those before it. Calls
+    // `appended(i)` for every block appended to chunks[i], which may take entries of this block away again. Any number
+    // of threads may decode at once. The flag kInCheck need not be right without `checks`.
+    using Appended = std::function<void(std::size_t)>;
+    virtual void decode(std::span<ChunkRead> chunks, bool checks, const Appended& appended) const = 0;
 };
 
 }  // namespace sparsepool::stream

@@ -61,7 +61,7 @@ class Scatter {
     Parts parts;
 
     void run(std::size_t part, const std::vector<LoadedChunk>& chunks, chess::Record* window,
-             std::vector<std::uint32_t>& places) const;
+             EntryOrder::Scratch& scratch) const;
 
   private:
     static constexpr std::uint32_t kPartEntries = 1 << 16;

@@ -8,6 +8,7 @@
 
 #include "batch/builder.h"
 #include "entries.h"
+#include "simd.h"
 
 // Builds a batch into memory of exactly a slot's size and checks it against the records.
 namespace sparsepool::fuzz {
@@ -16,8 +17,8 @@ namespace sparsepool::fuzz {
 inline std::map<std::string, batch::Region> region_table(std::uint64_t batch_size, const features::FeatureSet& set,
                                                          std::uint64_t& slot_bytes) {
     const std::uint64_t bags = 2 * batch_size;
-    const std::uint64_t active = bags * set.max_active();
-    const std::uint64_t touched = std::min<std::uint64_t>(active, set.num_inputs());
+    const std::uint64_t active = bags * set.max_active;
+    const std::uint64_t touched = std::min<std::uint64_t>(active, set.num_inputs);
     const std::uint64_t number = set.wide() ? 4 : 2;
     const std::uint64_t bag = bags > 1U << 16 ? 4 : 2;
     std::map<std::string, batch::Region> table;
@@ -54,9 +55,9 @@ void check_rows_and_columns(std::byte* slot, const batch::Layout& layout, const 
     std::vector<std::pair<std::uint32_t, std::uint32_t>> expected;  // (feature, bag)
     for (std::uint32_t bag = 0; bag < layout.num_bags(); ++bag) {
         const std::uint32_t count = pieces[bag % layout.batch_size];
-        FUZZ_REQUIRE(offsets[bag + 1] - offsets[bag] == count * (set.max_active() / 32));
+        FUZZ_REQUIRE(offsets[bag + 1] - offsets[bag] == count * (set.max_active / 32));
         for (std::uint32_t i = offsets[bag]; i < offsets[bag + 1]; ++i) {
-            FUZZ_REQUIRE(numbers[i] < set.num_inputs());
+            FUZZ_REQUIRE(numbers[i] < set.num_inputs);
             expected.emplace_back(numbers[i], bag);
         }
     }
@@ -75,8 +76,8 @@ void check_rows_and_columns(std::byte* slot, const batch::Layout& layout, const 
     FUZZ_REQUIRE(i == expected.size());
 }
 
-inline void check_batch(const std::vector<chess::Record>& records, const batch::Layout& layout,
-                        const features::FeatureSet& set) {
+inline void check_batch_of_level(const std::vector<chess::Record>& records, const batch::Layout& layout,
+                                 const features::FeatureSet& set) {
     // Whole words, so that the slot is aligned; what is left of the last one stays the sanitizer's to watch.
     const auto slot = std::make_unique<std::byte[]>(layout.slot_bytes);
     batch::Builder builder(layout, set);
@@ -95,6 +96,14 @@ inline void check_batch(const std::vector<chess::Record>& records, const batch::
         check_rows_and_columns<std::uint32_t, std::uint16_t>(slot.get(), layout, set);
     } else {
         check_rows_and_columns<std::uint16_t, std::uint16_t>(slot.get(), layout, set);
+    }
+}
+
+inline void check_batch(const std::vector<chess::Record>& records, const batch::Layout& layout,
+                        const features::FeatureSet& set) {
+    for (const std::string& level : simd_levels()) {
+        FUZZ_REQUIRE(set_simd_level(level));
+        check_batch_of_level(records, layout, set);
     }
 }
 

@@ -1,7 +1,7 @@
 // Target: a binpack file, from the header of its first chunk to its last entry.
 //
-// Each entry read is good or the damage has a place in the file; both builds of the decoder, the printer and the
-// writer agree about it; what was read can be written, and is then read the same.
+// Each entry read is good or the damage has a place in the file; all builds of the decoder, alone and with other chunks
+// in turn, the printer and the writer agree about it; what was read can be written, and is then read the same.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,7 +12,6 @@
 #include "chunks.h"
 #include "entries.h"
 #include "formats/binpack/chunk.h"
-#include "formats/binpack/decode.h"
 #include "formats/binpack/file.h"
 #include "formats/binpack/printer.h"
 #include "simd.h"
@@ -39,6 +38,35 @@ bool same_records(const std::vector<chess::Record>& a, const std::vector<chess::
     return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof a[0]) == 0);
 }
 
+// The payload between others that begin later in it and so come to their ends, or to damage, at other times.
+void check_together(const Bytes& payload, const std::vector<chess::Record>& expected) {
+    std::vector<Bytes> others;
+    for (std::size_t i = 1; i < binpack::kMaxLanes; ++i) {
+        const auto begin = static_cast<std::ptrdiff_t>(payload.size() * i / binpack::kMaxLanes);
+        others.emplace_back(payload.begin() + begin, payload.end());
+    }
+    std::vector<ChunkReader> readers;
+    for (const Bytes& other : others) readers.emplace_back(other, 0);
+    readers.insert(readers.begin() + 1, ChunkReader(payload, 0));
+    constexpr std::size_t kBlock = 7;
+    std::vector<chess::Record> blocks[binpack::kMaxLanes];
+    std::vector<chess::Record> records;
+    std::vector<ChunkReader*> active;
+    do {
+        active.clear();
+        for (std::size_t i = 0; i < readers.size(); ++i) {
+            if (readers[i].at_end()) continue;
+            blocks[i].resize(kBlock);
+            readers[i].set_output(blocks[i].data());
+            active.push_back(&readers[i]);
+        }
+        const bool reads = !readers[1].at_end();
+        if (!active.empty()) ChunkReader::read_chunks(active, kBlock, true);
+        if (reads) records.insert(records.end(), blocks[1].data(), readers[1].output());
+    } while (!active.empty());
+    FUZZ_REQUIRE(same_records(records, expected));
+}
+
 void check_payload(const Bytes& payload) {
     binpack::ChunkState state;
     const auto entries = fuzz::read_entries(payload, state);
@@ -62,6 +90,7 @@ void check_payload(const Bytes& payload) {
         FUZZ_REQUIRE(damage.has_value() == (state.fault != binpack::Fault::kNone));
         if (damage) FUZZ_REQUIRE(damage->offset == state.stem && damage->entry_in_chain == state.number);
         FUZZ_REQUIRE(same_records(records, expected));
+        check_together(payload, expected);
     }
     std::string lines;
     ChunkPrinter printer(payload, 0);

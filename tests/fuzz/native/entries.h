@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,8 +41,9 @@ inline std::vector<ReadEntry> read_entries(std::span<const std::uint8_t> payload
 
 // Position, move, score, ply, result; not rule50, which a continued chain leaves to the rules.
 inline bool same_entry(const chess::Entry& a, const chess::Entry& b) {
-    return a.position.colours[0] == b.position.colours[0] && a.position.colours[1] == b.position.colours[1] &&
-           a.position.pieces == b.position.pieces && a.position.side == b.position.side &&
+    return a.position.occupied == b.position.occupied &&
+           std::equal(std::begin(a.position.planes), std::end(a.position.planes), b.position.planes) &&
+           a.position.side == b.position.side &&
            a.position.castling == b.position.castling && a.position.ep_square == b.position.ep_square &&
            a.move.word == b.move.word && a.score == b.score && a.ply == b.ply && a.result == b.result;
 }

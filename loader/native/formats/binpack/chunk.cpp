@@ -1,23 +1,29 @@
 #include "formats/binpack/chunk.h"
 
-#include "formats/binpack/decode.h"
+#include <array>
+
 #include "simd.h"
 
 namespace sparsepool {
 
 ChunkReader::ChunkReader(std::span<const std::uint8_t> payload, std::uint64_t payload_offset)
     : payload_offset_(payload_offset) {
-    state_.payload = payload;
+    lane_.state.payload = payload;
 }
 
 std::size_t ChunkReader::read(chess::Record* records, std::size_t capacity) {
-#if defined(__x86_64__)
-    if (simd_level() == SimdLevel::kAvx2) return binpack::read_records_avx2(state_, records, capacity);
-#endif
-    return binpack::read_records_baseline(state_, records, capacity);
+    lane_.out = records;
+    read_chunks(std::array{this}, capacity, true);
+    return static_cast<std::size_t>(lane_.out - records);
 }
 
-std::optional<Damage> ChunkReader::damage() const { return damage_of(state_, payload_offset_); }
+void ChunkReader::read_chunks(std::span<ChunkReader* const> readers, std::size_t count, bool checks) {
+    binpack::Lane* lanes[binpack::kMaxLanes];
+    for (std::size_t i = 0; i < readers.size(); ++i) lanes[i] = &readers[i]->lane_;
+    kernels().read_lanes(lanes, readers.size(), count, checks);
+}
+
+std::optional<Damage> ChunkReader::damage() const { return damage_of(lane_.state, payload_offset_); }
 
 std::optional<Damage> decode_chunk(std::span<const std::uint8_t> payload, std::uint64_t payload_offset,
                                    std::vector<chess::Record>& out) {

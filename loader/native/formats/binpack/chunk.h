@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "chess/record.h"
-#include "formats/binpack/chain.h"
+#include "formats/binpack/lane.h"
 #include "formats/binpack/damage.h"
 
 namespace sparsepool {
@@ -22,11 +22,20 @@ class ChunkReader {
     // damage. Everything written was well-formed.
     std::size_t read(chess::Record* records, std::size_t capacity);
 
-    [[nodiscard]] std::uint32_t chains() const { return state_.chains; }  // begun so far
+    [[nodiscard]] std::uint32_t chains() const { return lane_.state.chains; }  // begun so far
     [[nodiscard]] std::optional<Damage> damage() const;
 
+    // Where `read_chunks` writes next: room for as many records as are asked for. It moves on with what is written.
+    void set_output(chess::Record* records) { lane_.out = records; }
+    [[nodiscard]] chess::Record* output() const { return lane_.out; }
+    [[nodiscard]] bool at_end() const { return lane_.at_end; }  // of the payload, or at damage
+
+    // Reads up to `count` records with each of up to kMaxLanes readers; fewer if one of them comes to its end. Several
+    // at once are faster than one after another (lanes.h). Without `checks`, the flag kInCheck is never set.
+    static void read_chunks(std::span<ChunkReader* const> readers, std::size_t count, bool checks);
+
   private:
-    binpack::ChunkState state_;
+    binpack::Lane lane_;
     std::uint64_t payload_offset_;
 };
 

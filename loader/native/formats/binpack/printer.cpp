@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "chess/fen.h"
+#include "formats/binpack/chain.h"
 #include "formats/binpack/chunk.h"
 
 namespace sparsepool {

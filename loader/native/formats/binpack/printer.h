@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "formats/binpack/chain.h"
+#include "formats/binpack/lane.h"
 #include "formats/binpack/damage.h"
 
 namespace sparsepool {

@@ -20,7 +20,7 @@ inline namespace SPARSEPOOL_ISA {
     return static_cast<std::uint16_t>(bytes[0] << 8 | bytes[1]);
 }
 
-// What a packed code says beyond piece and square; gives back the plain code.
+// What a packed code of 12 to 15 says beyond piece and square; gives back the plain code.
 [[nodiscard]] inline unsigned unpack_piece(chess::Position& position, unsigned code, unsigned square, Fault& fault) {
     switch (code) {
         case kPassedPawn: {
@@ -36,31 +36,34 @@ inline namespace SPARSEPOOL_ISA {
         case kBlackRookRight:
             position.castling |= square == chess::kA8 ? chess::kBlackQueenSide : chess::kBlackKingSide;
             return 2 * chess::kRook + 1;
-        case kBlackKingToMove: position.side = chess::kBlack; return 2 * chess::kKing + 1;
-        default: return code;
+        default:  // kBlackKingToMove
+            position.side = chess::kBlack;
+            return 2 * chess::kKing + 1;
     }
 }
 
-// Reads the 24 bytes of a packed position.
+// Reads the 24 bytes of a packed position: nibbles in ascending square order, the low nibble of a byte first.
 [[nodiscard]] inline Fault read_position(const std::uint8_t* bytes, chess::Position& position) {
     const chess::Bitboard occupied = load_big_endian(bytes);
     if (chess::count_squares(occupied) > 32) return Fault::kTooManyPieces;
-    chess::Nibbles packed = 0;
-    std::memcpy(&packed, bytes + 8, sizeof packed);
+    std::uint64_t packed[2];
+    std::memcpy(packed, bytes + 8, sizeof packed);
     position = chess::Position{};
-    Fault fault = Fault::kNone;
-    unsigned index = 0;
-    for (chess::Bitboard rest = occupied; rest != 0; rest &= rest - 1, ++index) {
-        const unsigned square = chess::first_square(rest);
-        const unsigned code = unpack_piece(position, chess::nibble_at(packed, index), square, fault);
-        position.pieces |= chess::Nibbles{code} << (4 * index);
-        position.types[code >> 1] |= chess::bit_of(square);
-        position.colours[code & 1] |= chess::bit_of(square);
+    position.occupied = occupied;
+    for (unsigned i = 0; i < 4; ++i) {
+        const std::uint64_t every_fourth = std::uint64_t{0x1111111111111111} << i;
+        const std::uint64_t bits = chess::extract_bits(packed[0], every_fourth) |
+                                   chess::extract_bits(packed[1], every_fourth) << 16;
+        position.planes[i] = chess::deposit_bits(bits, occupied);
     }
-    const chess::Bitboard kings = position.types[chess::kKing];
-    const bool one_each = chess::count_squares(kings & position.colours[0]) == 1 &&
-                          chess::count_squares(kings & position.colours[1]) == 1;
-    return one_each ? fault : Fault::kBadKings;
+    Fault fault = Fault::kNone;
+    for (chess::Bitboard rest = position.planes[2] & position.planes[3]; rest != 0; rest &= rest - 1) {
+        const unsigned square = chess::first_square(rest);
+        const unsigned code = unpack_piece(position, position.code_at(square), square, fault);
+        position.lift(chess::bit_of(square));
+        position.drop(chess::bit_of(square), code);
+    }
+    return chess::has_one_king_each(position) ? fault : Fault::kBadKings;
 }
 
 [[nodiscard]] inline Fault read_stem(const std::uint8_t* bytes, chess::Entry& entry) {

@@ -23,7 +23,7 @@ bool ep_square_fits(const chess::Position& position) {
     if (square == chess::kNoSquare) return true;
     if (square >> 3 != 2 && square >> 3 != 5) return false;
     const unsigned colour = square < 32 ? chess::kWhite : chess::kBlack;
-    const Bitboard pawns = position.types[chess::kPawn] & position.colours[colour];
+    const Bitboard pawns = position.pawns() & position.of_colour(colour);
     return (pawns & chess::bit_of(passed_pawn_square(square))) != 0;
 }
 
@@ -36,7 +36,7 @@ bool castling_fits(const chess::Position& position) {
     };
     for (const auto& [right, corner] : kCorners) {
         const unsigned colour = corner >= chess::kA8 ? chess::kBlack : chess::kWhite;
-        const Bitboard rooks = position.types[chess::kRook] & position.colours[colour];
+        const Bitboard rooks = position.rooks() & position.of_colour(colour);
         if ((position.castling & right) != 0 && (rooks & chess::bit_of(corner)) == 0) return false;
     }
     return true;
@@ -73,15 +73,16 @@ std::string why_no_stem(const chess::Entry& entry) {
 
 void put_stem(std::vector<std::uint8_t>& bytes, const chess::Entry& entry) {
     const chess::Position& position = entry.position;
-    const Bitboard occupied = position.occupied();
+    const Bitboard occupied = position.occupied;
     for (int shift = 56; shift >= 0; shift -= 8) bytes.push_back(static_cast<std::uint8_t>(occupied >> shift));
-    chess::Nibbles packed = 0;
+    std::uint8_t packed[16] = {};
     unsigned index = 0;
     for (Bitboard rest = occupied; rest != 0; rest &= rest - 1, ++index) {
-        const unsigned code = chess::nibble_at(position.pieces, index);
-        packed |= chess::Nibbles{packed_code(position, code, chess::first_square(rest))} << (4 * index);
+        const unsigned square = chess::first_square(rest);
+        const unsigned code = packed_code(position, position.code_at(square), square);
+        packed[index / 2] = static_cast<std::uint8_t>(packed[index / 2] | code << (4 * (index % 2)));
     }
-    for (unsigned byte = 0; byte < 16; ++byte) bytes.push_back(static_cast<std::uint8_t>(packed >> (8 * byte)));
+    bytes.insert(bytes.end(), std::begin(packed), std::end(packed));
     put_big_endian16(bytes, entry.move.word);
     put_big_endian16(bytes, zigzag(entry.score));
     put_big_endian16(bytes, entry.ply | unsigned{zigzag(entry.result)} << 14);

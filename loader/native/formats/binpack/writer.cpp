@@ -1,5 +1,7 @@
 #include "formats/binpack/writer.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -22,8 +24,8 @@ struct MoveIndices {
 };
 
 bool same_position(const chess::Position& a, const chess::Position& b) {
-    return a.colours[0] == b.colours[0] && a.colours[1] == b.colours[1] && a.pieces == b.pieces && a.side == b.side &&
-           a.castling == b.castling && a.ep_square == b.ep_square;
+    return a.occupied == b.occupied && std::equal(std::begin(a.planes), std::end(a.planes), b.planes) &&
+           a.side == b.side && a.castling == b.castling && a.ep_square == b.ep_square;
 }
 
 std::optional<MoveIndices> castling_indices(const chess::Position& position, chess::Move move, MoveIndices indices) {
@@ -38,12 +40,11 @@ std::optional<MoveIndices> castling_indices(const chess::Position& position, che
 
 // The move's indices; none if the move text can't say exactly this move.
 std::optional<MoveIndices> find_indices(const chess::Position& position, chess::Move move) {
-    const Bitboard own = position.colours[position.side];
+    const Bitboard own = position.of_colour(position.side);
     const unsigned from = move.from();
     if ((own & chess::bit_of(from)) == 0) return std::nullopt;
-    const unsigned code = chess::nibble_at(position.pieces, chess::squares_before(position.occupied(), from));
-    const unsigned type = code >> 1;
-    const Bitboard targets = binpack::destinations(position, type, from);
+    const unsigned type = position.type_at(from);
+    const Bitboard targets = binpack::destinations(position, own, type, from);
     MoveIndices indices{chess::squares_before(own, from), chess::count_squares(own), 0, chess::count_squares(targets)};
     if (type == chess::kKing) {
         const unsigned rights = binpack::own_castling(position);

@@ -1,0 +1,194 @@
+"""The whole loader: binpack file in, batches in slots out, with nobody behind it.
+
+The file is made here: rotated copies of one real file, at least 32 MiB, so that no two chunks decoded together are
+alike. Measured from one epoch's first batch to another's, so that every batch stands for one batch's share of
+decoding, filters, shuffling, extraction of both perspectives, transposition and ordering by bucket. All cases take
+turns; medians. `wall` is what came out in the time that passed; `cpu` is what the threads' processor time allows,
+which other work on the machine disturbs less. Prints a table of cases, the stages, the bars and one line of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import select
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from loader import _native
+from loader.bench import NUM_SLOTS, bytes_used
+from loader.binpack_stream import BinpackSource, BinpackStream
+from loader.config import DataConfig, FilterConfig
+from loader.schema import SparseBatch
+from loader.slots import Slot, allocate_slots
+from loader.stream import Filled
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = ROOT.parent / "shared" / "data" / "small.binpack"
+SAMPLE = ROOT / "configs" / "sample" / "train.binpack"
+FILE_BYTES = 32 << 20
+FILTERS = FilterConfig(skip_captures=True, skip_in_check=True, win_draw_loss=True)
+STAGES = ("decode", "shuffle", "build")
+
+
+@dataclass(frozen=True)
+class Case:
+    threads: int
+    level: str
+    filters: bool
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Million a second; bytes and nanoseconds per position of a batch."""
+
+    read_wall: float
+    batched_wall: float
+    read_cpu: float
+    batched_cpu: float
+    bytes_per_position: float
+    stages: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Bar:
+    name: str
+    required: str
+    measured: float
+    met: bool
+
+
+def rotated_copies(source: Path, target: Path) -> None:
+    """Copies of the file's first chunk, the chains of each begun at another place, until they are FILE_BYTES."""
+    file, writer = _native.BinpackFile(source), _native.BinpackWriter()
+    chains = file.count(0)[1]
+    copies = -(-FILE_BYTES // file.chunk(0)[1])
+    for copy in range(copies):
+        writer.copy_chunk(file, 0, copy * chains // copies)
+    writer.finish()
+    target.write_bytes(writer.take())
+
+
+def take(stream: BinpackStream, ready: select.poll) -> Filled:
+    while (filled := stream.take()) is None:
+        ready.poll()
+    return filled
+
+
+def first_of_epoch(stream: BinpackStream, ready: select.poll, epoch: int) -> Filled:
+    """Takes batches and gives them back until one begins in that epoch, which is kept."""
+    while (filled := take(stream, ready)).cursor.epoch < epoch:
+        stream.give(filled.slot)
+    return filled
+
+
+def measure(case: Case, file: Path, epochs: int) -> Rates:
+    _native.set_simd_level(case.level)
+    filters = FILTERS if case.filters else FilterConfig(skip_no_score=False)
+    config = DataConfig(threads=case.threads, filters=filters)
+    with BinpackSource().open(config, [file], seed=1) as stream:
+        slots: Sequence[Slot] = allocate_slots(stream.schema, NUM_SLOTS)
+        stream.attach(slots)
+        for slot in range(NUM_SLOTS):
+            stream.give(slot)
+        ready = select.poll()
+        ready.register(stream.fileno(), select.POLLIN)
+        first = first_of_epoch(stream, ready, 1)
+        began, read, busy = time.monotonic(), stream.progress()[0], stream.processor_time()
+        written = bytes_used(SparseBatch.view(stream.schema, slots[first.slot]))
+        stream.give(first.slot)
+        last = first_of_epoch(stream, ready, 1 + epochs)
+        seconds = time.monotonic() - began
+        entries = stream.progress()[0] - read
+        spent = [after - before for after, before in zip(stream.processor_time(), busy, strict=True)]
+    positions = (last.batch - first.batch) * config.batch_size
+    cpu_seconds = sum(spent) / case.threads
+    return Rates(
+        read_wall=1e-6 * entries / seconds,
+        batched_wall=1e-6 * positions / seconds,
+        read_cpu=1e-6 * entries / cpu_seconds,
+        batched_cpu=1e-6 * positions / cpu_seconds,
+        bytes_per_position=written / config.batch_size,
+        stages=tuple(1e9 * stage / positions for stage in spent),
+    )
+
+
+def median(rates: Sequence[Rates]) -> Rates:
+    middle = {name: statistics.median(getattr(one, name) for one in rates) for name in list(vars(rates[0]))[:-1]}
+    stages = tuple(statistics.median(values) for values in zip(*(one.stages for one in rates), strict=True))
+    return replace(rates[0], stages=stages, **middle)
+
+
+def bars(medians: dict[Case, Rates]) -> list[Bar]:
+    widest = _native.simd_levels()[-1]
+    off, filtered = medians[Case(2, widest, False)], medians[Case(2, widest, True)]
+    ratio = filtered.read_wall / off.batched_wall
+    found = [
+        Bar(f"{widest}, 2 threads: million positions/s", ">= 25", off.batched_wall, off.batched_wall >= 25),
+        Bar("the same, of processor time", ">= 25", off.batched_cpu, off.batched_cpu >= 25),
+        Bar("bytes a position", "<= 200", off.bytes_per_position, off.bytes_per_position <= 200),
+        Bar("filters on: entries read, times that", ">= 1.3", ratio, ratio >= 1.3),
+    ]
+    if (narrower := medians.get(Case(2, "avx2", False))) is not None:
+        rate = narrower.batched_wall
+        found.insert(2, Bar("avx2, 2 threads: million positions/s", ">= 12", rate, rate >= 12))
+    return found
+
+
+def show(medians: dict[Case, Rates], found: Sequence[Bar], title: str) -> None:
+    table = Table(
+        "threads", "code", "filters", "read M/s", "batched M/s", "read M/s cpu", "batched M/s cpu", "bytes",
+        *(f"{stage} ns" for stage in STAGES), title=title,
+    )  # fmt: skip
+    for case, rates in medians.items():
+        numbers = [rates.read_wall, rates.batched_wall, rates.read_cpu, rates.batched_cpu, rates.bytes_per_position]
+        row = [str(case.threads), case.level, "on" if case.filters else "off"]
+        table.add_row(*row, *(f"{number:.1f}" for number in [*numbers, *rates.stages]))
+    Console().print(table)
+    verdicts = Table("bar", "required", "measured", "")
+    for bar in found:
+        verdicts.add_row(bar.name, bar.required, f"{bar.measured:.2f}", "met" if bar.met else "not met")
+    Console().print(verdicts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--data", type=Path, help="a binpack file to copy; without it ../shared's or the bundled sample"
+    )
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=1, help="measured, after one that is not")
+    parser.add_argument("--levels", nargs="+", choices=_native.simd_levels(), default=_native.simd_levels()[::-1])
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    arguments = parser.parse_args()
+    source: Path = arguments.data or (SHARED if SHARED.exists() else SAMPLE)
+    if source == SAMPLE:
+        print(f"{SHARED} is not there: using the bundled sample, other figures are not comparable")
+    cases = [Case(n, level, on) for on in (False, True) for level in arguments.levels for n in arguments.threads]
+    results: dict[Case, list[Rates]] = {case: [] for case in cases}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rotated.binpack"
+        rotated_copies(source, file)
+        size = file.stat().st_size
+        for _ in range(arguments.repeats):
+            for case in cases:
+                results[case].append(measure(case, file, arguments.epochs))
+    medians = {case: median(rates) for case, rates in results.items()}
+    complete = {Case(2, _native.simd_levels()[-1], on) for on in (False, True)} <= set(medians)
+    found = bars(medians) if complete else []
+    show(medians, found, f"HalfKAv2_hm, batches of 16384, {source.name} copied to {size:,} bytes")
+    rows = [{**vars(case), **vars(rates)} for case, rates in medians.items()]
+    print(
+        json.dumps({"benchmark": "loader", "file_bytes": size, "results": rows, "bars": [vars(bar) for bar in found]})
+    )
+
+
+if __name__ == "__main__":
+    main()

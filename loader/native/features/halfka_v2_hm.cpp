@@ -1,7 +1,0 @@
-#include "features/halfka_v2_hm.h"
-
-namespace sparsepool::features {
-
-const FeatureSetOf<HalfKAv2Hm> kHalfKAv2Hm;
-
-}  // namespace sparsepool::features
