@@ -1,4 +1,4 @@
-# make demo: install, train the bundled sample on two CPU workers, evaluate the net. make test: every test.
+# make demo: install, train the bundled sample on two CPU workers, evaluate the net. make test: the tests.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,7 +6,7 @@ STAMP := $(VENV)/installed
 NATIVE := $(shell find loader/native pool/native -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name CMakeLists.txt)
 POSITIONS := configs/sample/positions.epd
 
-.PHONY: demo test check format bench fuzz chaos chaos-mutants soak gpu-check clean
+.PHONY: demo test test-chaos check format bench fuzz chaos chaos-mutants soak gpu-check clean
 
 $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -21,6 +21,10 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest
+
+# Processes of real runs killed at every crash point, and at random.
+test-chaos: $(STAMP)
+	$(BIN)/python -m pytest -m chaos
 
 check: $(STAMP)
 	$(BIN)/ruff check .

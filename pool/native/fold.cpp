@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "check_lists.h"
+#include "crash_point.h"
 #include "parallel.h"
 #include "simd.h"
 
@@ -39,12 +40,18 @@ void fold_rows(Matrix out, const std::vector<RowSource>& sources, bool accumulat
     // scratch of every part, made here: a part must not throw
     std::vector<std::size_t> cursors(threads * sources.size());
     std::vector<const float*> found(threads * sources.size());
-    run_parts(threads, [&](std::size_t part) {
-        const Block block{border(out.rows, ROW_UNIT, part, threads), border(out.rows, ROW_UNIT, part + 1, threads), 0,
-                          out.columns};
-        level.fold_rows(how, sources.data(), sources.size(), first_row, out.columns, block,
-                        cursors.data() + part * sources.size(), found.data() + part * sources.size());
-    });
+    const auto rows = [&](std::size_t begin, std::size_t end) {
+        run_parts(threads, [&](std::size_t part) {
+            const Block block{begin + border(end - begin, ROW_UNIT, part, threads),
+                              begin + border(end - begin, ROW_UNIT, part + 1, threads), 0, out.columns};
+            level.fold_rows(how, sources.data(), sources.size(), first_row, out.columns, block,
+                            cursors.data() + part * sources.size(), found.data() + part * sources.size());
+        });
+    };
+    const std::size_t middle = border(out.rows, ROW_UNIT, 1, 2);
+    rows(0, middle);
+    crash_point("coordinator.mid_fold");
+    rows(middle, out.rows);
 }
 
 }  // namespace sparsepool

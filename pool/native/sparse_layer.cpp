@@ -5,6 +5,7 @@
 
 #include "check.h"
 #include "check_lists.h"
+#include "crash_point.h"
 #include "parallel.h"
 #include "simd.h"
 #include "visiting_order.h"
@@ -111,18 +112,24 @@ void sparse_backward_rows(Numbers touched, Offsets touched_offsets, Numbers bags
     check_offsets("touched_offsets", touched_offsets, first, last, bags.size);
     check_below("bags", part_of(bags, touched_offsets.data[first], touched_offsets.data[last]), grad_out.rows,
                 "rows in grad_out");
-    run({.table = grad_out.data,
-         .start = nullptr,
-         .offsets = touched_offsets.data,
-         .index = bags,
-         .out_rows = touched,
-         .order = nullptr,
-         .out = grad_weight.data,
-         .columns = grad_weight.columns,
-         .slab = BACKWARD_SLAB,
-         .prefetch = true,
-         .stream = worth_streaming(grad_weight.data, last - first, grad_weight.columns)},
-        first, last, threads);
+    const auto sums = [&](std::size_t begin, std::size_t end) {
+        run({.table = grad_out.data,
+             .start = nullptr,
+             .offsets = touched_offsets.data,
+             .index = bags,
+             .out_rows = touched,
+             .order = nullptr,
+             .out = grad_weight.data,
+             .columns = grad_weight.columns,
+             .slab = BACKWARD_SLAB,
+             .prefetch = true,
+             .stream = worth_streaming(grad_weight.data, last - first, grad_weight.columns)},
+            begin, end, threads);
+    };
+    const std::size_t middle = first + (last - first) / 2;
+    sums(first, middle);
+    crash_point("worker.mid_table");
+    sums(middle, last);
 }
 
 void column_sum(ConstMatrix matrix, float* out, std::size_t threads) {

@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "check_lists.h"
+#include "crash_point.h"
 #include "floats.h"
 #include "parallel.h"
 #include "simd.h"
@@ -80,6 +81,7 @@ void SparsePlan::backward(ConstMatrix grad_out, Matrix grad_weight, float* colum
                [&](std::size_t first, std::size_t last, float* scratch) {
                    level.plan_backward(view(), sums, first, last, scratch);
                });
+    crash_point("worker.table_written");
 }
 
 }  // namespace sparsepool

@@ -23,6 +23,18 @@ SETTINGS: dict[str, Any] = {
     "pool.bucket_mb": 0.01,
     "testing.history": True,
 }
+# The same with real data: the loader's threads and the planned kernels take part.
+CHESS: dict[str, Any] = {
+    **{key: value for key, value in SETTINGS.items() if not key.startswith(("data.", "task", "optimizer."))},
+    "task": "nnue",
+    "data.train": ["configs/sample/validation.binpack"],
+    "data.features": "HalfKAv2_hm",
+    "data.batch_size": 4096,
+    "data.window_chunks": 1,
+    "model.l1": 32,
+    "train.steps": 6,
+    "pool.bucket_mb": 25.0,
+}
 _FILES = re.compile(
     r"config\.json|history\.jsonl|metrics\.jsonl|lock|tensorboard/events\..*|logs/[a-z]+(-\d+)?\.log|sockets/[a-z]+"
     r"|checkpoints/(step-\d{9}|last)/(weights\.safetensors|optimizer\.safetensors|state\.json)"

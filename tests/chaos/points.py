@@ -19,7 +19,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.oracle import SETTINGS, Undisturbed, assert_unharmed, undisturbed
+from tests.chaos.oracle import CHESS, SETTINGS, Undisturbed, assert_unharmed, undisturbed
 from tests.support.processes import children
 from tests.support.runs import ROOT, Ended, command, run, run_well
 
@@ -27,19 +27,34 @@ CHILDREN_DIE_BY = ("kill", "segv", "exit", "stop", "pause")
 SUPERVISOR_DIES_BY = ("kill", "segv")
 HANG_TIMEOUT = 4.0  # seconds until a stopped process is killed
 PAUSE = 1.0  # seconds that one that goes on is stopped for
-_CALL = re.compile(r'crash_point\("(([a-z]+)\.[a-z_]+)"\)')
+CHESS_ONLY = {"worker.table_written"}
+_CALL = re.compile(r'crash_point\("([a-z]+\.[a-z_]+)"\)')
 _PREFIX = "crash point "
 
 
 def crash_points() -> dict[str, list[str]]:
-    """Role -> names."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for folder in (ROOT / "pool", ROOT / "loader"):
-        for path in folder.rglob("*"):
-            if path.suffix in (".py", ".cpp", ".h", ".inc"):
-                for name, role in _CALL.findall(path.read_text(encoding="utf-8")):
-                    found[role].add(name)
-    return {role: sorted(names) for role, names in sorted(found.items())}
+    """Role -> names, but for those of `chess_points`."""
+    return by_role(names_in(ROOT / "pool") - CHESS_ONLY)
+
+
+def chess_points() -> dict[str, list[str]]:
+    """Role -> names that only runs with real data come by."""
+    return by_role(names_in(ROOT / "loader") | CHESS_ONLY)
+
+
+def names_in(folder: Path) -> set[str]:
+    found: set[str] = set()
+    for path in folder.rglob("*"):
+        if path.suffix in (".py", ".cpp", ".h", ".inc"):
+            found |= set(_CALL.findall(path.read_text(encoding="utf-8")))
+    return found
+
+
+def by_role(names: set[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(names):
+        found[name.partition(".")[0]].append(name)
+    return dict(found)
 
 
 def together(points: dict[str, list[str]]) -> list[tuple[str, ...]]:
@@ -48,8 +63,8 @@ def together(points: dict[str, list[str]]) -> list[tuple[str, ...]]:
     return [tuple(names[i] for names in points.values() if i < len(names)) for i in range(longest)]
 
 
-def armed(*specs: str) -> dict[str, Any]:
-    return {**SETTINGS, "testing.crash_points": list(specs)}
+def armed(settings: dict[str, Any], *specs: str) -> dict[str, Any]:
+    return {**settings, "testing.crash_points": list(specs)}
 
 
 def came_by(dir: Path) -> Counter[str]:
@@ -59,14 +74,15 @@ def came_by(dir: Path) -> Counter[str]:
 
 
 class Matrix:
-    """Point x time x way to die, one run each."""
+    """Point x time x way to die, one run each, of one kind of run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: dict[str, Any], points: dict[str, list[str]]) -> None:
         self._folder = folder
+        self._settings = settings
         self._numbers = itertools.count()
-        self.reference: Undisturbed = undisturbed(folder / "undisturbed")
-        names = [name for names in crash_points().values() for name in names]
-        noted = run_well(folder / "noted", armed(*(f"{name}=note" for name in names)))
+        self.reference: Undisturbed = undisturbed(folder / "undisturbed", settings)
+        names = [name for names in points.values() for name in names]
+        noted = run_well(folder / "noted", armed(settings, *(f"{name}=note" for name in names)))
         self.times = came_by(noted.dir) + Counter(
             line.removeprefix(_PREFIX) for line in noted.err.splitlines() if line.startswith(_PREFIX)
         )
@@ -84,14 +100,14 @@ class Matrix:
         dir = self._folder / f"run-{next(self._numbers)}"
         spec = f"{name}@{at}={'stop' if how == 'pause' else how}"
         if name.startswith("supervisor."):
-            killed = run(dir, armed(spec))
+            killed = run(dir, armed(self._settings, spec))
             assert killed.code < 0 or killed.code == 0, killed.err
-            ended = run_well(dir, SETTINGS, "--resume")
+            ended = run_well(dir, self._settings, "--resume")
         elif how == "pause":
-            ended = run_and_continue(dir, armed(spec))
+            ended = run_and_continue(dir, armed(self._settings, spec))
         else:
-            ended = run(dir, {**armed(spec), "pool.hang_timeout": HANG_TIMEOUT})
-        assert_unharmed(ended, self.reference)
+            ended = run(dir, {**armed(self._settings, spec), "pool.hang_timeout": HANG_TIMEOUT})
+        assert_unharmed(ended, self.reference, self._settings)
 
 
 def run_and_continue(dir: Path, settings: dict[str, Any]) -> Ended:
@@ -119,20 +135,28 @@ def is_stopped(pid: int) -> bool:
         return False
 
 
+def check_all(matrix: Matrix, only: str) -> int:
+    """How many runs that were. Raises AssertionError."""
+    cases = [case for case in matrix.cases() if only in case[0]]
+    for number, (name, at, how) in enumerate(cases, 1):
+        sys.stdout.write(f"\r{number}/{len(cases)} {name}@{at} {how}\x1b[K")
+        sys.stdout.flush()
+        matrix.check(name, at, how)
+    sys.stdout.write("\n")
+    return len(cases)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="points whose name contains this")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
-        matrix = Matrix(Path(folder))
-        cases = [case for case in matrix.cases() if arguments.only in case[0]]
-        for number, (name, at, how) in enumerate(cases, 1):
-            sys.stdout.write(f"\r{number}/{len(cases)} {name}@{at} {how}\x1b[K")
-            sys.stdout.flush()
-            matrix.check(name, at, how)
-    sys.stdout.write(
-        f"\n{len(cases)} runs with {len(matrix.times)} crash points ended with the undisturbed run's bits\n"
-    )
+    runs = points = 0
+    for settings, names in ((SETTINGS, crash_points()), (CHESS, chess_points())):
+        with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
+            matrix = Matrix(Path(folder), settings, names)
+            runs += check_all(matrix, arguments.only)
+            points += len(matrix.times)
+    sys.stdout.write(f"{runs} runs, {points} crash points: all ended with the undisturbed run's bits\n")
     return 0
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.chaos.oracle import SETTINGS, Undisturbed, assert_unharmed, undisturbed
-from tests.chaos.points import armed, came_by, crash_points, together
-from tests.support.runs import Ended, run, run_well
+from tests.chaos.oracle import CHESS, SETTINGS, Undisturbed, assert_unharmed, undisturbed
+from tests.chaos.points import armed, came_by, chess_points, crash_points, together
+from tests.support.runs import run, run_well
 
+pytestmark = pytest.mark.chaos
 POINTS = crash_points()
 SUPERVISOR = POINTS.pop("supervisor")
-OF_CHILDREN = together(POINTS)
 
 
 @pytest.fixture(scope="module")
@@ -20,21 +21,34 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     return undisturbed(tmp_path_factory.mktemp("chaos") / "undisturbed")
 
 
-@pytest.mark.parametrize("names", OF_CHILDREN, ids=" ".join)
+@pytest.fixture(scope="module")
+def chess_reference(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    return undisturbed(tmp_path_factory.mktemp("chaos") / "undisturbed", CHESS)
+
+
+def check(dir: Path, names: tuple[str, ...], reference: Undisturbed, settings: dict[str, Any]) -> None:
+    ended = run(dir, armed(settings, *(f"{name}=kill" for name in names)))
+    assert_unharmed(ended, reference, settings)
+    assert set(came_by(dir)) == {name for name in names if not name.startswith("planner.")}  # that one has no log
+
+
+@pytest.mark.parametrize("names", together(POINTS), ids=" ".join)
 def test_processes_that_are_killed_at_these_points_change_nothing(
     names: tuple[str, ...], reference: Undisturbed, tmp_path: Path
 ) -> None:
-    ended = run(tmp_path / "run", armed(*(f"{name}=kill" for name in names)))
-    assert_unharmed(ended, reference)
-    assert set(came_by(ended.dir)) == {name for name in names if not name.startswith("planner.")}  # has no log
+    check(tmp_path / "run", names, reference, SETTINGS)
+
+
+@pytest.mark.parametrize("names", together(chess_points()), ids=" ".join)
+def test_with_real_data_too(names: tuple[str, ...], chess_reference: Undisturbed, tmp_path: Path) -> None:
+    check(tmp_path / "run", names, chess_reference, CHESS)
 
 
 @pytest.mark.parametrize("name", SUPERVISOR)
 def test_a_supervisor_that_is_killed_at_this_point_changes_nothing_after_a_resume(
     name: str, reference: Undisturbed, tmp_path: Path
 ) -> None:
-    killed = run(tmp_path / "run", armed(f"{name}=kill"))
+    killed = run(tmp_path / "run", armed(SETTINGS, f"{name}=kill"))
     assert killed.code == -9, killed.err
     assert f"crash point {name}" in killed.err
-    ended = run_well(tmp_path / "run", SETTINGS, "--resume")
-    assert_unharmed(Ended(ended.dir, ended.code, ended.out, ended.err), reference)
+    assert_unharmed(run_well(tmp_path / "run", SETTINGS, "--resume"), reference)

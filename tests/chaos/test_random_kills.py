@@ -9,6 +9,7 @@ import pytest
 
 from tests.chaos.kills import kill_randomly
 
+pytestmark = pytest.mark.chaos
 KILLS = 30
 
 

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "simd.h"
+#include "testing/crash_point.h"
 
 namespace sparsepool::batch {
 
@@ -45,6 +46,7 @@ void Builder::build(std::uint64_t number, std::span<const chess::Record> head, s
     const BatchParts parts{head.data(), head.size(), body.data(), body.size(), &set_, layout_.bags.item_size == 4};
     const SlotArrays arrays = arrays_in_slot(slot);
     arrays.header[0] = number;
+    crash_point("feeder.mid_batch");
     kernels().build_batch(parts, scratch_, arrays);
 }
 

@@ -9,6 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "testing/crash_point.h"
+
 namespace sparsepool::stream {
 namespace {
 
@@ -195,10 +197,13 @@ void Pipeline::run(Job& job, Worker& worker) {
     if (auto* build = std::get_if<BuildJob>(&job)) {
         const FinishedBatch& batch = build->pending->batch;
         worker.builder.build(batch.begin.batch, build->head.records(), build->body, slots_[batch.slot]);
+        crash_point("feeder.batch_built");
     } else if (const auto* scatter = std::get_if<ScatterJob>(&job)) {
         scatter_->run(scatter->part, loading_.loaded, entries_.data(), worker.order);
+        crash_point("feeder.part_shuffled");
     } else if (auto* decode_job = std::get_if<DecodeJob>(&job)) {
         decode(*decode_job);
+        crash_point("feeder.chunks_decoded");
     }
 }
 
