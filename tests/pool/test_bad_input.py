@@ -56,7 +56,7 @@ def test_a_bad_setting_is_one_line_that_names_the_key(change: dict[str, Any], co
     assert complaint in ended.err
     assert len(ended.err.splitlines()) == 1
     assert "Traceback" not in ended.err
-    assert ended.code == (1 if "nowhere.nnue" in complaint else 2)
+    assert ended.code == (65 if "nowhere.nnue" in complaint else 2)
     assert not (tmp_path / "run/checkpoints").exists()
     assert not pids_of(tmp_path / "run")
 
