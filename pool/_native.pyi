@@ -30,7 +30,7 @@ def keep_freed_memory() -> bool:
     """Tells malloc to keep large blocks when they are freed: no page faults for the next step's activations.
 
     For a process that allocates the same sizes step after step, before its first large tensor. The process
-    keeps its high-water mark. The heap's first gigabyte comes in huge pages, where the system allows them. False
+    keeps its high-water mark. The heap's first 1.9 GB come in huge pages, where the system allows them. False
     where the C library has no such setting.
     """
 

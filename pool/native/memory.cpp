@@ -16,10 +16,10 @@ namespace sparsepool {
 
 namespace {
 
-constexpr std::size_t HUGE = std::size_t{2} << 20;      // bytes of a huge page on x86-64
-constexpr std::size_t HEAP = std::size_t{1} << 30;      // below the trim threshold: it stays with the heap when freed
+constexpr std::size_t HUGE = std::size_t{2} << 20;     // bytes of a huge page on x86-64
+constexpr std::size_t HEAP = std::size_t{1900} << 20;  // below the trim threshold: freed, it stays with the heap
 
-// The heap's next gigabyte is asked for in huge pages, before any of it is touched. Address space alone; what is
+// The heap's next 1.9 GB are asked for in huge pages, before any of it is touched. Address space alone; what is
 // never used costs no memory.
 void ask_for_huge_pages() {
     void* block = std::malloc(HEAP);
