@@ -1,5 +1,7 @@
 #include "batch/builder.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -35,9 +37,13 @@ Builder::Builder(const Layout& layout, const features::FeatureSet& set) : layout
 template <class Item>
 Item* Builder::allocate(std::size_t count) {
     constexpr std::size_t kLine = 64;
-    const std::size_t bytes = (count * sizeof(Item) + kLine - 1) / kLine * kLine;
-    memory_.emplace_back(static_cast<std::byte*>(std::aligned_alloc(kLine, bytes)), &std::free);
+    constexpr std::size_t kHugePage = 2 << 20;
+    const std::size_t wanted = count * sizeof(Item);
+    const std::size_t alignment = wanted < kHugePage / 2 ? kLine : kHugePage;
+    const std::size_t bytes = (wanted + alignment - 1) / alignment * alignment;
+    memory_.emplace_back(static_cast<std::byte*>(std::aligned_alloc(alignment, bytes)), &std::free);
     if (!memory_.back()) throw std::bad_alloc();
+    if (alignment == kHugePage) ::madvise(memory_.back().get(), bytes, MADV_HUGEPAGE);  // a wish: it may be refused
     return reinterpret_cast<Item*>(memory_.back().get());
 }
 

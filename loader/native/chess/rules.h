@@ -123,7 +123,9 @@ inline namespace SPARSEPOOL_ISA {
     const unsigned from = move.from();
     const unsigned to = move.to();
     const Bitboard target = bit_of(to);
-    const bool pawn = (position.pawns() & bit_of(from)) != 0;
+    const Bitboard pawns = position.pawns();
+    const Bitboard enemy_pawns = pawns & position.of_colour(us ^ 1);
+    const bool pawn = (pawns >> from & 1) != 0;
     const bool takes = (position.occupied & target) != 0;
     Bitboard lifted = bit_of(from) | target;
     if (move.type() == MoveType::kEnPassant) [[unlikely]] lifted |= us == kWhite ? target >> 8 : target << 8;
@@ -135,7 +137,7 @@ inline namespace SPARSEPOOL_ISA {
     position.rule50 = static_cast<std::uint8_t>((pawn | takes) ? 0 : position.rule50 + 1);
     const Bitboard beside = (target & ~kFileA) >> 1 | (target & ~kFileH) << 1;
     const bool twice = ((from >> 3) == 1 + 5 * us) & (to == from + 16 - 32 * us);
-    return pawn & twice & ((beside & position.pawns() & position.of_colour(us ^ 1)) != 0);
+    return pawn & twice & ((beside & enemy_pawns) != 0);
 }
 
 // Moves but castling are checked at once, and only if something is wrong, or might be, one by one.
