@@ -17,7 +17,7 @@ namespace sparsepool::stream {
 inline constexpr double kLastWinRateScore = 2000.0;  // in the model's unit
 
 // The same probability from tables, and not the same on every machine: wrong by kError at most. What is not decided by
-// that (of ten thousand words two) is left to the exact one. So the answer is exact, in a tenth of the time.
+// that (of ten thousand words two) is left to the exact one. So the answer is exact all the same.
 class WinDrawLossTables {
   public:
     static constexpr unsigned kLastPly = 240;  // from here on the model stays the same

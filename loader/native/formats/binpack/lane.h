@@ -23,7 +23,7 @@ struct ChunkState {
     chess::Entry entry;
 };
 
-inline constexpr unsigned kMaxLanes = 4;  // eight are slower: their boards no longer fit into registers and cache
+inline constexpr unsigned kMaxLanes = 4;
 
 struct Lane {
     ChunkState state;

@@ -3,8 +3,8 @@
 #include "formats/binpack/chain.h"
 
 // Several payloads decoded in turn by one thread. Decoding an entry is a chain of steps that wait for one another
-// (where its bits begin is known when the entry before it is read); what other payloads need meanwhile is free. With
-// four at once, and every phase done for all before the next, an entry takes half the time.
+// (where its bits begin is known when the entry before it is read), and other payloads can be read meanwhile. On two
+// busy cores four in turn were no faster than one; it pays where a core has instructions to spare.
 namespace sparsepool::binpack {
 
 inline namespace SPARSEPOOL_ISA {
