@@ -20,7 +20,7 @@ demo: $(STAMP)
 	$(BIN)/pool eval runs/demo/net.nnue --epd $(POSITIONS)
 
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 # Processes of real runs killed at every crash point, and at random.
 test-chaos: $(STAMP)
