@@ -24,7 +24,8 @@ test: $(STAMP)
 
 # Processes of real runs killed at every crash point, and at random.
 test-chaos: $(STAMP)
-	$(BIN)/python -m pytest -m chaos
+	$(BIN)/python -m pytest -m chaos --numprocesses 2 tests/chaos/test_crash_points.py
+	$(BIN)/python -m pytest -m chaos tests/chaos/test_random_kills.py
 
 check: $(STAMP)
 	$(BIN)/ruff check .

@@ -40,8 +40,8 @@ def send(channel: socket.socket, launch: Launch, log: int, segments: Sequence[in
 
 def receive(channel: socket.socket) -> Launch:
     """Waits to be told who this process is; from then on its output goes to that role's log."""
-    note, descriptors, _, _ = socket.recv_fds(channel, len(_NOTE), _MOST_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
-    if note != _NOTE:
+    descriptors = _take(channel, _MOST_DESCRIPTORS)
+    if not descriptors:
         _die()
     document, log, *segments = descriptors
     for stream in (1, 2):
@@ -62,8 +62,8 @@ def answer(channel: socket.socket, data: bytes) -> None:
 
 def take_answer(channel: socket.socket) -> bytes | None:
     """Once the channel is readable: the answer, None if the child is dead instead."""
-    note, descriptors, _, _ = socket.recv_fds(channel, len(_NOTE), 1, socket.MSG_CMSG_CLOEXEC)
-    if note != _NOTE:
+    descriptors = _take(channel, 1)
+    if not descriptors:
         return None
     with os.fdopen(descriptors[0], "rb") as file:
         return file.read()
@@ -85,6 +85,15 @@ def die_with(channel: socket.socket) -> None:
         _die()
 
     threading.Thread(target=wait, name="lifeline", daemon=True).start()
+
+
+def _take(channel: socket.socket, most: int) -> list[int]:
+    """The descriptors of the next note; none if the other end is gone, also if it had not read all that we said."""
+    try:
+        note, descriptors, _, _ = socket.recv_fds(channel, len(_NOTE), most, socket.MSG_CMSG_CLOEXEC)
+    except ConnectionResetError:
+        return []
+    return descriptors if note == _NOTE else []
 
 
 def _die() -> None:
