@@ -25,7 +25,7 @@ def crash_point(name: str) -> None:
 
 
 def arm(specs: Iterable[str], peer: Peer) -> None:
-    """Arms those of `testing.crash_points` that are this process's: in its first life, and of the workers one.
+    """Arms those of `testing.crash_points` that are this process's, in its first life.
 
     Raises ConfigError.
     """
@@ -34,7 +34,7 @@ def arm(specs: Iterable[str], peer: Peer) -> None:
         match = _SPEC.fullmatch(spec)
         if match is None:
             raise ConfigError(f"testing.crash_points: {spec!r}: expected ROLE.PLACE[@N]=kill|segv|stop|exit|note")
-        if match["role"] == peer.role and peer.index == 0 and peer.incarnation == 1:
+        if match["role"] == peer.role and peer.incarnation == 1:
             _any = True
             for module in (loader._native, pool._native):
                 module.arm_crash_point(match["name"], int(match["at"] or 1), match["how"])
