@@ -6,7 +6,7 @@ STAMP := $(VENV)/installed
 NATIVE := $(shell find loader/native pool/native -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name CMakeLists.txt)
 POSITIONS := configs/sample/positions.epd
 
-.PHONY: demo test test-chaos check format bench fuzz chaos chaos-mutants soak gpu-check clean
+.PHONY: demo test test-crashes test-chaos check format bench fuzz chaos chaos-mutants soak gpu-check clean
 
 $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -22,9 +22,12 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
-# Processes of real runs killed at every crash point, and at random.
-test-chaos: $(STAMP)
-	$(BIN)/python -m pytest -m chaos --numprocesses 2 tests/chaos/test_crash_points.py
+# Processes of real runs killed at every crash point.
+test-crashes: $(STAMP)
+	$(BIN)/python -m pytest -m chaos tests/chaos/test_crash_points.py
+
+# The same, and at random.
+test-chaos: test-crashes
 	$(BIN)/python -m pytest -m chaos tests/chaos/test_random_kills.py
 
 check: $(STAMP)
