@@ -1,8 +1,8 @@
 """A checkpoint in memory: one of two areas that outlive the coordinator (I9). Free of torch: the supervisor looks in.
 
-    page 0    four int64: commit word, bytes of the document, end of the last tensor, sum
-    page 1    the document: JSON of what a checkpoint's state.json says, and where each tensor lies
-    then      the tensors, each at a multiple of 64 bytes
+    page 0    four int64: commit word, where the document begins, where it ends, sum
+    page 1    the tensors, each at a multiple of 64 bytes
+    then      the document: JSON of what a checkpoint's state.json says, and where each tensor lies
 
 The commit word (step + 1; 0: nothing whole) is taken back before anything else is written and set last. The sum,
 CRC-32C of the other words and of all behind page 0, is for a writer that did not die quietly: it may have scribbled.
@@ -69,38 +69,33 @@ def write(
     crash_point("coordinator.snapshot_begun")
     head[0] = 0
     crash_point("coordinator.snapshot_withdrawn")
-    snapshot, document = _placed(step, cursor, optimizer, tensors)
-    end = max((placed.offset + placed.nbytes for kind in snapshot.tensors.values() for placed in kind), default=PAGE)
-    end = max(end, PAGE + len(document))
+    places, begin = _placed(tensors)
+    document = _document(step, cursor, optimizer, places)
+    end = begin + len(document)
     if end > area.size:
         raise CheckpointError(
             f"the state of weights and optimizer takes {end} bytes, and {area.size} were reserved for it: "
             "it has grown since the first step of the optimizer"
         )
-    area[PAGE : PAGE + len(document)] = np.frombuffer(document, np.uint8)
-    for kind, placed in snapshot.tensors.items():
+    for kind, placed in places.items():
         for place, tensor in zip(placed, tensors[kind], strict=True):
             area[place.offset : place.offset + place.nbytes] = np.frombuffer(tensor.data, np.uint8)
             crash_point("coordinator.snapshot_tensor_copied")
-    head[1:3] = len(document), end
-    head[3] = _sum(area, step + 1, len(document), end)
+    area[begin:end] = np.frombuffer(document, np.uint8)
+    head[1:3] = begin, end
+    head[3] = _sum(area, step + 1, begin, end)
     crash_point("coordinator.snapshot_copied")
     head[0] = step + 1
     crash_point("coordinator.snapshot_committed")
-    return snapshot
+    return _parsed(document)  # not what was given: the optimizer may go on changing that
 
 
 def read(area: Area) -> Snapshot | None:
     """What an area holds, every byte of it summed up; None if that is nothing whole."""
-    commit, document, end, total = (int(word) for word in area[: 4 * 8].view(np.int64))
-    if commit == 0 or not PAGE <= PAGE + document <= end <= area.size or _sum(area, commit, document, end) != total:
+    commit, begin, end, total = (int(word) for word in area[: 4 * 8].view(np.int64))
+    if commit == 0 or not PAGE <= begin <= end <= area.size or _sum(area, commit, begin, end) != total:
         return None
-    data = json.loads(area[PAGE : PAGE + document].tobytes())
-    tensors = {
-        kind: tuple(Placed(**{**entry, "shape": tuple(entry["shape"])}) for entry in entries)
-        for kind, entries in data["tensors"].items()
-    }
-    return Snapshot(data["step"], CursorState(**data["cursor"]), data["optimizer"], tensors)
+    return _parsed(area[begin:end].tobytes())
 
 
 def committed(area: Area) -> int | None:
@@ -109,29 +104,30 @@ def committed(area: Area) -> int | None:
     return commit - 1 if commit else None
 
 
-def _sum(area: Area, commit: int, document: int, end: int) -> int:
-    words = np.array([commit, document, end], np.int64).view(np.uint8)
+def _sum(area: Area, commit: int, begin: int, end: int) -> int:
+    words = np.array([commit, begin, end], np.int64).view(np.uint8)
     return _native.crc32c(area[PAGE:end], _native.crc32c(words))
 
 
-def _placed(
-    step: int, cursor: CursorState, optimizer: Mapping[str, Any], tensors: Mapping[str, Sequence[TensorBytes]]
-) -> tuple[Snapshot, bytes]:
-    """Tensors first get places from 0 on; then all move behind the document, whose length is known by then."""
-    end = 0
+def _placed(tensors: Mapping[str, Sequence[TensorBytes]]) -> tuple[dict[str, list[Placed]], int]:
+    """Where each tensor goes, and where the document begins behind them."""
+    end = PAGE
     places: dict[str, list[Placed]] = {}
     for kind, entries in tensors.items():
         places[kind] = []
         for entry in entries:
             places[kind].append(Placed(entry.name, entry.dtype, entry.shape, end, entry.data.nbytes))
             end = _aligned(end + entry.data.nbytes)
-    count = sum(map(len, places.values()))
-    begin = PAGE + _aligned(len(_document(step, cursor, optimizer, places)) + _DIGITS * count)
-    moved = {
-        kind: tuple(Placed(p.name, p.dtype, p.shape, p.offset + begin, p.nbytes) for p in entries)
-        for kind, entries in places.items()
+    return places, end
+
+
+def _parsed(document: bytes) -> Snapshot:
+    data = json.loads(document)
+    tensors = {
+        kind: tuple(Placed(**{**entry, "shape": tuple(entry["shape"])}) for entry in entries)
+        for kind, entries in data["tensors"].items()
     }
-    return Snapshot(step, cursor, optimizer, moved), _document(step, cursor, optimizer, moved)
+    return Snapshot(data["step"], CursorState(**data["cursor"]), data["optimizer"], tensors)
 
 
 def _document(

@@ -259,7 +259,7 @@ MUTANTS = (
         "sum not looked at",
         "a snapshot that its dying writer has scribbled over is taken for a good one",
         "pool/checkpoint/snapshot.py",
-        " or _sum(area, commit, document, end) != total:",
+        " or _sum(area, commit, begin, end) != total:",
         ":",
         SNAPSHOTS,
     ),

@@ -86,6 +86,15 @@ def test_an_area_that_is_written_to_disk_is_left_alone() -> None:
     assert sorted(snapshot.committed(a) or 0 for a in areas) == [4, 5]
 
 
+def test_what_was_taken_stays_as_it_was_when_the_optimizer_goes_on() -> None:
+    """A thread writes it to disk meanwhile; some optimizers keep lists that they change in place."""
+    live = state(5)
+    taken = Snapshots([area(), area()]).take(live)
+    live.optimizer_plain["groups"][0][0]["betas"][0] = 0.5
+    live.weights["table"].zero_()
+    assert_same(taken, state(5))
+
+
 @pytest.mark.parametrize("point", ["snapshot_begun", "snapshot_withdrawn", "snapshot_tensor_copied", "snapshot_copied"])
 def test_a_copy_that_was_cut_short_is_not_there_and_the_one_before_is(
     point: str, monkeypatch: pytest.MonkeyPatch
