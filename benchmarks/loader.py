@@ -21,6 +21,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+from rotated import SAMPLE, SHARED, rotated_copies
 
 from loader import _native
 from loader.bench import NUM_SLOTS, bytes_used
@@ -30,10 +31,6 @@ from loader.schema import SparseBatch
 from loader.slots import Slot, allocate_slots
 from loader.stream import Filled
 
-ROOT = Path(__file__).resolve().parent.parent
-SHARED = ROOT.parent / "shared" / "data" / "small.binpack"
-SAMPLE = ROOT / "configs" / "sample" / "train.binpack"
-FILE_BYTES = 32 << 20
 FILTERS = FilterConfig(skip_captures=True, skip_in_check=True, win_draw_loss=True)
 STAGES = ("decode", "shuffle", "build")
 
@@ -63,17 +60,6 @@ class Bar:
     required: str
     measured: float
     met: bool
-
-
-def rotated_copies(source: Path, target: Path) -> None:
-    """Copies of the file's first chunk, the chains of each begun at another place, until they are FILE_BYTES."""
-    file, writer = _native.BinpackFile(source), _native.BinpackWriter()
-    chains = file.count(0)[1]
-    copies = -(-FILE_BYTES // file.chunk(0)[1])
-    for copy in range(copies):
-        writer.copy_chunk(file, 0, copy * chains // copies)
-    writer.finish()
-    target.write_bytes(writer.take())
 
 
 def take(stream: BinpackStream, ready: select.poll) -> Filled:

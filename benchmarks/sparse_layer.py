@@ -53,8 +53,11 @@ class Slot:
     def __init__(self, weight: Tensor) -> None:
         self.memory = torch.zeros_like(weight, requires_grad=False)
 
-    def begin(self, weight: Tensor) -> Tensor:  # noqa: ARG002
-        return self.memory
+    def begin(self, weight: Tensor) -> tuple[Tensor, list[int]]:
+        return self.memory, [len(weight)]
+
+    def written(self, weight: Tensor, rows: int) -> None:
+        pass
 
     def done(self, weight: Tensor, finite: Tensor) -> None:
         pass

@@ -81,10 +81,25 @@ class SparsePlan:
     def forward(self, weight: _Array, bias: _Array | None, out: _Array, threads: int = 1) -> None:
         """out [N, O]: bias [O] or None (zeros) plus the rows of weight [num_features, O]. All float32."""
 
-    def backward(self, grad_out: _Array, grad_weight: _Array, column_sums: _Array, threads: int = 1) -> None:
+    @property
+    def num_tiles(self) -> int:
+        """Bags that share rows are summed tile by tile."""
+
+    def tiles_until(self, row: int) -> int:
+        """How many tiles have to be done in backward until no row below `row` changes any more."""
+
+    def backward(
+        self,
+        grad_out: _Array,
+        grad_weight: _Array,
+        column_sums: _Array,
+        first_tile: int = 0,
+        last_tile: int | None = None,
+        threads: int = 1,
+    ) -> None:
         """Rows of grad_weight [num_features, O] of all features in bags: sums of rows of grad_out [N, O].
 
-        column_sums [O]: sum of all rows of grad_out.
+        column_sums [O]: sum of all rows of grad_out. Tiles may be done in several calls, in order, with the same bits.
         """
 
 def stacks_forward(
@@ -143,6 +158,53 @@ def fold_rows(
     Row r belongs to feature first_row + r; touched holds feature numbers, also beyond these rows. A row
     begins with 0.0 (or `out`): rows touched by none become zeros, or stay as they are (times scale).
     Cutting the list over several calls that accumulate gives the same bits.
+    """
+
+def adam(
+    weights: _Array,
+    old: _Array,
+    mean: _Array,
+    square: _Array,
+    sources: Sequence[_Array],
+    *,
+    learning_rate: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    weight_decay: float,
+    decoupled: bool,
+    step: float,
+    scale: float = 1.0,
+    threads: int = 1,
+) -> None:
+    """A step of Adam whose gradient is the fold of the sources, in one pass; the formula is in pool/native/adam.h.
+
+    All float32 [n]. weights are written, old are those of the version before (or the same memory); mean and square,
+    the moments, change in place. `step` counts from 1. The same bits as `fold` and then this with the sum alone.
+    """
+
+def adam_rows(
+    weights: _Array,
+    old: _Array,
+    mean: _Array,
+    square: _Array,
+    sources: Sequence[tuple[_Array, _Array]],
+    *,
+    learning_rate: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    weight_decay: float,
+    decoupled: bool,
+    step: float,
+    scale: float = 1.0,
+    first_row: int = 0,
+    touched_only: bool = False,
+    threads: int = 1,
+) -> None:
+    """The same for a table [R, C] whose sources are those of `fold_rows`.
+
+    With `touched_only`, rows that no source touched keep their moments, and those of `weights` are not written.
     """
 
 def crc32c(data: npt.NDArray[Any], before: int = 0) -> int:

@@ -91,7 +91,9 @@ class PoolConfig(Section):
     threads: Annotated[
         int, Field(ge=0, le=1024, description="torch threads of a CPU worker; 0: cores / workers. fake:N always has 1")
     ] = 0
-    coordinator_threads: Annotated[int, Field(gt=0, le=1024, description="torch threads of the coordinator")] = 1
+    coordinator_threads: Annotated[
+        int, Field(ge=0, le=1024, description="threads of the coordinator; 0: cores, at most 8")
+    ] = 0
     ring_slots: Annotated[
         int, Field(ge=0, le=16000, description="batches kept ready or in use; 0: 2 x batches_per_step + 2")
     ] = 0
@@ -114,7 +116,9 @@ class PoolConfig(Section):
     hang_timeout: Annotated[
         float, Field(gt=0, description="seconds after which a process that does not move is killed and replaced")
     ] = 60.0
-    start_timeout: Annotated[float, Field(gt=0, description="seconds a process may take to get ready")] = 120.0
+    start_timeout: Annotated[
+        float, Field(gt=0, description="seconds a process may take to get ready; then it is killed, as one that hangs")
+    ] = 120.0
     stop_timeout: Annotated[
         float, Field(gt=0, description="seconds that the step and the checkpoint may take after a signal to stop")
     ] = 60.0
@@ -209,6 +213,11 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
 def cpu_threads(config: Config, workers: int) -> int:
     """Torch threads of one CPU worker."""
     return config.pool.threads or max(1, (os.cpu_count() or 1) // workers)
+
+
+def coordinator_threads(config: Config) -> int:
+    """Threads of the coordinator's reduction and optimizer."""
+    return config.pool.coordinator_threads or min(8, os.cpu_count() or 1)
 
 
 def worker_threads(config: Config, spec: str, workers: int) -> int:

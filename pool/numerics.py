@@ -20,7 +20,7 @@ import torch
 
 from pool.buckets.plan import Plan
 from pool.checkpoint.fingerprint import UNKNOWN, Fingerprint
-from pool.config import Config, OptimizerConfig, worker_threads
+from pool.config import Config, OptimizerConfig, coordinator_threads, worker_threads
 from pool.devices import Device, parse_device
 from pool.errors import RunError
 from pool.protocol.identity import Peer
@@ -37,7 +37,7 @@ def reference(config: Config, plan: Plan, devices: tuple[str, ...]) -> dict[str,
     return {
         **_process(),
         DEVICES: "; ".join(sorted(set(kinds))),
-        COORDINATOR_THREADS: str(config.pool.coordinator_threads),
+        COORDINATOR_THREADS: str(coordinator_threads(config)),
         "batches_per_step": str(config.train.batches_per_step),
         "buckets": _digest(json.dumps(plan.to_dict()).encode()),
         "optimizer": _optimizer(config.optimizer),

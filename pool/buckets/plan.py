@@ -17,6 +17,7 @@ from pool.buckets.assign import assign_buckets
 
 ALIGNMENT = 256  # bytes; what torch's allocators give at least, and kernels choose paths by it
 PAGE = 4096
+ROW_UNIT = 16  # rows of a bucket are a multiple of it, so that vectorized loops begin and end where they would anyway
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,12 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Bucket:
-    """Parameters whose gradients are announced, reduced and stepped together."""
+    """Parameters whose gradients are announced, reduced and stepped together; or some rows of one large table."""
 
     parameters: tuple[int, ...]  # indices into Plan.parameters
     offset: int
     nbytes: int
+    rows: tuple[int, int] | None = None  # first row and the one behind the last, of the only parameter
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,10 @@ class Plan:
         return cls(
             parameters=tensors(data["parameters"]),
             buffers=tensors(data["buffers"]),
-            buckets=tuple(Bucket(tuple(b["parameters"]), b["offset"], b["nbytes"]) for b in data["buckets"]),
+            buckets=tuple(
+                Bucket(tuple(b["parameters"]), b["offset"], b["nbytes"], tuple(b["rows"]) if b["rows"] else None)
+                for b in data["buckets"]
+            ),
             nbytes=data["nbytes"],
         )
 
@@ -79,8 +84,18 @@ class TensorSpec:
         return prod(self.shape) * self.itemsize
 
 
-def make_plan(parameters: Sequence[TensorSpec], buffers: Sequence[TensorSpec], limits: Sequence[int]) -> Plan:
-    """Lays out buckets in the order in which backward finishes them: the reverse of the parameters' order."""
+def make_plan(
+    parameters: Sequence[TensorSpec],
+    buffers: Sequence[TensorSpec],
+    limits: Sequence[int],
+    *,
+    split_tables: bool = False,
+) -> Plan:
+    """Lays out buckets in the order in which backward finishes them: the reverse of the parameters' order.
+
+    `split_tables`: a table beyond the last limit becomes several buckets of rows, for optimizers that compute each
+    number by itself (pool.optim.elementwise).
+    """
     backward = list(range(len(parameters)))[::-1]
     assigned = assign_buckets([parameters[i].nbytes for i in backward], [parameters[i].dtype for i in backward], limits)
     placed: dict[int, Tensor] = {}
@@ -88,11 +103,17 @@ def make_plan(parameters: Sequence[TensorSpec], buffers: Sequence[TensorSpec], l
     offset = 0
     for members in assigned:
         indices = tuple(backward[i] for i in members)
-        start = offset
-        for index in indices:
-            placed[index] = _place(parameters[index], offset)
-            offset = _align(offset + parameters[index].nbytes)
-        buckets.append(Bucket(indices, start, offset - start))
+        large = [i for i in indices if split_tables and _is_large_table(parameters[i], limits[-1])]
+        others = tuple(i for i in indices if i not in large)
+        for together in (others, *((i,) for i in large)):
+            start = offset
+            for index in together:
+                placed[index] = _place(parameters[index], offset)
+                offset = _align(offset + parameters[index].nbytes)
+            if together and together[0] in large:
+                buckets += _row_buckets(together[0], placed[together[0]], limits[-1])
+            elif together:
+                buckets.append(Bucket(together, start, offset - start))
     placed_buffers = []
     for spec in buffers:
         placed_buffers.append(_place(spec, offset))
@@ -103,6 +124,24 @@ def make_plan(parameters: Sequence[TensorSpec], buffers: Sequence[TensorSpec], l
         buckets=tuple(buckets),
         nbytes=max(PAGE, _align(offset, PAGE)),
     )
+
+
+def _is_large_table(spec: TensorSpec, limit: int) -> bool:
+    return spec.sparse_field is not None and spec.nbytes > limit
+
+
+def _row_buckets(index: int, table: Tensor, limit: int) -> list[Bucket]:
+    """Equal shares of a table's rows, of `limit` bytes or ROW_UNIT rows at most."""
+    rows = table.shape[0]
+    row_nbytes = table.nbytes // rows
+    shares = -(-table.nbytes // limit)
+    share = max(ROW_UNIT, rows // shares // ROW_UNIT * ROW_UNIT)
+    buckets = []
+    for first in range(0, rows, share):
+        last = min(first + share, rows)
+        place = table.offset + first * row_nbytes
+        buckets.append(Bucket((index,), place, (last - first) * row_nbytes, (first, last)))
+    return buckets
 
 
 def _place(spec: TensorSpec, offset: int) -> Tensor:

@@ -26,6 +26,11 @@ def views(memory: npt.NDArray[np.uint8], tensors: Iterable[plans.Tensor]) -> lis
     return [whole[t.offset : t.offset + t.nbytes].view(torch_dtype(t.dtype)).view(t.shape) for t in tensors]
 
 
+def rows_of(tensor: torch.Tensor, bucket: plans.Bucket) -> torch.Tensor:
+    """The part of a parameter-shaped tensor that the bucket holds."""
+    return tensor if bucket.rows is None else tensor[bucket.rows[0] : bucket.rows[1]]
+
+
 def trained(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
     """Parameters that the optimizer changes."""
     return ((name, p) for name, p in model.named_parameters() if p.requires_grad)

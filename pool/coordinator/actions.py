@@ -32,11 +32,13 @@ class Fold:
 
 @dataclass(frozen=True)
 class Update:
-    """The bucket's sum is complete, and all that will still come of this step is finite: the optimizer may step it."""
+    """The optimizer may step the bucket: all batches are there, and what is still to come of this step can't change
+    which of them count."""
 
     step: int
     bucket: int
     batches: int  # in the sum
+    fold: Fold | None  # what is not in the sum yet: may be added up in the same pass
 
 
 @dataclass(frozen=True)

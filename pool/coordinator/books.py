@@ -192,9 +192,12 @@ class Books:
                 continue
             if self._draining and not self._begun:
                 return
-            if (worker := self._crew.least_busy(with_slot=True)) is None:
+            step = batch // per_step
+            now = step == self.step
+            worker = self._crew.least_busy(with_slot=True) if now else self._crew.least_busy_ahead(step, per_step)
+            if worker is None:
                 return
-            assignment = self._assignment("train", batch // per_step, batch, self._crew.free_slots(worker)[0])
+            assignment = self._assignment("train", step, batch, self._crew.free_slots(worker)[0])
             self._crew.assign(worker, assignment)
             self._work[batch] = Work(assignment, worker.peer.index)
 
@@ -251,6 +254,9 @@ class Books:
         """Only here is it decided that a batch takes no part in its step."""
         fatal = self.rules.on_bad_batch == "stop"
         yield BadBatch(self.step, batch, why, self.train.cursor(batch), fatal)
+        if fatal:
+            self._ended = True
+            return
         if batch in self._work:
             self._drop_work(batch)
         self._step.leave_out(batch, self._work.get)
@@ -259,7 +265,8 @@ class Books:
     def _open_step(self) -> StepBook:
         per_step = self.rules.batches_per_step
         batches = range(self.step * per_step, (self.step + 1) * per_step)
-        return StepBook(self.step, batches, self.rules.num_buckets, has_buffers=self.rules.has_buffers)
+        eager = self.rules.on_bad_batch == "stop"
+        return StepBook(self.step, batches, self.rules.num_buckets, has_buffers=self.rules.has_buffers, eager=eager)
 
     def _fold(self) -> Iterator[Action]:
         yield from self._step.advance(self._work.get, starved=self._starved)

@@ -1,30 +1,30 @@
 """Turns gradients into the next version of the weights: folds, clips, steps the optimizer, publishes.
 
 The only writer of weights (I3). Version t lies in half t mod 2 of the weights' memory; step t reads that half
-and writes the other one, bucket by bucket, as the books say.
+and writes the other one, bucket by bucket, as the books say. Where the optimizer can add up the gradients itself, and
+nothing has to be done with the sum, that is one pass over memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from pool import _native
 from pool.buckets.plan import Plan
-from pool.buckets.tensors import carried, trained, views
+from pool.buckets.tensors import carried, rows_of, trained, views
 from pool.checkpoint.store import Checkpoint
 from pool.config import Config
 from pool.coordinator.actions import Fold, TakeBuffers, Update
+from pool.coordinator.piece import Piece, TouchedRows
 from pool.crash_points import crash_point
 from pool.errors import CheckpointError
-from pool.optimizers import BucketOptimizers
+from pool.optim.buckets import BucketOptimizers
 from pool.tasks.task import Task
 
 Slot = npt.NDArray[np.uint8]
-TouchedRows = Callable[[int, str], npt.NDArray[np.unsignedinteger]]  # (batch, sparse field) -> ascending row numbers
 
 
 class Committer:
@@ -45,9 +45,7 @@ class Committer:
         self._task = task
         self._plan = plan
         self._halves = halves
-        self._gradients = {place: views(slot, plan.parameters) for place, slot in gradient_slots.items()}
         self._buffer_sources = {place: views(slot, plan.buffers) for place, slot in gradient_slots.items()}
-        self._touched_rows = touched_rows
         self._weights = [views(half, plan.parameters) for half in halves]
         self._buffers = [views(half, plan.buffers) for half in halves]
         torch.manual_seed(config.run.seed)
@@ -58,7 +56,23 @@ class Committer:
         sums = np.zeros(plan.nbytes + 64, np.uint8)
         start = -sums.ctypes.data % 64
         self._sums = views(sums[start : start + plan.nbytes], plan.parameters)
-        self._seen = [0] * len(plan.parameters)  # batches of this step that had a gradient for the parameter
+        gradients = {place: views(slot, plan.parameters) for place, slot in gradient_slots.items()}
+        self._pieces = [
+            [
+                Piece(
+                    index,
+                    parameter,
+                    weights=(rows_of(self._weights[0][index], bucket), rows_of(self._weights[1][index], bucket)),
+                    total=rows_of(self._sums[index], bucket),
+                    gradients={place: rows_of(slot[index], bucket) for place, slot in gradients.items()},
+                    table=plan.parameters[index].sparse_field,
+                    first_row=0 if bucket.rows is None else bucket.rows[0],
+                    touched_rows=touched_rows,
+                )
+                for index, parameter in zip(bucket.parameters, members, strict=True)
+            ]
+            for bucket, members in zip(plan.buckets, self.optimizers.parameters, strict=True)
+        ]
         self.version = -1  # of the newest complete weights
         self._buffers_taken = False
         self.gradient_norm = 0.0  # of the newest step, when clip_norm is set
@@ -97,32 +111,28 @@ class Committer:
         """Adds sources to the sum, in their order (I2)."""
         crash_point("coordinator.before_fold")
         scale = self._scale(action) if action.last else 1.0
-        for index in self._plan.buckets[action.bucket].parameters:
-            if action.first:
-                self._seen[index] = 0
-            sources = [source for source in action.sources if index not in source.absent]
-            self._seen[index] += len(sources)
-            if self._seen[index] == 0:
-                continue
-            accumulate = self._seen[index] > len(sources)
-            gradients = [self._gradients[source.worker, source.slot][index] for source in sources]
-            table = self._plan.parameters[index].sparse_field
-            out = self._sums[index]
-            if table is not None:
-                rows = [self._touched_rows(source.batch, table) for source in sources]
-                _native.fold_rows(out, list(zip(gradients, rows, strict=True)), accumulate=accumulate, scale=scale)
-            elif out.dtype == torch.float32:
-                flat = [gradient.view(-1) for gradient in gradients]
-                _native.fold(out.view(-1), flat, accumulate=accumulate, scale=scale)
-            else:
-                _fold_any_dtype(out, gradients, accumulate, scale)
+        for piece in self._pieces[action.bucket]:
+            piece.fold(action.sources, first=action.first, scale=scale)
+
+    def steps_in_one_pass(self, action: Update) -> bool:
+        """Whether `update` adds up the gradients too; if not, `fold` has to come first."""
+        train = self._config.train
+        return (
+            action.fold is not None
+            and action.fold.first
+            and train.clip_norm is None
+            and train.clip_value is None
+            and self.optimizers.folds(action.bucket)
+        )
 
     def update(self, action: Update) -> None:
         """Steps the optimizer on a bucket; with clip_norm, not before the whole gradient is known."""
         if action.batches == 0:
-            for index in self._plan.buckets[action.bucket].parameters:
-                self._seen[index] = 0
-        if self._config.train.clip_norm is None:
+            for piece in self._pieces[action.bucket]:
+                piece.seen = 0
+        if action.fold is not None and self.steps_in_one_pass(action):
+            self._fold_and_step(action.fold)
+        elif self._config.train.clip_norm is None:
             self._step_bucket(action.step, action.bucket)
 
     def take_buffers(self, action: TakeBuffers) -> None:
@@ -153,22 +163,39 @@ class Committer:
         """The memory of the newest complete version."""
         return self._halves[self.version % 2]
 
+    def _fold_and_step(self, action: Fold) -> None:
+        crash_point("coordinator.before_fold")
+        old, new = action.step % 2, (action.step + 1) % 2
+        work = []
+        for piece in self._pieces[action.bucket]:
+            piece.parameter.data = piece.weights[new]
+            sources = piece.sources(action.sources)
+            if sources:
+                work.append((piece.parameter, piece.weights[old], sources, piece.touched(action.sources)))
+            else:
+                piece.weights[new].copy_(piece.weights[old])
+        self.optimizers.fold_and_step(action.bucket, work, self._scale(action))
+        crash_point("coordinator.weights_folded")
+        self._check_places(action.step, action.bucket)
+
     def _step_bucket(self, step: int, bucket: int) -> None:
-        new, old = self._weights[(step + 1) % 2], self._weights[step % 2]
-        place = self._plan.buckets[bucket]
-        end = place.offset + place.nbytes
-        self._halves[(step + 1) % 2][place.offset : end] = self._halves[step % 2][place.offset : end]
+        old, new = step % 2, (step + 1) % 2
+        for piece in self._pieces[bucket]:
+            piece.weights[new].copy_(piece.weights[old])
         crash_point("coordinator.weights_copied")
-        for index in place.parameters:
-            parameter = self._parameters[index]
-            parameter.data = new[index]
-            parameter.grad = self._sums[index] if self._seen[index] else None
-            if parameter.grad is not None and self._config.train.clip_value is not None:
-                parameter.grad.clamp_(-self._config.train.clip_value, self._config.train.clip_value)
+        for piece in self._pieces[bucket]:
+            piece.parameter.data = piece.weights[new]
+            piece.parameter.grad = piece.total if piece.seen else None
+            if piece.parameter.grad is not None and self._config.train.clip_value is not None:
+                piece.parameter.grad.clamp_(-self._config.train.clip_value, self._config.train.clip_value)
         self.optimizers.step(bucket)
         crash_point("coordinator.weights_stepped")
-        for index in place.parameters:
-            assert self._parameters[index].data_ptr() == new[index].data_ptr() != old[index].data_ptr(), "I3"
+        self._check_places(step, bucket)
+
+    def _check_places(self, step: int, bucket: int) -> None:
+        for piece in self._pieces[bucket]:
+            old, new = (piece.weights[version % 2].data_ptr() for version in (step, step + 1))
+            assert piece.parameter.data_ptr() == new != old, "I3"
 
     def _scale(self, action: Fold) -> float:
         if self._config.train.reduction == "sum":
@@ -177,7 +204,8 @@ class Committer:
 
     def _clip_norm(self, limit: float) -> None:
         """As torch.nn.utils.clip_grad_norm_: the whole gradient is scaled by limit / (norm + 1e-6), never up."""
-        present = [total for total, seen in zip(self._sums, self._seen, strict=True) if seen]
+        seen = {piece.index for pieces in self._pieces for piece in pieces if piece.seen}
+        present = [self._sums[index] for index in sorted(seen)]
         if not present:
             return
         norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(total) for total in present]))
@@ -192,14 +220,3 @@ class Committer:
         for tensors, current in ((self._weights, self._parameters), (self._buffers, self._model_buffers)):
             for place, tensor in zip(tensors[version % 2], current, strict=True):
                 tensor.data = place
-
-
-def _fold_any_dtype(out: torch.Tensor, gradients: Sequence[torch.Tensor], accumulate: bool, scale: float) -> None:
-    """The left fold for what the native kernel has no type for."""
-    for i, gradient in enumerate(gradients):
-        if i == 0 and not accumulate:
-            out.copy_(gradient)
-        else:
-            out.add_(gradient)
-    if scale != 1.0:
-        out.mul_(scale)

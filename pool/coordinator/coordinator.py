@@ -24,6 +24,7 @@ from pool import _native, numerics
 from pool.checkpoint import store
 from pool.checkpoint.state import FOLDER, describe_files
 from pool.checkpoint.writer import CheckpointWriter
+from pool.config import coordinator_threads
 from pool.coordinator import poison
 from pool.coordinator.actions import (
     Action,
@@ -67,7 +68,7 @@ def run(launch: Launch) -> None:
 class Coordinator:
     def __init__(self, launch: Launch) -> None:
         config = launch.config
-        torch.set_num_threads(config.pool.coordinator_threads)
+        torch.set_num_threads(coordinator_threads(config))
         numerics.check_coordinator(launch.fingerprint, launch.peer)
         _native.keep_freed_memory()  # what an optimizer allocates in a step it allocates again in the next
         context = zmq.Context[zmq.Socket[bytes]]()
@@ -202,6 +203,8 @@ class Coordinator:
             with self._metrics.reducing(), self._trace.span("reduce", step=action.step, bucket=action.bucket):
                 self._committer.fold(action)
         elif isinstance(action, Update):
+            if action.fold is not None and not self._committer.steps_in_one_pass(action):
+                self._carry_out(action.fold)
             with self._metrics.optimizing(), self._trace.span("optimize", step=action.step, bucket=action.bucket):
                 self._committer.update(action)
         elif isinstance(action, BadBatch):

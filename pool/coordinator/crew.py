@@ -73,12 +73,27 @@ class Crew:
 
     def least_busy(self, *, with_slot: bool = False) -> Worker | None:
         """Who can take one more batch; `with_slot`: and has a gradient slot for it."""
-        able = [
+        return min(self._able(with_slot), key=lambda worker: (len(worker.assignments), worker.peer.index), default=None)
+
+    def least_busy_ahead(self, step: int, batches: int) -> Worker | None:
+        """Who can take one of the `batches` of a step that nobody can begin yet: no more than an equal share each.
+
+        Else who happens to be done early now would be given all of it, and the others nothing.
+        """
+        share = -(-batches // max(1, len(self._workers)))
+
+        def has(worker: Worker) -> int:
+            return sum(assignment.step == step for assignment in worker.assignments)
+
+        able = [worker for worker in self._able(True) if has(worker) < share]
+        return min(able, key=lambda worker: (has(worker), len(worker.assignments), worker.peer.index), default=None)
+
+    def _able(self, with_slot: bool) -> list[Worker]:
+        return [
             worker
             for worker in self._workers.values()
             if len(worker.assignments) < IN_FLIGHT and (not with_slot or self.free_slots(worker))
         ]
-        return min(able, key=lambda worker: (len(worker.assignments), worker.peer.index), default=None)
 
     def free_slots(self, worker: Worker) -> list[int]:
         return [slot for slot in range(self._gradient_slots) if (worker.peer.index, slot) not in self._held]

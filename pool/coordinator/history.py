@@ -28,14 +28,19 @@ class History:
     def done(self, action: Action) -> None:
         """The coordinator has carried out an action."""
         if isinstance(action, Fold):
-            batches = [source.batch for source in action.sources]
-            self._write({"fold": action.step, "bucket": action.bucket, "batches": batches, "first": action.first})
+            self._folded(action)
         elif isinstance(action, Update):
+            if action.fold is not None:
+                self._folded(action.fold)
             self._write({"update": action.step, "bucket": action.bucket, "batches": action.batches})
         elif isinstance(action, BadBatch):
             self._write({"bad": action.step, "batch": action.batch})
         elif isinstance(action, Commit):
             self._write({"commit": action.step, "hash": self._hash()})
+
+    def _folded(self, fold: Fold) -> None:
+        batches = [source.batch for source in fold.sources]
+        self._write({"fold": fold.step, "bucket": fold.bucket, "batches": batches, "first": fold.first})
 
     def _hash(self) -> str:
         return hashlib.sha256(self._weights().data).hexdigest()

@@ -1,7 +1,8 @@
 """The books of one step: which of its batches are in the sum, bucket by bucket. Pure.
 
-The optimizer may step a bucket when it is complete and every batch of the step is known to be sound (all its
-numbers finite). A batch that is left out is as if it had never been: the sums begin anew without it.
+A bucket is stepped when it is complete and no batch of the step can be left out any more: when all are known to be
+sound (all their numbers finite), or at once if a bad one would end the run, and with it this step (`eager`). A batch
+that is left out is as if it had never been: the sums begin anew without it.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ WorkOf = Callable[[int], Work | None]  # batch -> what is known of it
 
 
 class StepBook:
-    def __init__(self, step: int, batches: range, num_buckets: int, *, has_buffers: bool) -> None:
+    def __init__(self, step: int, batches: range, num_buckets: int, *, has_buffers: bool, eager: bool) -> None:
         self.step = step
+        self._eager = eager
         self.batches = list(batches)  # that make the step, in their order (I2)
         self.losses: dict[int, float] = {}  # of finished batches, all of them sound
         self._folded = [0] * num_buckets  # how many of `batches` are in each bucket's sum
@@ -78,19 +80,25 @@ class StepBook:
             if first is not None and first.finished:
                 self._buffers_wanted = False
                 yield TakeBuffers(self.step, first.source)
+        settled = self._eager or self._all_finished
         for bucket, begin in enumerate(self._folded):
-            sources = []
-            for batch in self.batches[begin:]:
-                work = work_of(batch)
-                if work is None or bucket not in work.buckets:
-                    break
-                sources.append(work.source)
-            complete = begin + len(sources) == len(self.batches)
-            if sources and (complete or starved):
-                self._folded[bucket] += len(sources)
-                yield Fold(self.step, bucket, tuple(sources), begin == 0, complete, len(self.batches))
-        if self._all_finished:
-            for bucket, count in enumerate(self._folded):
-                if count == len(self.batches) and not self._updated[bucket]:
-                    self._updated[bucket] = True
-                    yield Update(self.step, bucket, len(self.batches))
+            fold = self._fold(bucket, begin, work_of, starved=starved)
+            if fold is not None:
+                self._folded[bucket] += len(fold.sources)
+            if self._folded[bucket] == len(self.batches) and settled and not self._updated[bucket]:
+                self._updated[bucket] = True
+                yield Update(self.step, bucket, len(self.batches), fold)
+            elif fold is not None:
+                yield fold
+
+    def _fold(self, bucket: int, begin: int, work_of: WorkOf, *, starved: bool) -> Fold | None:
+        sources = []
+        for batch in self.batches[begin:]:
+            work = work_of(batch)
+            if work is None or bucket not in work.buckets:
+                break
+            sources.append(work.source)
+        complete = begin + len(sources) == len(self.batches)
+        if not sources or not (complete or starved):
+            return None
+        return Fold(self.step, bucket, tuple(sources), begin == 0, complete, len(self.batches))

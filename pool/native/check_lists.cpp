@@ -30,6 +30,13 @@ void check_below(const char* name, const Numbers& numbers, std::size_t limit, co
     require(most < limit, name, " holds ", most, ", but there are ", limit, " ", what);
 }
 
+void check_touched(const std::vector<RowSource>& sources) {
+    for (std::size_t s = 0; s < sources.size(); ++s) {
+        require(kernels().ascending(sources[s].touched, true), "touched of source ", s,
+                " is not strictly ascending");
+    }
+}
+
 void check_bags(Offsets offsets, const Numbers& features) {
     require(offsets.size >= 1, "offsets is empty; it must have one number more than there are bags");
     const std::size_t bags = offsets.size - 1;

@@ -1,6 +1,8 @@
 // Checks of the arguments that several functions have in common. std::invalid_argument names what is wrong.
 #pragma once
 
+#include <vector>
+
 #include "matrix.h"
 
 namespace sparsepool {
@@ -12,6 +14,9 @@ void check_offsets(const char* name, Offsets offsets, std::size_t first, std::si
 
 // All numbers must be below `limit`; `what` says of what there are that many.
 void check_below(const char* name, const Numbers& numbers, std::size_t limit, const char* what);
+
+// What each source says it touched must be strictly ascending.
+void check_touched(const std::vector<RowSource>& sources);
 
 // offsets of bags: from 0 to the number of features.
 void check_bags(Offsets offsets, const Numbers& features);

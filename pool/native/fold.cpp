@@ -6,13 +6,13 @@
 #include "check_lists.h"
 #include "crash_point.h"
 #include "parallel.h"
+#include "row_walk.h"
 #include "simd.h"
 
 namespace sparsepool {
 namespace {
 
 constexpr std::size_t UNIT = 4096;  // floats: a thread's share of a fold is whole pages
-constexpr std::size_t ROW_UNIT = 16;  // rows: whatever their length, two threads never share a cache line
 
 }  // namespace
 
@@ -32,23 +32,16 @@ void fold_rows(Matrix out, const std::vector<RowSource>& sources, bool accumulat
                std::size_t first_row, std::size_t threads) {
     check_threads(threads);
     const Kernels& level = kernels();
-    for (std::size_t s = 0; s < sources.size(); ++s) {
-        require(level.ascending(sources[s].touched, true), "touched of source ", s, " is not strictly ascending");
-    }
+    check_touched(sources);
     const Fold how{out.data, accumulate ? Start::OUT : Start::ZERO, scale,
                    !accumulate && worth_streaming(out.data, out.rows, out.columns)};
-    // scratch of every part, made here: a part must not throw
-    std::vector<std::size_t> cursors(threads * sources.size());
-    std::vector<const float*> found(threads * sources.size());
+    RowWalk walk(sources, first_row, threads);
     const auto rows = [&](std::size_t begin, std::size_t end) {
         run_parts(threads, [&](std::size_t part) {
-            const Block block{begin + border(end - begin, ROW_UNIT, part, threads),
-                              begin + border(end - begin, ROW_UNIT, part + 1, threads), 0, out.columns};
-            level.fold_rows(how, sources.data(), sources.size(), first_row, out.columns, block,
-                            cursors.data() + part * sources.size(), found.data() + part * sources.size());
+            level.fold_rows(how, walk.of(part), out.columns, walk.block(part, begin, end, out.columns));
         });
     };
-    const std::size_t middle = border(out.rows, ROW_UNIT, 1, 2);
+    const std::size_t middle = border(out.rows, RowWalk::UNIT, 1, 2);
     rows(0, middle);
     crash_point("coordinator.mid_fold");
     rows(middle, out.rows);

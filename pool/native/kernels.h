@@ -47,6 +47,14 @@ struct RowSource {
     Numbers touched;  // strictly ascending
 };
 
+struct RowSources {
+    const RowSource* all;
+    std::size_t count;
+    std::size_t first_row;  // the feature of row 0
+    std::size_t* cursor;    // scratch of `count` entries
+    const float** found;    // the same
+};
+
 // What a fold begins with.
 enum class Start { FIRST_SOURCE, ZERO, OUT };
 
@@ -55,6 +63,25 @@ struct Fold {
     Start start;
     float scale;
     bool stream;
+};
+
+// One step of Adam (adam.h): where the tensors lie, and the step's constants.
+struct Adam {
+    float* weights;      // of the new version
+    const float* old;    // of the version before; may be the same memory
+    float* mean;         // first moment
+    float* square;       // second moment
+    float scale;         // of the summed gradients
+    float mean_rate;     // 1 - beta1
+    float square_keep;   // beta2
+    float square_rate;   // 1 - beta2
+    float step_size;     // learning rate / (1 - beta1^t)
+    float root_scale;    // 1 / sqrt(1 - beta2^t)
+    float epsilon;
+    float decay;         // added to the gradient, times the weight
+    float shrink;        // the weight is multiplied by it first
+    bool touched_only;   // rows that no source touched are left alone, weights of the new version included
+    bool stream;         // stores of weights leave the caches alone
 };
 
 // A sum of rows: terms[first] .. terms[first + size - 1], into place `out`.
@@ -105,6 +132,12 @@ struct PlanSums {
     std::size_t columns;
     bool stream;         // stores of `to` leave the caches alone
     float* column_sums;  // backward: what is added to them, zeros at first
+};
+
+// Of a backward pass.
+struct PlanPart {
+    std::size_t first_tile, last_tile;
+    std::size_t first_column, last_column;
 };
 
 // The layer stacks behind a table of L1 columns: see layer_stacks.h. Weights as the kernels read them, one bucket.
@@ -160,8 +193,7 @@ struct Kernels {
     // more a bag of a chunk.
     void (*plan_forward)(const PlanView& plan, const PlanSums& sums, std::size_t first, std::size_t last,
                          float* scratch);
-    void (*plan_backward)(const PlanView& plan, const PlanSums& sums, std::size_t first, std::size_t last,
-                          float* scratch);
+    void (*plan_backward)(const PlanView& plan, const PlanSums& sums, const PlanPart& part, float* scratch);
 
     // out[c] = sum over rows, in chunks of fixed length whose sums are then added: more precise than one chain.
     void (*column_sums)(const float* matrix, float* out, std::size_t columns, const Block& block);
@@ -170,10 +202,13 @@ struct Kernels {
     void (*fold)(const Fold& fold, const float* const* sources, std::size_t count, std::size_t first,
                  std::size_t last);
 
-    // The same for rows [block.first_row, block.last_row) of `columns` floats, numbered from `first_row`.
-    // `cursor` and `found` are scratch of `count` entries.
-    void (*fold_rows)(const Fold& fold, const RowSource* sources, std::size_t count, std::size_t first_row,
-                      std::size_t columns, const Block& block, std::size_t* cursor, const float** found);
+    // The same for rows [block.first_row, block.last_row) of `columns` floats.
+    void (*fold_rows)(const Fold& fold, const RowSources& sources, std::size_t columns, const Block& block);
+
+    // A step with the fold of the sources as gradient; of none: zeros. Dense, then by rows.
+    void (*adam)(const Adam& adam, const float* const* sources, std::size_t count, std::size_t first,
+                 std::size_t last);
+    void (*adam_rows)(const Adam& adam, const RowSources& sources, std::size_t columns, const Block& block);
 
     // Writes first, second and out [samples].
     void (*stack_forward)(const StackWeights& weights, const StackBlock& block, float* out);

@@ -65,7 +65,20 @@ void SparsePlan::forward(ConstMatrix weight, const float* bias, Matrix out, std:
                });
 }
 
-void SparsePlan::backward(ConstMatrix grad_out, Matrix grad_weight, float* column_sums, std::size_t threads) const {
+std::size_t SparsePlan::tiles_until(std::size_t row) const {
+    const auto holds_below = [&](const PlanTile& tile) {
+        const auto begin = arrays_.rows.begin() + tile.first_row;
+        return std::any_of(begin, begin + tile.rows, [&](std::uint32_t each) { return each < row; });
+    };
+    std::size_t tiles = num_tiles();
+    while (tiles > 0 && !holds_below(arrays_.tiles[tiles - 1])) {
+        --tiles;
+    }
+    return tiles;
+}
+
+void SparsePlan::backward(ConstMatrix grad_out, Matrix grad_weight, float* column_sums, std::size_t first_tile,
+                          std::size_t last_tile, std::size_t threads) const {
     check_threads(threads);
     require(worth(), "this plan is not worth its use, and empty");
     require(grad_weight.rows == num_features_, "grad_weight has ", grad_weight.rows, " rows, but the plan was made for ",
@@ -73,13 +86,17 @@ void SparsePlan::backward(ConstMatrix grad_out, Matrix grad_weight, float* colum
     require(grad_out.rows == bags_, "grad_out has ", grad_out.rows, " rows, but the plan ", bags_, " bags");
     require(grad_weight.columns == grad_out.columns, "grad_weight has ", grad_weight.columns,
             " columns and grad_out ", grad_out.columns);
+    require(first_tile <= last_tile && last_tile <= num_tiles(), "tiles ", first_tile, " to ", last_tile, " of ",
+            num_tiles());
     const Kernels& level = kernels();
     const PlanSums sums{grad_out.data, nullptr, grad_weight.data, grad_weight.columns,
                         worth_streaming(grad_weight.data, arrays_.rows.size(), grad_weight.columns), column_sums};
-    std::fill_n(column_sums, grad_weight.columns, 0.0F);
+    if (first_tile == 0) {
+        std::fill_n(column_sums, grad_weight.columns, 0.0F);
+    }
     by_columns(grad_weight.columns, threads, (arrays_.most_rows + PlanView::CHUNK) * PlanView::SLAB,
                [&](std::size_t first, std::size_t last, float* scratch) {
-                   level.plan_backward(view(), sums, first, last, scratch);
+                   level.plan_backward(view(), sums, {first_tile, last_tile, first, last}, scratch);
                });
     crash_point("worker.table_written");
 }

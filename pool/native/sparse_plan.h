@@ -26,9 +26,16 @@ public:
     // out[i] = bias (null: zeros) + the rows of bag i.
     void forward(ConstMatrix weight, const float* bias, Matrix out, std::size_t threads) const;
 
+    std::size_t num_tiles() const { return arrays_.tiles.size(); }
+
+    // How many tiles have to be done until no row below `row` changes any more.
+    std::size_t tiles_until(std::size_t row) const;
+
     // Row f of grad_weight = sum of the rows of grad_out of the bags with feature f, for every feature that a bag
     // has; the others are left as they are. column_sums[c] = sum of column c of grad_out: the bias's gradient.
-    void backward(ConstMatrix grad_out, Matrix grad_weight, float* column_sums, std::size_t threads) const;
+    // Tiles first_tile .. last_tile only: all of them have to be done, once each and in order.
+    void backward(ConstMatrix grad_out, Matrix grad_weight, float* column_sums, std::size_t first_tile,
+                  std::size_t last_tile, std::size_t threads) const;
 
 private:
     PlanView view() const;

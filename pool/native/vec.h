@@ -1,6 +1,6 @@
 // One vector register of floats at the level that this file is compiled for. Only for kernel files.
 //
-// Adds and multiplies are the same IEEE operations at every width, so every level gives the same bits.
+// Arithmetic and roots are the same IEEE operations at every width, so every level gives the same bits.
 // `part` versions touch the first n floats alone (0 < n < WIDTH); the rest of a loaded register is zero.
 // clipped() is each number brought into 0 .. 1, a NaN stays; where_inside(x) is the derivative's part: this where
 // 0 < x < 1, else 0.
@@ -33,7 +33,10 @@ struct Vec {
     void store_part(float* to, std::size_t n) const { _mm512_mask_storeu_ps(to, mask(n), v); }
     void stream(float* to) const { _mm512_stream_ps(to, v); }
     Vec operator+(Vec other) const { return {_mm512_add_ps(v, other.v)}; }
+    Vec operator-(Vec other) const { return {_mm512_sub_ps(v, other.v)}; }
     Vec operator*(Vec other) const { return {_mm512_mul_ps(v, other.v)}; }
+    Vec operator/(Vec other) const { return {_mm512_div_ps(v, other.v)}; }
+    Vec root() const { return {_mm512_maskz_sqrt_ps(0xFFFF, v)}; }
     // masked with all ones: gcc 12 warns of its own header's undefined register otherwise
     Vec clipped() const {
         const __m512 raised = _mm512_maskz_max_ps(0xFFFF, _mm512_setzero_ps(), v);
@@ -63,7 +66,10 @@ struct Vec {
     void store_part(float* to, std::size_t n) const { _mm256_maskstore_ps(to, mask(n), v); }
     void stream(float* to) const { _mm256_stream_ps(to, v); }
     Vec operator+(Vec other) const { return {_mm256_add_ps(v, other.v)}; }
+    Vec operator-(Vec other) const { return {_mm256_sub_ps(v, other.v)}; }
     Vec operator*(Vec other) const { return {_mm256_mul_ps(v, other.v)}; }
+    Vec operator/(Vec other) const { return {_mm256_div_ps(v, other.v)}; }
+    Vec root() const { return {_mm256_sqrt_ps(v)}; }
     Vec clipped() const { return {_mm256_min_ps(_mm256_set1_ps(1.0F), _mm256_max_ps(_mm256_setzero_ps(), v))}; }
     Vec where_inside(Vec x) const {
         const __m256 above = _mm256_cmp_ps(x.v, _mm256_setzero_ps(), _CMP_GT_OQ);
@@ -103,7 +109,12 @@ struct Vec {
     void stream(float* to) const { store(to); }
 #endif
     Vec operator+(Vec other) const { return {v + other.v}; }
+    Vec operator-(Vec other) const { return {v - other.v}; }
     Vec operator*(Vec other) const { return {v * other.v}; }
+    Vec operator/(Vec other) const { return {v / other.v}; }
+    Vec root() const {
+        return {Four{__builtin_sqrtf(v[0]), __builtin_sqrtf(v[1]), __builtin_sqrtf(v[2]), __builtin_sqrtf(v[3])}};
+    }
     Vec clipped() const {
         const Four low = all(0.0F).v;
         const Four high = all(1.0F).v;

@@ -7,8 +7,10 @@ The pool sets `gradient_sink`, so that the rows which a batch touched are writte
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
@@ -23,12 +25,15 @@ _MIN_SUMMANDS = 1 << 20  # floats added up per thread: below, starting a thread 
 class TableSink(Protocol):
     """Where the table's gradient goes instead of `weight.grad`; once for each backward of a batch."""
 
-    def begin(self, weight: Tensor) -> Tensor:
-        """Memory of weight's shape and dtype. Only rows that the batch touched will be written, none read."""
+    def begin(self, weight: Tensor) -> tuple[Tensor, Sequence[int]]:
+        """Memory of weight's shape and dtype, and the rows, ascending, up to which `written` is wanted; the last is
+        their number. Only rows that the batch touched will be written, none read."""
+
+    def written(self, weight: Tensor, rows: int) -> None:
+        """Of the first `rows` rows the touched ones are written (on a GPU: queued on the current stream)."""
 
     def done(self, weight: Tensor, finite: Tensor) -> None:
-        """The touched rows are written (on a GPU: queued on the current stream). `finite` (bool, no dimensions):
-        whether all that was summed up in them is."""
+        """All are. `finite` (bool, no dimensions): whether all that was summed up in them is."""
 
 
 class SparseLinear(nn.Module):
@@ -81,7 +86,7 @@ class SparseLinear(nn.Module):
         """The table's gradient for autograd, None if it went to the sink; and the sum of grad_out's rows."""
         if self.gradient_sink is None:
             grad = torch.zeros_like(self.weight, memory_format=torch.contiguous_format)
-            return grad, _backward_rows(sparse, grad_out, grad)
+            return grad, _backward_rows(sparse, grad_out, grad, [self.num_features], _tell_nobody)
         backward = torch._C._current_graph_task_id()
         if backward == self._last_backward:
             raise RuntimeError(
@@ -89,15 +94,17 @@ class SparseLinear(nn.Module):
                 "gradient goes straight into a slot that holds one use: give each use its own layer"
             )
         self._last_backward = backward
-        total = _backward_rows(sparse, grad_out, self.gradient_sink.begin(self.weight))
-        self.gradient_sink.done(self.weight, total.isfinite().all())  # a sum keeps what is not finite, and is short
+        sink, weight = self.gradient_sink, self.weight
+        memory, borders = sink.begin(weight)
+        total = _backward_rows(sparse, grad_out, memory, borders, lambda rows: sink.written(weight, rows))
+        sink.done(weight, total.isfinite().all())  # a sum keeps what is not finite, and is short
         return None, total
 
 
 class _SparseLinear(torch.autograd.Function):
     @staticmethod
     def forward(weight: Tensor, bias: Tensor | None, sparse: SparseInput, layer: SparseLinear) -> Tensor:  # noqa: ARG004
-        if not _is_native(weight):
+        if not is_native(weight):
             return reference.forward(weight, bias, sparse)
         out = weight.new_empty(sparse.num_bags, weight.shape[1])
         table, start = weight.detach().contiguous(), None if bias is None else bias.detach().contiguous()
@@ -124,32 +131,49 @@ class _SparseLinear(torch.autograd.Function):
         return grad_weight, total if ctx.needs_input_grad[1] else None, None, None
 
 
-def _backward_rows(sparse: SparseInput, grad_out: Tensor, grad_weight: Tensor) -> Tensor:
-    """Writes the touched rows of grad_weight; returns the sum of grad_out's rows."""
-    if not _is_native(grad_weight):
+def _backward_rows(
+    sparse: SparseInput, grad_out: Tensor, grad_weight: Tensor, borders: Sequence[int], written: Callable[[int], None]
+) -> Tensor:
+    """Writes the touched rows of grad_weight, telling of each border; returns the sum of grad_out's rows."""
+    if not is_native(grad_weight):
         reference.backward_rows(sparse, grad_out, grad_weight)
+        for border in borders:
+            written(border)
         return _column_sum(grad_out)
     threads = _threads(sparse.features.numel() * grad_out.shape[1])
     plan = sparse.plan(grad_weight.shape[0])
+    begin = 0
     if plan.worth:
         total = grad_out.new_empty(grad_out.shape[1])
-        plan.backward(grad_out, grad_weight, total, threads)
+        for border in borders:
+            end = plan.num_tiles if border == borders[-1] else plan.tiles_until(border)
+            plan.backward(grad_out, grad_weight, total, begin, end, threads)
+            begin = end
+            written(border)
         return total
-    _native.sparse_backward_rows(
-        sparse.touched, sparse.touched_offsets, sparse.bags, grad_out, grad_weight, threads=threads
-    )
+    lists = sparse.touched, sparse.touched_offsets, sparse.bags
+    for border in borders:
+        end = int(np.searchsorted(sparse.touched.numpy(), border))
+        _native.sparse_backward_rows(*lists, grad_out, grad_weight, first=begin, last=end, threads=threads)
+        begin = end
+        written(border)
     return _column_sum(grad_out)
 
 
+def _tell_nobody(rows: int) -> None:
+    pass
+
+
 def _column_sum(matrix: Tensor) -> Tensor:
-    if not _is_native(matrix):
+    if not is_native(matrix):
         return matrix.sum(0)
     out = matrix.new_empty(matrix.shape[1])
     _native.column_sum(matrix, out, threads=_threads(matrix.numel()))
     return out
 
 
-def _is_native(tensor: Tensor) -> bool:
+def is_native(tensor: Tensor) -> bool:
+    """Whether the native kernels run on it, and use the batch's plan."""
     return tensor.device.type == "cpu" and tensor.dtype == torch.float32
 
 

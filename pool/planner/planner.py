@@ -21,6 +21,7 @@ from pool.crash_points import crash_point
 from pool.devices import resolve_devices
 from pool.errors import EXIT_DATA, ConfigError, PoolError
 from pool.launch import Launch
+from pool.optim.elementwise import ELEMENTWISE
 from pool.planner.trial import state_nbytes
 from pool.tasks.registry import task_module
 
@@ -45,7 +46,8 @@ def plan_run(launch: Launch) -> tuple[BatchSchema, Plan, tuple[str, ...]]:
         raise ConfigError(str(error)) from None
     with torch.device("meta"):
         model = task.build_model()
-    return schema, make_plan(*specs(model), _bucket_limits(config)), devices
+    split = config.optimizer.name in ELEMENTWISE
+    return schema, make_plan(*specs(model), _bucket_limits(config), split_tables=split), devices
 
 
 def run(launch: Launch) -> bytes:

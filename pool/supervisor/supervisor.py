@@ -103,13 +103,13 @@ class Supervisor:
         self._poller.register(self._hub.socket, zmq.POLLIN)
         self._poller.register(signals.fileno(), zmq.POLLIN)
         self._ready: set[Peer] = set()
-        self._deadlines: dict[Peer, float] = {}
         self._restarts: dict[Peer, float] = {}  # who is to be started, and when
         self._failures: dict[Peer, Failure] = {}
         self._deaths: list[Death] = []
         self._killed: set[Peer] = set()  # by us, since they did not move
         self._oom_kills = oom_kills()
-        self._pulse = Pulse(launch.config.pool.hang_timeout, SAY_AGAIN_SECONDS)
+        patience = launch.config.pool
+        self._pulse = Pulse(patience.hang_timeout, patience.start_timeout, SAY_AGAIN_SECONDS)
         self._policy = RestartPolicy(launch.config.pool.restarts)
         self._stop = StopPlan(launch.config.pool.stop_timeout)
         self._service = ServiceManager()
@@ -137,7 +137,6 @@ class Supervisor:
                 if (code := self._died(child)) is not None:
                     return code
             self._start_due()
-            self._check_deadlines()
             self._kill_stuck()
             if again.due():
                 self._tell_roster()
@@ -163,7 +162,7 @@ class Supervisor:
         return [Peer(COORDINATOR), Peer(FEEDER), *workers]
 
     def _start(self, peer: Peer) -> None:
-        self._deadlines[peer] = time.monotonic() + self._launch.config.pool.start_timeout
+        self._pulse.start(peer, time.monotonic())
         crash_point("supervisor.before_start")
         self._children.start(replace(self._launch, peer=peer))
         crash_point("supervisor.after_start")
@@ -174,7 +173,7 @@ class Supervisor:
         for peer in [peer for peer, due in self._restarts.items() if due <= time.monotonic()]:
             del self._restarts[peer]
             self._start(peer)
-        if self._launch.config.pool.spare and not self._restarts and not self._deadlines:
+        if self._launch.config.pool.spare and not self._restarts and self._pulse.all_ready:
             self._children.keep_spare(self._launch)
 
     def _pause_ms(self) -> int:
@@ -198,7 +197,6 @@ class Supervisor:
             if isinstance(message, Hello):
                 crash_point("supervisor.ready_heard")
                 self._ready.add(peer)
-                self._deadlines.pop(peer, None)
                 self._pulse.beat(peer, 0.0, time.monotonic())
                 self._tell_roster()
             elif isinstance(message, Heartbeat):
@@ -230,8 +228,8 @@ class Supervisor:
             raise RunError(failure.reason, failure.exit_code)
         death = self._describe(child, how)
         self._deaths.append(death)
-        by_signal = child.returncode is not None and child.returncode < 0
-        decision = self._policy.died(peer, can_start=by_signal or peer in self._ready)
+        gave_up = child.returncode is None or child.returncode > 0  # and would do so again, if it never got ready
+        decision = self._policy.died(peer, can_start=peer in self._ready or not gave_up)
         log.warning("%s; %s", death.line(), decision.why)
         if not decision.restart:
             raise RunError(f"{account(self._deaths)}\n{decision.why}", EXIT_CRASH_LOOP)
@@ -265,21 +263,12 @@ class Supervisor:
 
     def _forget(self, child: Child) -> str:
         self._pulse.forget(child.peer)
-        self._deadlines.pop(child.peer, None)
         return self._children.forget(child)
-
-    def _check_deadlines(self) -> None:
-        for peer, deadline in self._deadlines.items():
-            if time.monotonic() > deadline:
-                raise RunError(
-                    f"{peer} did not get ready within pool.start_timeout = "
-                    f"{self._launch.config.pool.start_timeout:g} s; see {self._folder.logs}"
-                )
 
     def _kill_stuck(self) -> None:
         """Silence leads to a kill, and to nothing else before the death is seen (I4)."""
         for stuck in self._pulse.stuck(time.monotonic()):
-            self._progress.say(f"{stuck.peer} {stuck.why} (pool.hang_timeout); killing it")
+            self._progress.say(f"{stuck.peer} {stuck.why}; killing it")
             self._pulse.forget(stuck.peer)
             self._killed.add(stuck.peer)
             self._children[stuck.peer].send_signal(signal.SIGKILL)

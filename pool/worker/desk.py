@@ -21,6 +21,7 @@ class Job:
     life: int  # of the coordinator that assigned it: another one's version 7 is not this one's
     buckets: list[int] = field(default_factory=list)  # complete in the gradient slot
     absent: tuple[int, ...] = ()
+    prepared: bool = False  # or being prepared
     begun: bool = False
     finished: bool = False
     loss: float = 0.0
@@ -62,6 +63,20 @@ class Desk:
                 self._in_work = job
                 return job
         return None
+
+    def next_to_prepare(self) -> Job | None:
+        """The first batch that waits for its weights: what does not need them may be done meanwhile; once."""
+        for job in self._jobs.values():
+            if not job.begun and not job.prepared and job.assignment.purpose == "train":
+                job.prepared = True
+                self._in_work = job
+                return job
+        return None
+
+    def prepared(self, job: Job) -> None:
+        """The job in work is prepared: it reads no batch any more until it is begun."""
+        assert job is self._in_work, f"{job.assignment} is not in work"
+        self._in_work = None
 
     def finish(self, job: Job, loss: float, absent: tuple[int, ...], unsound: str) -> None:
         """The job in work has ended: it reads no batch and no weights any more."""

@@ -1,19 +1,20 @@
 """Gradients on their way out of backward: into the gradient slot, announced bucket by bucket.
 
 A parameter's gradient goes to its place in the slot as soon as autograd has accumulated it; a table's rows are
-written there by its own backward. A bucket is announced when the last of its parameters is there. What got no
-gradient is known at the end of backward.
+written there by its own backward, and a large one is several buckets of rows. A bucket is announced when the last of
+what it holds is there. What got no gradient is known at the end of backward.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
 
 from pool.buckets.plan import Plan
-from pool.buckets.tensors import row_sparse_tables, trained
+from pool.buckets.tensors import row_sparse_tables, rows_of, trained
 
 Announce = Callable[[int], None]  # bucket
 
@@ -25,7 +26,10 @@ class GradientWriter:
         self._plan = plan
         self._parameters = [parameter for _, parameter in trained(model)]
         self._index: dict[torch.Tensor, int] = {parameter: i for i, parameter in enumerate(self._parameters)}
-        self._bucket_of = {i: b for b, bucket in enumerate(plan.buckets) for i in bucket.parameters}
+        self._buckets_of: dict[int, list[int]] = defaultdict(list)  # several for a table that is cut in rows
+        for b, bucket in enumerate(plan.buckets):
+            for i in bucket.parameters:
+                self._buckets_of[i].append(b)
         self._slot: Sequence[torch.Tensor] = ()
         self._announce: Announce | None = None
         self._finite: dict[int, torch.Tensor] = {}  # by parameter, in the order of backward; read when it is over
@@ -57,21 +61,29 @@ class GradientWriter:
         names = (self._plan.parameters[index].name for index in self._finite)
         return next((name for name, finite in zip(names, flags, strict=True) if not finite), "")
 
-    def begin(self, weight: torch.Tensor) -> torch.Tensor:
-        """Table sink: where the rows of a table's gradient are to be written."""
+    def begin(self, weight: torch.Tensor) -> tuple[torch.Tensor, Sequence[int]]:
+        """Table sink: where the rows of a table's gradient are to be written, and in which shares."""
         index = self._index[weight]
-        if index not in self._missing[self._bucket_of[index]]:
+        if index not in self._missing[self._buckets_of[index][0]]:
             name = self._plan.parameters[index].name
             raise RuntimeError(f"{name} is used by two layers in one backward, but its slot holds one gradient")
-        return self._on_device.get(index, self._slot[index])
+        shares = [self._plan.buckets[b].rows for b in self._buckets_of[index]]
+        borders = [weight.shape[0] if rows is None else rows[1] for rows in shares]
+        return self._on_device.get(index, self._slot[index]), borders
+
+    def written(self, weight: torch.Tensor, rows: int) -> None:
+        """Table sink: the touched ones of the first `rows` rows are written."""
+        index = self._index[weight]
+        for b in self._buckets_of[index]:
+            bucket = self._plan.buckets[b]
+            if index in self._missing[b] and (bucket.rows or (0, weight.shape[0]))[1] <= rows:
+                if index in self._on_device:  # copying waits for the device
+                    rows_of(self._slot[index], bucket).copy_(rows_of(self._on_device[index], bucket))
+                self._written(index, b)
 
     def done(self, weight: torch.Tensor, finite: torch.Tensor) -> None:
-        """Table sink: the touched rows are written."""
-        index = self._index[weight]
-        if index in self._on_device:
-            self._slot[index].copy_(self._on_device[index])  # waits for the device
-        self._finite[index] = finite
-        self._written(index)
+        """Table sink: all touched rows are written."""
+        self._finite[self._index[weight]] = finite
 
     def _accumulated(self, parameter: nn.Parameter) -> None:
         gradient = parameter.grad
@@ -86,10 +98,9 @@ class GradientWriter:
         self._slot[index].copy_(gradient)
         self._finite[index] = gradient.isfinite().all()
         parameter.grad = None
-        self._written(index)
+        self._written(index, self._buckets_of[index][0])
 
-    def _written(self, index: int) -> None:
-        bucket = self._bucket_of[index]
+    def _written(self, index: int, bucket: int) -> None:
         missing = self._missing[bucket]
         missing.discard(index)
         if not missing and self._announce is not None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 import zmq
 
@@ -29,6 +29,8 @@ from pool.worker.step import Outcome
 log = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 0.5
+
+Todo = Literal["compute", "prepare"]
 
 
 @dataclass
@@ -51,14 +53,17 @@ class Mailbox(threading.Thread):
         self._moved: float | None = None  # when the computing thread last moved; None while it waits for work
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
-    def next_job(self) -> Job:
-        """Waits until a batch can be computed; counts what it waited for."""
+    def next_job(self) -> tuple[Job, Todo]:
+        """Waits until there is something to do; counts what it waited for."""
         with self._changed:
-            while (job := self._desk.next()) is None:
+            while True:
+                if (job := self._desk.next()) is not None:
+                    return job, "compute"
+                if (job := self._desk.next_to_prepare()) is not None:
+                    return job, "prepare"
                 kind = "waiting_for_weights" if self._desk.waits_for_weights else "waiting_for_batches"
                 with self._measured(kind), self._trace.span(kind.replace("_", " ")):
                     self._changed.wait()
-            return job
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -77,6 +82,12 @@ class Mailbox(threading.Thread):
         with self._changed:
             job.buckets.append(bucket)
         os.eventfd_write(self._bell, 1)
+
+    def prepared(self, job: Job) -> None:
+        """The batch is ready for its weights."""
+        with self._changed:
+            self._desk.prepared(job)
+        os.eventfd_write(self._bell, 1)  # a new coordinator may be waiting for this worker's word
 
     def finish(self, job: Job, outcome: Outcome) -> None:
         """Announces the end of a batch."""

@@ -18,6 +18,7 @@ from pool.buckets.tensors import carried, replace_tensors, trained, views
 from pool.crash_points import crash_point
 from pool.devices import Device
 from pool.nn.batch import TensorBatch
+from pool.nn.sparse_linear import SparseLinear, is_native
 from pool.tasks.task import Progress, Task
 from pool.telemetry.trace import Trace
 from pool.worker.faults import Faults
@@ -72,7 +73,21 @@ class Computer:
         self._parameters = [parameter for _, parameter in trained(self._model)]
         self._carried = [tensor for _, tensor in carried(self._model)]
         self._writer = GradientWriter(self._model, plan)
+        self._tables = [
+            (module.field, module.num_features)
+            for module in self._model.modules()
+            if isinstance(module, SparseLinear) and is_native(module.weight)
+        ]
+        self._prepared: TensorBatch | None = None
         self._version = -1
+
+    def prepare(self, slot: Slot) -> None:
+        """Does what a training batch needs before its weights are known: the next `train` of it will be the shorter."""
+        batch = TensorBatch.from_numpy(SparseBatch.view(self._schema, slot)).to(self._device)
+        with self._trace.span("prepare", batch=batch.number):
+            for field, num_features in self._tables:
+                batch.sparse[field].plan(num_features)
+        self._prepared = batch
 
     def train(self, slot: Slot, step: int, gradient_slot: int, *, first: bool, announce: Announce) -> Outcome:
         """Computes a batch with version `step`; `first`: the step's buffers follow this batch."""
@@ -118,6 +133,7 @@ class Computer:
     def forget_weights(self) -> None:
         """Copies on the device may be of a version that was never completed: its coordinator died."""
         self._version = -1
+        self._prepared = None
 
     def _load(self, slot: Slot, version: int) -> TensorBatch:
         if version != self._version:
@@ -129,7 +145,11 @@ class Computer:
                     parameter.data.copy_(weight)
         for tensor, buffer in zip(self._carried, self._buffers[version % 2], strict=True):
             tensor.copy_(buffer)
-        return TensorBatch.from_numpy(SparseBatch.view(self._schema, slot)).to(self._device)
+        view = SparseBatch.view(self._schema, slot)
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None and prepared.number == view.number:
+            return prepared
+        return TensorBatch.from_numpy(view).to(self._device)
 
 
 def _seed(run: int, batch: int) -> int:

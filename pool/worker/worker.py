@@ -54,7 +54,7 @@ def run(launch: Launch) -> None:
     mailbox.start()
     life = 0
     while True:
-        job = mailbox.next_job()
+        job, todo = mailbox.next_job()
         if job.life != life:
             life = job.life
             computer.forget_weights()
@@ -65,7 +65,9 @@ def run(launch: Launch) -> None:
         slot = memory.batch_slot(assignment.purpose, assignment.batch)
         try:
             with mailbox.computing():
-                if assignment.purpose == "validate":
+                if todo == "prepare":
+                    computer.prepare(slot)
+                elif assignment.purpose == "validate":
                     outcome = computer.validate(slot, assignment.step)
                 else:
                     outcome = computer.train(
@@ -83,6 +85,10 @@ def run(launch: Launch) -> None:
                 f"{launch.peer} ({spec}) ran out of memory in batch {assignment.batch}: {what}; "
                 "lower data.batch_size or model sizes"
             ) from None
+        if todo == "prepare":
+            in_work[0] = 0
+            mailbox.prepared(job)
+            continue
         crash_point("worker.batch_computed")
         in_work[0] = 0
         crash_point("worker.before_finish")

@@ -26,6 +26,7 @@ from tests.support.runs import ROOT, Ended, command, run, run_well
 CHILDREN_DIE_BY = ("kill", "segv", "exit", "stop", "pause")
 SUPERVISOR_DIES_BY = ("kill", "segv")
 HANG_TIMEOUT = 4.0  # seconds until a stopped process is killed
+START_TIMEOUT = 30.0  # the same, while it starts
 PAUSE = 1.0  # seconds that one that goes on is stopped for
 CHESS_ONLY = {"worker.table_written"}
 _CALL = re.compile(r'crash_point\("([a-z]+\.[a-z_]+)"\)')
@@ -106,7 +107,8 @@ class Matrix:
         elif how == "pause":
             ended = run_and_continue(dir, armed(self._settings, spec))
         else:
-            ended = run(dir, {**armed(self._settings, spec), "pool.hang_timeout": HANG_TIMEOUT})
+            patience = {"pool.hang_timeout": HANG_TIMEOUT, "pool.start_timeout": START_TIMEOUT}
+            ended = run(dir, {**armed(self._settings, spec), **patience})
         assert_unharmed(ended, self.reference, self._settings)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 from torch import Tensor
@@ -15,14 +17,22 @@ from tests.nn.sparse_inputs import input_of, random_input
 class Slot:
     """A gradient slot that remembers what happened to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, borders: Sequence[int] = ()) -> None:
         self.memory: Tensor | None = None
         self.events: list[str] = []
+        self.written_rows: dict[int, Tensor] = {}  # copies of the rows below a border, as they were then
+        self._borders = borders
 
-    def begin(self, weight: Tensor) -> Tensor:
+    def begin(self, weight: Tensor) -> tuple[Tensor, Sequence[int]]:
         self.events.append("begin")
         self.memory = torch.full_like(weight, torch.nan, requires_grad=False)
-        return self.memory
+        return self.memory, [*self._borders, len(weight)]
+
+    def written(self, weight: Tensor, rows: int) -> None:
+        assert self.memory is not None
+        assert rows <= len(weight)
+        self.events.append(f"{rows} rows")
+        self.written_rows[rows] = self.memory[:rows].clone()
 
     def done(self, weight: Tensor, finite: Tensor) -> None:
         self.finite = bool(finite)
@@ -129,11 +139,33 @@ def test_with_a_sink_touched_rows_go_there_and_no_gradient_is_made(dtype: torch.
     assert layer.weight.grad is None
     assert layer.bias is not None
     assert layer.bias.grad is not None
-    assert slot.events == ["begin", "done"]
+    assert slot.events == ["begin", "200 rows", "done"]
     assert slot.memory is not None
     touched = sparse.touched.long()
     assert torch.equal(slot.memory[touched], wanted[touched])
     assert slot.memory.isnan().all(dim=1).sum() == 200 - len(touched)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("bags", [40, 6000], ids=["not planned", "planned"])
+def test_rows_below_a_border_are_final_when_it_is_told(bags: int, dtype: torch.dtype) -> None:
+    sparse = random_input(bags, 500, most=20)
+    layer = SparseLinear(500, 48, dtype=dtype)
+    whole = Slot()
+    layer.gradient_sink = whole
+    backward(loss_of(layer(sparse)))
+    total = layer.bias.grad if layer.bias is not None else None
+    assert total is not None
+    layer.zero_grad()
+    layer.gradient_sink = slot = Slot((16, 160, 176, 496))
+    backward(loss_of(layer(sparse)))
+    assert whole.memory is not None
+    for rows, then in slot.written_rows.items():
+        assert torch.equal(then.nan_to_num(-1), whole.memory[:rows].nan_to_num(-1))
+    assert slot.events == ["begin", *(f"{rows} rows" for rows in (16, 160, 176, 496, 500)), "done"]
+    assert layer.bias is not None
+    assert layer.bias.grad is not None
+    assert torch.equal(layer.bias.grad, total)
 
 
 def test_with_a_sink_a_second_use_in_one_backward_is_refused() -> None:

@@ -49,7 +49,7 @@ def backward(sparse: SparseInput, grad_out: Tensor, num_features: int, threads: 
     """Rows that were not written hold 7; the sums of the columns come last."""
     grad = torch.full((num_features, grad_out.shape[1]), 7.0)
     total = torch.full((grad_out.shape[1],), torch.nan)
-    plan_of(sparse, num_features).backward(grad_out, grad, total, threads)
+    plan_of(sparse, num_features).backward(grad_out, grad, total, threads=threads)
     torch.testing.assert_close(total.double(), grad_out.double().sum(0), rtol=1e-5, atol=1e-4)
     return torch.cat([grad, total[None]])
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from pool.coordinator.actions import Action, BadBatch, Commit, End, Fold, OrderFeeder, OrderWorker
+from typing import Literal
+
+import pytest
+
+from pool.coordinator.actions import Action, BadBatch, Commit, End, Fold, OrderFeeder, OrderWorker, Update
 from pool.coordinator.books import Books
 from pool.coordinator.rules import Rules
 from pool.protocol.identity import FEEDER, WORKER, Peer
@@ -12,7 +16,13 @@ START = CursorState(0, 0, 0, 0)
 
 
 def rules(
-    steps: int = 6, batches: int = 2, buckets: int = 2, slots: int = 2, validate_every: int = 0, buffers: bool = False
+    steps: int = 6,
+    batches: int = 2,
+    buckets: int = 2,
+    slots: int = 2,
+    validate_every: int = 0,
+    buffers: bool = False,
+    on_bad_batch: Literal["stop", "skip"] = "skip",
 ) -> Rules:
     return Rules(
         steps=steps,
@@ -22,7 +32,7 @@ def rules(
         has_buffers=buffers,
         validate_every=validate_every,
         validation_batches=3,
-        on_bad_batch="skip",
+        on_bad_batch=on_bad_batch,
     )
 
 
@@ -33,6 +43,12 @@ def filled(books: Books, feeder: Peer, count: int) -> None:
 
 def orders_of(actions: list[Action], peer: Peer) -> WorkerOrders:
     return next(a.orders for a in reversed(actions) if isinstance(a, OrderWorker) and a.peer == peer)
+
+
+def folds_of(actions: list[Action]) -> list[Fold]:
+    """Those that go along with an update included."""
+    found = [action.fold if isinstance(action, Update) else action for action in actions]
+    return [fold for fold in found if isinstance(fold, Fold)]
 
 
 def test_a_worker_gets_two_batches_at_most_and_none_beyond_the_next_step() -> None:
@@ -61,7 +77,7 @@ def test_what_a_dead_worker_finished_is_kept_and_what_it_had_begun_is_given_away
     again = orders_of(actions, back).assignments
     assert [a.batch for a in again] == [1]
     actions = books.worker_report(back, WorkerReport((BatchReport(again[0], (0,), (), True, 1.5, ""),), 0, 0, 0))
-    folds = [a for a in actions if isinstance(a, Fold)]
+    folds = folds_of(actions)
     assert [source.batch for source in folds[0].sources] == [0, 1]
     assert [source.worker for source in folds[0].sources] == [0, 1]
     assert [a.losses for a in actions if isinstance(a, Commit)] == [(0.5, 1.5)]
@@ -155,3 +171,34 @@ def test_batches_to_be_computed_again_come_before_those_of_the_next_step() -> No
         for batch in [batch for batch in held(books, peer) if batch < 5]:
             actions += finished(books, peer, batch)
     assert [a.losses for a in actions if isinstance(a, Commit)] == [(0.0, 1.0, 2.0, 4.0)]
+
+
+@pytest.mark.parametrize(("on_bad_batch", "at_once"), [("stop", True), ("skip", False)])
+def test_a_bucket_is_stepped_before_the_batch_ends_only_if_no_batch_can_be_left_out(
+    on_bad_batch: Literal["stop", "skip"], at_once: bool
+) -> None:
+    books = Books(rules(batches=1, on_bad_batch=on_bad_batch), 0, START)
+    feeder, worker = Peer(FEEDER), Peer(WORKER)
+    books.feeder_joined(feeder)
+    books.worker_joined(worker)
+    filled(books, feeder, 1)
+    assignment = orders_of(books.say_again(), worker).assignments[0]
+    report = BatchReport(assignment, (0,), (), False, 0.0, "")
+    actions = books.worker_report(worker, WorkerReport((report,), 0, 0, 0))
+    assert [fold.bucket for fold in folds_of(actions)] == [0]
+    assert [a.bucket for a in actions if isinstance(a, Update)] == ([0] if at_once else [])
+    actions = finished(books, worker, 0)
+    assert [fold.bucket for fold in folds_of(actions)] == [1]
+    assert [a.bucket for a in actions if isinstance(a, Update)] == ([1] if at_once else [0, 1])
+    assert [a.step for a in actions if isinstance(a, Commit)] == [0]
+
+
+def test_a_batch_that_ends_the_run_ends_its_step_too() -> None:
+    books = Books(rules(batches=1, on_bad_batch="stop"), 0, START)
+    feeder, worker = Peer(FEEDER), Peer(WORKER)
+    books.feeder_joined(feeder)
+    books.worker_joined(worker)
+    filled(books, feeder, 2)
+    actions = finished(books, worker, 0, "the loss")
+    assert [a.fatal for a in actions if isinstance(a, BadBatch)] == [True]
+    assert not [a for a in actions if isinstance(a, Commit | Fold | Update)]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pool.buckets.assign import assign_buckets
-from pool.buckets.plan import ALIGNMENT, Plan, TensorSpec, make_plan
+from pool.buckets.plan import ALIGNMENT, ROW_UNIT, Plan, TensorSpec, make_plan
 
 SIZE = {"float32": 4, "float64": 8}
 
@@ -72,3 +72,28 @@ def test_buckets_follow_backward_the_last_parameter_first() -> None:
     specs = [TensorSpec(f"p{i}", (100,), "float32", 4) for i in range(4)]
     plan = make_plan(specs, [], [400, 800])
     assert [bucket.parameters for bucket in plan.buckets] == [(3,), (2, 1), (0,)]
+
+
+@given(st.integers(1, 500), st.integers(1, 40), st.integers(64, 5000))
+def test_a_table_beyond_the_limit_is_cut_in_rows_that_cover_it(rows: int, columns: int, limit: int) -> None:
+    specs = [
+        TensorSpec("table", (rows, columns), "float32", 4, "features"),
+        TensorSpec("bias", (columns,), "float32", 4),
+    ]
+    plan = make_plan(specs, [], [limit], split_tables=True)
+    table = plan.parameters[0]
+    shares = [bucket for bucket in plan.buckets if bucket.rows is not None]
+    assert bool(shares) == (table.nbytes > limit)
+    assert Plan.from_dict(plan.to_dict()) == plan
+    if shares:
+        assert [bucket.rows[0] for bucket in shares if bucket.rows] == [
+            0,
+            *(bucket.rows[1] for bucket in shares[:-1] if bucket.rows),
+        ]
+        assert shares[-1].rows is not None
+        assert shares[-1].rows[1] == rows
+        for bucket in shares:
+            assert bucket.rows is not None
+            assert bucket.offset == table.offset + bucket.rows[0] * columns * 4
+            assert bucket.rows[0] % ROW_UNIT == 0
+            assert bucket.nbytes <= limit or bucket.rows[1] - bucket.rows[0] <= ROW_UNIT

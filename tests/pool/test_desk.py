@@ -67,3 +67,28 @@ def test_the_same_assignment_of_a_new_coordinator_is_another_job() -> None:
     assert new is not old
     assert new.life != old.life
     assert [report.finished for report in desk.reports()] == [False]
+
+
+def test_a_batch_that_waits_for_its_weights_is_prepared_once() -> None:
+    desk = Desk()
+    first = begun(desk, assignment(0), assignment(1, step=1, attempt=2))
+    desk.finish(first, 0.5, (), "")
+    job = desk.next_to_prepare()
+    assert job is not None
+    assert job.assignment.batch == 1
+    desk.prepared(job)
+    assert desk.next_to_prepare() is None
+    desk.orders(WorkerOrders(1, (assignment(1, step=1, attempt=2),)))
+    assert desk.next() is job
+
+
+def test_a_new_coordinator_hears_nothing_while_a_batch_is_prepared() -> None:
+    """I4: its slot is read."""
+    desk = Desk()
+    desk.orders(WorkerOrders(0, (assignment(1, step=1),)))
+    job = desk.next_to_prepare()
+    assert job is not None
+    desk.new_coordinator()
+    assert not desk.may_speak
+    desk.prepared(job)
+    assert desk.may_speak

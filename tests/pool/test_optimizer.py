@@ -9,9 +9,12 @@ import pytest
 import torch
 from torch import nn
 
-from pool.buckets.plan import TensorSpec, make_plan
+from pool.buckets.plan import Plan, TensorSpec, make_plan
+from pool.buckets.tensors import rows_of
 from pool.config import OptimizerConfig, ScheduleConfig
-from pool.optimizers import BucketOptimizers
+from pool.errors import CheckpointError
+from pool.optim.buckets import BucketOptimizers
+from pool.optim.elementwise import ELEMENTWISE
 
 PLAN = make_plan([TensorSpec("w", (3,), "float32", 4)], [], [1])
 
@@ -54,3 +57,60 @@ def test_a_schedule_goes_on_from_its_saved_state(scheduler: str, arguments: dict
     second.load_state(tensors, json.loads(json.dumps(plain)))
     assert rates(second, 4, 10) == whole[4:]
     assert len(set(whole)) > 1
+
+
+TABLE, BIAS = (200, 24), (24,)
+SPECS = [TensorSpec("table", TABLE, "float32", 4, "features"), TensorSpec("bias", BIAS, "float32", 4)]
+LIMITS = [64, 4800]  # a table of 19,200 bytes is cut in five
+
+
+def train(plan: Plan, name: str, steps: int, optimizers: BucketOptimizers | None = None) -> Any:
+    """Steps a table and a bias along a fixed course; returns the optimizers and the weights."""
+    torch.manual_seed(0)
+    parameters = [nn.Parameter(torch.randn(shape)) for shape in (TABLE, BIAS)]
+    made = BucketOptimizers(plan, parameters, OptimizerConfig(name=name, args={"lr": 0.1}), ScheduleConfig(args={}))
+    if optimizers is not None:
+        tensors, plain = optimizers.state()
+        made.load_state({key: tensor.clone() for key, tensor in tensors.items()}, json.loads(json.dumps(plain)))
+    for _ in range(steps):
+        gradients = [torch.randn(shape) for shape in (TABLE, BIAS)]
+        for b, bucket in enumerate(plan.buckets):
+            for index, parameter in zip(bucket.parameters, made.parameters[b], strict=True):
+                parameter.grad = rows_of(gradients[index], bucket)
+            made.step(b)
+    return made, parameters
+
+
+@pytest.mark.parametrize("name", sorted(ELEMENTWISE))
+def test_a_table_stepped_in_parts_has_the_bits_of_the_whole(name: str) -> None:
+    whole, parts = make_plan(SPECS, [], LIMITS), make_plan(SPECS, [], LIMITS, split_tables=True)
+    assert [bucket.rows for bucket in whole.buckets] == [None, None]
+    assert [bucket.rows for bucket in parts.buckets] == [None, (0, 48), (48, 96), (96, 144), (144, 192), (192, 200)]
+    results = [train(plan, name, 5) for plan in (whole, parts)]
+    for a, b in zip(results[0][1], results[1][1], strict=True):
+        assert torch.equal(a, b)
+    states = [optimizers.state()[0] for optimizers, _ in results]
+    assert states[0].keys() == states[1].keys()
+    for key, tensor in states[0].items():
+        assert torch.equal(tensor, states[1][key]), key
+
+
+@pytest.mark.parametrize("name", ["pool.optim.Adam", "torch.optim.Adam", "torch.optim.SGD"])
+def test_a_table_in_parts_goes_on_from_its_saved_state_as_the_whole_does(name: str) -> None:
+    results = []
+    for split in (False, True):
+        plan = make_plan(SPECS, [], LIMITS, split_tables=split)
+        first, _ = train(plan, name, 3)
+        second, weights = train(plan, name, 4, first)
+        results.append(weights)
+        tensors, _ = second.state()
+        if "table/step" in tensors:
+            assert float(tensors["table/step"]) == 7
+    for a, b in zip(*results, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_state_of_other_buckets_is_refused_with_what_to_set() -> None:
+    first, _ = train(make_plan(SPECS, [], LIMITS, split_tables=True), "torch.optim.Adam", 1)
+    with pytest.raises(CheckpointError, match=r"is of 6 buckets, and the config makes 2: set pool\.first_bucket_mb"):
+        train(make_plan(SPECS, [], LIMITS), "torch.optim.Adam", 1, first)

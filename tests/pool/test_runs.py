@@ -35,6 +35,13 @@ def test_one_and_four_workers_end_with_the_bits_of_two(devices: list[str], two_w
     assert ended.digest() == two_workers.digest()
 
 
+def test_a_table_that_travels_in_parts_changes_nothing(two_workers: Ended, tmp_path: Path) -> None:
+    settings = {**TOY, "pool.bucket_mb": 0.01, "testing.history": True}
+    ended = run_well(tmp_path / "run", settings)
+    assert '"bucket": 3' in (ended.dir / "history.jsonl").read_text(encoding="utf-8")
+    assert ended.digest() == two_workers.digest()
+
+
 def test_a_slow_worker_changes_nothing(two_workers: Ended, tmp_path: Path) -> None:
     ended = run_well(tmp_path / "run", {**TOY, "pool.devices": ["fake:0?compute_ms=30", "fake:1"]})
     assert ended.digest() == two_workers.digest()
@@ -46,6 +53,17 @@ def test_a_worker_that_dies_is_replaced_and_changes_nothing(phase: str, two_work
     devices = [f"fake:0?crash=3:{phase}", f"fake:1?crash=7:{phase}"]  # whichever is up first, one of them dies
     ended = run_well(tmp_path / "run", {**TOY, "pool.devices": devices})
     assert re.search(r"\(incarnation 1\) was killed by SIGKILL, it was computing batch \d+; restarted", ended.out)
+    assert ended.digest() == two_workers.digest()
+
+
+@pytest.mark.parametrize("how", ["stop", "exit"])
+def test_one_that_does_not_get_ready_is_replaced_and_changes_nothing(
+    how: str, two_workers: Ended, tmp_path: Path
+) -> None:
+    settings = {**TOY, "testing.crash_points": [f"coordinator.before_hello@1={how}"], "pool.start_timeout": 15}
+    ended = run_well(tmp_path / "run", settings)
+    assert "coordinator (incarnation 1) " in ended.out
+    assert ("did not get ready within 15 s (pool.start_timeout); killing it" in ended.out) == (how == "stop")
     assert ended.digest() == two_workers.digest()
 
 

@@ -47,6 +47,8 @@ def test_everything_that_may_go_wrong_goes_wrong_in_some_of_the_runs() -> None:
         "steps to do again",
         "worker not finished with the old life",
         "batch left out",
+        "stopped by a bad batch",
+        "stepped while a batch was in work",
         "sum in parts",
         "order refused",
         "message to the coordinator refused",

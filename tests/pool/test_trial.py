@@ -14,7 +14,7 @@ from pool.checkpoint import snapshot
 from pool.checkpoint.store import tensor_bytes
 from pool.config import parse_config
 from pool.errors import ConfigError
-from pool.optimizers import BucketOptimizers
+from pool.optim.buckets import BucketOptimizers
 from pool.planner.trial import state_nbytes
 from pool.protocol.messages import CursorState
 

@@ -26,7 +26,7 @@ if __name__ == "__main__":
     )
     mailbox = Mailbox(cast(Launch, launch), Trace(Path(), Peer(WORKER), on=False))
     mailbox.start()
-    job = mailbox.next_job()
+    job, _ = mailbox.next_job()
     sys.stdout.write("begun\n")
     sys.stdout.flush()
     sys.stdin.readline()

@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+void bind_adam(nanobind::module_& module);
 void bind_crash_point(nanobind::module_& module);
 void bind_crc32c(nanobind::module_& module);
 void bind_fold(nanobind::module_& module);

@@ -30,12 +30,12 @@ void forward(const SparsePlan& plan, const Array& weight, const std::optional<Ar
 }
 
 void backward(const SparsePlan& plan, const Array& grad_out, const OutArray& grad_weight, const OutArray& column_sums,
-              std::size_t threads) {
+              std::size_t first_tile, std::optional<std::size_t> last_tile, std::size_t threads) {
     const ConstMatrix from = matrix<const float>(grad_out, "grad_out");
     const Matrix to = matrix<float>(grad_weight, "grad_weight");
     float* sums = floats<float>(column_sums, "column_sums", to.columns);
     const nb::gil_scoped_release release;
-    plan.backward(from, to, sums, threads);
+    plan.backward(from, to, sums, first_tile, last_tile.value_or(plan.num_tiles()), threads);
 }
 
 }  // namespace
@@ -44,7 +44,9 @@ void bind_sparse_plan(nb::module_& module) {
     nb::class_<SparsePlan>(module, "SparsePlan")
         .def("__init__", &make, nb::arg("offsets"), nb::arg("features"), nb::arg("num_features"))
         .def_prop_ro("worth", &SparsePlan::worth)
+        .def_prop_ro("num_tiles", &SparsePlan::num_tiles)
+        .def("tiles_until", &SparsePlan::tiles_until, nb::arg("row"))
         .def("forward", &forward, nb::arg("weight"), nb::arg("bias").none(), nb::arg("out"), nb::arg("threads") = 1)
         .def("backward", &backward, nb::arg("grad_out"), nb::arg("grad_weight"), nb::arg("column_sums"),
-             nb::arg("threads") = 1);
+             nb::arg("first_tile") = 0, nb::arg("last_tile") = nb::none(), nb::arg("threads") = 1);
 }

@@ -25,7 +25,7 @@ from pool.coordinator.books import Books
 from pool.protocol.admission import Admission
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import CursorState, FeederReport, Message, Roster, WorkerReport
-from tests.pool.simulation.arithmetic import Version, add, stepped
+from tests.pool.simulation.arithmetic import Version, add, batches_of, stepped
 from tests.pool.simulation.process import THE_SUPERVISOR, Process
 
 if TYPE_CHECKING:
@@ -128,7 +128,8 @@ class SimCoordinator(Process):
         elif isinstance(action, BadBatch):
             self.world.memory.check_batch("train", action.batch)  # it is kept for its user
             self.world.history.left_out(self.peer, action)
-            self.world.seen["batch left out"] += 1
+            self.world.seen["stopped by a bad batch" if action.fatal else "batch left out"] += 1
+            self.world.ended |= action.fatal
         elif isinstance(action, Validated):
             self.world.history.validated(action, self.world.memory.weights(self._version))
         elif isinstance(action, OrderWorker | OrderFeeder):
@@ -149,6 +150,8 @@ class SimCoordinator(Process):
         self._divisors[bucket] = action.batches
 
     def _update(self, action: Update) -> None:
+        if action.fold is not None:
+            self._fold(action.fold)
         memory, bucket, count = self.world.memory, action.bucket, action.batches
         assert action.step == self._version, f"I3: step {action.step} updates version {self._version}"
         total = self._sums[bucket] if count else 0
@@ -159,6 +162,9 @@ class SimCoordinator(Process):
         old = memory.halves[action.step % 2][bucket]
         weight, self._optimizer[bucket] = stepped(old, self._optimizer[bucket], total, count)
         memory.halves[(action.step + 1) % 2][bucket] = weight
+        batches = batches_of(self.world.setup, action.step)
+        if any(process.holds and process.holds[1] in batches for process in self.world.workers()):
+            self.world.seen["stepped while a batch was in work"] += 1
 
     def _commit(self, action: Commit) -> None:
         memory, history = self.world.memory, self.world.history

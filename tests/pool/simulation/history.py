@@ -28,6 +28,7 @@ class History:
         self._left_out: dict[int, set[int]] = {}  # by step
         self._validations: list[int] = []  # versions
         self._deaths: Counter[tuple[Peer, int]] = Counter()  # by the coordinator in charge and the batch in work
+        self._stopped = False
         self._blameless = True  # no batch was left out that kills of our own have made look deadly
 
     @property
@@ -57,6 +58,7 @@ class History:
         assert action.cursor == cursor_of(action.batch), "I1"
         self._left_out.setdefault(action.step, set()).add(action.batch)
         self._blameless &= not innocent
+        self._stopped |= action.fatal
 
     def committed(self, action: Commit, version: Version) -> None:
         """I2, I3: each version follows from the one before by all its batches, each once, in order."""
@@ -78,7 +80,9 @@ class History:
         self._validations.append(action.version)
 
     def ended(self) -> None:
-        """The run says that it has done all it was asked for."""
+        """The run says that it has done all it was asked for, or all that a bad batch let it do."""
+        if self._stopped:
+            return
         steps, every = self._setup.rules.steps, self._setup.rules.validate_every
         done = len(self._versions) - 1
         assert done == steps or self._setup.drain_at

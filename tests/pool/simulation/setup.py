@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pool.coordinator.rules import Rules
 
@@ -40,7 +40,7 @@ def setup_of(seed: int) -> Setup:
         on_bad_batch="skip",
     )
     strange = draw.sample(range(steps * batches), 2)
-    return Setup(
+    setup = Setup(
         rules,
         workers=draw.choice((1, 2, 2, 3)),
         ring_slots=batches + draw.randint(0, batches + 2),
@@ -52,3 +52,6 @@ def setup_of(seed: int) -> Setup:
         checkpoint_every=draw.choice((2, 3)),
         drain_at=draw.randint(1, 1500) if draw.random() < 0.1 else 0,
     )
+    if draw.random() < 0.3:
+        setup = replace(setup, rules=replace(rules, on_bad_batch="stop"))
+    return setup

@@ -62,11 +62,28 @@ class SimWorker(Child):
 
     def _compute(self) -> None:
         if self._computing is None:
-            if (job := self._desk.next()) is None:
+            if (job := self._desk.next()) is not None:
+                self._computing = self._work(job)
+            elif (job := self._desk.next_to_prepare()) is not None:
+                self._computing = self._prepare(job)
+            else:
                 return
-            self._computing = self._work(job)
         if next(self._computing, self) is self:
             self._computing = None
+
+    def _prepare(self, job: Job) -> Iterator[None]:
+        memory, assignment = self.world.memory, job.assignment
+        memory.attempts[self.peer.index] = assignment.attempt
+        self.holds = self.coordinator, assignment.batch
+        memory.begin_reading(self.peer, assignment)
+        memory.check_batch(assignment.purpose, assignment.batch)
+        yield
+        memory.check_batch(assignment.purpose, assignment.batch)
+        memory.end_reading(self.peer)
+        memory.attempts[self.peer.index] = 0
+        self.holds = None
+        self._desk.prepared(job)
+        self._bell = True
 
     def _work(self, job: Job) -> Iterator[None]:
         memory, assignment, setup = self.world.memory, job.assignment, self.world.setup

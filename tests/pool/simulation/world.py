@@ -64,6 +64,9 @@ class World:
             assert self.time < LIMIT, f"not ended after {LIMIT} steps of the scheduler"
         self.history.ended()
 
+    def workers(self) -> list[SimWorker]:
+        return [process for process in self.processes.values() if isinstance(process, SimWorker)]
+
     # --- disasters ---
 
     def kill(self, place: Place) -> None:

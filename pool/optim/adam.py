@@ -1,0 +1,112 @@
+"""Adam that adds up its own gradients: sums of batches, moments and the new weights in one native pass over memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from pool import _native
+
+_LEAST = 1 << 18  # numbers per thread: below, starting a thread costs more than it saves
+
+Touched = npt.NDArray[np.unsignedinteger[Any]]  # ascending row numbers
+
+
+class Adam(torch.optim.Optimizer):
+    """torch.optim.Adam (AdamW with decoupled_weight_decay) to float32 rounding, for float32 parameters on a CPU.
+
+    The state is named and shaped as torch's. `step` takes the gradient from `.grad`, as any optimizer; the pool calls
+    `fold_and_step`, which takes the batches' gradients as they lie. Both give the same bits, for any number of
+    threads. ValueError for other parameters, and for hyperparameters out of range.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[nn.Parameter],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        *,
+        decoupled_weight_decay: bool = False,
+    ) -> None:
+        if lr < 0 or eps <= 0 or weight_decay < 0:
+            raise ValueError(f"lr and weight_decay must not be negative, eps positive: {lr}, {weight_decay}, {eps}")
+        if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
+            raise ValueError(f"betas must be two numbers from 0 to below 1, not {betas}")
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "decoupled_weight_decay": decoupled_weight_decay,
+        }
+        super().__init__(params, defaults)
+        self._group_of = {parameter: group for group in self.param_groups for parameter in group["params"]}
+        for parameter in self._group_of:
+            if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
+                raise ValueError(f"parameters must be float32 on a CPU, not {parameter.dtype} on {parameter.device}")
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Steps every parameter that has a gradient. A closure is refused: TypeError."""
+        if closure is not None:
+            raise TypeError("this optimizer takes no closure")
+        for parameter in self._group_of:
+            if parameter.grad is not None:
+                self.fold_and_step(parameter, parameter.data, [parameter.grad], None)
+
+    @torch.no_grad()
+    def fold_and_step(
+        self,
+        parameter: nn.Parameter,
+        old: Tensor,
+        gradients: Sequence[Tensor],
+        touched: Sequence[Touched] | None,
+        *,
+        first_row: int = 0,
+        scale: float = 1.0,
+    ) -> None:
+        """Writes the parameter: a step from `old` with the sum of the gradients, left to right, times `scale`.
+
+        All are shaped as the parameter, contiguous; `old` may be the parameter itself. `touched`: of each gradient, the
+        rows that it defines, numbered so that the parameter's first is `first_row`; None: all of it.
+        """
+        state = self._state_of(parameter)
+        state["step"] += 1
+        tensors = parameter.data, old, state["exp_avg"], state["exp_avg_sq"]
+        group = self._group_of[parameter]
+        settings: dict[str, Any] = {
+            "learning_rate": group["lr"],
+            "beta1": group["betas"][0],
+            "beta2": group["betas"][1],
+            "epsilon": group["eps"],
+            "weight_decay": group["weight_decay"],
+            "decoupled": group["decoupled_weight_decay"],
+            "step": float(state["step"]),
+            "scale": scale,
+            "threads": max(1, min(torch.get_num_threads(), parameter.numel() // _LEAST)),
+        }
+        if touched is None:
+            weights, before, mean, square = (tensor.view(-1) for tensor in tensors)
+            _native.adam(weights, before, mean, square, [gradient.view(-1) for gradient in gradients], **settings)
+        else:
+            sources = list(zip(gradients, touched, strict=True))
+            _native.adam_rows(*tensors, sources, first_row=first_row, **settings)
+
+    def _state_of(self, parameter: nn.Parameter) -> dict[str, Any]:
+        state: dict[str, Any] = self.state[parameter]
+        if not state:
+            state["step"] = torch.zeros(())
+            state["exp_avg"] = torch.zeros_like(parameter, requires_grad=False)
+            state["exp_avg_sq"] = torch.zeros_like(parameter, requires_grad=False)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._group_of = {parameter: group for group in self.param_groups for parameter in group["params"]}

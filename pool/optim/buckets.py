@@ -1,0 +1,204 @@
+"""Optimizer and learning rate schedule: one instance of each per bucket, so that buckets step one by one.
+
+Any torch.optim-compatible class by dotted name. Its state becomes plain tensors and numbers (I7): tensors are
+named `parameter/key`, the rest is JSON. A table that is several buckets has one tensor of each kind, as if it were
+whole, and each bucket's optimizer works on its rows of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from torch import Tensor, nn
+
+from pool.buckets.plan import Bucket, Plan
+from pool.buckets.tensors import rows_of
+from pool.config import OptimizerConfig, ScheduleConfig
+from pool.errors import CheckpointError, ConfigError
+from pool.optim.adam import Touched
+
+
+@runtime_checkable
+class FoldingOptimizer(Protocol):
+    """One that can add up its gradients itself: see pool.optim.Adam, the first."""
+
+    def fold_and_step(
+        self,
+        parameter: nn.Parameter,
+        old: Tensor,
+        gradients: Sequence[Tensor],
+        touched: Sequence[Touched] | None,
+        *,
+        first_row: int = 0,
+        scale: float = 1.0,
+    ) -> None: ...
+
+
+Work = tuple[nn.Parameter, Tensor, Sequence[Tensor], Sequence[Touched] | None]  # parameter, old, gradients, touched
+
+
+def load_class(name: str, key: str) -> Any:
+    """The class of a dotted name. Raises ConfigError naming the config key."""
+    module_name, _, class_name = name.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module_name), class_name)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        raise ConfigError(f"{key}: {name!r} can't be loaded: {error}") from None
+
+
+class BucketOptimizers:
+    """`parameters[b]`: what the optimizer of bucket b steps, in the bucket's order: parameters of the model, or, of a
+    table that is several buckets, one of its own for some rows."""
+
+    def __init__(
+        self, plan: Plan, parameters: Sequence[nn.Parameter], config: OptimizerConfig, schedule: ScheduleConfig
+    ) -> None:
+        """`parameters`: of the model, in the plan's order. Raises ConfigError."""
+
+        def part(index: int, bucket: Bucket) -> nn.Parameter:
+            whole = parameters[index]
+            return whole if bucket.rows is None else nn.Parameter(rows_of(whole.data, bucket))
+
+        self._plan = plan
+        self._every = schedule.every
+        self.parameters = [[part(index, bucket) for index in bucket.parameters] for bucket in plan.buckets]
+        make = load_class(config.name, "optimizer.name")
+        try:
+            self._optimizers = [make(members, **_tuples(config.args)) for members in self.parameters]
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"optimizer.args: {config.name}: {error}") from None
+        self._whole: dict[str, Tensor] = {}  # state of tables that are several buckets, by `parameter/key`
+        self._schedulers = []
+        if schedule.name is not None:
+            make = load_class(schedule.name, "schedule.name")
+            try:
+                self._schedulers = [make(each, **_tuples(schedule.args)) for each in self._optimizers]
+            except (TypeError, ValueError) as error:
+                raise ConfigError(f"schedule.args: {schedule.name}: {error}") from None
+
+    @property
+    def learning_rate(self) -> float:
+        return float(self._optimizers[0].param_groups[0]["lr"])
+
+    def step(self, bucket: int) -> None:
+        """Updates the bucket's parameters; those whose grad is None are left alone, as in torch."""
+        self._optimizers[bucket].step()
+        self._join(bucket)
+
+    def folds(self, bucket: int) -> bool:
+        """Whether the bucket's optimizer can add up the batches' gradients itself."""
+        return isinstance(self._optimizers[bucket], FoldingOptimizer)
+
+    def fold_and_step(self, bucket: int, work: Iterable[Work], scale: float) -> None:
+        """Updates those of the bucket's parameters that are named, each with the sum of its gradients times `scale`."""
+        rows = self._plan.buckets[bucket].rows
+        for parameter, old, gradients, touched in work:
+            self._optimizers[bucket].fold_and_step(
+                parameter, old, gradients, touched, first_row=0 if rows is None else rows[0], scale=scale
+            )
+        self._join(bucket)
+
+    def end_step(self, step: int) -> None:
+        """After all buckets of step `step`: the schedule moves on when it is due."""
+        if (step + 1) % self._every == 0:
+            for scheduler in self._schedulers:
+                scheduler.step()
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Tensors by `parameter/key`, and the rest as plain data."""
+        tensors: dict[str, Tensor] = {}
+        numbers: dict[str, dict[str, Any]] = {}
+        for b, (bucket, optimizer) in enumerate(zip(self._plan.buckets, self._optimizers, strict=True)):
+            self._join(b)
+            for i, entries in optimizer.state_dict()["state"].items():
+                name = self._plan.parameters[bucket.parameters[i]].name
+                numbers[name] = {}
+                for key, value in entries.items():
+                    if isinstance(value, Tensor):
+                        tensors[f"{name}/{key}"] = self._whole.get(f"{name}/{key}", value)
+                    else:
+                        numbers[name][key] = value
+        groups = [
+            [{k: v for k, v in group.items() if k != "params"} for group in optimizer.param_groups]
+            for optimizer in self._optimizers
+        ]
+        schedulers = [scheduler.state_dict() for scheduler in self._schedulers]
+        return tensors, {"numbers": numbers, "groups": groups, "schedulers": schedulers}
+
+    def load_state(self, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
+        """The inverse of `state`. Raises CheckpointError if it does not fit this optimizer, or these buckets."""
+        if len(plain["groups"]) != len(self._optimizers):
+            raise CheckpointError(
+                f"optimizer state is of {len(plain['groups'])} buckets, and the config makes {len(self._optimizers)}: "
+                "set pool.first_bucket_mb and pool.bucket_mb as they were"
+            )
+        try:
+            for bucket, optimizer, groups in zip(self._plan.buckets, self._optimizers, plain["groups"], strict=True):
+                state = {
+                    position: self._state_of(bucket, index, tensors, plain["numbers"])
+                    for position, index in enumerate(bucket.parameters)
+                    if self._plan.parameters[index].name in plain["numbers"]
+                }
+                own_groups = optimizer.state_dict()["param_groups"]
+                groups = [
+                    {**_tuples(group), "params": own["params"]} for group, own in zip(groups, own_groups, strict=True)
+                ]
+                optimizer.load_state_dict({"state": state, "param_groups": groups})
+            for scheduler, entry in zip(self._schedulers, plain["schedulers"], strict=True):
+                own = scheduler.state_dict()
+                scheduler.load_state_dict({key: _like(own.get(key), value) for key, value in entry.items()})
+        except (KeyError, IndexError, ValueError, TypeError) as error:
+            raise CheckpointError(
+                f"optimizer state does not fit optimizer and schedule of the config: {error}"
+            ) from None
+
+    def _state_of(
+        self, bucket: Bucket, index: int, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """A parameter's entries; of a table that is several buckets, the bucket's rows."""
+        parameter = self._plan.parameters[index]
+        prefix = f"{parameter.name}/"
+        found = dict(numbers[parameter.name])
+        for name, tensor in tensors.items():
+            if name.startswith(prefix):
+                if bucket.rows is not None and tensor.shape == parameter.shape:
+                    self._whole[name] = tensor
+                    tensor = rows_of(tensor, bucket)
+                elif bucket.rows is not None:
+                    tensor = tensor.clone()  # each bucket counts its own steps
+                found[name.removeprefix(prefix)] = tensor
+        return found
+
+    def _join(self, b: int) -> None:
+        """State that an optimizer has made for some rows of a table moves into its place in the whole."""
+        bucket = self._plan.buckets[b]
+        if bucket.rows is None:
+            return
+        (parameter,) = self.parameters[b]
+        table = self._plan.parameters[bucket.parameters[0]]
+        for key, value in self._optimizers[b].state[parameter].items():
+            if not isinstance(value, Tensor) or value.shape != parameter.shape:
+                continue
+            name = f"{table.name}/{key}"
+            whole = self._whole.get(name)
+            if whole is None:
+                whole = self._whole[name] = value.new_empty(table.shape)
+            place = rows_of(whole, bucket)
+            if place.data_ptr() != value.data_ptr():
+                self._optimizers[b].state[parameter][key] = place.copy_(value)
+
+
+def _like(own: Any, saved: Any) -> Any:
+    """A saved value as the scheduler itself holds it: JSON knows no numbers as keys (MultiStepLR's milestones)."""
+    if isinstance(own, dict) and isinstance(saved, Mapping):
+        types = {type(key) for key in own}
+        key_type = types.pop() if len(types) == 1 else str
+        return type(own)({key_type(key): value for key, value in saved.items()})
+    return saved
+
+
+def _tuples(args: Mapping[str, Any]) -> dict[str, Any]:
+    """TOML and JSON have lists where torch expects tuples (betas)."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in args.items()}

@@ -1,0 +1,183 @@
+"""Our Adam: torch's to rounding, the same bits however its gradient comes, whatever the level and the threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pool import _native
+from pool.optim import Adam
+
+STEPS = 20
+
+
+@pytest.fixture(params=_native.simd_levels())
+def simd_level(request: pytest.FixtureRequest) -> Iterator[str]:
+    before = _native.simd_level()
+    _native.set_simd_level(request.param)
+    yield request.param
+    _native.set_simd_level(before)
+
+
+@pytest.fixture
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
+
+
+def gradients(shape: tuple[int, ...], count: int, seed: int = 0) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(shape, generator=generator) for _ in range(count)]
+
+
+@pytest.mark.usefixtures("simd_level")
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ({}, torch.optim.Adam),
+        ({"lr": 0.02, "betas": (0.8, 0.95), "eps": 1e-5}, torch.optim.Adam),
+        ({"weight_decay": 0.1}, torch.optim.Adam),
+        ({"weight_decay": 0.1, "decoupled_weight_decay": True}, torch.optim.AdamW),
+    ],
+    ids=["defaults", "hyperparameters", "weight decay", "decoupled"],
+)
+def test_the_weights_are_torchs_to_float32_rounding(ours: dict[str, Any], theirs: type[torch.optim.Optimizer]) -> None:
+    start = torch.randn(37, 21, generator=torch.Generator().manual_seed(1))
+    own, reference = nn.Parameter(start.clone()), nn.Parameter(start.double())
+    arguments = {key: value for key, value in ours.items() if key != "decoupled_weight_decay"}
+    optimizer, other = Adam([own], **ours), theirs([reference], **arguments)
+    for gradient in gradients((37, 21), STEPS):
+        own.grad, reference.grad = gradient, gradient.double()
+        optimizer.step()
+        other.step()
+    torch.testing.assert_close(own.detach().double(), reference.detach(), rtol=2e-6, atol=2e-6)
+    for key in ("exp_avg", "exp_avg_sq"):
+        torch.testing.assert_close(
+            optimizer.state[own][key].double(), other.state[reference][key], rtol=1e-5, atol=1e-7
+        )
+
+
+def test_torch_goes_on_from_our_state_and_we_from_torchs() -> None:
+    first, second = nn.Parameter(torch.ones(50)), nn.Parameter(torch.ones(50))
+    ours, theirs = Adam([first]), torch.optim.Adam([second])
+    for gradient in gradients((50,), 3):
+        first.grad = second.grad = gradient
+        ours.step()
+        theirs.step()
+    state = ours.state_dict()
+    ours.load_state_dict({**state, "state": theirs.state_dict()["state"]})
+    theirs.load_state_dict({**theirs.state_dict(), "state": state["state"]})
+    for gradient in gradients((50,), 3, seed=1):
+        first.grad = second.grad = gradient
+        ours.step()
+        theirs.step()
+    torch.testing.assert_close(first, second, rtol=1e-6, atol=1e-7)
+
+
+def test_every_level_gives_the_same_bits() -> None:
+    results = []
+    before = _native.simd_level()
+    try:
+        for level in _native.simd_levels():
+            _native.set_simd_level(level)
+            parameter = nn.Parameter(torch.linspace(-1, 1, 1003))
+            optimizer = Adam([parameter], weight_decay=0.01)
+            for gradient in gradients((1003,), 3):
+                parameter.grad = gradient
+                optimizer.step()
+            results.append(parameter.detach().numpy().tobytes())
+    finally:
+        _native.set_simd_level(before)
+    assert len(set(results)) == 1
+
+
+@pytest.mark.usefixtures("simd_level")
+@pytest.mark.parametrize("threads", [1, 3], indirect=True)
+@pytest.mark.parametrize("count", [1, 3])
+def test_one_pass_has_the_bits_of_a_fold_and_a_step(threads: int, count: int) -> None:
+    assert torch.get_num_threads() == threads
+    size, scale = 900_001, 1 / 3
+    old = torch.randn(size, generator=torch.Generator().manual_seed(2))
+    whole, parts = nn.Parameter(torch.empty(size)), nn.Parameter(old.clone())
+    one_pass, two = Adam([whole]), Adam([parts])
+    total = torch.empty(size)
+    for seed in range(3):
+        sources = gradients((size,), count, seed)
+        one_pass.fold_and_step(whole, old, sources, None, scale=scale)
+        old = whole.detach().clone()
+        _native.fold(total, sources, scale=scale)
+        parts.grad = total
+        two.step()
+    assert torch.equal(whole, parts)
+    assert torch.equal(one_pass.state[whole]["exp_avg_sq"], two.state[parts]["exp_avg_sq"])
+
+
+@pytest.mark.usefixtures("simd_level")
+@pytest.mark.parametrize("threads", [1, 3], indirect=True)
+@pytest.mark.parametrize("first_row", [0, 160])
+def test_of_a_table_only_rows_that_a_batch_touched_are_read(threads: int, first_row: int) -> None:
+    """The others hold NaN; the bits are those of a fold of rows and a step."""
+    assert torch.get_num_threads() == threads
+    rows, columns = 5000, 48
+    rng = np.random.default_rng(3)
+    old = torch.randn(rows, columns, generator=torch.Generator().manual_seed(4))
+    whole, parts = nn.Parameter(torch.empty(rows, columns)), nn.Parameter(old.clone())
+    one_pass, two = Adam([whole]), Adam([parts])
+    total = torch.empty(rows, columns)
+    for seed in range(3):
+        sources = gradients((rows, columns), 2, seed)
+        touched = [np.flatnonzero(rng.random(rows + 500) < share).astype(np.uint16) for share in (0.5, 0.1)]
+        for source, numbers in zip(sources, touched, strict=True):
+            missing = np.setdiff1d(np.arange(rows), numbers.astype(np.int64) - first_row)
+            source[missing] = torch.nan
+        one_pass.fold_and_step(whole, old, sources, touched, first_row=first_row, scale=0.5)
+        old = whole.detach().clone()
+        _native.fold_rows(total, list(zip(sources, touched, strict=True)), first_row=first_row, scale=0.5)
+        parts.grad = total
+        two.step()
+    assert torch.equal(whole, parts)
+    assert not whole.isnan().any()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"lr": -1.0}, "lr and weight_decay must not be negative"),
+        ({"eps": 0.0}, "eps positive"),
+        ({"betas": (0.9, 1.0)}, "betas must be two numbers"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        Adam([nn.Parameter(torch.zeros(3))], **arguments)
+
+
+def test_other_dtypes_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"float32 on a CPU, not torch\.float64"):
+        Adam([nn.Parameter(torch.zeros(3, dtype=torch.float64))])
+
+
+def test_what_does_not_fit_is_a_value_error_and_changes_nothing() -> None:
+    settings: dict[str, Any] = {
+        "learning_rate": 0.1, "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-8, "weight_decay": 0.0, "decoupled": False,
+        "step": 1.0,
+    }  # fmt: skip
+    weights = torch.ones(4, 16)
+    tensors = weights, weights.clone(), torch.zeros(4, 16), torch.zeros(4, 16)
+    touched = np.array([0, 3], np.uint16)
+    with pytest.raises(ValueError, match="source 0 is \\[3, 16\\], but weights is \\[4, 16\\]"):
+        _native.adam_rows(*tensors, [(torch.ones(3, 16), touched)], **settings)
+    with pytest.raises(ValueError, match="touched of source 0 is not strictly ascending"):
+        _native.adam_rows(*tensors, [(torch.ones(4, 16), touched[::-1].copy())], **settings)
+    with pytest.raises(ValueError, match="mean is \\[4, 15\\]"):
+        _native.adam_rows(weights, weights, torch.zeros(4, 15), weights, [], **settings)
+    with pytest.raises(ValueError, match="step must be at least 1"):
+        _native.adam_rows(*tensors, [(torch.ones(4, 16), touched)], **{**settings, "step": 0.0})
+    assert torch.equal(weights, torch.ones(4, 16))
