@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 NATIVE := $(shell find loader/native pool/native -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name CMakeLists.txt)
+BENCHMARKS := sparse_layer nnue_step training loader pool_cost recovery
 POSITIONS := configs/sample/positions.epd
 
 .PHONY: demo test test-crashes test-chaos check format bench fuzz chaos chaos-mutants soak gpu-check clean
@@ -41,7 +42,7 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 bench: $(STAMP)
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 # libFuzzer with sanitizers on each native parser; needs clang, nothing else. RUNS=20000 for a short one.
 fuzz:

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
-from rotated import SAMPLE, SHARED, rotated_copies
 
+from benchmarks.rotated import SAMPLE, SHARED, rotated_copies
 from loader import _native
 from loader.bench import NUM_SLOTS, bytes_used
 from loader.binpack_stream import BinpackSource, BinpackStream

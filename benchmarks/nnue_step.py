@@ -23,9 +23,10 @@ from pathlib import Path
 import torch
 from rich.console import Console
 from rich.table import Table
-from sparse_layer import Clock, Slot, fresh, from_file
 from torch import Tensor, nn
 
+from benchmarks.rotated import ROOT, SAMPLE
+from benchmarks.sparse_layer import Clock, Slot, fresh, from_file
 from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.tasks.nnue import create_task
@@ -33,7 +34,6 @@ from pool.tasks.nnue.config import LossConfig, ModelConfig
 from pool.tasks.nnue.model import FIELD
 from pool.tasks.task import Progress
 
-SAMPLE = Path(__file__).resolve().parent.parent / "configs/sample/train.binpack"
 WAYS = ("fused", "torch head", "EmbeddingBag")
 REQUIRED = {256: 804e3, 1024: 238e3}  # positions/s of two threads or processes, by l1
 
@@ -112,10 +112,15 @@ def work(arguments: argparse.Namespace) -> None:
 
 
 def two_processes(arguments: argparse.Namespace, l1: int, way: str) -> float:
-    command = [sys.executable, __file__, f"--data={arguments.data}", f"--samples={arguments.samples}", f"--l1={l1}"]
-    command += [f"--seconds={arguments.seconds}", f"--way={way}", *["--cpu-time"] * arguments.cpu_time]
+    command = [sys.executable, "-m", "benchmarks.nnue_step", f"--data={arguments.data}", f"--l1={l1}", f"--way={way}"]
+    command += [
+        f"--samples={arguments.samples}",
+        f"--seconds={arguments.seconds}",
+        *["--cpu-time"] * arguments.cpu_time,
+    ]
     processes = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) for _ in range(2)
+        subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        for _ in range(2)
     ]
     for process in processes:
         assert process.stdout is not None
@@ -136,6 +141,7 @@ def main() -> None:
     if arguments.way is not None:
         work(arguments)
         return
+    arguments.data = arguments.data.resolve()
     batch = load(arguments)
     table = Table(
         "l1", "at work", "way", "ms", "positions/s", "EmbeddingBag / this", "required",

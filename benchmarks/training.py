@@ -23,12 +23,12 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from nnue_step import Bags
 from rich.console import Console
 from rich.table import Table
-from rotated import ROOT, SAMPLE, SHARED, rotated_copies
 from torch.nn.parallel import DistributedDataParallel
 
+from benchmarks.nnue_step import Bags
+from benchmarks.rotated import ROOT, SAMPLE, SHARED, rotated_copies
 from loader.config import DataConfig
 from loader.slots import read_batches
 from loader.sources import open_stream
@@ -100,9 +100,18 @@ def rate_of(moments: Sequence[float]) -> float:
 
 def ddp_rate(l1: int, data: Path, seconds: float) -> float:
     with tempfile.NamedTemporaryFile() as meeting:
-        command = [sys.executable, __file__, f"--ddp-l1={l1}", f"--source={data}", f"--seconds={seconds}"]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.training",
+            f"--ddp-l1={l1}",
+            f"--source={data}",
+            f"--seconds={seconds}",
+        ]
         ranks = [
-            subprocess.Popen([*command, f"--rank={rank}", f"--meeting={meeting.name}"], stdout=subprocess.PIPE)
+            subprocess.Popen(
+                [*command, f"--rank={rank}", f"--meeting={meeting.name}"], stdout=subprocess.PIPE, cwd=ROOT
+            )
             for rank in range(2)
         ]
         return float(ranks[0].communicate()[0])
@@ -144,7 +153,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=6.0, help="of each run")
     parser.add_argument("--cases", nargs="+", default=[*CASES, DDP], choices=[*CASES, DDP])
-    parser.add_argument("--optimizer", default="torch.optim.Adam", help="of the pool's runs")
+    parser.add_argument("--optimizer", default="pool.optim.Adam", help="of the pool's runs")
     for hidden in ("--rank", "--ddp-l1"):
         parser.add_argument(hidden, type=int, help=argparse.SUPPRESS)
     for hidden in ("--source", "--meeting"):

@@ -39,9 +39,10 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def newest_step(folder: Path) -> int:
-    """By name alone; -1 if there is none. Raises OSError."""
-    names = checkpoints(folder)
-    return int(names[-1].name.removeprefix("step-")) if names else -1
+    """Of the newest one that is written to the end, which `last` points to since then; -1 if there is none."""
+    last = folder / LAST
+    match = _NAME.fullmatch(last.readlink().name) if last.is_symlink() else None
+    return int(match[1]) if match and last.exists() else -1
 
 
 def newest_good(folder: Path) -> Found:

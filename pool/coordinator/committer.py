@@ -25,6 +25,7 @@ from pool.optim.buckets import BucketOptimizers
 from pool.tasks.task import Task
 
 Slot = npt.NDArray[np.uint8]
+Gradients = tuple[Sequence[torch.Tensor], Sequence[npt.NDArray[np.unsignedinteger]] | None]  # of a table: touched rows
 
 
 class Committer:
@@ -68,14 +69,16 @@ class Committer:
                     table=plan.parameters[index].sparse_field,
                     first_row=0 if bucket.rows is None else bucket.rows[0],
                     touched_rows=touched_rows,
+                    touched_only=self.optimizers.touched_only(b),
                 )
                 for index, parameter in zip(bucket.parameters, members, strict=True)
             ]
-            for bucket, members in zip(plan.buckets, self.optimizers.parameters, strict=True)
+            for b, (bucket, members) in enumerate(zip(plan.buckets, self.optimizers.parameters, strict=True))
         ]
         self.version = -1  # of the newest complete weights
         self._buffers_taken = False
         self.gradient_norm = 0.0  # of the newest step, when clip_norm is set
+        self.gradient_nbytes = 0  # read of gradient slots, since the beginning
 
     def initialize(self) -> None:
         """The weights of a run that begins."""
@@ -105,6 +108,9 @@ class Committer:
         for tensors, current in ((self._weights, self._parameters), (self._buffers, self._model_buffers)):
             for place, tensor in zip(tensors[step % 2], current, strict=True):
                 place.copy_(tensor.detach())
+        for pieces in self._pieces:
+            for piece in pieces:
+                piece.changed = None
         self._point_to(step)
 
     def fold(self, action: Fold) -> None:
@@ -112,6 +118,7 @@ class Committer:
         crash_point("coordinator.before_fold")
         scale = self._scale(action) if action.last else 1.0
         for piece in self._pieces[action.bucket]:
+            self.gradient_nbytes += piece.read_nbytes(action.sources)
             piece.fold(action.sources, first=action.first, scale=scale)
 
     def steps_in_one_pass(self, action: Update) -> bool:
@@ -130,6 +137,7 @@ class Committer:
         if action.batches == 0:
             for piece in self._pieces[action.bucket]:
                 piece.seen = 0
+                piece.note_rows((), first=True)
         if action.fold is not None and self.steps_in_one_pass(action):
             self._fold_and_step(action.fold)
         elif self._config.train.clip_norm is None:
@@ -164,32 +172,52 @@ class Committer:
         return self._halves[self.version % 2]
 
     def _fold_and_step(self, action: Fold) -> None:
+        """In one pass: the sums are written nowhere."""
         crash_point("coordinator.before_fold")
-        old, new = action.step % 2, (action.step + 1) % 2
-        work = []
+        work = {}
         for piece in self._pieces[action.bucket]:
-            piece.parameter.data = piece.weights[new]
-            sources = piece.sources(action.sources)
-            if sources:
-                work.append((piece.parameter, piece.weights[old], sources, piece.touched(action.sources)))
-            else:
-                piece.weights[new].copy_(piece.weights[old])
-        self.optimizers.fold_and_step(action.bucket, work, self._scale(action))
-        crash_point("coordinator.weights_folded")
-        self._check_places(action.step, action.bucket)
+            self.gradient_nbytes += piece.read_nbytes(action.sources)
+            piece.note_rows(action.sources, first=True)
+            work[piece.index] = piece.sources(action.sources), piece.touched(action.sources)
+        self._step_folding(action.step, action.bucket, work, self._scale(action))
 
     def _step_bucket(self, step: int, bucket: int) -> None:
+        """With the sums as they are."""
+        pieces = self._pieces[bucket]
+        if self._config.train.clip_value is not None:
+            for piece in (piece for piece in pieces if piece.seen):
+                piece.total.clamp_(-self._config.train.clip_value, self._config.train.clip_value)
+        if self.optimizers.folds(bucket):
+            sums = {piece.index: ([piece.total] if piece.seen else [], _numbers(piece)) for piece in pieces}
+            self._step_folding(step, bucket, sums, 1.0)
+            return
         old, new = step % 2, (step + 1) % 2
-        for piece in self._pieces[bucket]:
+        for piece in pieces:
             piece.weights[new].copy_(piece.weights[old])
         crash_point("coordinator.weights_copied")
-        for piece in self._pieces[bucket]:
+        for piece in pieces:
             piece.parameter.data = piece.weights[new]
             piece.parameter.grad = piece.total if piece.seen else None
-            if piece.parameter.grad is not None and self._config.train.clip_value is not None:
-                piece.parameter.grad.clamp_(-self._config.train.clip_value, self._config.train.clip_value)
         self.optimizers.step(bucket)
         crash_point("coordinator.weights_stepped")
+        self._check_places(step, bucket)
+
+    def _step_folding(self, step: int, bucket: int, work: Mapping[int, Gradients], scale: float) -> None:
+        """`work`: of each parameter of the bucket, what its optimizer adds up."""
+        old, new = step % 2, (step + 1) % 2
+        steps = []
+        for piece in self._pieces[bucket]:
+            gradients, touched = work[piece.index]
+            piece.parameter.data = piece.weights[new]
+            if piece.by_rows:
+                piece.catch_up(old, new)
+            elif not gradients:
+                piece.weights[new].copy_(piece.weights[old])
+            if gradients:
+                steps.append((piece.parameter, piece.weights[old], gradients, touched))
+        crash_point("coordinator.weights_caught_up")
+        self.optimizers.fold_and_step(bucket, steps, scale)
+        crash_point("coordinator.weights_folded")
         self._check_places(step, bucket)
 
     def _check_places(self, step: int, bucket: int) -> None:
@@ -220,3 +248,8 @@ class Committer:
         for tensors, current in ((self._weights, self._parameters), (self._buffers, self._model_buffers)):
             for place, tensor in zip(tensors[version % 2], current, strict=True):
                 tensor.data = place
+
+
+def _numbers(piece: Piece) -> list[npt.NDArray[np.unsignedinteger]] | None:
+    """The rows in the sum, as a batch would number them; None if the optimizer writes all rows anyway."""
+    return [(piece.rows + piece.first_row).astype(np.uint32)] if piece.by_rows else None

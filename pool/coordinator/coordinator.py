@@ -129,6 +129,7 @@ class Coordinator:
         self._history: History | None = None
         if config.testing.history:
             self._history = History(launch.run_dir, launch.peer.incarnation, launch.step, self._committer.newest)
+        self._unrecorded: tuple[Commit, float] | None = None  # and the learning rate that it was made with
         self._next_report = 0.0
         self._at_end = False
 
@@ -193,10 +194,14 @@ class Coordinator:
     # --- actions ---
 
     def _act(self, actions: list[Action]) -> None:
+        """Carries them out in order; a commit is recorded when those who wait for it have been told."""
         for action in actions:
+            if not isinstance(action, OrderWorker | OrderFeeder):
+                self._record_commit()
             self._carry_out(action)
             if self._history is not None:
                 self._history.done(action)
+        self._record_commit()
 
     def _carry_out(self, action: Action) -> None:
         if isinstance(action, Fold):
@@ -251,10 +256,17 @@ class Coordinator:
         with self._metrics.optimizing(), self._trace.span("commit", step=action.step):
             self._committer.commit(action.step)  # with clip_norm, all of the update
         self._cursor = action.next_cursor
+        self._unrecorded = action, learning_rate
+
+    def _record_commit(self) -> None:
+        """Before anything changes what was committed."""
+        if self._unrecorded is None:
+            return
+        (commit, learning_rate), self._unrecorded = self._unrecorded, None
         crash_point("coordinator.before_record")
-        self._metrics.committed(action.step, action.losses, action.next_cursor.epoch, learning_rate)
-        with self._trace.span("snapshot, if due", step=action.step):
-            self._checkpoints.committed(action.step + 1)
+        self._metrics.committed(commit.step, commit.losses, commit.next_cursor.epoch, learning_rate)
+        with self._trace.span("snapshot, if due", step=commit.step):
+            self._checkpoints.committed(commit.step + 1)
 
     def _report(self, *, finished: bool = False) -> None:
         now = time.monotonic()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,8 @@ from pool import _native
 from pool.coordinator.actions import Source
 
 TouchedRows = Callable[[int, str], npt.NDArray[np.unsignedinteger]]  # (batch, sparse field) -> ascending row numbers
+
+Rows = npt.NDArray[np.int64]  # of a piece: its first is 0; ascending
 
 _LEAST = 1 << 18  # numbers per thread: below, starting a thread costs more than it saves
 
@@ -28,22 +30,35 @@ class Piece:
     table: str | None  # the sparse field that says which rows a batch touched
     first_row: int
     touched_rows: TouchedRows
+    touched_only: bool  # the optimizer writes no other rows of a table
     seen: int = 0  # batches of this step that had a gradient
+    rows: Rows = field(default_factory=lambda: np.zeros(0, np.int64))  # touched in this step, if they matter
+    changed: Rows | None = None  # rows in which the two versions may differ, None: all
 
     def sources(self, batches: Sequence[Source]) -> list[Tensor]:
         """The gradients of those batches that had one."""
         return [self.gradients[s.worker, s.slot] for s in batches if self.index not in s.absent]
 
     def touched(self, batches: Sequence[Source]) -> list[npt.NDArray[np.unsignedinteger]] | None:
-        """The rows that they touched; None if this is no table."""
+        """The rows that they touched, as the batches number them; None if this is no table."""
         if self.table is None:
             return None
         return [self.touched_rows(s.batch, self.table) for s in batches if self.index not in s.absent]
+
+    def read_nbytes(self, batches: Sequence[Source]) -> int:
+        """Bytes of their gradients that are read."""
+        touched = self.touched(batches)
+        if touched is None:
+            return len(self.sources(batches)) * self.total.nbytes
+        borders = self.first_row, self.first_row + len(self.total)
+        rows = sum(int(np.diff(np.searchsorted(numbers, borders))[0]) for numbers in touched)
+        return rows * self.total[0].nbytes
 
     def fold(self, batches: Sequence[Source], *, first: bool, scale: float) -> None:
         """Adds their gradients to the sum, in their order (I2), and multiplies it by `scale`."""
         before = 0 if first else self.seen
         sources, touched = self.sources(batches), self.touched(batches)
+        self.note_rows(batches, first=first)
         self.seen = before + len(sources)
         if self.seen == 0:
             return
@@ -63,6 +78,28 @@ class Piece:
             _native.fold(self.total.view(-1), flat, accumulate=accumulate, scale=scale, threads=threads)
         else:
             _fold_any_dtype(self.total, sources, accumulate, scale)
+
+    @property
+    def by_rows(self) -> bool:
+        """Only some rows of the new version are the optimizer's to write."""
+        return self.touched_only and self.table is not None
+
+    def note_rows(self, batches: Sequence[Source], *, first: bool) -> None:
+        """Which rows the optimizer will write, if that is not all."""
+        if not self.by_rows:
+            return
+        touched = [numbers.astype(np.int64) - self.first_row for numbers in self.touched(batches) or ()]
+        inside = [rows[(rows >= 0) & (rows < len(self.total))] for rows in touched]
+        self.rows = np.unique(np.concatenate([*([] if first else [self.rows]), *inside, np.zeros(0, np.int64)]))
+
+    def catch_up(self, old: int, new: int) -> None:
+        """Rows of the new version that the optimizer will not write become those of the old one."""
+        if self.changed is None:
+            self.weights[new].copy_(self.weights[old])
+        else:
+            rows = torch.from_numpy(np.setdiff1d(self.changed, self.rows, assume_unique=True))
+            self.weights[new].index_copy_(0, rows, self.weights[old].index_select(0, rows))
+        self.changed = self.rows
 
 
 def _fold_any_dtype(total: Tensor, sources: Sequence[Tensor], accumulate: bool, scale: float) -> None:

@@ -1,5 +1,5 @@
 """Optimizers, bucket by bucket; and our own, to be chosen by dotted name (`optimizer.name = "pool.optim.Adam"`)."""
 
-from pool.optim.adam import Adam
+from pool.optim.adam import Adam, SparseAdam
 
-__all__ = ["Adam"]
+__all__ = ["Adam", "SparseAdam"]

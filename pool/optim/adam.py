@@ -1,4 +1,7 @@
-"""Adam that adds up its own gradients: sums of batches, moments and the new weights in one native pass over memory."""
+"""Adam that adds up its own gradients: sums of batches, moments and the new weights in one native pass over memory.
+
+SparseAdam is another algorithm: rows of a table that no batch of the step touched stay as they are, moments included.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,8 @@ class Adam(torch.optim.Optimizer):
     `fold_and_step`, which takes the batches' gradients as they lie. Both give the same bits, for any number of
     threads. ValueError for other parameters, and for hyperparameters out of range.
     """
+
+    touched_only = False  # whether a table's untouched rows are left alone, so that nobody writes them
 
     def __init__(
         self,
@@ -97,7 +102,7 @@ class Adam(torch.optim.Optimizer):
             _native.adam(weights, before, mean, square, [gradient.view(-1) for gradient in gradients], **settings)
         else:
             sources = list(zip(gradients, touched, strict=True))
-            _native.adam_rows(*tensors, sources, first_row=first_row, **settings)
+            _native.adam_rows(*tensors, sources, first_row=first_row, touched_only=self.touched_only, **settings)
 
     def _state_of(self, parameter: nn.Parameter) -> dict[str, Any]:
         state: dict[str, Any] = self.state[parameter]
@@ -110,3 +115,15 @@ class Adam(torch.optim.Optimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._group_of = {parameter: group for group in self.param_groups for parameter in group["params"]}
+
+
+class SparseAdam(Adam):
+    """Adam for tables too large for dense steps: of a table only touched rows are read and written.
+
+    As in torch.optim.SparseAdam, whose gradients are sparse tensors: the moments of other rows do not decay meanwhile,
+    and their weights do not move. (There epsilon is added before the bias correction, here after it, as in Adam.)
+    Parameters that are no tables are stepped as by Adam, and so are tables by `step`, which does not know their rows.
+    Weight decay reaches touched rows only.
+    """
+
+    touched_only = True

@@ -24,6 +24,10 @@ from pool.optim.adam import Touched
 class FoldingOptimizer(Protocol):
     """One that can add up its gradients itself: see pool.optim.Adam, the first."""
 
+    @property
+    def touched_only(self) -> bool:
+        """It writes those rows of a table only that a batch touched."""
+
     def fold_and_step(
         self,
         parameter: nn.Parameter,
@@ -90,6 +94,11 @@ class BucketOptimizers:
     def folds(self, bucket: int) -> bool:
         """Whether the bucket's optimizer can add up the batches' gradients itself."""
         return isinstance(self._optimizers[bucket], FoldingOptimizer)
+
+    def touched_only(self, bucket: int) -> bool:
+        """Whether it writes touched rows of a table only."""
+        optimizer = self._optimizers[bucket]
+        return isinstance(optimizer, FoldingOptimizer) and optimizer.touched_only
 
     def fold_and_step(self, bucket: int, work: Iterable[Work], scale: float) -> None:
         """Updates those of the bucket's parameters that are named, each with the sum of its gradients times `scale`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 ELEMENTWISE = frozenset(
     {
         "pool.optim.Adam",
+        "pool.optim.SparseAdam",
         *(
             f"torch.optim.{name}"
             for name in (

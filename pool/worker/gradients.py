@@ -2,7 +2,8 @@
 
 A parameter's gradient goes to its place in the slot as soon as autograd has accumulated it; a table's rows are
 written there by its own backward, and a large one is several buckets of rows. A bucket is announced when the last of
-what it holds is there. What got no gradient is known at the end of backward.
+what it holds is there; the batch's last one not, since the end of the batch says it. What got no gradient is known at
+the end of backward.
 """
 
 from __future__ import annotations
@@ -103,5 +104,5 @@ class GradientWriter:
     def _written(self, index: int, bucket: int) -> None:
         missing = self._missing[bucket]
         missing.discard(index)
-        if not missing and self._announce is not None:
+        if not missing and any(self._missing) and self._announce is not None:
             self._announce(bucket)

@@ -95,7 +95,7 @@ class Computer:
             batch = self._load(slot, step)
         crash_point("worker.before_forward")
         self._model.train()
-        torch.manual_seed(_seed(self._seed, batch.number))  # what a model draws (dropout) depends on these alone (I2)
+        self._seed_generators(_seed(self._seed, batch.number))
         with self._trace.span("forward", step=step, batch=batch.number):
             self._faults.at(step, "forward")
             loss = self._task.loss(self._model, batch, Progress(step, self._total_steps))
@@ -134,6 +134,15 @@ class Computer:
         """Copies on the device may be of a version that was never completed: its coordinator died."""
         self._version = -1
         self._prepared = None
+
+    def _seed_generators(self, seed: int) -> None:
+        """What a model draws (dropout) depends on run and batch alone (I2).
+
+        Not torch.manual_seed: where a backend is not there it keeps each call, with its stack, for ever.
+        """
+        torch.default_generator.manual_seed(seed)
+        if self._device.type == "cuda":
+            torch.cuda.manual_seed(seed)
 
     def _load(self, slot: Slot, version: int) -> TensorBatch:
         if version != self._version:

@@ -125,9 +125,23 @@ MUTANTS = (
         "apply twice",
         "the optimizer steps a bucket twice",
         "pool/coordinator/step_book.py",
-        "                    yield Update(self.step, bucket, len(self.batches))\n",
-        "                    yield Update(self.step, bucket, len(self.batches))\n"
-        "                    yield Update(self.step, bucket, len(self.batches))\n",
+        "                yield Update(self.step, bucket, len(self.batches), fold)\n",
+        "                yield Update(self.step, bucket, len(self.batches), fold)\n"
+        "                yield Update(self.step, bucket, len(self.batches), None)\n",
+    ),
+    Mutant(
+        "stepped too early",
+        "a bucket is stepped while a batch may still be left out",
+        "pool/coordinator/step_book.py",
+        "settled = self._eager or self._all_finished",
+        "settled = True",
+    ),
+    Mutant(
+        "preparing is not reading",
+        "a worker speaks to a new coordinator while it prepares a batch of the old one",
+        "pool/worker/desk.py",
+        "                job.prepared = True\n                self._in_work = job\n",
+        "                job.prepared = True\n",
     ),
     Mutant(
         "reduce in order of arrival",

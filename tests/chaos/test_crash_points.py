@@ -52,3 +52,12 @@ def test_a_supervisor_that_is_killed_at_this_point_changes_nothing_after_a_resum
     assert killed.code == -9, killed.err
     assert f"crash point {name}" in killed.err
     assert_unharmed(run_well(tmp_path / "run", SETTINGS, "--resume"), reference)
+
+
+@pytest.mark.parametrize("point", ["verified", "renamed", "synced", "linked"])
+def test_a_final_checkpoint_that_was_cut_short_is_finished(point: str, reference: Undisturbed, tmp_path: Path) -> None:
+    """Nobody comes by here again: there is no later checkpoint that would make up for it."""
+    final = SETTINGS["train.steps"] // SETTINGS["train.checkpoint_every"]
+    ended = run(tmp_path / "run", armed(SETTINGS, f"coordinator.checkpoint_{point}@{final}=kill"))
+    assert "the run goes on from step 12" in ended.out
+    assert_unharmed(ended, reference)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from pool import _native
-from pool.optim import Adam
+from pool.optim import Adam, SparseAdam
 
 STEPS = 20
 
@@ -144,6 +144,30 @@ def test_of_a_table_only_rows_that_a_batch_touched_are_read(threads: int, first_
         two.step()
     assert torch.equal(whole, parts)
     assert not whole.isnan().any()
+
+
+@pytest.mark.usefixtures("simd_level")
+def test_sparse_adam_is_torchs_and_writes_touched_rows_only() -> None:
+    rows, columns = 300, 40
+    rng = np.random.default_rng(5)
+    start = torch.randn(rows, columns, generator=torch.Generator().manual_seed(6))
+    own, reference = nn.Parameter(start.clone()), nn.Parameter(start.clone())
+    ours, theirs = SparseAdam([own], lr=0.01, eps=1e-12), torch.optim.SparseAdam([reference], lr=0.01, eps=1e-12)
+    old = start.clone()
+    for seed in range(6):
+        touched = np.flatnonzero(rng.random(rows) < 0.3).astype(np.uint32)
+        (gradient,) = gradients((rows, columns), 1, seed)
+        own.data = torch.full_like(start, torch.nan)
+        ours.fold_and_step(own, old, [gradient], [touched])
+        assert sorted(set(np.flatnonzero(~own.detach().isnan().all(1).numpy()))) == touched.tolist()
+        old = torch.where(own.detach().isnan(), old, own.detach())
+        index = torch.from_numpy(touched.astype(np.int64))
+        reference.grad = torch.sparse_coo_tensor(
+            index[None], gradient[index], start.shape, check_invariants=True
+        ).coalesce()
+        theirs.step()
+    torch.testing.assert_close(old, reference.detach(), rtol=1e-5, atol=1e-6)
+    assert (old == start).all(1).any()
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,22 @@ def test_a_table_that_travels_in_parts_changes_nothing(two_workers: Ended, tmp_p
     assert ended.digest() == two_workers.digest()
 
 
+@pytest.mark.parametrize("name", ["pool.optim.Adam", "pool.optim.SparseAdam"])
+def test_our_optimizers_give_the_same_bits_in_one_pass_and_in_parts(name: str, tmp_path: Path) -> None:
+    """With one gradient slot and one worker a step's sum is made in parts; with the others in one pass."""
+    settings = {**TOY, "optimizer.name": name, "train.batches_per_step": 4}
+    ended = [
+        run_well(tmp_path / "one", {**settings, "pool.devices": ["fake:0"], "pool.gradient_slots": 1}),
+        run_well(tmp_path / "two", {**settings, "pool.bucket_mb": 0.01}),
+        run_well(
+            tmp_path / "dies", {**settings, "pool.devices": ["fake:0?crash=3:forward", "fake:1?crash=7:backward"]}
+        ),
+    ]
+    assert len({each.digest() for each in ended}) == 1
+    clipped = {**settings, "train.clip_norm": 1e9, "train.clip_value": 1e9}  # sums are made, and changed by nothing
+    assert run_well(tmp_path / "clipped", clipped).digest() == ended[0].digest()
+
+
 def test_a_slow_worker_changes_nothing(two_workers: Ended, tmp_path: Path) -> None:
     ended = run_well(tmp_path / "run", {**TOY, "pool.devices": ["fake:0?compute_ms=30", "fake:1"]})
     assert ended.digest() == two_workers.digest()
@@ -51,7 +67,7 @@ def test_a_slow_worker_changes_nothing(two_workers: Ended, tmp_path: Path) -> No
 def test_a_worker_that_dies_is_replaced_and_changes_nothing(phase: str, two_workers: Ended, tmp_path: Path) -> None:
     """I3, I4: its batch is computed again, by another or by its next life."""
     devices = [f"fake:0?crash=3:{phase}", f"fake:1?crash=7:{phase}"]  # whichever is up first, one of them dies
-    ended = run_well(tmp_path / "run", {**TOY, "pool.devices": devices})
+    ended = run_well(tmp_path / "run", {**TOY, "pool.devices": devices, "pool.first_bucket_mb": 1e-6})
     assert re.search(r"\(incarnation 1\) was killed by SIGKILL, it was computing batch \d+; restarted", ended.out)
     assert ended.digest() == two_workers.digest()
 

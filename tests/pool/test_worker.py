@@ -23,7 +23,7 @@ def test_a_penalty_on_a_sparse_table_is_refused_instead_of_lost() -> None:
     """Its gradient is dense, and of a table only the touched rows travel."""
     task = ToyTask(ModelConfig(), LossConfig())
     model = task.build_model()
-    plan = make_plan(*specs(model), [1 << 20])
+    plan = make_plan(*specs(model), [1, 1 << 20])
     writer = GradientWriter(model, plan)
     stream = open_stream(DataConfig(source="synthetic", features="synthetic:1000:8", batch_size=64), [], 42)
     batch = TensorBatch.from_numpy(next(iter(read_batches(stream, 1))))
@@ -31,7 +31,7 @@ def test_a_penalty_on_a_sparse_table_is_refused_instead_of_lost() -> None:
     writer.begin_batch(views(np.zeros(plan.nbytes, np.uint8), plan.parameters), announced.append)
     task.loss(model, batch, Progress(0, 1)).backward()
     assert writer.end_batch() == ()
-    assert announced == [0]
+    assert announced == [0]  # the last one is said by the end of the batch
     writer.begin_batch(views(np.zeros(plan.nbytes, np.uint8), plan.parameters), announced.append)
     penalty = model.get_parameter("table.weight").square().sum()
     with pytest.raises(RuntimeError, match=r"table\.weight gets a gradient from elsewhere"):
