@@ -1,4 +1,5 @@
 # make demo: install, train the bundled sample on two CPU workers, evaluate the net. make test: the tests.
+SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -41,8 +42,11 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Half an hour of a quiet machine. Pictures of it: python docs/pictures/benchmarks.py build/bench (needs matplotlib).
 bench: $(STAMP)
-	for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
+	mkdir -p build/bench
+	set -o pipefail; for name in $(BENCHMARKS); do \
+	  $(BIN)/python -m benchmarks.$$name | tee build/bench/$$name.txt || exit 1; done
 
 # libFuzzer with sanitizers on each native parser; needs clang, nothing else. RUNS=20000 for a short one.
 fuzz:

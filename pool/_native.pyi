@@ -134,6 +134,9 @@ def stacks_backward(
     Written: grad_parameters and grad_accumulated, shaped like parameters and accumulated.
     """
 
+def copy_checked(out: _Array, source: _Array) -> bool:
+    """Copies source to out, both float32 [n]; whether all of it is finite."""
+
 def fold(
     out: _Array, sources: Sequence[_Array], *, accumulate: bool = False, scale: float = 1.0, threads: int = 1
 ) -> None:

@@ -264,7 +264,9 @@ class Coordinator:
             return
         (commit, learning_rate), self._unrecorded = self._unrecorded, None
         crash_point("coordinator.before_record")
-        self._metrics.committed(commit.step, commit.losses, commit.next_cursor.epoch, learning_rate)
+        self._metrics.committed(
+            commit.step, commit.losses, commit.next_cursor.epoch, learning_rate, self._committer.gradient_nbytes
+        )
         with self._trace.span("snapshot, if due", step=commit.step):
             self._checkpoints.committed(commit.step + 1)
 

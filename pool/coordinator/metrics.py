@@ -33,6 +33,7 @@ class Metrics:
         self._last_commit: float | None = None
         self._workers: dict[int, WorkerReport] = {}
         self._reduced = self._optimized = 0.0  # seconds
+        self._gradient_nbytes = 0
         self._spent = Spent()
         self._shares = Shares()
         path = run_dir / METRICS
@@ -48,8 +49,10 @@ class Metrics:
         if self._begin is None and report.batches:
             self._begin = self._last_commit = time.monotonic()
 
-    def committed(self, step: int, losses: tuple[float, ...], epoch: int, learning_rate: float) -> None:
-        """Step `step` is done."""
+    def committed(
+        self, step: int, losses: tuple[float, ...], epoch: int, learning_rate: float, gradient_nbytes: int
+    ) -> None:
+        """Step `step` is done; `gradient_nbytes`: read of gradient slots since the beginning."""
         now = time.monotonic()
         seconds = now - (self._last_commit if self._last_commit is not None else now)
         self._last_commit = now
@@ -62,9 +65,11 @@ class Metrics:
                 "learning_rate": learning_rate,
                 "epoch": epoch,
                 "samples_per_second": self._samples_per_step / seconds if seconds > 0 else 0.0,
+                "gradient_mb": (gradient_nbytes - self._gradient_nbytes) / 1e6,
                 **asdict(self._shares),
             },
         )
+        self._gradient_nbytes = gradient_nbytes
 
     @contextmanager
     def reducing(self) -> Iterator[None]:

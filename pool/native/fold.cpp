@@ -47,4 +47,6 @@ void fold_rows(Matrix out, const std::vector<RowSource>& sources, bool accumulat
     rows(middle, out.rows);
 }
 
+bool copy_checked(const float* from, float* to, std::size_t size) { return kernels().copy_checked(from, to, size); }
+
 }  // namespace sparsepool

@@ -21,4 +21,7 @@ void fold(float* out, std::size_t size, const std::vector<const float*>& sources
 void fold_rows(Matrix out, const std::vector<RowSource>& sources, bool accumulate, float scale,
                std::size_t first_row, std::size_t threads);
 
+// Copies `size` numbers; whether all are finite.
+bool copy_checked(const float* from, float* to, std::size_t size);
+
 }  // namespace sparsepool

@@ -205,6 +205,9 @@ struct Kernels {
     // The same for rows [block.first_row, block.last_row) of `columns` floats.
     void (*fold_rows)(const Fold& fold, const RowSources& sources, std::size_t columns, const Block& block);
 
+    // Copies `size` numbers; whether all are finite.
+    bool (*copy_checked)(const float* from, float* to, std::size_t size);
+
     // A step with the fold of the sources as gradient; of none: zeros. Dense, then by rows.
     void (*adam)(const Adam& adam, const float* const* sources, std::size_t count, std::size_t first,
                  std::size_t last);

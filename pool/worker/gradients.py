@@ -14,8 +14,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 
+from pool import _native
 from pool.buckets.plan import Plan
 from pool.buckets.tensors import row_sparse_tables, rows_of, trained
+from pool.nn.sparse_linear import is_native
 
 Announce = Callable[[int], None]  # bucket
 
@@ -33,7 +35,7 @@ class GradientWriter:
                 self._buckets_of[i].append(b)
         self._slot: Sequence[torch.Tensor] = ()
         self._announce: Announce | None = None
-        self._finite: dict[int, torch.Tensor] = {}  # by parameter, in the order of backward; read when it is over
+        self._finite: dict[int, torch.Tensor | bool] = {}  # by parameter, in the order of backward
         self._missing: list[set[int]] = []  # per bucket: parameters that are not in the slot yet
         for parameter in self._parameters:
             parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
@@ -58,9 +60,10 @@ class GradientWriter:
 
     def unsound(self) -> str:
         """After backward: the first parameter whose gradient is not finite; empty if all are."""
-        flags = torch.stack(list(self._finite.values())).tolist() if self._finite else []
-        names = (self._plan.parameters[index].name for index in self._finite)
-        return next((name for name, finite in zip(names, flags, strict=True) if not finite), "")
+        later = {index: finite for index, finite in self._finite.items() if isinstance(finite, torch.Tensor)}
+        flags = dict(zip(later, torch.stack(list(later.values())).tolist(), strict=True)) if later else {}
+        unsound = (index for index, finite in self._finite.items() if not flags.get(index, finite))
+        return next((self._plan.parameters[index].name for index in unsound), "")
 
     def begin(self, weight: torch.Tensor) -> tuple[torch.Tensor, Sequence[int]]:
         """Table sink: where the rows of a table's gradient are to be written, and in which shares."""
@@ -96,8 +99,7 @@ class GradientWriter:
                 f"{self._plan.parameters[index].name} gets a gradient from elsewhere than its SparseLinear (a "
                 "penalty on it, another use of it), but only the rows that a batch touches travel"
             )
-        self._slot[index].copy_(gradient)
-        self._finite[index] = gradient.isfinite().all()
+        self._finite[index] = _copy(gradient, self._slot[index])
         parameter.grad = None
         self._written(index, self._buckets_of[index][0])
 
@@ -106,3 +108,11 @@ class GradientWriter:
         missing.discard(index)
         if not missing and any(self._missing) and self._announce is not None:
             self._announce(bucket)
+
+
+def _copy(gradient: torch.Tensor, slot: torch.Tensor) -> torch.Tensor | bool:
+    """Whether all of it is finite; of what lies on a device, as a tensor to be read later."""
+    if is_native(gradient) and gradient.is_contiguous():
+        return _native.copy_checked(slot.view(-1), gradient.view(-1))
+    slot.copy_(gradient)
+    return gradient.isfinite().all()

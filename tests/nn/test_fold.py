@@ -166,3 +166,23 @@ def test_fold_of_rows_refuses_what_does_not_fit() -> None:
         _native.fold_rows(out, [(out, touched), (out, touched[::-1].copy())])
     with pytest.raises(ValueError, match="touched of source 0 must be uint16 or uint32"):
         _native.fold_rows(out, [(out, touched.astype(np.int64))])
+
+
+@pytest.mark.usefixtures("simd_level")
+@pytest.mark.parametrize("size", [0, 1, 15, 64, 65, 1000])
+def test_a_copy_knows_whether_all_of_it_is_finite(size: int) -> None:
+    (source,) = random_sources(1, size)
+    out = np.empty_like(source)
+    assert _native.copy_checked(out, source)
+    assert bits(out) == bits(source)
+    for place in range(0, size, max(1, size // 20)):
+        for bad in (np.nan, np.inf, -np.inf):
+            damaged = source.copy()
+            damaged[place] = bad
+            assert not _native.copy_checked(out, damaged)
+            assert bits(out) == bits(damaged)
+
+
+def test_a_copy_of_another_size_is_refused() -> None:
+    with pytest.raises(ValueError, match="source has 3 numbers, must have 4"):
+        _native.copy_checked(np.empty(4, np.float32), np.empty(3, np.float32))

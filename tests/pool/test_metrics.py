@@ -18,7 +18,7 @@ def records(dir: Path) -> list[tuple[int, str]]:
 def write(dir: Path, begin: int, end: int) -> Metrics:
     metrics = Metrics(dir, begin, 10, 64)
     for step in range(begin, end):
-        metrics.committed(step, (1.0,), 0, 0.1)
+        metrics.committed(step, (1.0,), 0, 0.1, 2_000_000 * (step + 1))
         if step % 2:
             metrics.validated(step + 1, 0.5)
     metrics.close()
@@ -49,3 +49,9 @@ def test_what_is_reported_before_a_worker_has_spoken_is_taken_by_the_supervisor(
     report = write(tmp_path, 0, 0).report(0, -1, 0, 0.1, finished=False)
     envelope = Envelope(Peer(COORDINATOR), Peer(SUPERVISOR), 1, report)
     assert str(decode(encode(envelope))) == str(envelope)  # NaN is not equal to itself
+
+
+def test_gradients_are_counted_step_by_step(tmp_path: Path) -> None:
+    write(tmp_path, 0, 3)
+    lines = [json.loads(line) for line in (tmp_path / METRICS).read_text().splitlines()]
+    assert [line["gradient_mb"] for line in lines if "loss" in line] == [2.0, 2.0, 2.0]

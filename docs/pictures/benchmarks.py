@@ -1,0 +1,121 @@
+"""Draws what benchmarks have printed: `python docs/pictures/benchmarks.py FOLDER`, as `make bench` leaves it.
+
+Each file's last line is a benchmark's line of JSON; each becomes a picture beside this script. Needs matplotlib.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+
+OURS, OTHERS, AIM = "#2a4a6b", "#b0c4de", "#c0392b"
+SHARES = {"compute": "#2a4a6b", "loader": "#f2c9c9", "reduce": "#e08214", "optimizer": "#c0392b", "weights": "#dddddd"}
+
+Result = dict[str, Any]
+
+
+def bars(axes: Axes, names: list[str], values: list[float], aims: list[float | None], title: str) -> None:
+    """Horizontal, the first on top; what is aimed at is a red line across the bar."""
+    places = range(len(names))
+    axes.barh(places, values, color=OURS, height=0.6)
+    for place, value, aim in zip(places, values, aims, strict=True):
+        axes.text(value, place, f" {value:.3g}", va="center", fontsize=9)
+        if aim:
+            axes.plot([aim, aim], [place - 0.4, place + 0.4], color=AIM, linewidth=2)
+    axes.set_yticks(places, names)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.15 * max([*values, *(aim for aim in aims if aim)]))
+    axes.set_title(title, fontsize=10)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def sparse_layer(result: Result, axes: Axes) -> None:
+    rows = [row for row in result["results"] if row["required"]]
+    names = [f"{row['outputs']} outputs" for row in rows]
+    title = "sparse layer, forward and backward: times EmbeddingBag's speed"
+    bars(axes, names, [row["ratio"] for row in rows], [row["required"] for row in rows], title)
+
+
+def nnue_step(result: Result, axes: Axes) -> None:
+    rows = [row for row in result["results"] if row["way"] == "fused"]
+    names = [f"l1 = {row['l1']}, {row['at_work']}" for row in rows]
+    title = "a step without loader and optimizer: thousand positions a second"
+    aims = [row["required"] / 1e3 or None for row in rows]
+    bars(axes, names, [row["positions_per_s"] / 1e3 for row in rows], aims, title)
+
+
+def training(result: Result, axes: Axes) -> None:
+    aims = {256: 6.0, 1024: 10.0}
+    rows = [row for row in result["results"] if row["ddp"] and row["case"] != "DistributedDataParallel"]
+    names = [f"l1 = {row['l1']}, {row['case']}" for row in rows]
+    required = [aims.get(row["l1"]) if row["case"] == "two workers" else None for row in rows]
+    title = "training, loader included: times DistributedDataParallel's speed"
+    bars(axes, names, [row["ddp"] for row in rows], required, title)
+
+
+def loader(result: Result, axes: Axes) -> None:
+    rows = [row for row in result["results"] if row["threads"] == 2]
+    names = [f"{row['level']}{', filters' if row['filters'] else ''}" for row in rows]
+    aims = [{"avx512": 25.0, "avx2": 12.0}.get(row["level"]) if not row["filters"] else None for row in rows]
+    title = "loader, two threads, everything on: million positions read a second"
+    bars(axes, names, [row["read_wall"] for row in rows], aims, title)
+
+
+def pool_cost(result: Result, axes: Axes) -> None:
+    """Where the time of a worker goes, by simulated time of a batch and number of workers."""
+    rows = result["scaling"]
+    places = range(len(rows))
+    begin = [0.0] * len(rows)
+    for name, color in SHARES.items():
+        values = [row["ms"] * row[name] for row in rows]
+        axes.barh(places, values, left=begin, color=color, height=0.6, label=name)
+        begin = [a + b for a, b in zip(begin, values, strict=True)]
+    for place, row in zip(places, rows, strict=True):
+        axes.plot([row["compute_ms"]] * 2, [place - 0.4, place + 0.4], color=AIM, linewidth=2)
+    axes.set_yticks(places, [f"{row['compute_ms']:g} ms, {row['workers']} workers" for row in rows])
+    axes.invert_yaxis()
+    axes.legend(fontsize=8, frameon=False)
+    axes.set_title(f"ms a step, 8 MB from each worker, {result['cores']} cores (red: perfect)", fontsize=10)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def recovery(result: Result, axes: Axes) -> None:
+    names = list(result["seconds"])
+    values = [result["seconds"][name]["median"] for name in names]
+    aims = [1.0 if name == "one worker" else None for name in names]
+    bars(axes, names, values, aims, "seconds from SIGKILL to the next commit, median")
+
+
+PICTURES: dict[str, Callable[[Result, Axes], None]] = {
+    draw.__name__: draw for draw in (sparse_layer, nnue_step, training, loader, pool_cost, recovery)
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    arguments = parser.parse_args()
+    for path in sorted(arguments.folder.glob("*.txt")):
+        result: Result = json.loads(path.read_text(encoding="utf-8").splitlines()[-1])
+        name = result["benchmark"]
+        rows = max(4, len(result.get("results", result.get("scaling", ()))))
+        figure, axes = pyplot.subplots(figsize=(7.5, 0.6 + 0.32 * rows))
+        PICTURES[name](result, axes)
+        figure.tight_layout()
+        figure.savefig(Path(__file__).with_name(f"{name}.png"), dpi=110)
+        pyplot.close(figure)
+
+
+if __name__ == "__main__":
+    main()
