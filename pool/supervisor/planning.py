@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import select
-import signal
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,16 +20,16 @@ from pool.protocol.identity import PLANNER, Peer
 from pool.supervisor.child import Child
 from pool.supervisor.signals import StopSignals
 
-LIVES = 3  # of the planner
 GRACE = 5.0  # seconds that a planner which gives up may take to say why
 
 
 def ask_planner(launch: Launch, signals: StopSignals | None) -> tuple[Launch, Child]:
     """The launch with all that the planner knows, and the planner, which lives on and can become another.
 
-    One that is killed is asked anew. Raises what it says, RunError if it says nothing or a signal comes.
+    One that dies of a signal is asked anew, `pool.restarts` times. Raises what it says, RunError if it says nothing
+    or a signal comes.
     """
-    for attempt in range(1, LIVES + 1):
+    for attempt in itertools.count(1):
         log = os.memfd_create("planner.log", os.MFD_CLOEXEC)
         try:
             planner = Child(path := Path(f"/proc/self/fd/{log}"))
@@ -42,7 +42,8 @@ def ask_planner(launch: Launch, signals: StopSignals | None) -> tuple[Launch, Ch
             if output is not None:
                 return _with_answer(launch, planner, json.loads(output)), planner
             how = planner.end(GRACE)
-            if attempt == LIVES or planner.returncode not in (-signal.SIGKILL, -signal.SIGTERM):
+            gave_up = planner.returncode is None or planner.returncode >= 0
+            if gave_up or attempt > launch.config.pool.restarts:
                 raise RunError(f"the planner {how}:\n{planner.last_lines()}")
         finally:
             os.close(log)
