@@ -20,6 +20,7 @@ COLORS = {
     "forward": "#4c78a8",
     "backward": "#2a4a6b",
     "load": "#b0c4de",
+    "prepare": "#8fbc8f",
     "waiting for weights": "#eeeeee",
     "waiting for batches": "#f2c9c9",
     "reduce": "#e08214",
