@@ -205,12 +205,15 @@ class Coordinator:
 
     def _carry_out(self, action: Action) -> None:
         if isinstance(action, Fold):
-            with self._metrics.reducing(), self._trace.span("reduce", step=action.step, bucket=action.bucket):
+            with self._metrics.measured("reducing"), self._trace.span("reduce", step=action.step, bucket=action.bucket):
                 self._committer.fold(action)
         elif isinstance(action, Update):
             if action.fold is not None and not self._committer.steps_in_one_pass(action):
                 self._carry_out(action.fold)
-            with self._metrics.optimizing(), self._trace.span("optimize", step=action.step, bucket=action.bucket):
+            with (
+                self._metrics.measured("optimizing"),
+                self._trace.span("optimize", step=action.step, bucket=action.bucket),
+            ):
                 self._committer.update(action)
         elif isinstance(action, BadBatch):
             self._bad_batch(action)
@@ -253,7 +256,7 @@ class Coordinator:
 
     def _commit(self, action: Commit) -> None:
         learning_rate = self._committer.optimizers.learning_rate
-        with self._metrics.optimizing(), self._trace.span("commit", step=action.step):
+        with self._metrics.measured("optimizing"), self._trace.span("commit", step=action.step):
             self._committer.commit(action.step)  # with clip_norm, all of the update
         self._cursor = action.next_cursor
         self._unrecorded = action, learning_rate

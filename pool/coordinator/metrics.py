@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
@@ -23,6 +23,8 @@ from pool.protocol.messages import RunReport, Shares, WorkerReport
 METRICS = "metrics.jsonl"
 TENSORBOARD = "tensorboard"
 
+Work = Literal["reducing", "optimizing"]
+
 
 class Metrics:
     def __init__(self, run_dir: Path, step: int, steps: int, samples_per_step: int) -> None:
@@ -32,7 +34,7 @@ class Metrics:
         self._begin: float | None = None
         self._last_commit: float | None = None
         self._workers: dict[int, WorkerReport] = {}
-        self._reduced = self._optimized = 0.0  # seconds
+        self._seconds: dict[Work, float] = {"reducing": 0.0, "optimizing": 0.0}
         self._gradient_nbytes = 0
         self._spent = Spent()
         self._shares = Shares()
@@ -72,18 +74,11 @@ class Metrics:
         self._gradient_nbytes = gradient_nbytes
 
     @contextmanager
-    def reducing(self) -> Iterator[None]:
-        """Counts the time inside as the coordinator's adding up."""
+    def measured(self, work: Work) -> Iterator[None]:
+        """Counts the time inside as the coordinator's adding up, or as the optimizer's."""
         begin = time.monotonic()
         yield
-        self._reduced += time.monotonic() - begin
-
-    @contextmanager
-    def optimizing(self) -> Iterator[None]:
-        """Counts the time inside as the optimizer's."""
-        begin = time.monotonic()
-        yield
-        self._optimized += time.monotonic() - begin
+        self._seconds[work] += time.monotonic() - begin
 
     def validated(self, version: int, loss: float) -> None:
         self.validation_loss = loss
@@ -118,8 +113,8 @@ class Metrics:
             computing=sum(r.computing for r in reports),
             waiting_for_batches=sum(r.waiting_for_batches for r in reports),
             waiting_for_weights=sum(r.waiting_for_weights for r in reports),
-            reducing=self._reduced,
-            optimizing=self._optimized,
+            reducing=self._seconds["reducing"],
+            optimizing=self._seconds["optimizing"],
         )
         if spent.of_workers - self._spent.of_workers > 1.0 or self._spent == Spent():
             self._shares = shares(self._spent, spent, len(reports)) or self._shares

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.processes import children, roles
 from tests.support.runs import ROOT, TOY, Ended, command, pids_of, run_well
 from tests.support.wait import wait_for
 
@@ -35,18 +36,9 @@ def steps_done(dir: Path) -> int:
     return path.read_text().count("\n") if path.exists() else 0
 
 
-def children(pid: int) -> dict[int, str]:
-    """Children of a process: pid -> command line."""
-    found = {}
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        found[int(child)] = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    return found
-
-
-def role_pid(role: str, children_of: int) -> int:
-    """The pid of the first life of a role: children are started in the order coordinator, feeder, workers."""
-    pids = sorted(children(children_of))
-    return pids[{"coordinator": 0, "feeder": 1, "worker": 2}[role]]
+def role_pid(role: str, supervisor: int) -> int:
+    """The pid of who has the role now."""
+    return next(pid for pid, its in sorted(roles(supervisor).items()) if its == role)
 
 
 def gone(pids: list[int]) -> bool:
