@@ -28,16 +28,19 @@ app = typer.Typer(
 app.command("eval")(eval_command)
 
 
-@app.callback(invoke_without_command=True)
-def version(
-    context: typer.Context, show: Annotated[bool, typer.Option("--version", help="show the version and exit")] = False
-) -> None:
+def _show_version(show: bool) -> None:
     if show:
         sys.stdout.write(f"sparsepool {importlib.metadata.version('sparsepool')}\n")
         raise typer.Exit
-    if context.invoked_subcommand is None:
-        sys.stdout.write(context.get_help() + "\n")
-        raise typer.Exit(EXIT_USAGE)
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="show the version and exit")
+    ] = False,
+) -> None:
+    """What every command has."""
 
 
 @app.command()

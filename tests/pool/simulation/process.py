@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from pool.protocol.admission import Admission, next_life
@@ -15,7 +16,7 @@ AGAIN = 60  # scheduler steps after which all is said again
 THE_SUPERVISOR = Peer(SUPERVISOR)
 
 
-class Process:
+class Process(ABC):
     def __init__(self, world: World, peer: Peer, ready: int) -> None:
         """`ready`: scheduler step at which it does the first thing."""
         self.world = world
@@ -24,11 +25,11 @@ class Process:
         self.moved_at = ready
         self._again_at = ready + AGAIN
 
+    @abstractmethod
     def step(self) -> None:
         """One thing it can do, up to the next point at which it may be killed."""
-        raise NotImplementedError
 
-    def die(self) -> None:
+    def die(self) -> None:  # noqa: B027
         """What others see in memory of its death."""
 
     def still(self, now: int) -> int:
