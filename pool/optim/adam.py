@@ -40,8 +40,11 @@ class Adam(torch.optim.Optimizer):
         *,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        if lr < 0 or eps <= 0 or weight_decay < 0:
-            raise ValueError(f"lr and weight_decay must not be negative, eps positive: {lr}, {weight_decay}, {eps}")
+        for name, value in (("lr", lr), ("weight_decay", weight_decay)):
+            if value < 0:
+                raise ValueError(f"{name} must not be negative: {value}")
+        if eps <= 0:
+            raise ValueError(f"eps must be positive, not {eps}")
         if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
             raise ValueError(f"betas must be two numbers from 0 to below 1, not {betas}")
         defaults = {

@@ -173,8 +173,8 @@ def test_sparse_adam_is_torchs_and_writes_touched_rows_only() -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({"lr": -1.0}, "lr and weight_decay must not be negative"),
-        ({"eps": 0.0}, "eps positive"),
+        ({"lr": -1.0}, "lr must not be negative: -1"),
+        ({"eps": 0.0}, "eps must be positive, not 0"),
         ({"betas": (0.9, 1.0)}, "betas must be two numbers"),
     ],
 )
