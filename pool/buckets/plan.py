@@ -1,7 +1,7 @@
 """Where every parameter and buffer lies: one layout for gradient slots and for versions of the weights.
 
-A function of the model and the bucket limits alone, never of devices or workers: other borders would give
-other bits. Made once, by the planner; plain data, free of torch, so that the supervisor can size memory.
+A function of the model, the bucket limits and the optimizer's name alone, never of devices or workers: other borders
+would give other bits. Made once, by the planner; plain data, free of torch, so that the supervisor can size memory.
 
     [bucket 0: parameters ...][bucket 1: ...] ... [buffers]      offsets in bytes, multiples of 256
 """

@@ -61,7 +61,7 @@ class Books:
         self._feeder_sent: FeederOrders | None = None
         self._work: dict[int, Work] = {}  # by batch, of steps `step` and `step + 1`
         self._attempts = generation  # no number twice: a worker may die of what an earlier life gave it
-        self._deaths: Counter[int] = Counter()  # by batch of this step
+        self._deaths: Counter[int] = Counter()  # by batch of this step and the next
         self._step = self._open_step()
         self._draining = False
         self._ended = False
@@ -92,12 +92,14 @@ class Books:
         if self.validation is not None:
             self.validation.worker_lost(peer.index)
         self._take_back_next_step()
-        return [*self._blame(worker, attempt), *self._advance()]
+        self._blame(worker, attempt)
+        return self._advance()
 
     def worker_report(self, peer: Peer, report: WorkerReport) -> list[Action]:
         if (worker := self._crew.find(peer)) is None:
             return []
         actions: list[Action] = []
+        self._crew.settled(worker, report.settled)
         for batch in report.batches:
             if batch.assignment in worker.assignments:
                 actions += self._batch_report(worker, batch)
@@ -147,6 +149,9 @@ class Books:
             if self._validation_due:
                 self._assign_validation()
                 break
+            actions += self._judge()
+            if self._ended:
+                break
             self._assign()
             folds = list(self._fold())
             actions += folds
@@ -157,6 +162,7 @@ class Books:
         if not self._ended and self._at_end:
             self._ended = True
             actions.append(End())
+        self._free()
         actions += self._orders()
         return actions
 
@@ -188,7 +194,7 @@ class Books:
         ahead = 1 if self._draining else 2
         end = min((self.step + ahead) * per_step, self.rules.steps * per_step, self.train.filled)
         for batch in range(self.step * per_step, end):
-            if batch in self._work or not self._wanted(batch):
+            if batch in self._work or not self._wanted(batch) or self._deaths[batch] >= DEADLY:
                 continue
             if self._draining and not self._begun:
                 return
@@ -212,7 +218,8 @@ class Books:
         return batch in self._step.batches and batch not in self._step.losses
 
     def _take_back_next_step(self) -> None:
-        """Batches of the next step are given out early; nobody has begun one, so their slots can be had back."""
+        """Batches of the next step are given out early; nobody has begun one, so their gradient slots can be had back.
+        Who prepares one goes on reading it for a while: the ring keeps it (`Crew.first_read`)."""
         for batch, work in list(self._work.items()):
             if work.assignment.step > self.step:
                 self._crew.take_back(work.worker, work.assignment)
@@ -242,13 +249,16 @@ class Books:
             work.finished = True
             self._step.losses[batch] = report.loss
 
-    def _blame(self, dead: Worker, attempt: int) -> Iterator[Action]:
+    def _blame(self, dead: Worker, attempt: int) -> None:
         """A batch that workers die of is bad."""
         held = [a.batch for a in dead.assignments if a.attempt == attempt and a.purpose == "train"]
         for batch in held:
             self._deaths[batch] += 1
-            if self._deaths[batch] == DEADLY and batch in self._step.batches:
-                yield from self._leave_out(batch, f"{DEADLY} workers died while they held it")
+
+    def _judge(self) -> Iterator[Action]:
+        """Those of this step that too many workers have died of; some of them when they prepared it."""
+        for batch in [batch for batch in self._step.batches if self._deaths[batch] >= DEADLY]:
+            yield from self._leave_out(batch, f"{DEADLY} workers died while they held it")
 
     def _leave_out(self, batch: int, why: str) -> Iterator[Action]:
         """Only here is it decided that a batch takes no part in its step."""
@@ -289,9 +299,12 @@ class Books:
         action = Commit(self.step, losses, self.train.cursor(end))
         self.step += 1
         self._step = self._open_step()
-        self._deaths.clear()
-        self.train.free(end)
+        self._deaths = Counter({batch: count for batch, count in self._deaths.items() if batch >= end})
         return action
+
+    def _free(self) -> None:
+        """Batches of committed steps, but for those that are still read."""
+        self.train.free(self._crew.first_read(max(self.train.freed, self.step * self.rules.batches_per_step)))
 
     def _orders(self) -> Iterator[Action]:
         """Orders that differ from what the addressee was told last."""

@@ -162,8 +162,13 @@ class Committer:
                 self._step_bucket(step, bucket)
         crash_point("coordinator.before_commit")
         self._point_to(step + 1)
+        changes = [parameter._version for parameter in self._parameters]
         with torch.no_grad():
             self._task.after_step(self.model)
+        for pieces in self._pieces:
+            for piece in pieces:
+                if self._parameters[piece.index]._version != changes[piece.index]:
+                    piece.changed = None  # the task may have changed any row
         self.optimizers.end_step(step)
         crash_point("coordinator.after_commit")
 

@@ -8,7 +8,7 @@ or is dead, the ring is not the successor's to fill again (I4).
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pool.coordinator.actions import OrderWorker
 from pool.protocol.identity import Peer
@@ -24,6 +24,8 @@ class Worker:
     peer: Peer
     assignments: list[Assignment] = field(default_factory=list)
     sent: WorkerOrders | None = None
+    number: int = 0  # of the orders sent last
+    taken_back: dict[int, int] = field(default_factory=dict)  # batch -> number of the orders that no longer have it
 
 
 class Crew:
@@ -63,9 +65,19 @@ class Crew:
             self._held.add((worker.peer.index, assignment.gradient_slot))
 
     def take_back(self, index: int, assignment: Assignment) -> None:
-        """One that was not begun."""
-        self._workers[index].assignments.remove(assignment)
+        """One that was not begun; it may be in preparation."""
+        worker = self._workers[index]
+        worker.assignments.remove(assignment)
+        worker.taken_back[assignment.batch] = worker.number + 1
         self.release(index, assignment.gradient_slot)
+
+    def settled(self, worker: Worker, number: int) -> None:
+        """The worker has nothing in work that its orders of that number do not have."""
+        worker.taken_back = {batch: since for batch, since in worker.taken_back.items() if since > number}
+
+    def first_read(self, end: int) -> int:
+        """The first batch that somebody may still read though it was taken back from him; `end` if that is earlier."""
+        return min([end, *(batch for worker in self._workers.values() for batch in worker.taken_back)])
 
     def release(self, index: int, slot: int) -> None:
         """What lies in the gradient slot is not needed any more."""
@@ -107,10 +119,11 @@ class Crew:
     def orders(self, version: int) -> Iterator[OrderWorker]:
         """To whom they are others than those sent last."""
         for worker in self._workers.values():
-            orders = WorkerOrders(version, tuple(worker.assignments))
+            orders = WorkerOrders(version, tuple(worker.assignments), worker.number)
             if orders != worker.sent:
-                worker.sent = orders
-                yield OrderWorker(worker.peer, orders)
+                worker.number += 1
+                worker.sent = replace(orders, number=worker.number)
+                yield OrderWorker(worker.peer, worker.sent)
 
     def say_again(self) -> None:
         """What was sent may be lost (I5)."""

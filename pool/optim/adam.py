@@ -85,6 +85,7 @@ class Adam(torch.optim.Optimizer):
         All are shaped as the parameter, contiguous; `old` may be the parameter itself. `touched`: of each gradient, the
         rows that it defines, numbered so that the parameter's first is `first_row`; None: all of it.
         """
+        self._opt_called = True  # schedulers ask for it
         state = self._state_of(parameter)
         state["step"] += 1
         tensors = parameter.data, old, state["exp_avg"], state["exp_avg_sq"]
@@ -116,7 +117,17 @@ class Adam(torch.optim.Optimizer):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        """Raises ValueError for what another optimizer has left, unless it is torch's Adam or AdamW."""
         super().__setstate__(state)
+        for group in self.param_groups:
+            group.setdefault("decoupled_weight_decay", False)
+            missing = {"lr", "betas", "eps", "weight_decay"} - group.keys()
+            if missing or group.get("amsgrad") or group.get("maximize"):
+                what = f"no {min(missing)}" if missing else "amsgrad or maximize"
+                raise ValueError(f"state of another optimizer than Adam: it has {what}")
+        for entries in self.state.values():
+            if entries and not entries.keys() >= {"step", "exp_avg", "exp_avg_sq"}:
+                raise ValueError(f"state of another optimizer than Adam: it has {', '.join(sorted(entries))}")
         self._group_of = {parameter: group for group in self.param_groups for parameter in group["params"]}
 
 
@@ -126,7 +137,8 @@ class SparseAdam(Adam):
     As in torch.optim.SparseAdam, whose gradients are sparse tensors: the moments of other rows do not decay meanwhile,
     and their weights do not move. (There epsilon is added before the bias correction, here after it, as in Adam.)
     Parameters that are no tables are stepped as by Adam, and so are tables by `step`, which does not know their rows.
-    Weight decay reaches touched rows only.
+    Weight decay reaches touched rows only. A task that changes a table in `after_step` must do it by operations on the
+    parameter itself, not on its `.data`: else the pool does not see it.
     """
 
     touched_only = True

@@ -141,7 +141,8 @@ class BucketOptimizers:
         if len(plain["groups"]) != len(self._optimizers):
             raise CheckpointError(
                 f"optimizer state is of {len(plain['groups'])} buckets, and the config makes {len(self._optimizers)}: "
-                "set pool.first_bucket_mb and pool.bucket_mb as they were"
+                "set pool.first_bucket_mb, pool.bucket_mb and optimizer.name as they were (in checkpoints from before "
+                "tables were cut in rows: a pool.bucket_mb larger than the table)"
             )
         try:
             for bucket, optimizer, groups in zip(self._plan.buckets, self._optimizers, plain["groups"], strict=True):

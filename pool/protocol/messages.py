@@ -162,6 +162,7 @@ class WorkerOrders:
 
     version: int  # newest complete weights
     assignments: tuple[Assignment, ...]
+    number: int = 0  # of these orders, from 1 on; later ones have higher numbers
 
 
 # --- worker -> coordinator ---
@@ -185,6 +186,7 @@ class WorkerReport:
     computing: float  # seconds since the worker began, by what it did
     waiting_for_batches: float
     waiting_for_weights: float
+    settled: int = 0  # number of the newest orders with nothing in work that they no longer have
 
 
 Message = (

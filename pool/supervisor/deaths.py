@@ -17,7 +17,7 @@ _LOWER = {  # what makes a role's own memory smaller
 class Death:
     peer: Peer
     how: str  # the signal or the exit code, in words
-    by_us: bool  # killed since it did not move
+    killed_since: str  # why we killed it; empty: it was not us
     out_of_memory: bool  # the kernel has killed somebody for want of memory at that time
     batch: int | None  # that it was computing
     last_lines: str  # of its log
@@ -25,9 +25,11 @@ class Death:
     def line(self) -> str:
         """All of it but the log."""
         parts = [f"{self.peer} (incarnation {self.peer.incarnation}) {self.how}"]
+        if self.killed_since:
+            parts.append(f"since it {self.killed_since}")
         if self.batch is not None:
             parts.append(f"it was computing batch {self.batch}")
-        if self.out_of_memory and not self.by_us:
+        if self.out_of_memory and not self.killed_since:
             lower = _LOWER.get(self.peer.role, "the model")
             parts.append(f"probably for want of memory (the kernel's counter of such kills rose): lower {lower}")
         return ", ".join(parts)

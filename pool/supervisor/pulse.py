@@ -66,7 +66,7 @@ class Pulse:
     def _why_stuck(self, peer: Peer, now: float) -> str:
         silent, still = now - self._heard[peer], now - self._still_since[peer]
         if silent > self._timeout:
-            return f"silent for {silent:.1f} s (pool.hang_timeout)"
+            return f"was silent for {silent:.1f} s (pool.hang_timeout)"
         if still > self._timeout:
             return f"has not moved for {still:.1f} s (pool.hang_timeout)"
         return ""

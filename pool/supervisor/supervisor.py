@@ -106,7 +106,7 @@ class Supervisor:
         self._restarts: dict[Peer, float] = {}  # who is to be started, and when
         self._failures: dict[Peer, Failure] = {}
         self._deaths: list[Death] = []
-        self._killed: set[Peer] = set()  # by us, since they did not move
+        self._killed: dict[Peer, str] = {}  # by us, and why
         self._oom_kills = oom_kills()
         patience = launch.config.pool
         self._pulse = Pulse(patience.hang_timeout, patience.start_timeout, SAY_AGAIN_SECONDS)
@@ -250,7 +250,7 @@ class Supervisor:
         return Death(
             child.peer,
             how,
-            by_us=child.peer in self._killed,
+            killed_since=self._killed.get(child.peer, ""),
             out_of_memory=killed and self._oom_kills > before,
             batch=self._children.held_batch(child.peer),
             last_lines=child.last_lines(),
@@ -270,7 +270,7 @@ class Supervisor:
         for stuck in self._pulse.stuck(time.monotonic()):
             self._progress.say(f"{stuck.peer} {stuck.why}; killing it")
             self._pulse.forget(stuck.peer)
-            self._killed.add(stuck.peer)
+            self._killed[stuck.peer] = stuck.why
             self._children[stuck.peer].send_signal(signal.SIGKILL)
 
     def _wait_until(self, condition: Callable[[], bool], seconds: float) -> None:

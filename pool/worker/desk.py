@@ -36,12 +36,20 @@ class Desk:
         self.version = -1
         self._jobs: dict[Assignment, Job] = {}
         self._in_work: Job | None = None
+        self._number = 0  # of the newest orders
+        self._settled = 0
 
     def new_coordinator(self) -> None:
         """What the dead one ordered is forgotten, and nothing of it will be begun."""
         self.life += 1
         self.version = -1
         self._jobs = {}
+        self._number = self._settled = 0
+
+    @property
+    def settled(self) -> int:
+        """Number of the newest orders with nothing in work that they no longer have: no such batch is read any more."""
+        return self._settled
 
     @property
     def may_speak(self) -> bool:
@@ -54,6 +62,8 @@ class Desk:
         self._jobs = {
             assignment: self._jobs.get(assignment, Job(assignment, self.life)) for assignment in orders.assignments
         }
+        self._number = orders.number
+        self._settle()
 
     def next(self) -> Job | None:
         """The first batch that can be computed with the newest weights; begun from now on."""
@@ -75,13 +85,11 @@ class Desk:
 
     def prepared(self, job: Job) -> None:
         """The job in work is prepared: it reads no batch any more until it is begun."""
-        assert job is self._in_work, f"{job.assignment} is not in work"
-        self._in_work = None
+        self._end(job)
 
     def finish(self, job: Job, loss: float, absent: tuple[int, ...], unsound: str) -> None:
         """The job in work has ended: it reads no batch and no weights any more."""
-        assert job is self._in_work, f"{job.assignment} is not in work"
-        self._in_work = None
+        self._end(job)
         job.loss, job.absent, job.unsound, job.finished = loss, absent, unsound, True
 
     @property
@@ -96,3 +104,12 @@ class Desk:
             for job in self._jobs.values()
             if job.begun
         )
+
+    def _end(self, job: Job) -> None:
+        assert job is self._in_work, f"{job.assignment} is not in work"
+        self._in_work = None
+        self._settle()
+
+    def _settle(self) -> None:
+        if self._in_work is None or self._jobs.get(self._in_work.assignment) is self._in_work:
+            self._settled = self._number

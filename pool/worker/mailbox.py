@@ -144,7 +144,11 @@ class Mailbox(threading.Thread):
                 return None
             times = self._times
             return WorkerReport(
-                self._desk.reports(), times.computing, times.waiting_for_batches, times.waiting_for_weights
+                self._desk.reports(),
+                times.computing,
+                times.waiting_for_batches,
+                times.waiting_for_weights,
+                self._desk.settled,
             )
 
     @contextmanager

@@ -26,6 +26,8 @@ from pool.worker.gradients import Announce, GradientWriter
 
 Slot = npt.NDArray[np.uint8]
 
+PREPARED = 2  # batches at most: older ones were taken back
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -78,21 +80,30 @@ class Computer:
             for module in self._model.modules()
             if isinstance(module, SparseLinear) and is_native(module.weight)
         ]
-        self._prepared: TensorBatch | None = None
+        self._prepared: dict[int, TensorBatch] = {}  # by attempt
         self._version = -1
 
-    def prepare(self, slot: Slot) -> None:
-        """Does what a training batch needs before its weights are known: the next `train` of it will be the shorter."""
+    def prepare(self, slot: Slot, attempt: int) -> None:
+        """Does what a training batch needs before its weights are known: `train` of this attempt will be the shorter.
+
+        Afterwards nothing reads the slot before `train` does.
+        """
         batch = TensorBatch.from_numpy(SparseBatch.view(self._schema, slot)).to(self._device)
         with self._trace.span("prepare", batch=batch.number):
             for field, num_features in self._tables:
                 batch.sparse[field].plan(num_features)
-        self._prepared = batch
+        if self._device.type == "cuda":
+            torch.cuda.current_stream(self._device).synchronize()  # the copies are done
+        self._prepared[attempt] = batch
+        while len(self._prepared) > PREPARED:
+            del self._prepared[next(iter(self._prepared))]
 
-    def train(self, slot: Slot, step: int, gradient_slot: int, *, first: bool, announce: Announce) -> Outcome:
+    def train(
+        self, slot: Slot, step: int, gradient_slot: int, *, attempt: int, first: bool, announce: Announce
+    ) -> Outcome:
         """Computes a batch with version `step`; `first`: the step's buffers follow this batch."""
         with self._trace.span("load", step=step):
-            batch = self._load(slot, step)
+            batch = self._load(slot, step, attempt)
         crash_point("worker.before_forward")
         self._model.train()
         self._seed_generators(_seed(self._seed, batch.number))
@@ -124,7 +135,7 @@ class Computer:
 
     def validate(self, slot: Slot, version: int) -> Outcome:
         """The loss of a batch, nothing else."""
-        batch = self._load(slot, version)
+        batch = self._load(slot, version, attempt=0)
         self._model.eval()
         with torch.no_grad(), self._trace.span("validate", version=version):
             loss = self._task.loss(self._model, batch, Progress(version, self._total_steps))
@@ -133,7 +144,7 @@ class Computer:
     def forget_weights(self) -> None:
         """Copies on the device may be of a version that was never completed: its coordinator died."""
         self._version = -1
-        self._prepared = None
+        self._prepared = {}
 
     def _seed_generators(self, seed: int) -> None:
         """What a model draws (dropout) depends on run and batch alone (I2).
@@ -144,7 +155,7 @@ class Computer:
         if self._device.type == "cuda":
             torch.cuda.manual_seed(seed)
 
-    def _load(self, slot: Slot, version: int) -> TensorBatch:
+    def _load(self, slot: Slot, version: int, attempt: int) -> TensorBatch:
         if version != self._version:
             self._version = version
             for parameter, weight in zip(self._parameters, self._weights[version % 2], strict=True):
@@ -154,11 +165,9 @@ class Computer:
                     parameter.data.copy_(weight)
         for tensor, buffer in zip(self._carried, self._buffers[version % 2], strict=True):
             tensor.copy_(buffer)
-        view = SparseBatch.view(self._schema, slot)
-        prepared, self._prepared = self._prepared, None
-        if prepared is not None and prepared.number == view.number:
+        if (prepared := self._prepared.pop(attempt, None)) is not None:
             return prepared
-        return TensorBatch.from_numpy(view).to(self._device)
+        return TensorBatch.from_numpy(SparseBatch.view(self._schema, slot)).to(self._device)
 
 
 def _seed(run: int, batch: int) -> int:

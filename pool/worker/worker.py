@@ -66,7 +66,7 @@ def run(launch: Launch) -> None:
         try:
             with mailbox.computing():
                 if todo == "prepare":
-                    computer.prepare(slot)
+                    computer.prepare(slot, assignment.attempt)
                 elif assignment.purpose == "validate":
                     outcome = computer.validate(slot, assignment.step)
                 else:
@@ -74,6 +74,7 @@ def run(launch: Launch) -> None:
                         slot,
                         assignment.step,
                         assignment.gradient_slot,
+                        attempt=assignment.attempt,
                         first=assignment.batch % config.train.batches_per_step == 0,
                         announce=lambda bucket: mailbox.bucket(job, bucket),  # noqa: B023
                     )

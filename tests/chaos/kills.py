@@ -31,8 +31,8 @@ RUN: dict[str, Any] = {
     "pool.spare": True,
     "pool.restarts": 100,
 }
-MEAN_GAP = 0.6  # seconds between two kills
-GIVE_UP = 300.0  # seconds for one run
+MEAN_GAP = 1.2  # seconds between two kills: a start has to fit between two of them now and then
+GIVE_UP = 900.0  # seconds for one run
 
 
 class Killer:

@@ -144,6 +144,14 @@ MUTANTS = (
         "                job.prepared = True\n",
     ),
     Mutant(
+        "taken back, but still read",
+        "a ring slot is freed while a worker still prepares the batch that was taken back from it",
+        "pool/coordinator/crew.py",
+        "return min([end, *(batch for worker in self._workers.values() for batch in worker.taken_back)])",
+        "return end",
+        BOOKS,
+    ),
+    Mutant(
         "reduce in order of arrival",
         "gradients are added up in the order in which their batches were finished",
         "pool/coordinator/step_book.py",

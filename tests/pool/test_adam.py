@@ -205,3 +205,28 @@ def test_what_does_not_fit_is_a_value_error_and_changes_nothing() -> None:
     with pytest.raises(ValueError, match="step must be at least 1"):
         _native.adam_rows(*tensors, [(torch.ones(4, 16), touched)], **{**settings, "step": 0.0})
     assert torch.equal(weights, torch.ones(4, 16))
+
+
+@pytest.mark.parametrize(
+    ("other", "complaint"),
+    [
+        (lambda p: torch.optim.SGD([p], lr=0.1, momentum=0.9), "no betas"),
+        (lambda p: torch.optim.Adam([p], amsgrad=True), "amsgrad or maximize"),
+    ],
+)
+def test_state_of_another_optimizer_is_refused(other: Any, complaint: str) -> None:
+    parameter = nn.Parameter(torch.ones(5))
+    parameter.grad = torch.ones(5)
+    theirs = other(parameter)
+    theirs.step()
+    with pytest.raises(ValueError, match=f"state of another optimizer than Adam: it has {complaint}"):
+        Adam([parameter]).load_state_dict(theirs.state_dict())
+
+
+def test_schedulers_see_that_it_steps(recwarn: pytest.WarningsRecorder) -> None:
+    parameter = nn.Parameter(torch.ones(5))
+    optimizer = Adam([parameter])
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    optimizer.fold_and_step(parameter, parameter.data, [torch.ones(5)], None)
+    schedule.step()
+    assert not recwarn.list

@@ -8,9 +8,18 @@ import pytest
 
 from pool.coordinator.actions import Action, BadBatch, Commit, End, Fold, OrderFeeder, OrderWorker, Update
 from pool.coordinator.books import Books
+from pool.coordinator.crew import Crew
 from pool.coordinator.rules import Rules
 from pool.protocol.identity import FEEDER, WORKER, Peer
-from pool.protocol.messages import BatchReport, CursorState, FeederReport, StreamReport, WorkerOrders, WorkerReport
+from pool.protocol.messages import (
+    Assignment,
+    BatchReport,
+    CursorState,
+    FeederReport,
+    StreamReport,
+    WorkerOrders,
+    WorkerReport,
+)
 
 START = CursorState(0, 0, 0, 0)
 
@@ -202,3 +211,44 @@ def test_a_batch_that_ends_the_run_ends_its_step_too() -> None:
     actions = finished(books, worker, 0, "the loss")
     assert [a.fatal for a in actions if isinstance(a, BadBatch)] == [True]
     assert not [a for a in actions if isinstance(a, Commit | Fold | Update)]
+
+
+def test_a_batch_that_was_taken_back_keeps_its_ring_slot_until_its_worker_has_let_go() -> None:
+    """I4: the worker may be preparing it, which reads the slot."""
+    crew = Crew(2, successor=False)
+    peer = Peer(WORKER)
+    crew.join(peer)
+    worker = crew.find(peer)
+    assert worker is not None
+    assignment = Assignment("train", 1, 2, 0, 7)
+    crew.assign(worker, assignment)
+    assert [action.orders.number for action in crew.orders(0)] == [1]
+    crew.take_back(0, assignment)
+    assert crew.first_read(10) == 2
+    assert [action.orders.number for action in crew.orders(0)] == [2]
+    crew.settled(worker, 1)
+    assert crew.first_read(10) == 2
+    crew.settled(worker, 2)
+    assert crew.first_read(10) == 10
+
+
+def test_a_batch_that_kills_who_prepares_it_is_left_out_when_its_step_comes() -> None:
+    books = Books(rules(batches=1, buckets=1), 0, START)
+    feeder = Peer(FEEDER)
+    alive = {index: Peer(WORKER, index) for index in range(2)}
+    books.feeder_joined(feeder)
+    for peer in alive.values():
+        books.worker_joined(peer)
+    filled(books, feeder, 4)
+    for _ in range(3):
+        actions = books.say_again()
+        peer, attempt = next(
+            (peer, a.attempt) for peer in alive.values() for a in orders_of(actions, peer).assignments if a.batch == 1
+        )
+        assert not [a for a in books.worker_lost(peer, attempt) if isinstance(a, BadBatch)]
+        alive[peer.index] = Peer(WORKER, peer.index, peer.incarnation + 1)
+        books.worker_joined(alive[peer.index])
+    holder = next(peer for peer in alive.values() if 0 in held(books, peer))
+    assert not any(1 in held(books, peer) for peer in alive.values())
+    actions = finished(books, holder, 0)
+    assert [(a.step, a.batch) for a in actions if isinstance(a, BadBatch)] == [(1, 1)]

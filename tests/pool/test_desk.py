@@ -92,3 +92,17 @@ def test_a_new_coordinator_hears_nothing_while_a_batch_is_prepared() -> None:
     assert not desk.may_speak
     desk.prepared(job)
     assert desk.may_speak
+
+
+def test_orders_are_settled_when_nothing_is_in_work_that_they_no_longer_have() -> None:
+    """I4: the coordinator frees a ring slot by it."""
+    desk = Desk()
+    desk.orders(WorkerOrders(0, (assignment(1, step=1),), 1))
+    job = desk.next_to_prepare()
+    assert job is not None
+    desk.orders(WorkerOrders(0, (assignment(1, step=1), assignment(2, step=1, attempt=2)), 2))
+    assert desk.settled == 2
+    desk.orders(WorkerOrders(0, (assignment(2, step=1, attempt=2),), 3))
+    assert desk.settled == 2
+    desk.prepared(job)
+    assert desk.settled == 3

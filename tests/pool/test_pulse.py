@@ -24,7 +24,7 @@ def test_silence_and_standing_still_are_both_stuck() -> None:
         if now <= 10:
             assert found == []
     assert [(stuck.peer, stuck.why) for stuck in found] == [
-        (FEEDER_0, "silent for 11.0 s (pool.hang_timeout)"),
+        (FEEDER_0, "was silent for 11.0 s (pool.hang_timeout)"),
         (WORKER_0, "has not moved for 11.0 s (pool.hang_timeout)"),
     ]
 

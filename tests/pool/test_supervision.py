@@ -61,7 +61,13 @@ def test_finishing_the_step_has_a_deadline() -> None:
 
 
 def death(incarnation: int, **changes: object) -> Death:
-    facts = {"how": "was killed by SIGKILL", "by_us": False, "out_of_memory": False, "batch": None, "last_lines": ""}
+    facts = {
+        "how": "was killed by SIGKILL",
+        "killed_since": "",
+        "out_of_memory": False,
+        "batch": None,
+        "last_lines": "",
+    }
     return Death(Peer(WORKER, 1, incarnation), **{**facts, **changes})  # type: ignore[arg-type]
 
 
@@ -72,7 +78,7 @@ def test_a_death_is_told_with_who_how_and_what_it_held() -> None:
 def test_a_kill_for_want_of_memory_names_what_to_lower_unless_it_was_our_own() -> None:
     assert "want of memory" in death(1, out_of_memory=True).line()
     assert "lower data.batch_size" in death(1, out_of_memory=True).line()
-    assert "memory" not in death(1, out_of_memory=True, by_us=True).line()
+    assert "memory" not in death(1, out_of_memory=True, killed_since="hung").line()
 
 
 def test_the_account_at_the_end_has_every_death_newest_first_and_its_last_lines() -> None:

@@ -54,7 +54,7 @@ class SimWorker(Child):
         if self._bell or self._again():
             if self._desk.may_speak:
                 self._bell = False
-                self.tell(WorkerReport(self._desk.reports(), 0.0, 0.0, 0.0))
+                self.tell(WorkerReport(self._desk.reports(), 0.0, 0.0, 0.0, self._desk.settled))
             else:
                 self.world.seen["worker not finished with the old life"] += 1
 
@@ -78,6 +78,9 @@ class SimWorker(Child):
         memory.begin_reading(self.peer, assignment)
         memory.check_batch(assignment.purpose, assignment.batch)
         yield
+        if assignment.batch in self.world.setup.deadly and self.world.chance() < 0.5:
+            self.world.kill(self.peer.place)
+            return
         memory.check_batch(assignment.purpose, assignment.batch)
         memory.end_reading(self.peer)
         memory.attempts[self.peer.index] = 0
