@@ -41,7 +41,8 @@ class Task(Protocol):
         """The mean loss over the samples of one batch, a scalar that backward() is called on."""
 
     def after_step(self, model: nn.Module) -> None:
-        """Called in the coordinator after each optimizer step, before the weights are published: clip here."""
+        """Called in the coordinator after each optimizer step, before the weights are published: clip here, in place,
+        by operations on the parameters themselves (what is done to their `.data` the pool does not see)."""
 
     def export(self, model: nn.Module, path: Path, description: str) -> None:
         """Writes the trained network in the format of its user. ValueError names what does not fit."""
