@@ -103,8 +103,8 @@ MUTANTS = (
         "ring slot freed before commit",
         "with a step the first batch of the next one is freed",
         "pool/coordinator/books.py",
-        "self.train.free(end)",
-        "self.train.free(min(end + 1, self.train.filled))",
+        "self.train.free(self._crew.first_read(max(self.train.freed, self.step * self.rules.batches_per_step)))",
+        "self.train.free(min(self.train.filled, self.step * self.rules.batches_per_step + 1))",
     ),
     Mutant(
         "version announced early",
