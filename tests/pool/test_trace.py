@@ -45,7 +45,8 @@ def test_a_run_leaves_a_trace_with_a_row_for_each_process_and_the_same_bits(tmp_
     rows = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
     assert sorted(rows.values()) == ["coordinator", "feeder", "worker 0", "worker 1"]
     names = {event["name"] for event in events}
-    assert {"forward", "backward", "bucket complete", "reduce", "optimize", "commit", "waiting for weights"} <= names
+    assert {"forward", "backward", "bucket complete", "reduce", "optimize", "commit"} <= names
+    assert {"waiting for weights", "waiting for batches"} & names  # which of them is a matter of time
     forward = [event for event in events if event["name"] == "forward"]
     assert sorted(event["args"]["batch"] for event in forward) == list(range(24))
     steps = [event["args"]["step"] for event in events if event["name"] == "commit"]
