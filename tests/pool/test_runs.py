@@ -49,9 +49,6 @@ def test_our_optimizers_give_the_same_bits_in_one_pass_and_in_parts(name: str, t
     ended = [
         run_well(tmp_path / "one", {**settings, "pool.devices": ["fake:0"], "pool.gradient_slots": 1}),
         run_well(tmp_path / "two", {**settings, "pool.bucket_mb": 0.01}),
-        run_well(
-            tmp_path / "dies", {**settings, "pool.devices": ["fake:0?crash=3:forward", "fake:1?crash=7:backward"]}
-        ),
     ]
     assert len({each.digest() for each in ended}) == 1
     clipped = {**settings, "train.clip_norm": 1e9, "train.clip_value": 1e9}  # sums are made, and changed by nothing
@@ -76,10 +73,10 @@ def test_a_worker_that_dies_is_replaced_and_changes_nothing(phase: str, two_work
 def test_one_that_does_not_get_ready_is_replaced_and_changes_nothing(
     how: str, two_workers: Ended, tmp_path: Path
 ) -> None:
-    settings = {**TOY, "testing.crash_points": [f"coordinator.before_hello@1={how}"], "pool.start_timeout": 15}
+    settings = {**TOY, "testing.crash_points": [f"coordinator.before_hello@1={how}"], "pool.start_timeout": 10}
     ended = run_well(tmp_path / "run", settings)
     assert "coordinator (incarnation 1) " in ended.out
-    assert ("did not get ready within 15 s (pool.start_timeout); killing it" in ended.out) == (how == "stop")
+    assert ("did not get ready within 10 s (pool.start_timeout); killing it" in ended.out) == (how == "stop")
     assert ended.digest() == two_workers.digest()
 
 
