@@ -18,14 +18,14 @@ from pool.buckets.tensors import carried, rows_of, trained, views
 from pool.checkpoint.store import Checkpoint
 from pool.config import Config
 from pool.coordinator.actions import Fold, TakeBuffers, Update
-from pool.coordinator.piece import Piece, TouchedRows
+from pool.coordinator.piece import Gradients, Piece, TouchedRows
 from pool.crash_points import crash_point
 from pool.errors import CheckpointError
+from pool.optim.adam import Touched
 from pool.optim.buckets import BucketOptimizers
 from pool.tasks.task import Task
 
 Slot = npt.NDArray[np.uint8]
-Gradients = tuple[Sequence[torch.Tensor], Sequence[npt.NDArray[np.unsignedinteger]] | None]  # of a table: touched rows
 
 
 class Committer:
@@ -118,8 +118,9 @@ class Committer:
         crash_point("coordinator.before_fold")
         scale = self._scale(action) if action.last else 1.0
         for piece in self._pieces[action.bucket]:
-            self.gradient_nbytes += piece.read_nbytes(action.sources)
-            piece.fold(action.sources, first=action.first, scale=scale)
+            gradients = piece.of(action.sources)
+            self.gradient_nbytes += piece.read_nbytes(gradients)
+            piece.fold(gradients, first=action.first, scale=scale)
 
     def steps_in_one_pass(self, action: Update) -> bool:
         """Whether `update` adds up the gradients too; if not, `fold` has to come first."""
@@ -137,7 +138,7 @@ class Committer:
         if action.batches == 0:
             for piece in self._pieces[action.bucket]:
                 piece.seen = 0
-                piece.note_rows((), first=True)
+                piece.note_rows(piece.of(()), first=True)
         if action.fold is not None and self.steps_in_one_pass(action):
             self._fold_and_step(action.fold)
         elif self._config.train.clip_norm is None:
@@ -181,9 +182,9 @@ class Committer:
         crash_point("coordinator.before_fold")
         work = {}
         for piece in self._pieces[action.bucket]:
-            self.gradient_nbytes += piece.read_nbytes(action.sources)
-            piece.note_rows(action.sources, first=True)
-            work[piece.index] = piece.sources(action.sources), piece.touched(action.sources)
+            gradients = work[piece.index] = piece.of(action.sources)
+            self.gradient_nbytes += piece.read_nbytes(gradients)
+            piece.note_rows(gradients, first=True)
         self._step_folding(action.step, action.bucket, work, self._scale(action))
 
     def _step_bucket(self, step: int, bucket: int) -> None:
@@ -255,6 +256,6 @@ class Committer:
                 tensor.data = place
 
 
-def _numbers(piece: Piece) -> list[npt.NDArray[np.unsignedinteger]] | None:
+def _numbers(piece: Piece) -> list[Touched] | None:
     """The rows in the sum, as a batch would number them; None if the optimizer writes all rows anyway."""
     return [(piece.rows + piece.first_row).astype(np.uint32)] if piece.by_rows else None

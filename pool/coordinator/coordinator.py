@@ -11,8 +11,6 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 import zmq
 
@@ -48,6 +46,7 @@ from pool.coordinator.snapshots import Snapshots
 from pool.crash_points import crash_point
 from pool.errors import RunError
 from pool.launch import Launch
+from pool.optim.adam import Touched
 from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Hub, Link
 from pool.protocol.identity import FEEDER, SUPERVISOR, WORKER, Peer
@@ -314,6 +313,6 @@ class Coordinator:
             self._committer.initialize()
         self._committer.begin(launch.step)
 
-    def _touched_rows(self, batch: int, field: str) -> npt.NDArray[np.unsignedinteger]:
+    def _touched_rows(self, batch: int, field: str) -> Touched:
         slot = self._memory.batch_slot("train", batch)
         return SparseBatch.view(self._schema, slot).sparse[field].touched

@@ -12,12 +12,13 @@ from torch import Tensor, nn
 
 from pool import _native
 from pool.coordinator.actions import Source
+from pool.optim.adam import PER_THREAD, Touched
+from pool.threads import worthwhile
 
-TouchedRows = Callable[[int, str], npt.NDArray[np.unsignedinteger]]  # (batch, sparse field) -> ascending row numbers
+TouchedRows = Callable[[int, str], Touched]  # of (batch, sparse field)
+Gradients = tuple[Sequence[Tensor], Sequence[Touched] | None]  # of a table: with the rows that each defines
 
 Rows = npt.NDArray[np.int64]  # of a piece: its first is 0; ascending
-
-_LEAST = 1 << 18  # numbers per thread: below, starting a thread costs more than it saves
 
 
 @dataclass
@@ -35,35 +36,33 @@ class Piece:
     rows: Rows = field(default_factory=lambda: np.zeros(0, np.int64))  # touched in this step, if they matter
     changed: Rows | None = None  # rows in which the two versions may differ, None: all
 
-    def sources(self, batches: Sequence[Source]) -> list[Tensor]:
-        """The gradients of those batches that had one."""
-        return [self.gradients[s.worker, s.slot] for s in batches if self.index not in s.absent]
-
-    def touched(self, batches: Sequence[Source]) -> list[npt.NDArray[np.unsignedinteger]] | None:
-        """The rows that they touched, as the batches number them; None if this is no table."""
+    def of(self, batches: Sequence[Source]) -> Gradients:
+        """Of those batches that had one; rows as the batches number them, None if this is no table."""
+        present = [source for source in batches if self.index not in source.absent]
+        gradients = [self.gradients[source.worker, source.slot] for source in present]
         if self.table is None:
-            return None
-        return [self.touched_rows(s.batch, self.table) for s in batches if self.index not in s.absent]
+            return gradients, None
+        return gradients, [self.touched_rows(source.batch, self.table) for source in present]
 
-    def read_nbytes(self, batches: Sequence[Source]) -> int:
-        """Bytes of their gradients that are read."""
-        touched = self.touched(batches)
+    def read_nbytes(self, gradients: Gradients) -> int:
+        """Bytes of them that are read."""
+        sources, touched = gradients
         if touched is None:
-            return len(self.sources(batches)) * self.total.nbytes
+            return len(sources) * self.total.nbytes
         borders = self.first_row, self.first_row + len(self.total)
         rows = sum(int(np.diff(np.searchsorted(numbers, borders))[0]) for numbers in touched)
         return rows * self.total[0].nbytes
 
-    def fold(self, batches: Sequence[Source], *, first: bool, scale: float) -> None:
-        """Adds their gradients to the sum, in their order (I2), and multiplies it by `scale`."""
+    def fold(self, gradients: Gradients, *, first: bool, scale: float) -> None:
+        """Adds them to the sum, in their order (I2), and multiplies it by `scale`."""
         before = 0 if first else self.seen
-        sources, touched = self.sources(batches), self.touched(batches)
-        self.note_rows(batches, first=first)
+        sources, touched = gradients
+        self.note_rows(gradients, first=first)
         self.seen = before + len(sources)
         if self.seen == 0:
             return
         accumulate = before > 0
-        threads = max(1, min(torch.get_num_threads(), self.total.numel() // _LEAST))
+        threads = worthwhile(self.total.numel(), PER_THREAD)
         if touched is not None:
             _native.fold_rows(
                 self.total,
@@ -84,11 +83,11 @@ class Piece:
         """Only some rows of the new version are the optimizer's to write."""
         return self.touched_only and self.table is not None
 
-    def note_rows(self, batches: Sequence[Source], *, first: bool) -> None:
+    def note_rows(self, gradients: Gradients, *, first: bool) -> None:
         """Which rows the optimizer will write, if that is not all."""
         if not self.by_rows:
             return
-        touched = [numbers.astype(np.int64) - self.first_row for numbers in self.touched(batches) or ()]
+        touched = [numbers.astype(np.int64) - self.first_row for numbers in gradients[1] or ()]
         inside = [rows[(rows >= 0) & (rows < len(self.total))] for rows in touched]
         self.rows = np.unique(np.concatenate([*([] if first else [self.rows]), *inside, np.zeros(0, np.int64)]))
 

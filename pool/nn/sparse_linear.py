@@ -18,6 +18,7 @@ from torch.autograd.function import once_differentiable
 from pool import _native
 from pool.nn import reference
 from pool.nn.batch import SparseInput
+from pool.threads import worthwhile
 
 _MIN_SUMMANDS = 1 << 20  # floats added up per thread: below, starting a thread costs more than it saves
 
@@ -178,4 +179,4 @@ def is_native(tensor: Tensor) -> bool:
 
 
 def _threads(summands: int) -> int:
-    return max(1, min(torch.get_num_threads(), summands // _MIN_SUMMANDS))
+    return worthwhile(summands, _MIN_SUMMANDS)

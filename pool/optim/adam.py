@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from pool import _native
+from pool.threads import worthwhile
 
-_LEAST = 1 << 18  # numbers per thread: below, starting a thread costs more than it saves
+PER_THREAD = 1 << 18  # numbers at least, of a pass that is bound by memory
 
 Touched = npt.NDArray[np.unsignedinteger[Any]]  # ascending row numbers
 
@@ -99,7 +100,7 @@ class Adam(torch.optim.Optimizer):
             "decoupled": group["decoupled_weight_decay"],
             "step": float(state["step"]),
             "scale": scale,
-            "threads": max(1, min(torch.get_num_threads(), parameter.numel() // _LEAST)),
+            "threads": worthwhile(parameter.numel(), PER_THREAD),
         }
         if touched is None:
             weights, before, mean, square = (tensor.view(-1) for tensor in tensors)

@@ -16,14 +16,6 @@ from pool.optim import Adam, SparseAdam
 STEPS = 20
 
 
-@pytest.fixture(params=_native.simd_levels())
-def simd_level(request: pytest.FixtureRequest) -> Iterator[str]:
-    before = _native.simd_level()
-    _native.set_simd_level(request.param)
-    yield request.param
-    _native.set_simd_level(before)
-
-
 @pytest.fixture
 def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     before = torch.get_num_threads()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pool.protocol.identity import Peer
-from pool.protocol.messages import WorkerOrders, WorkerReport
+from pool.protocol.messages import Assignment, WorkerOrders, WorkerReport
 from pool.worker.desk import Desk, Job
 from tests.pool.simulation.arithmetic import BUFFERS, gradient, loss
 from tests.pool.simulation.process import Child
@@ -72,29 +72,19 @@ class SimWorker(Child):
             self._computing = None
 
     def _prepare(self, job: Job) -> Iterator[None]:
-        memory, assignment = self.world.memory, job.assignment
-        memory.attempts[self.peer.index] = assignment.attempt
-        self.holds = self.coordinator, assignment.batch
-        memory.begin_reading(self.peer, assignment)
-        memory.check_batch(assignment.purpose, assignment.batch)
+        assignment = job.assignment
+        self._begin_reading(assignment)
         yield
         if assignment.batch in self.world.setup.deadly and self.world.chance() < 0.5:
             self.world.kill(self.peer.place)
             return
-        memory.check_batch(assignment.purpose, assignment.batch)
-        memory.end_reading(self.peer)
-        memory.attempts[self.peer.index] = 0
-        self.holds = None
-        self._desk.prepared(job)
-        self._bell = True
+        self._end_reading(assignment)
+        self._bell |= self._desk.prepared(job)
 
     def _work(self, job: Job) -> Iterator[None]:
         memory, assignment, setup = self.world.memory, job.assignment, self.world.setup
         train = assignment.purpose == "train"
-        memory.attempts[self.peer.index] = assignment.attempt
-        self.holds = (self.coordinator, assignment.batch) if train else None
-        memory.begin_reading(self.peer, assignment)
-        memory.check_batch(assignment.purpose, assignment.batch)
+        self._begin_reading(assignment)
         if train:
             memory.begin_gradients(self.peer.index, assignment.gradient_slot)
         yield
@@ -110,13 +100,24 @@ class SimWorker(Child):
         if train and assignment.batch in setup.deadly:
             self.world.kill(self.peer.place)
             return
+        self._end_reading(assignment)
+        unsound = "the loss" if train and assignment.batch in setup.unsound else ""
+        self._desk.finish(job, loss(memory.weights(assignment.step), assignment.batch), (), unsound)
+        self._bell = True
+
+    def _begin_reading(self, assignment: Assignment) -> None:
+        memory = self.world.memory
+        memory.attempts[self.peer.index] = assignment.attempt
+        self.holds = (self.coordinator, assignment.batch) if assignment.purpose == "train" else None
+        memory.begin_reading(self.peer, assignment)
+        memory.check_batch(assignment.purpose, assignment.batch)
+
+    def _end_reading(self, assignment: Assignment) -> None:
+        memory = self.world.memory
         memory.check_batch(assignment.purpose, assignment.batch)
         memory.end_reading(self.peer)
         memory.attempts[self.peer.index] = 0
         self.holds = None
-        unsound = "the loss" if train and assignment.batch in setup.unsound else ""
-        self._desk.finish(job, loss(memory.weights(assignment.step), assignment.batch), (), unsound)
-        self._bell = True
 
     def _write(self, job: Job, bucket: int) -> None:
         memory, assignment = self.world.memory, job.assignment

@@ -1,0 +1,10 @@
+"""How many threads a piece of native work is worth."""
+
+from __future__ import annotations
+
+import torch
+
+
+def worthwhile(work: int, least: int) -> int:
+    """Up to torch's number of threads, each with at least `least` of the `work`: starting one costs time too."""
+    return max(1, min(torch.get_num_threads(), work // least))
