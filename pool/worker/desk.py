@@ -83,9 +83,12 @@ class Desk:
                 return job
         return None
 
-    def prepared(self, job: Job) -> None:
-        """The job in work is prepared: it reads no batch any more until it is begun."""
+    def prepared(self, job: Job) -> bool:
+        """The job in work is prepared: it reads no batch any more until it is begun. True if a coordinator waits to
+        hear that."""
+        before = self.may_speak, self._settled
         self._end(job)
+        return before != (self.may_speak, self._settled)
 
     def finish(self, job: Job, loss: float, absent: tuple[int, ...], unsound: str) -> None:
         """The job in work has ended: it reads no batch and no weights any more."""

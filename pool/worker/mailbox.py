@@ -86,8 +86,9 @@ class Mailbox(threading.Thread):
     def prepared(self, job: Job) -> None:
         """The batch is ready for its weights."""
         with self._changed:
-            self._desk.prepared(job)
-        os.eventfd_write(self._bell, 1)  # a new coordinator may be waiting for this worker's word
+            waited_for = self._desk.prepared(job)
+        if waited_for:
+            os.eventfd_write(self._bell, 1)
 
     def finish(self, job: Job, outcome: Outcome) -> None:
         """Announces the end of a batch."""

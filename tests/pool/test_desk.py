@@ -76,7 +76,7 @@ def test_a_batch_that_waits_for_its_weights_is_prepared_once() -> None:
     job = desk.next_to_prepare()
     assert job is not None
     assert job.assignment.batch == 1
-    desk.prepared(job)
+    assert not desk.prepared(job)  # nobody waits for that
     assert desk.next_to_prepare() is None
     desk.orders(WorkerOrders(1, (assignment(1, step=1, attempt=2),)))
     assert desk.next() is job
@@ -90,7 +90,7 @@ def test_a_new_coordinator_hears_nothing_while_a_batch_is_prepared() -> None:
     assert job is not None
     desk.new_coordinator()
     assert not desk.may_speak
-    desk.prepared(job)
+    assert desk.prepared(job)
     assert desk.may_speak
 
 
@@ -104,5 +104,5 @@ def test_orders_are_settled_when_nothing_is_in_work_that_they_no_longer_have() -
     assert desk.settled == 2
     desk.orders(WorkerOrders(0, (assignment(2, step=1, attempt=2),), 3))
     assert desk.settled == 2
-    desk.prepared(job)
+    assert desk.prepared(job)  # which the coordinator waits to hear
     assert desk.settled == 3
