@@ -52,7 +52,6 @@ train.steps = {steps}
 train.batches_per_step = {workers}
 train.checkpoint_every = 0
 pool.devices = {json.dumps(devices)}
-pool.spare = false
 pool.snapshot_steps = 1000000
 """,
         encoding="utf-8",

@@ -30,7 +30,6 @@ RUN: dict[str, Any] = {
     **TOY,
     "train.steps": 1_000_000,
     "train.checkpoint_every": 0,
-    "pool.spare": True,
     "pool.snapshot_steps": 20,
     "pool.restarts": 1000,
 }
@@ -51,7 +50,6 @@ class Run:
 
     def seconds_after_killing(self, role: str) -> float:
         """From the kill to the first commit that is not one of the past."""
-        self._wait_for_spare()
         victim = next(pid for pid, its in sorted(self._living().items()) if its == role)
         self._wait_for_commit_after(time.time())
         os.kill(victim, signal.SIGKILL)
@@ -63,10 +61,6 @@ class Run:
 
     def _living(self) -> dict[int, str]:
         return roles(self._process.pid)
-
-    def _wait_for_spare(self) -> None:
-        """One that has imported all: it sleeps in its lifeline."""
-        wait_for(lambda: any(its == "spare" and asleep(pid) for pid, its in self._living().items()), "a spare")
 
     def _steps_done(self) -> int:
         line = last_line(self._metrics)
@@ -85,20 +79,6 @@ class Run:
 
         wait_for(committed, "a commit", 120)
         return found[0]
-
-
-def asleep(pid: int) -> bool:
-    """For the last tenth of a second it has used no processor."""
-
-    def ticks() -> str:
-        return Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[0]
-
-    try:
-        before = ticks()
-        time.sleep(0.1)
-        return ticks() == before
-    except OSError:
-        return False
 
 
 def last_line(path: Path) -> str:

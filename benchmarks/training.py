@@ -64,7 +64,6 @@ train.batches_per_step = {PER_STEP}
 train.checkpoint_every = 0
 pool.devices = {json.dumps(CASES[case])}
 pool.threads = {2 if "two threads" in case else 1}
-pool.spare = false
 """
 
 

@@ -122,10 +122,6 @@ class PoolConfig(Section):
     stop_timeout: Annotated[
         float, Field(gt=0, description="seconds that the step and the checkpoint may take after a signal to stop")
     ] = 60.0
-    spare: Annotated[
-        bool,
-        Field(description="keep a process ready that has imported torch, so that a restart takes less than a second"),
-    ] = True
 
 
 class TestingConfig(Section):

@@ -1,7 +1,8 @@
 """The socket between the supervisor and each of its children: one end each, nobody else has it.
 
 Through it a child gets its Launch, with the descriptors of its log and its memory; its end is the news that the
-supervisor is dead, which the kernel also tells by signal. Free of torch.
+supervisor is dead, which the kernel also tells by signal. The fork server is sent such sockets through its own, one for
+each process to fork, and says the pid. Free of torch.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from pool.launch import Launch
 
 _PR_SET_PDEATHSIG = 1
 _MOST_DESCRIPTORS = 253  # the kernel's limit of one message
-_NOTE = b"launch"
+_NOTE = b"note"
+_NUMBER = 32  # bytes that hold one, in digits
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
@@ -67,6 +69,33 @@ def take_answer(channel: socket.socket) -> bytes | None:
         return None
     with os.fdopen(descriptors[0], "rb") as file:
         return file.read()
+
+
+def request(channel: socket.socket, theirs: socket.socket) -> None:
+    """Asks the fork server for a process that has the other end of a pair. To a dead one: nothing happens."""
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        socket.send_fds(channel, [_NOTE], [theirs.fileno()])
+
+
+def take_request(channel: socket.socket) -> socket.socket:
+    """Waits for the next; this process ends with the supervisor."""
+    descriptors = _take(channel, 1)
+    if not descriptors:
+        _die()
+    return socket.socket(fileno=descriptors[0])
+
+
+def say(channel: socket.socket, number: int) -> None:
+    """What a fork server says: its own pid once it is ready, then each new process's, or -errno."""
+    channel.send(str(number).encode())
+
+
+def take_number(channel: socket.socket) -> int | None:
+    """Once the channel is readable: the number, None if the fork server is dead instead."""
+    try:
+        return int(channel.recv(_NUMBER) or 0) or None
+    except ConnectionResetError:
+        return None
 
 
 def die_with_parent(parent: int) -> None:

@@ -1,19 +1,16 @@
-"""Where every child process begins: `python -m pool.roles LIFELINE PARENT`, a descriptor and the supervisor's pid.
-
-Ties its life to the supervisor's before anything else, then becomes what it is told. Only the module of that
-role is imported, so that the feeder costs no more than it needs. The planner, once it has answered, and a spare, once
-it is ready, wait to be told that they are somebody else.
-"""
+"""What every forked process does first: tie its life to the supervisor's, hear who it is, become that."""
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import logging
 import os
-import signal
 import socket
 import sys
+import traceback
 from collections.abc import Callable
+from typing import NoReturn
 
 import zmq
 
@@ -22,51 +19,65 @@ from pool import crash_points, lifeline
 from pool.errors import EXIT_DATA, EXIT_FAILED, PoolError
 from pool.launch import Launch
 from pool.protocol.channel import Link
-from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, SPARE, SUPERVISOR, WORKER, Peer
+from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import Failure
 
-_PREPARATIONS = {PLANNER: "pool.planner.planner", SPARE: "pool.spare"}
 _ROLES = {
     COORDINATOR: "pool.coordinator.coordinator",
     FEEDER: "pool.feeder.feeder",
+    PLANNER: "pool.planner.planner",
     WORKER: "pool.worker.worker",
 }
+_PR_SET_NAME = 15
 
 
-def main() -> int:
-    lifeline.die_with_parent(int(sys.argv[2]))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the supervisor's to answer
-    os.umask(0o077)
-    channel = socket.socket(fileno=int(sys.argv[1]))
-    launch = _told(channel)
-    while (prepare := _PREPARATIONS.get(launch.peer.role)) is not None:
-        answer = _function(prepare)(launch)
-        if answer is not None:
-            lifeline.answer(channel, answer)
-        launch = _told(channel)
+def play(channel: socket.socket, parent: int) -> NoReturn:
+    """The life of a process that has just been forked; `parent`: the supervisor's pid."""
+    os.setpgid(0, 0)
+    launch = lifeline.receive(channel)
+    lifeline.die_with_parent(parent)  # it is the parent by now: who is told who it is has been adopted
+    try:
+        code = _become(launch, channel)
+    except BaseException:
+        traceback.print_exc()
+        code = EXIT_FAILED
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # there is nothing to clean up (I6), and to take torch apart takes long
+
+
+def _become(launch: Launch, channel: socket.socket) -> int:
+    """The exit code."""
+    _show_as(launch.peer)
+    crash_points.arm(launch.config.testing.crash_points, launch.peer)
+    run = _function(_ROLES[launch.peer.role])
+    if launch.peer.role == PLANNER:
+        answer = run(launch)
+        assert answer is not None
+        lifeline.answer(channel, answer)
+        return 0
     lifeline.die_with(channel)
     logging.basicConfig(
         level=logging.INFO, format=f"%(asctime)s {launch.peer.role} {launch.peer.index} %(levelname)s %(message)s"
     )
     try:
-        _function(_ROLES[launch.peer.role])(launch)
+        run(launch)
     except (PoolError, DataError) as error:
         _report(launch, str(error), error.exit_code if isinstance(error, PoolError) else EXIT_DATA)
         return EXIT_FAILED
     return 0
 
 
-def _told(channel: socket.socket) -> Launch:
-    """Who this process is."""
-    launch = lifeline.receive(channel)
-    crash_points.arm(launch.config.testing.crash_points, launch.peer)
-    return launch
-
-
 def _function(module: str) -> Callable[[Launch], bytes | None]:
-    """`run` of a module, which is imported now and not before."""
     run: Callable[[Launch], bytes | None] = importlib.import_module(module).run
     return run
+
+
+def _show_as(peer: Peer) -> None:
+    """The name that `top` and `ps -o comm` show; the command line is the fork server's."""
+    name = f"{peer.role}-{peer.index}" if peer.role == WORKER else peer.role
+    ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
 def _report(launch: Launch, reason: str, exit_code: int) -> None:
@@ -76,7 +87,3 @@ def _report(launch: Launch, reason: str, exit_code: int) -> None:
     link.send(Failure(reason, exit_code))
     link.close()
     context.term()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

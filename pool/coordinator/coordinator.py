@@ -70,7 +70,7 @@ class Coordinator:
         torch.set_num_threads(coordinator_threads(config))
         numerics.check_coordinator(launch.fingerprint, launch.peer)
         _native.keep_freed_memory()  # what an optimizer allocates in a step it allocates again in the next
-        context = zmq.Context[zmq.Socket[bytes]]()
+        self._context = context = zmq.Context[zmq.Socket[bytes]]()
         self._launch = launch
         self._trace = Trace(launch.run_dir, launch.peer, on=bool(config.run.trace))
         self._config = config
@@ -154,6 +154,7 @@ class Coordinator:
         self._metrics.close()
         self._hub.close()
         self._supervisor.close()
+        self._context.term()  # waits until the last words are out
 
     # --- events ---
 

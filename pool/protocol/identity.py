@@ -8,8 +8,8 @@ SUPERVISOR = "supervisor"
 COORDINATOR = "coordinator"
 FEEDER = "feeder"
 WORKER = "worker"
-PLANNER = "planner"  # says nothing over sockets; nor does a spare
-SPARE = "spare"
+PLANNER = "planner"  # says nothing over sockets; nor does the fork server
+FORKSERVER = "forkserver"
 
 
 @dataclass(frozen=True, order=True)
@@ -21,6 +21,8 @@ class Peer:
     incarnation: int = 1
 
     def __str__(self) -> str:
+        if self.role == FORKSERVER:
+            return "fork server"
         return f"{self.role} {self.index}" if self.role == WORKER else self.role
 
     @property

@@ -1,12 +1,11 @@
-"""One child process: started by exec, told through its lifeline who it is, watched by pidfd, never by pid."""
+"""One child process: told through its lifeline who it is, watched by pidfd, never by pid."""
 
 from __future__ import annotations
 
 import os
 import select
 import signal
-import subprocess
-import sys
+import socket
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,53 +22,29 @@ LAST_LINES = 5
 class Child:
     """A living or dead child. `pidfd` is readable once it is dead."""
 
-    def __init__(self, log: Path) -> None:
-        """Starts a process that waits for `become`. Raises OSError."""
-        self.peer = Peer("nobody")
+    def __init__(self, peer: Peer, pid: int, channel: socket.socket, log: Path) -> None:
+        """Of a process that waits to hear who it is at the other end of `channel`. Raises OSError."""
+        self.peer = peer
+        self.pid = pid
+        self.channel = channel
+        self.returncode: int | None = None  # after `reap`: the exit code, negative for a signal
+        self.pidfd = os.pidfd_open(pid)
         self._log = log
         self._log_start = log.stat().st_size if log.exists() else 0
-        self.channel, theirs = lifeline.pair()
-        try:
-            with theirs, log.open("ab") as output:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-m", "pool.roles", str(theirs.fileno()), str(os.getpid())],
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    pass_fds=[theirs.fileno()],
-                    process_group=0,
-                    env=environment(),
-                )
-            self.pidfd = os.pidfd_open(self._process.pid)
-        except OSError:
-            self.channel.close()
-            raise
 
-    def become(self, launch: Launch, log: Path, segments: Mapping[str, int], sizes: Mapping[str, int]) -> None:
-        """Tells it who it is, with exactly the memory that is its to read or write (I4). Raises OSError."""
-        self.peer = launch.peer
+    def tell(self, launch: Launch, segments: Mapping[str, int], sizes: Mapping[str, int]) -> None:
+        """Who it is, with exactly the memory that is its to read or write (I4). Raises OSError."""
         duplicates: list[int] = []
         handles: dict[str, SegmentHandle] = {}
         try:
             for name, writable in access(launch.peer, sizes).items():
                 handles[name] = SegmentHandle(len(duplicates), writable)
                 duplicates.append(os.dup(segments[name]) if writable else read_only(segments[name]))
-            with log.open("ab") as output:
-                if log != self._log:
-                    self._log, self._log_start = log, output.tell()
+            with self._log.open("ab") as output:
                 lifeline.send(self.channel, replace(launch, segments=handles), output.fileno(), duplicates)
         finally:
             for fd in duplicates:
                 os.close(fd)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def returncode(self) -> int | None:
-        """After `reap`: the exit code, negative for a signal."""
-        return self._process.returncode
 
     def send_signal(self, number: signal.Signals) -> None:
         """To a dead child: nothing happens."""
@@ -86,7 +61,8 @@ class Child:
 
     def reap(self) -> str:
         """After the pidfd is readable: how it ended, in words."""
-        code = self._process.wait()
+        _, status = os.waitpid(self.pid, 0)
+        self.returncode = code = os.waitstatus_to_exitcode(status)
         os.close(self.pidfd)
         self.channel.close()
         if code < 0:
@@ -99,8 +75,3 @@ class Child:
             file.seek(self._log_start)
             lines = file.read().decode(errors="replace").strip().splitlines()
         return "\n".join(lines[-LAST_LINES:])
-
-
-def environment() -> dict[str, str]:
-    """What the numbers must not depend on is fixed here for all (see the run's determinism)."""
-    return {**os.environ, "OMP_DYNAMIC": "FALSE", "MKL_DYNAMIC": "FALSE", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}

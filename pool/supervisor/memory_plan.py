@@ -51,8 +51,8 @@ def memory_plan(launch: Launch, sizes: Mapping[str, int]) -> list[Row]:
         streams = (launch.train_files, launch.validation_files)
         windows = sum(_window_nbytes(launch.config.data.window_chunks, files) for files in streams)
         rows.append(Row("loader windows", windows, "data.window_chunks"))
-    base = 2 * _PROCESS + (1 + launch.config.pool.spare + workers - cuda) * _TORCH_PROCESS + cuda * _CUDA_PROCESS
-    rows.append(Row(f"{workers + 3 + launch.config.pool.spare} processes", base, "pool.devices, pool.spare"))
+    base = 2 * _PROCESS + (2 + workers - cuda) * _TORCH_PROCESS + cuda * _CUDA_PROCESS
+    rows.append(Row(f"{workers + 4} processes", base, "pool.devices"))
     return rows
 
 

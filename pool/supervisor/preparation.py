@@ -6,6 +6,7 @@ Every shortage is one clear line here, and nothing has been started or written y
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 from loader.sources import find_files
@@ -16,7 +17,7 @@ from pool.protocol.identity import COORDINATOR, PLANNER, Peer
 from pool.shm import segment
 from pool.shm.memory import segment_sizes
 from pool.supervisor.available import available_memory
-from pool.supervisor.child import Child
+from pool.supervisor.forkserver import ForkServer
 from pool.supervisor.memory_plan import memory_plan, mib, shortage, table
 from pool.supervisor.planning import ask_planner
 from pool.supervisor.preflight import check_descriptors, check_disk, check_folder
@@ -27,23 +28,23 @@ from pool.supervisor.signals import StopSignals
 
 def prepare(
     config: Config, folder: RunFolder, signals: StopSignals, *, allow_different_numerics: bool = False
-) -> tuple[Launch, Child]:
-    """What every process will be told, and the planner, which knows torch by now and can become another.
+) -> tuple[Launch, ForkServer]:
+    """What every process will be told, and where every process comes from.
 
     Raises ConfigError, ResourceError, RunError; also for a signal to stop.
     """
     check_folder(folder.path)
     checkpoint = folder.last_checkpoint()
-    launch, planner = _launch(config, folder.path, folder.sockets, checkpoint, signals)
+    launch, forkserver = _launch(config, folder.path, folder.sockets, folder.logs, checkpoint, signals)
     try:
         check_disk(launch)
         if checkpoint is not None:
             compare_optimizer(config, checkpoint, folder)
             compare_numerics(launch, checkpoint, folder, allowed=allow_different_numerics)
     except PoolError:
-        planner.end()
+        forkserver.end()
         raise
-    return launch, planner
+    return launch, forkserver
 
 
 def check(config: Config) -> str:
@@ -52,8 +53,9 @@ def check(config: Config) -> str:
     Raises ConfigError, ResourceError, RunError; then the table is its first lines.
     """
     run_dir = Path(config.run.dir).expanduser().absolute()
-    launch, planner = _launch(config, run_dir, run_dir, None)
-    planner.end()
+    with tempfile.TemporaryDirectory(prefix="pool-check-") as logs:
+        launch, forkserver = _launch(config, run_dir, run_dir, Path(logs), None)
+        forkserver.end()
     check_disk(launch)
     rows, available = memory_plan(launch, segment_sizes(launch)), available_memory()
     if (problem := shortage(rows, available)) is not None:
@@ -95,8 +97,13 @@ def reserve(launch: Launch) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def _launch(
-    config: Config, run_dir: Path, sockets: Path, checkpoint: Path | None, signals: StopSignals | None = None
-) -> tuple[Launch, Child]:
+    config: Config,
+    run_dir: Path,
+    sockets: Path,
+    logs: Path,
+    checkpoint: Path | None,
+    signals: StopSignals | None = None,
+) -> tuple[Launch, ForkServer]:
     try:
         train = tuple(find_files(config.data.train, "data.train"))
         validation = tuple(find_files(config.data.validation if config.train.validate_every else (), "data.validation"))
@@ -125,5 +132,6 @@ def _launch(
             state_nbytes=0,
             fingerprint={},
         ),
+        logs,
         signals,
     )

@@ -44,11 +44,6 @@ class Pulse:
         for times in (self._started, self._heard, self._still_since):
             times.pop(peer, None)
 
-    @property
-    def all_ready(self) -> bool:
-        """Nobody is still starting."""
-        return not self._started
-
     def stuck(self, now: float) -> list[Stuck]:
         """Whom to kill. Time in which we ourselves did not run (a stopped or suspended machine) counts for nobody."""
         lost = 0.0 if self._last_look is None else max(0.0, now - self._last_look - 2 * self._poll_interval)

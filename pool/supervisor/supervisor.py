@@ -22,11 +22,12 @@ from pool.errors import EXIT_CRASH_LOOP, EXIT_DONE, EXIT_FAILED, RunError
 from pool.launch import Launch
 from pool.protocol.again import SAY_AGAIN_MS, SAY_AGAIN_SECONDS, SayAgain
 from pool.protocol.channel import Hub
-from pool.protocol.identity import COORDINATOR, FEEDER, SUPERVISOR, WORKER, Peer
+from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import Failure, Heartbeat, Hello, Notice, Roster, RosterEntry, RunReport
 from pool.supervisor.child import Child
 from pool.supervisor.children import Children
 from pool.supervisor.deaths import Death, account
+from pool.supervisor.forkserver import ForkServer, UnresponsiveError
 from pool.supervisor.oom import oom_kills
 from pool.supervisor.policy import RestartPolicy
 from pool.supervisor.preparation import prepare, reserve
@@ -65,12 +66,12 @@ def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool
     with StopSignals() as signals:
         crash_points.arm(config.testing.crash_points, Peer(SUPERVISOR))
         progress.say(f"run {folder.path}: preparing")
-        launch, planner = prepare(config, folder, signals, allow_different_numerics=allow_different_numerics)
+        launch, forkserver = prepare(config, folder, signals, allow_different_numerics=allow_different_numerics)
         try:
             folder.record(config)
-            supervisor = Supervisor(launch, planner, folder, signals, progress)
+            supervisor = Supervisor(launch, forkserver, folder, signals, progress)
         except BaseException:
-            planner.end()
+            forkserver.end()
             raise
         for note in folder.take_notes():
             log.warning("%s", note)
@@ -90,7 +91,7 @@ def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool
 
 class Supervisor:
     def __init__(
-        self, launch: Launch, planner: Child, folder: RunFolder, signals: StopSignals, progress: ProgressLine
+        self, launch: Launch, forkserver: ForkServer, folder: RunFolder, signals: StopSignals, progress: ProgressLine
     ) -> None:
         self._launch = launch
         self._folder = folder
@@ -98,12 +99,12 @@ class Supervisor:
         self._progress = progress
         self._context = zmq.Context[zmq.Socket[bytes]]()
         self._poller = zmq.Poller()
-        self._children = Children(*reserve(launch), folder.logs, self._poller, planner)
+        self._children = Children(*reserve(launch), folder.logs, self._poller, forkserver)
         self._hub = Hub(self._context, launch.supervisor_socket, Peer(SUPERVISOR))
         self._poller.register(self._hub.socket, zmq.POLLIN)
         self._poller.register(signals.fileno(), zmq.POLLIN)
-        self._ready: set[Peer] = set()
-        self._restarts: dict[Peer, float] = {}  # who is to be started, and when
+        self._ready: set[Peer] = {forkserver.peer}
+        self._due: dict[Peer, float] = {}  # who is to be started, and when
         self._failures: dict[Peer, Failure] = {}
         self._deaths: list[Death] = []
         self._killed: dict[Peer, str] = {}  # by us, and why
@@ -118,8 +119,8 @@ class Supervisor:
     def run(self) -> int:
         """Starts everybody, then: wait, hear, decide, act, until the coordinator has finished."""
         crash_point("supervisor.memory_reserved")
-        for peer in self._places():
-            self._start(peer)
+        self._due = dict.fromkeys(self._places(), time.monotonic())
+        self._start_due()
         again = SayAgain()
         while True:
             events = dict(self._poller.poll(self._pause_ms()))
@@ -133,6 +134,9 @@ class Supervisor:
             if stop.begin:
                 self._service.stopping()
                 self._tell_roster()
+            if (peer := self._children.newly_ready(events)) is not None:
+                self._ready.add(peer)
+                self._pulse.forget(peer)
             for child in self._children.dead(events):
                 if (code := self._died(child)) is not None:
                     return code
@@ -162,27 +166,35 @@ class Supervisor:
         return [Peer(COORDINATOR), Peer(FEEDER), *workers]
 
     def _start(self, peer: Peer) -> None:
-        self._pulse.start(peer, time.monotonic())
+        """It stays due if the fork server dies over it."""
         crash_point("supervisor.before_start")
-        self._children.start(replace(self._launch, peer=peer))
+        try:
+            if not self._children.start(replace(self._launch, peer=peer)):
+                return
+        except UnresponsiveError as error:
+            self._killed[error.peer] = error.why
+            return
         crash_point("supervisor.after_start")
+        del self._due[peer]
+        self._pulse.start(peer, time.monotonic())
         self._tell_roster()
 
     def _start_due(self) -> None:
-        """Those whose pause is over; once all are at work, a spare for the next time."""
-        for peer in [peer for peer, due in self._restarts.items() if due <= time.monotonic()]:
-            del self._restarts[peer]
-            self._start(peer)
-        if self._launch.config.pool.spare and not self._restarts and self._pulse.all_ready:
-            self._children.keep_spare(self._launch)
+        """Those whose pause is over, if there is a fork server for them."""
+        for peer in self._can_start():
+            if self._due[peer] <= time.monotonic():
+                self._start(peer)
+
+    def _can_start(self) -> list[Peer]:
+        return [peer for peer in self._due if peer.role == FORKSERVER or self._children.can_fork]
 
     def _pause_ms(self) -> int:
         """Until something is due, if nothing happens before."""
         now = time.monotonic()
-        return min([SAY_AGAIN_MS, *(max(0, int(1000 * (due - now)) + 1) for due in self._restarts.values())])
+        return min([SAY_AGAIN_MS, *(max(0, int(1000 * (self._due[peer] - now)) + 1) for peer in self._can_start())])
 
     def _tell_roster(self) -> None:
-        living = {child.peer: child.pid for child in self._children}
+        living = {child.peer: child.pid for child in self._children if child.peer.role != FORKSERVER}
         self._hub.set_alive(living)
         entries = tuple(RosterEntry(peer.role, peer.index, peer.incarnation, pid) for peer, pid in living.items())
         roster = Roster(entries, self._stop.begun)
@@ -240,7 +252,7 @@ class Supervisor:
             self._launch = go_on(self._launch, self._folder, successor, self._children.segments)
             self._say_notes()
             self._progress.say(f"the run goes on from step {self._launch.step}")
-        self._restarts[successor] = time.monotonic() + decision.pause
+        self._due[successor] = time.monotonic() + decision.pause
         self._start_due()
         return None
 

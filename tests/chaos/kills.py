@@ -28,7 +28,6 @@ RUN: dict[str, Any] = {
     "train.steps": 60,
     "train.checkpoint_every": 10,
     "pool.devices": ["fake:0?compute_ms=15", "fake:1?compute_ms=15"],
-    "pool.spare": True,
     "pool.restarts": 100,
 }
 MEAN_GAP = 1.2  # seconds between two kills: a start has to fit between two of them now and then

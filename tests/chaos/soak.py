@@ -31,7 +31,6 @@ RUN: dict[str, Any] = {
     "train.steps": 100_000_000,
     "train.checkpoint_every": 500,
     "pool.devices": ["fake:0?compute_ms=2", "fake:1?compute_ms=20", "fake:2?compute_ms=7"],
-    "pool.spare": True,
     "model.hidden": 256,
 }
 SAMPLE_SECONDS = 2.0
@@ -88,7 +87,7 @@ class Soak:
     def _kill(self, living: dict[int, str]) -> None:
         """Two workers and the others get by turns what they need to show a slope: one worker is never killed."""
         workers = sorted(pid for pid, role in living.items() if role == "worker")[1:]
-        others = [pid for pid, role in living.items() if role in ("feeder", "spare")]
+        others = [pid for pid, role in living.items() if role in ("feeder", "forkserver")]
         os.kill(self._random.choice([*workers, *others]), signal.SIGKILL)
         self.kills += 1
 

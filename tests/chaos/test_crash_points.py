@@ -29,7 +29,7 @@ def chess_reference(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
 def check(dir: Path, names: tuple[str, ...], reference: Undisturbed, settings: dict[str, Any]) -> None:
     ended = run(dir, armed(settings, *(f"{name}=kill" for name in names)))
     assert_unharmed(ended, reference, settings)
-    assert set(came_by(dir)) == {name for name in names if not name.startswith("planner.")}  # that one has no log
+    assert set(came_by(dir)) == set(names)
 
 
 @pytest.mark.parametrize("names", together(POINTS), ids=" ".join)

@@ -90,7 +90,7 @@ def test_a_reader_that_goes_away_does_not_end_the_run(tmp_path: Path) -> None:
 
 def test_ctrl_c_before_the_first_process_ends_the_run_at_once(tmp_path: Path) -> None:
     with started(tmp_path / "run", SLOW) as process:
-        wait_for(lambda: len(children(process.pid)) == 1, "the planner")
+        wait_for(lambda: len(children(process.pid)) == 1, "the fork server")
         process.send_signal(signal.SIGINT)
         ended = finish(process, tmp_path / "run")
     assert (ended.code, ended.err) == (130, "pool: stopped before the first step\n")
@@ -155,7 +155,7 @@ def test_when_the_supervisor_is_killed_everybody_is_gone(tmp_path: Path) -> None
     with started(tmp_path / "run", SLOW) as process:
         wait_for(lambda: steps_done(tmp_path / "run") >= 2, "two steps")
         pids = list(children(process.pid))
-        assert len(pids) == 4
+        assert len(pids) == 5
         assert {process.pid, *pids} == set(pids_of(tmp_path / "run"))
         process.kill()
         process.wait(10)

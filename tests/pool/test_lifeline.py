@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-from pathlib import Path
-
 from pool import lifeline
-from pool.supervisor.child import Child
-from tests.support.wait import wait_for
 
 
 def test_an_answer_of_any_length_arrives_whole() -> None:
@@ -34,10 +29,14 @@ def test_a_child_that_dies_before_it_has_read_what_it_was_told_gives_none() -> N
         assert lifeline.take_answer(ours) is None
 
 
-def test_a_child_ends_when_the_supervisor_s_end_is_closed(tmp_path: Path) -> None:
-    """As it would be if the supervisor died; also before the child was told anything."""
-    child = Child(tmp_path / "log")
-    child.channel.close()
-    wait_for(lambda: (tmp_path / "log").exists(), "a log")
-    assert child.end(grace=30) == f"was killed by {signal.SIGKILL.name}"
-    assert (tmp_path / "log").read_text() == ""
+def test_numbers_and_requests_pass_and_the_end_is_told_apart() -> None:
+    ours, theirs = lifeline.pair()
+    with ours:
+        lifeline.request(ours, theirs)
+        with lifeline.take_request(theirs) as passed:
+            assert passed.family == theirs.family
+        lifeline.say(theirs, -11)
+        assert lifeline.take_number(ours) == -11
+        theirs.close()
+        assert lifeline.take_number(ours) is None
+        lifeline.request(ours, ours)  # to nobody

@@ -15,9 +15,9 @@ def children(pid: int) -> list[int]:
 
 
 def roles(supervisor: int) -> dict[int, str]:
-    """Living children of a run's supervisor by pid: worker, feeder, coordinator, spare, planner.
+    """Living children of a run's supervisor by pid: worker, feeder, coordinator, planner, forkserver.
 
-    A process writes to the log of who it is.
+    A process writes to the log of who it is; one that has been forked, and not yet been told, to the fork server's.
     """
     found = {}
     for pid in children(supervisor):
@@ -25,5 +25,5 @@ def roles(supervisor: int) -> dict[int, str]:
             output = Path(f"/proc/{pid}/fd/1").readlink()
         except OSError:
             continue
-        found[pid] = "planner" if "planner.log" in output.name else output.stem.partition("-")[0]
+        found[pid] = output.stem.partition("-")[0]
     return found

@@ -24,7 +24,6 @@ TOY = {
     "train.steps": 12,
     "train.batches_per_step": 2,
     "pool.devices": ["fake:0", "fake:1"],
-    "pool.spare": False,  # importing torch once more takes longer than these runs
     "optimizer.args.lr": 0.01,
 }
 
