@@ -15,7 +15,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -142,29 +144,37 @@ def is_stopped(pid: int) -> bool:
         return False
 
 
-def check_all(matrix: Matrix, only: str) -> int:
-    """How many runs that were. Raises AssertionError."""
+def check_all(matrix: Matrix, only: str, jobs: int) -> tuple[int, int]:
+    """How many runs that were, and how many of them were harmed; each of those is shown as it is found."""
     cases = [case for case in matrix.cases() if only in case[0]]
-    for number, (name, at, how) in enumerate(cases, 1):
-        sys.stdout.write(f"\r{number}/{len(cases)} {name}@{at} {how}\x1b[K")
-        sys.stdout.flush()
-        matrix.check(name, at, how)
+    harmed = 0
+    with ThreadPoolExecutor(jobs) as pool:
+        checks = {pool.submit(matrix.check, *case): case for case in cases}
+        for number, check in enumerate(as_completed(checks), 1):
+            name, at, how = checks[check]
+            sys.stdout.write(f"\r{number}/{len(cases)} {name}@{at} {how}\x1b[K")
+            if (error := check.exception()) is not None:
+                harmed += 1
+                sys.stdout.write("\n" + "".join(traceback.format_exception(error)))
+            sys.stdout.flush()
     sys.stdout.write("\n")
-    return len(cases)
+    return len(cases), harmed
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="points whose name contains this")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     arguments = parser.parse_args()
-    runs = points = 0
+    runs = points = harmed = 0
     for settings, names in ((SETTINGS, crash_points()), (CHESS, chess_points())):
         with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
             matrix = Matrix(Path(folder), settings, names)
-            runs += check_all(matrix, arguments.only)
-            points += len(matrix.times)
-    sys.stdout.write(f"{runs} runs, {points} crash points: all ended with the undisturbed run's bits\n")
-    return 0
+            some, bad = check_all(matrix, arguments.only, arguments.jobs)
+            runs, harmed, points = runs + some, harmed + bad, points + len(matrix.times)
+    sys.stdout.write(f"{runs} runs, {points} crash points: ")
+    sys.stdout.write(f"{harmed} harmed\n" if harmed else "all ended with the undisturbed run's bits\n")
+    return 1 if harmed else 0
 
 
 if __name__ == "__main__":
