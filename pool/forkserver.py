@@ -1,5 +1,5 @@
-"""The process that all others of a run are forked from: `python -m pool.forkserver LIFELINE PARENT`, a descriptor and
-the supervisor's pid.
+"""The process that all others of a run are forked from: `python -m pool.forkserver LIFELINE PARENT INCARNATION
+[CRASH_POINT ...]`, a descriptor, the supervisor's pid, and which of its lives this is.
 
 It has imported all that takes long and nothing of the user's, has opened no device and started no thread, so that a
 process starts within milliseconds, the first time and every time, and its pages of code and modules are shared.
@@ -16,8 +16,9 @@ import signal
 import socket
 import sys
 
-from pool import crash_points, lifeline, roles
+from pool import crash_points, lifeline, prctl, roles
 from pool.crash_points import crash_point
+from pool.protocol.identity import FORKSERVER, Peer
 
 _IMPORTED = (
     "torch._dynamo",  # every torch optimizer imports it when it is made
@@ -29,13 +30,13 @@ _IMPORTED = (
 
 
 def main() -> None:
-    parent = int(sys.argv[2])
+    channel, parent = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
     lifeline.die_with_parent(parent)
+    prctl.show_as(FORKSERVER)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the supervisor's to answer
     os.umask(0o077)
-    channel = socket.socket(fileno=int(sys.argv[1]))
-    launch = lifeline.receive(channel)
-    crash_points.arm(launch.config.testing.crash_points, launch.peer)
+    crash_points.arm(sys.argv[4:], Peer(FORKSERVER, incarnation=int(sys.argv[3])))
+    cores = os.sched_getaffinity(0)
     for name in _IMPORTED:
         importlib.import_module(name)
     gc.collect()
@@ -48,6 +49,7 @@ def main() -> None:
         answer = _fork()
         if answer is None:
             channel.close()
+            os.sched_setaffinity(0, cores)  # OpenMP may have bound this thread when torch was imported
             roles.play(theirs, parent)
         theirs.close()
         crash_point("forkserver.before_answer")

@@ -1,6 +1,6 @@
 """What a process of the run is told at its start: one JSON document, sent through its lifeline.
 
-Made by the supervisor, read by `pool.roles`. Free of torch. Bulk memory comes as descriptors, named here; what
+Made by the supervisor, read through `pool.lifeline`. Free of torch. Bulk memory comes as descriptors, named here; what
 a process may only read, it can't map for writing (I4).
 """
 

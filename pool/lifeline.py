@@ -8,7 +8,6 @@ each process to fork, and says the pid. Free of torch.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import socket
@@ -16,10 +15,10 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pool import prctl
 from pool.errors import EXIT_FAILED
 from pool.launch import Launch
 
-_PR_SET_PDEATHSIG = 1
 _MOST_DESCRIPTORS = 253  # the kernel's limit of one message
 _NOTE = b"note"
 _NUMBER = 32  # bytes that hold one, in digits
@@ -100,7 +99,7 @@ def take_number(channel: socket.socket) -> int | None:
 
 def die_with_parent(parent: int) -> None:
     """The kernel kills this process when the supervisor is gone; if it is gone already, so are we."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    prctl.die_with_parent()
     if os.getppid() != parent:
         os._exit(EXIT_FAILED)
 

@@ -1,8 +1,7 @@
-"""What every forked process does first: tie its life to the supervisor's, hear who it is, become that."""
+"""What every forked process does: hear who it is, tie its life to the supervisor's, become that, end."""
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import logging
 import os
@@ -15,7 +14,7 @@ from typing import NoReturn
 import zmq
 
 from loader.errors import DataError
-from pool import crash_points, lifeline
+from pool import crash_points, lifeline, prctl
 from pool.errors import EXIT_DATA, EXIT_FAILED, PoolError
 from pool.launch import Launch
 from pool.protocol.channel import Link
@@ -28,7 +27,6 @@ _ROLES = {
     PLANNER: "pool.planner.planner",
     WORKER: "pool.worker.worker",
 }
-_PR_SET_NAME = 15
 
 
 def play(channel: socket.socket, parent: int) -> NoReturn:
@@ -49,7 +47,7 @@ def play(channel: socket.socket, parent: int) -> NoReturn:
 
 def _become(launch: Launch, channel: socket.socket) -> int:
     """The exit code."""
-    _show_as(launch.peer)
+    prctl.show_as(str(launch.peer))  # the command line is the fork server's
     crash_points.arm(launch.config.testing.crash_points, launch.peer)
     run = _function(_ROLES[launch.peer.role])
     if launch.peer.role == PLANNER:
@@ -72,12 +70,6 @@ def _become(launch: Launch, channel: socket.socket) -> int:
 def _function(module: str) -> Callable[[Launch], bytes | None]:
     run: Callable[[Launch], bytes | None] = importlib.import_module(module).run
     return run
-
-
-def _show_as(peer: Peer) -> None:
-    """The name that `top` and `ps -o comm` show; the command line is the fork server's."""
-    name = f"{peer.role}-{peer.index}" if peer.role == WORKER else peer.role
-    ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
 def _report(launch: Launch, reason: str, exit_code: int) -> None:

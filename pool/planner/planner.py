@@ -1,6 +1,6 @@
 """The planner process: builds the model without memory, plans where everything lies, checks task against data.
 
-Runs before any memory is made, answers with one JSON document, and then becomes the coordinator or ends.
+Runs before any memory is made, answers with one JSON document, and ends.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ class Child:
         self.pid = pid
         self.channel = channel
         self.returncode: int | None = None  # after `reap`: the exit code, negative for a signal
+        self.killed_since = ""  # why we killed it
         self.pidfd = os.pidfd_open(pid)
         self._log = log
         self._log_start = log.stat().st_size if log.exists() else 0
@@ -52,6 +53,11 @@ class Child:
             signal.pidfd_send_signal(self.pidfd, number)
         except ProcessLookupError:
             return
+
+    def kill(self, why: str) -> None:
+        """It will die; `why` completes "since it"."""
+        self.killed_since = why
+        self.send_signal(signal.SIGKILL)
 
     def end(self, grace: float = 0.0) -> str:
         """Kills it, if it lives for `grace` seconds more, and waits for that; in words, how it ended."""

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import zmq
 
 from pool.launch import Launch
-from pool.protocol.identity import FORKSERVER, Peer
+from pool.protocol.identity import Peer
 from pool.shm.memory import held_batch
 from pool.supervisor.child import Child
 from pool.supervisor.forkserver import ForkServer
@@ -45,33 +45,32 @@ class Children:
 
     @property
     def can_fork(self) -> bool:
-        return self._forkserver is not None and self._forkserver.ready
+        return self._forkserver is not None and self._forkserver.can_fork
 
-    def start(self, launch: Launch) -> bool:
-        """Starts the process that `launch` describes; False if there is no fork server to do it.
+    def start_forkserver(self, peer: Peer, crash_points: Sequence[str]) -> None:
+        """Raises OSError."""
+        self._take_in(ForkServer(peer, crash_points, self._log(peer)))
 
-        Raises UnresponsiveError, OSError.
-        """
-        peer = launch.peer
-        assert peer.place not in self._living, f"I4: {peer} starts before its predecessor's death was seen"
-        log = self._logs / f"{peer.role}-{peer.index}.log"
-        if peer.role == FORKSERVER:
-            self._take_in(ForkServer(launch, log))
-            return True
-        if not self.can_fork:
-            return False
+    def ask_for(self, peer: Peer) -> Peer:
+        """Asks the fork server, whose name this returns, for the process of `peer`. Raises OSError."""
         assert self._forkserver is not None
-        child = self._forkserver.start(launch, log, self.segments, self._sizes)
-        if child is not None:
-            self._take_in(child)
-        return child is not None
+        assert peer.place not in self._living, f"I4: {peer} starts before its predecessor's death was seen"
+        self._forkserver.ask_for(peer, self._log(peer))
+        return self._forkserver.peer
 
-    def newly_ready(self, events: Mapping[object, int]) -> Peer | None:
-        """The fork server, if `events` of the poller show that it can fork now."""
-        server = self._forkserver
-        if server is None or server.ready or server.channel.fileno() not in events:
+    def hear(self, events: Mapping[object, int]) -> Child | None:
+        """What `events` of the poller say of the fork server: itself when it has got ready, or the process it was asked
+        for, which is to be told who it is. Raises OSError."""
+        if self._forkserver is None or self._forkserver.channel.fileno() not in events:
             return None
-        return server.peer if server.take_ready() else None
+        child = self._forkserver.hear()
+        if child is not None and child is not self._forkserver:
+            self._take_in(child)
+        return child
+
+    def tell(self, child: Child, launch: Launch) -> None:
+        """Who it is. Raises OSError."""
+        child.tell(launch, self.segments, self._sizes)
 
     def dead(self, events: Mapping[object, int]) -> Iterator[Child]:
         """Those of the living whose death `events` of the poller shows."""
@@ -100,9 +99,30 @@ class Children:
         for fd in self.segments.values():
             os.close(fd)
 
+    def reap_strays(self) -> None:
+        """Those that a fork server left when it died before it told of them, and orphans of anybody's: dead, and nobody
+        else's to wait for."""
+        known = {child.pid for child in self}
+        if self._forkserver is not None and not self._forkserver.can_fork:
+            return  # it may be telling us of one just now
+        while (found := _any_dead()) is not None and found not in known:
+            os.waitpid(found, 0)
+
+    def _log(self, peer: Peer) -> Path:
+        return self._logs / f"{peer.role}-{peer.index}.log"
+
     def _take_in(self, child: Child) -> None:
         self._living[child.peer.place] = child
         self._poller.register(child.pidfd, zmq.POLLIN)
         if isinstance(child, ForkServer):
             self._forkserver = child
             self._poller.register(child.channel.fileno(), zmq.POLLIN)
+
+
+def _any_dead() -> int | None:
+    """The pid of a child that has not been reaped."""
+    try:
+        info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return None if info is None else info.si_pid

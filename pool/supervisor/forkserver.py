@@ -2,86 +2,86 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import select
 import signal
+import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from pool import lifeline
-from pool.errors import RunError
-from pool.launch import Launch
+from pool import lifeline, prctl
 from pool.protocol.identity import Peer
 from pool.supervisor.child import Child
 
-FORK_SECONDS = 5.0  # a fork takes milliseconds; one that takes longer is killed
-_PR_SET_CHILD_SUBREAPER = 36
+
+def be_the_parent() -> None:
+    """Of all that the fork server forks: they are this process's to wait for. Raises OSError."""
+    prctl.adopt_orphans()
+    signal.signal(
+        signal.SIGCHLD, signal.SIG_DFL
+    )  # ignored, as whoever started us may have had it, nobody can be reaped
 
 
-class UnresponsiveError(RunError):
-    """A fork server that did not answer; it has been killed."""
+@dataclass(frozen=True)
+class Asked:
+    """A process that is not there yet."""
 
-    def __init__(self, peer: Peer) -> None:
-        self.peer = peer
-        self.why = f"did not fork within {FORK_SECONDS:g} s"
-        super().__init__(f"the {peer} {self.why}")
+    peer: Peer
+    channel: socket.socket
+    log: Path
 
 
 class ForkServer(Child):
-    """`channel` is readable once it is ready; `take_ready` then."""
+    """Forks one process at a time. `channel` is readable when `hear` has something."""
 
-    def __init__(self, launch: Launch, log: Path) -> None:
-        """Starts it; `launch.peer` is its own. Raises OSError."""
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    def __init__(self, peer: Peer, crash_points: Sequence[str], log: Path) -> None:
+        """Starts it. Raises OSError."""
         channel, theirs = lifeline.pair()
         try:
             with theirs, log.open("ab") as output:
-                super().__init__(launch.peer, _exec(theirs.fileno(), output.fileno()), channel, log)
+                super().__init__(peer, _exec(peer, crash_points, theirs, output.fileno()), channel, log)
         except OSError:
-            channel.close()
-            raise
-        self.ready = False
-        self.tell(launch, {}, {})
-
-    def take_ready(self) -> bool:
-        """Once the channel is readable: whether it is ready now; no if it is dead."""
-        self.ready = lifeline.take_number(self.channel) is not None
-        return self.ready
-
-    def start(self, launch: Launch, log: Path, segments: Mapping[str, int], sizes: Mapping[str, int]) -> Child | None:
-        """The process that `launch` describes; None if the fork server is dead.
-
-        Raises UnresponsiveError, OSError.
-        """
-        channel, theirs = lifeline.pair()
-        try:
-            with theirs:
-                lifeline.request(self.channel, theirs)
-            pid = self._answer()
-            if pid is None:
-                channel.close()
-                return None
-            if pid < 0:
-                raise OSError(-pid, os.strerror(-pid), "fork")
-            child = Child(launch.peer, pid, channel, log)
-        except (OSError, UnresponsiveError):
             channel.close()  # a process that has the other end dies of it
             raise
-        try:
-            child.tell(launch, segments, sizes)
-        except OSError:
-            child.end()
-            raise
-        return child
+        self.ready = False
+        self._asked: Asked | None = None
 
-    def _answer(self) -> int | None:
-        readable, _, _ = select.select([self.channel], [], [], FORK_SECONDS)
-        if not readable:
-            self.send_signal(signal.SIGKILL)
-            raise UnresponsiveError(self.peer)
-        return lifeline.take_number(self.channel)
+    @property
+    def can_fork(self) -> bool:
+        return self.ready and self._asked is None
+
+    def ask_for(self, peer: Peer, log: Path) -> None:
+        """For the process of `peer`. To a dead one: nothing happens."""
+        assert self.can_fork
+        channel, theirs = lifeline.pair()
+        with theirs:
+            lifeline.request(self.channel, theirs)
+        self._asked = Asked(peer, channel, log)
+
+    def hear(self) -> Child | None:
+        """Once the channel is readable: itself if it is ready now, or the process it was asked for, which waits to be
+        told who it is; None if the fork server is dead. Raises OSError, also if there can be no more processes."""
+        number = lifeline.take_number(self.channel)
+        if number is None:
+            return None
+        if not self.ready:
+            self.ready = True
+            return self
+        assert self._asked is not None
+        asked, self._asked = self._asked, None
+        try:
+            if number < 0:
+                raise OSError(-number, os.strerror(-number), "fork")
+            return Child(asked.peer, number, asked.channel, asked.log)
+        except OSError:
+            asked.channel.close()
+            raise
+
+    def reap(self) -> str:
+        if self._asked is not None:
+            self._asked.channel.close()  # if it was forked after all, it dies of this
+        return super().reap()
 
 
 def environment() -> dict[str, str]:
@@ -95,12 +95,13 @@ def environment() -> dict[str, str]:
     }
 
 
-def _exec(lifeline_fd: int, output: int) -> int:
+def _exec(peer: Peer, crash_points: Sequence[str], theirs: socket.socket, output: int) -> int:
     """The pid."""
-    os.set_inheritable(lifeline_fd, True)
+    os.set_inheritable(theirs.fileno(), True)
+    arguments = [str(theirs.fileno()), str(os.getpid()), str(peer.incarnation), *crash_points]
     return os.posix_spawn(
         sys.executable,
-        [sys.executable, "-m", "pool.forkserver", str(lifeline_fd), str(os.getpid())],
+        [sys.executable, "-m", "pool.forkserver", *arguments],
         environment(),
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

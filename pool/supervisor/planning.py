@@ -17,7 +17,7 @@ from pool.errors import PoolError, RunError
 from pool.launch import Launch
 from pool.protocol.identity import FORKSERVER, PLANNER, Peer
 from pool.supervisor.child import Child
-from pool.supervisor.forkserver import ForkServer
+from pool.supervisor.forkserver import ForkServer, be_the_parent
 from pool.supervisor.signals import StopSignals
 
 GRACE = 5.0  # seconds that a planner which gives up may take to say why
@@ -26,37 +26,45 @@ GRACE = 5.0  # seconds that a planner which gives up may take to say why
 def ask_planner(launch: Launch, logs: Path, signals: StopSignals | None) -> tuple[Launch, ForkServer]:
     """The launch with all that the planner knows, and the fork server that the planner came from.
 
-    If either dies of a signal both are started anew, `pool.restarts` times. Raises what the planner says, RunError if
-    it says nothing or a signal comes.
+    If either dies both are started anew, `pool.restarts` times; once if one had to be killed since it did not answer.
+    Raises what the planner says, RunError if it says nothing or a signal comes; OSError.
     """
-    planner = Peer(PLANNER)
+    be_the_parent()
+    planner, forkserver = Peer(PLANNER), Peer(FORKSERVER)
     for attempt in itertools.count(1):
-        forkserver = ForkServer(replace(launch, peer=Peer(FORKSERVER, incarnation=attempt)), logs / "forkserver-0.log")
+        server = ForkServer(forkserver, launch.config.testing.crash_points, logs / "forkserver-0.log")
         try:
-            answer, last = _ask(forkserver, replace(launch, peer=planner), logs, signals)
+            answer, last = _ask(server, replace(launch, peer=planner), logs, signals)
             if answer is not None:
-                return _with_answer(launch, json.loads(answer)), forkserver
+                return _with_answer(launch, json.loads(answer)), server
         except BaseException:
-            forkserver.end()
+            server.end()
             raise
         how = last.end(GRACE)
-        if last is not forkserver:
-            forkserver.end()
+        if last is not server:
+            server.end()
             planner = replace(planner, incarnation=planner.incarnation + 1)
-        gave_up = last.returncode is None or last.returncode >= 0
-        if gave_up or attempt > launch.config.pool.restarts:
-            raise RunError(f"the {last.peer} {how}:\n{last.last_lines()}")
+        forkserver = replace(forkserver, incarnation=attempt + 1)
+        gave_up = last.returncode is not None and last.returncode > 0
+        if gave_up or attempt > (1 if last.killed_since else launch.config.pool.restarts):
+            since = f" since it {last.killed_since}" if last.killed_since else ""
+            raise RunError(f"the {last.peer} {how}{since}\n{last.last_lines()}".strip())
     raise AssertionError("unreachable")
 
 
-def _ask(forkserver: ForkServer, launch: Launch, logs: Path, signals: StopSignals | None) -> tuple[bytes | None, Child]:
+def _ask(server: ForkServer, launch: Launch, logs: Path, signals: StopSignals | None) -> tuple[bytes | None, Child]:
     """The planner's answer, and the planner, which is no more; None, and whoever died instead, not reaped."""
     timeout = launch.config.pool.start_timeout
-    _wait_for(forkserver, timeout, signals)
-    planner = forkserver.start(launch, logs / "planner-0.log", {}, {}) if forkserver.take_ready() else None
+    _wait_for(server, timeout, signals)
+    if server.hear() is None:
+        return None, server
+    server.ask_for(launch.peer, logs / "planner-0.log")
+    _wait_for(server, timeout, signals)
+    planner = server.hear()
     if planner is None:
-        return None, forkserver
+        return None, server
     try:
+        planner.tell(launch, {}, {})
         _wait_for(planner, timeout, signals)
         answer = lifeline.take_answer(planner.channel)
     except BaseException:
@@ -81,12 +89,15 @@ def _with_answer(launch: Launch, answer: Mapping[str, Any]) -> Launch:
 
 
 def _wait_for(child: Child, timeout: float, signals: StopSignals | None) -> None:
-    """Until it has said something or is dead. There is nothing to keep yet: the first signal ends it, and the run."""
+    """Until it has said something or is dead, as who says nothing for long soon is.
+
+    There is nothing to keep yet: the first signal to stop ends the run.
+    """
     poller = select.poll()
     poller.register(child.channel, select.POLLIN)
     if signals is not None:
         poller.register(signals, select.POLLIN)
     if not poller.poll(1000 * timeout):
-        raise RunError(f"the {child.peer} did not answer within pool.start_timeout = {timeout:g} s")
+        child.kill(f"did not answer within pool.start_timeout = {timeout:g} s")
     if signals is not None and signals.count > 0:
         raise RunError("stopped before the first step", signals.exit_code)

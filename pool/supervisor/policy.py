@@ -31,14 +31,19 @@ class RestartPolicy:
             self._step = step
             self._deaths.clear()
 
-    def died(self, peer: Peer, *, can_start: bool) -> Decision:
-        """A process is dead that was not told to end. One that gave up while starting would do so again."""
-        if not can_start:
-            return Decision(False, "it never got ready")
+    def died(self, peer: Peer, *, can_start: bool, needed: bool = True) -> Decision:
+        """A process is dead that was not told to end. One that gave up while starting would do so again.
+
+        `needed`: the run can't go on without it now; if not, it is tried again however often that fails.
+        """
         self._deaths[peer.place] += 1
         number = self._deaths[peer.place]
+        pause = PAUSES[min(number, len(PAUSES)) - 1]
+        if not needed and (number > self.budget or not can_start):
+            return Decision(True, f"nobody waits for it: tried again in {PAUSES[-1]:g} s", PAUSES[-1])
+        if not can_start:
+            return Decision(False, "it never got ready")
         if number > self.budget:
             return Decision(False, f"it died {number} times without a step done (pool.restarts = {self.budget})")
-        pause = PAUSES[min(number, len(PAUSES)) - 1]
         when = f"in {pause:g} s " if pause else ""
         return Decision(True, f"restarted {when}(death {number} of {self.budget} without a step done)", pause)

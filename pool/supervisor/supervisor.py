@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from pool.protocol.messages import Failure, Heartbeat, Hello, Notice, Roster, Ro
 from pool.supervisor.child import Child
 from pool.supervisor.children import Children
 from pool.supervisor.deaths import Death, account
-from pool.supervisor.forkserver import ForkServer, UnresponsiveError
+from pool.supervisor.forkserver import ForkServer
 from pool.supervisor.oom import oom_kills
 from pool.supervisor.policy import RestartPolicy
 from pool.supervisor.preparation import prepare, reserve
@@ -107,7 +107,6 @@ class Supervisor:
         self._due: dict[Peer, float] = {}  # who is to be started, and when
         self._failures: dict[Peer, Failure] = {}
         self._deaths: list[Death] = []
-        self._killed: dict[Peer, str] = {}  # by us, and why
         self._oom_kills = oom_kills()
         patience = launch.config.pool
         self._pulse = Pulse(patience.hang_timeout, patience.start_timeout, SAY_AGAIN_SECONDS)
@@ -134,9 +133,7 @@ class Supervisor:
             if stop.begin:
                 self._service.stopping()
                 self._tell_roster()
-            if (peer := self._children.newly_ready(events)) is not None:
-                self._ready.add(peer)
-                self._pulse.forget(peer)
+            self._hear_forkserver(events)
             for child in self._children.dead(events):
                 if (code := self._died(child)) is not None:
                     return code
@@ -144,6 +141,7 @@ class Supervisor:
             self._kill_stuck()
             if again.due():
                 self._tell_roster()
+                self._children.reap_strays()
 
     def end_all(self) -> None:
         """Ends every child: asks, waits, kills. Nothing of the run is left afterwards."""
@@ -165,33 +163,37 @@ class Supervisor:
         workers = [Peer(WORKER, index) for index in range(len(self._launch.devices))]
         return [Peer(COORDINATOR), Peer(FEEDER), *workers]
 
-    def _start(self, peer: Peer) -> None:
-        """It stays due if the fork server dies over it."""
-        crash_point("supervisor.before_start")
-        try:
-            if not self._children.start(replace(self._launch, peer=peer)):
-                return
-        except UnresponsiveError as error:
-            self._killed[error.peer] = error.why
+    def _start_due(self) -> None:
+        """Asks for those whose pause is over, one after the other; a fork server is started by exec."""
+        now = time.monotonic()
+        for peer in [peer for peer, due in self._due.items() if due <= now]:
+            if peer.role == FORKSERVER:
+                del self._due[peer]
+                self._children.start_forkserver(peer, self._launch.config.testing.crash_points)
+                self._pulse.start(peer, now)
+            elif self._children.can_fork:
+                crash_point("supervisor.before_start")
+                self._pulse.beat(self._children.ask_for(peer), 0.0, now)  # it has as long as anybody to move
+
+    def _hear_forkserver(self, events: Mapping[object, int]) -> None:
+        child = self._children.hear(events)
+        if child is None:
+            return
+        if child.peer.role == FORKSERVER:
+            self._ready.add(child.peer)
+            self._pulse.forget(child.peer)
             return
         crash_point("supervisor.after_start")
-        del self._due[peer]
-        self._pulse.start(peer, time.monotonic())
+        del self._due[child.peer]
+        self._pulse.start(child.peer, time.monotonic())
+        self._children.tell(child, replace(self._launch, peer=child.peer))
         self._tell_roster()
-
-    def _start_due(self) -> None:
-        """Those whose pause is over, if there is a fork server for them."""
-        for peer in self._can_start():
-            if self._due[peer] <= time.monotonic():
-                self._start(peer)
-
-    def _can_start(self) -> list[Peer]:
-        return [peer for peer in self._due if peer.role == FORKSERVER or self._children.can_fork]
 
     def _pause_ms(self) -> int:
         """Until something is due, if nothing happens before."""
         now = time.monotonic()
-        return min([SAY_AGAIN_MS, *(max(0, int(1000 * (self._due[peer] - now)) + 1) for peer in self._can_start())])
+        can_start = (due for peer, due in self._due.items() if peer.role == FORKSERVER or self._children.can_fork)
+        return min([SAY_AGAIN_MS, *(max(0, int(1000 * (due - now)) + 1) for due in can_start)])
 
     def _tell_roster(self) -> None:
         living = {child.peer: child.pid for child in self._children if child.peer.role != FORKSERVER}
@@ -241,7 +243,8 @@ class Supervisor:
         death = self._describe(child, how)
         self._deaths.append(death)
         gave_up = child.returncode is None or child.returncode > 0  # and would do so again, if it never got ready
-        decision = self._policy.died(peer, can_start=peer in self._ready or not gave_up)
+        needed = peer.role != FORKSERVER or bool(self._due)
+        decision = self._policy.died(peer, can_start=peer in self._ready or not gave_up, needed=needed)
         log.warning("%s; %s", death.line(), decision.why)
         if not decision.restart:
             raise RunError(f"{account(self._deaths)}\n{decision.why}", EXIT_CRASH_LOOP)
@@ -262,7 +265,7 @@ class Supervisor:
         return Death(
             child.peer,
             how,
-            killed_since=self._killed.get(child.peer, ""),
+            killed_since=child.killed_since,
             out_of_memory=killed and self._oom_kills > before,
             batch=self._children.held_batch(child.peer),
             last_lines=child.last_lines(),
@@ -282,8 +285,7 @@ class Supervisor:
         for stuck in self._pulse.stuck(time.monotonic()):
             self._progress.say(f"{stuck.peer} {stuck.why}; killing it")
             self._pulse.forget(stuck.peer)
-            self._killed[stuck.peer] = stuck.why
-            self._children[stuck.peer].send_signal(signal.SIGKILL)
+            self._children[stuck.peer].kill(stuck.why)
 
     def _wait_until(self, condition: Callable[[], bool], seconds: float) -> None:
         deadline = time.monotonic() + seconds

@@ -109,6 +109,19 @@ def test_a_killed_feeder_is_replaced_and_changes_nothing(tmp_path: Path) -> None
     assert ended.digest() == whole.digest()
 
 
+def test_a_feeder_that_dies_with_the_fork_server_waits_for_the_next_one(tmp_path: Path) -> None:
+    whole = run_well(tmp_path / "whole", SLOW)
+    with started(tmp_path / "run", SLOW) as process:
+        wait_for(lambda: steps_done(tmp_path / "run") >= 3, "three steps")
+        for role in ("forkserver", "feeder"):
+            os.kill(role_pid(role, process.pid), signal.SIGKILL)
+        ended = finish(process, tmp_path / "run")
+    assert ended.code == 0, ended.err
+    assert "fork server (incarnation 1) was killed by SIGKILL; restarted" in ended.out
+    assert "feeder (incarnation 1) was killed by SIGKILL; restarted" in ended.out
+    assert ended.digest() == whole.digest()
+
+
 @pytest.mark.parametrize("checkpoint_every", [4, 0])
 def test_a_killed_coordinator_is_replaced_and_changes_nothing(checkpoint_every: int, tmp_path: Path) -> None:
     """I9: its successor goes on as a resumed run does, from the last checkpoint or from the start."""

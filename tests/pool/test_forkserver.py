@@ -4,28 +4,41 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import signal
-from collections.abc import Iterator
+import socket
+import subprocess
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from pool import forkserver, lifeline
 from pool.config import parse_config
+from pool.errors import RunError
 from pool.launch import Launch
-from pool.protocol.identity import COORDINATOR, FORKSERVER, Peer
+from pool.protocol.identity import COORDINATOR, FORKSERVER, PLANNER, Peer
 from pool.protocol.messages import CursorState
 from pool.supervisor.child import Child
-from pool.supervisor.forkserver import FORK_SECONDS, ForkServer, UnresponsiveError
+from pool.supervisor.forkserver import ForkServer, be_the_parent
+from pool.supervisor.planning import ask_planner
+from tests.support.runs import ROOT, TOY, command
 from tests.support.wait import wait_for
 
 GRACE = 30.0
+NOBODY = Peer("nobody")
 
 
-def launch(tmp_path: Path, peer: Peer, **testing: object) -> Launch:
+def launch(tmp_path: Path, peer: Peer, *crash_points: str, start_timeout: float = 100.0) -> Launch:
+    tree = {
+        "task": "tests.support.toy",
+        "data": {"source": "synthetic", "features": "synthetic:1000:8", "batch_size": 64},
+        "pool": {"devices": ["fake:0"], "start_timeout": start_timeout},
+        "testing": {"crash_points": list(crash_points)},
+    }
     return Launch(
         peer=peer,
-        config=parse_config({"task": "tests.support.toy", "testing": testing}, "test"),
+        config=parse_config(tree, "test"),
         run_dir=tmp_path,
         sockets=tmp_path,
         coordinator=Peer(COORDINATOR),
@@ -45,40 +58,43 @@ def launch(tmp_path: Path, peer: Peer, **testing: object) -> Launch:
     )
 
 
+def started(tmp_path: Path, *crash_points: str) -> ForkServer:
+    be_the_parent()
+    server = ForkServer(Peer(FORKSERVER), crash_points, tmp_path / "forkserver.log")
+    assert server.hear() is server
+    return server
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ForkServer]:
-    server = ready(ForkServer(launch(tmp_path, Peer(FORKSERVER)), tmp_path / "forkserver.log"))
+    server = started(tmp_path)
     yield server
     if server.returncode is None:
         server.end()
 
 
-def ready(server: ForkServer) -> ForkServer:
-    """It answers when it has imported all."""
-    assert server.take_ready()
-    return server
-
-
-def untold(server: ForkServer, tmp_path: Path) -> Child:
+def forked(server: ForkServer, tmp_path: Path) -> Child:
     """A process that has not been told who it is."""
-    ours, theirs = lifeline.pair()
-    with theirs:
-        lifeline.request(server.channel, theirs)
-    pid = lifeline.take_number(server.channel)
-    assert pid is not None
-    return Child(Peer("nobody"), pid, ours, tmp_path / "log")
+    server.ask_for(NOBODY, tmp_path / "nobody.log")
+    child = server.hear()
+    assert child is not None
+    return child
+
+
+def lives(child: Child) -> bool:
+    return not select.select([child.pidfd], [], [], 0)[0]
 
 
 def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[1])
 
 
-def threads_of(pid: int) -> int:
-    return len(list(Path(f"/proc/{pid}/task").iterdir()))
+def children_of_this_process() -> set[int]:
+    return set(map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split()))
 
 
 def test_what_it_forks_is_the_supervisors_child(server: ForkServer, tmp_path: Path) -> None:
-    child = untold(server, tmp_path)
+    child = forked(server, tmp_path)
     assert parent_of(child.pid) == os.getpid()
     assert os.getpgid(child.pid) not in (os.getpgid(server.pid), os.getpgid(0))
     child.end()
@@ -86,26 +102,52 @@ def test_what_it_forks_is_the_supervisors_child(server: ForkServer, tmp_path: Pa
 
 def test_it_has_one_thread(server: ForkServer) -> None:
     """A fork copies only the thread that calls; what another holds would stay locked."""
-    assert threads_of(server.pid) == 1
+    assert len(list(Path(f"/proc/{server.pid}/task").iterdir())) == 1
+
+
+def test_it_imports_nothing_of_the_users(tmp_path: Path) -> None:
+    """A module may start threads or open a device; here each process does that for itself."""
+    (tmp_path / "threads_at_import.py").write_text(
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "from tests.support import toy\n"
+        "from tests.support.toy import LossConfig, ModelConfig\n"
+        "pool = ThreadPoolExecutor(1)\n"
+        "pool.submit(int).result()\n"
+        "def create_task(*arguments):\n"
+        "    pool.submit(int).result()\n"
+        "    return toy.create_task(*arguments)\n",
+        encoding="utf-8",
+    )
+    settings = {**TOY, "task": "threads_at_import", "train.steps": 2}
+    done = subprocess.run(
+        command(tmp_path / "run", settings),
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=GRACE * 3,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_child_ends_when_the_supervisors_end_is_closed(server: ForkServer, tmp_path: Path) -> None:
     """As it would be if the supervisor died before the child was told anything."""
-    child = untold(server, tmp_path)
+    child = forked(server, tmp_path)
     child.channel.close()
     assert child.end(GRACE) == f"was killed by {signal.SIGKILL.name}"
 
 
 def test_its_own_death_ends_none_of_those_that_it_forked(server: ForkServer, tmp_path: Path) -> None:
-    child = untold(server, tmp_path)
+    child = forked(server, tmp_path)
     server.end()
-    os.kill(child.pid, 0)
-    assert child.end() == f"was killed by {signal.SIGKILL.name}"
+    assert lives(child)
+    child.end()
 
 
 def test_one_that_fails_is_known_by_its_log(server: ForkServer, tmp_path: Path) -> None:
-    child = server.start(launch(tmp_path, Peer("nobody")), tmp_path / "nobody.log", {}, {})
-    assert child is not None
+    child = forked(server, tmp_path)
+    child.tell(launch(tmp_path, NOBODY), {}, {})
     assert child.end(GRACE) == "exited with code 1"
     assert "Traceback" in (tmp_path / "nobody.log").read_text()
     assert "KeyError: 'nobody'" in child.last_lines()
@@ -114,33 +156,19 @@ def test_one_that_fails_is_known_by_its_log(server: ForkServer, tmp_path: Path) 
 
 def test_a_dead_one_starts_nothing(server: ForkServer, tmp_path: Path) -> None:
     server.send_signal(signal.SIGKILL)
-    assert server.start(launch(tmp_path, Peer("nobody")), tmp_path / "nobody.log", {}, {}) is None
-
-
-def test_one_that_does_not_answer_is_killed(
-    server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pool.supervisor.forkserver.FORK_SECONDS", 0.01)
-    server.send_signal(signal.SIGSTOP)
-    with pytest.raises(UnresponsiveError, match="the fork server did not fork"):
-        server.start(launch(tmp_path, Peer("nobody")), tmp_path / "nobody.log", {}, {})
-    assert server.end(FORK_SECONDS) == f"was killed by {signal.SIGKILL.name}"
+    server.ask_for(NOBODY, tmp_path / "nobody.log")
+    assert server.hear() is None
 
 
 def test_one_that_dies_between_fork_and_answer_leaves_nobody(tmp_path: Path) -> None:
     """Its child has no other end to its lifeline then."""
-    server = ready(
-        ForkServer(launch(tmp_path, Peer(FORKSERVER), crash_points=["forkserver.before_answer=kill"]), tmp_path / "log")
-    )
+    server = started(tmp_path, "forkserver.before_answer=kill")
     before = children_of_this_process()
-    assert server.start(launch(tmp_path, Peer("nobody")), tmp_path / "nobody.log", {}, {}) is None
+    server.ask_for(NOBODY, tmp_path / "nobody.log")
+    assert server.hear() is None
+    server.reap()
     for pid in children_of_this_process() - before:
         wait_for(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid, "its end", GRACE)  # noqa: B023
-    server.reap()
-
-
-def children_of_this_process() -> set[int]:
-    return set(map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split()))
 
 
 @pytest.mark.parametrize("calls_until_failure", [0, 1], ids=["the first fork", "the second"])
@@ -161,6 +189,40 @@ def test_a_fork_that_fails_is_told(calls_until_failure: int, monkeypatch: pytest
 def test_the_supervisor_makes_an_error_of_it(
     server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    server.ask_for(NOBODY, tmp_path / "nobody.log")
     monkeypatch.setattr(lifeline, "take_number", lambda channel: -errno.EAGAIN)  # noqa: ARG005
     with pytest.raises(OSError, match="temporarily unavailable"):
-        server.start(launch(tmp_path, Peer("nobody")), tmp_path / "nobody.log", {}, {})
+        server.hear()
+
+
+@pytest.mark.parametrize("point", ["forkserver.before_ready", "forkserver.before_fork", "planner.before_answer"])
+@pytest.mark.parametrize("how", ["kill", "exit", "stop"])
+def test_what_dies_or_hangs_before_the_run_is_started_anew(how: str, point: str, tmp_path: Path) -> None:
+    asked = launch(tmp_path, Peer(PLANNER), f"{point}={how}", start_timeout=8.0 if how == "stop" else 100.0)
+    planned, server = ask_planner(asked, tmp_path, None)
+    server.end()
+    assert planned.plan is not None
+
+
+def test_who_hangs_twice_ends_the_run_before_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def sleeping(peer: Peer, crash_points: Sequence[str], theirs: socket.socket, output: int) -> int:  # noqa: ARG001
+        os.set_inheritable(theirs.fileno(), True)
+        return os.posix_spawn("/bin/sleep", ["sleep", "60"], {})
+
+    monkeypatch.setattr("pool.supervisor.forkserver._exec", sleeping)
+    with pytest.raises(RunError, match="fork server was killed by SIGKILL since it did not answer within"):
+        ask_planner(launch(tmp_path, Peer(PLANNER), start_timeout=0.1), tmp_path, None)
+
+
+def test_a_run_starts_though_its_children_were_to_be_ignored(tmp_path: Path) -> None:
+    """SIGCHLD ignored is inherited over exec; then the kernel reaps, and nobody can wait for anybody."""
+    done = subprocess.run(
+        command(tmp_path / "run", {**TOY, "train.steps": 2}),
+        cwd=ROOT,
+        preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
+        capture_output=True,
+        text=True,
+        timeout=GRACE * 3,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pool.protocol.identity import FEEDER, WORKER, Peer
+from pool.protocol.identity import FEEDER, FORKSERVER, WORKER, Peer
 from pool.supervisor.deaths import Death, account
 from pool.supervisor.oom import oom_kills
 from pool.supervisor.policy import PAUSES, RestartPolicy
@@ -38,6 +38,14 @@ def test_a_step_done_makes_the_budget_whole_again() -> None:
 
 def test_one_that_gives_up_while_starting_is_not_started_again() -> None:
     assert not RestartPolicy(budget=5).died(WORKER_0, can_start=False).restart
+
+
+def test_one_that_nobody_waits_for_is_tried_again_however_often_that_fails() -> None:
+    policy = RestartPolicy(budget=0)
+    for can_start in (True, False, False):
+        decision = policy.died(Peer(FORKSERVER), can_start=can_start, needed=False)
+        assert (decision.restart, decision.pause) == (True, PAUSES[-1])
+    assert not policy.died(Peer(FORKSERVER), can_start=True).restart
 
 
 def test_the_first_signal_finishes_the_step_the_second_ends_the_run() -> None:

@@ -1,0 +1,33 @@
+"""What a process asks of the kernel about itself and its relatives: prctl(2), which Python does not have."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+
+_SET_PDEATHSIG = 1
+_SET_NAME = 15
+_SET_CHILD_SUBREAPER = 36
+
+
+def die_with_parent() -> None:
+    """SIGKILL when the parent dies; says nothing of one that is dead already. Raises OSError."""
+    _prctl(_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """Orphans among this process's descendants become its children. Raises OSError."""
+    _prctl(_SET_CHILD_SUBREAPER, 1)
+
+
+def show_as(name: str) -> None:
+    """What `top` and `ps -o comm` call this process: the first 15 bytes of it. Raises OSError."""
+    _prctl(_SET_NAME, name.encode())
+
+
+def _prctl(option: int, argument: int | bytes) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    value = argument if isinstance(argument, bytes) else ctypes.c_ulong(argument)
+    if libc.prctl(option, value, ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl {option}: {os.strerror(ctypes.get_errno())}")
