@@ -38,6 +38,7 @@ class Launch:
     schema: BatchSchema | None  # known from the planner on
     plan: Plan | None
     segments: Mapping[str, SegmentHandle]
+    bells: Mapping[str, int]  # descriptors
     step: int  # the run begins with
     start: CursorState  # where the first batch of that step begins
     checkpoint: Path | None  # to resume from
@@ -73,6 +74,7 @@ class Launch:
             "schema": None if self.schema is None else self.schema.to_dict(),
             "plan": None if self.plan is None else self.plan.to_dict(),
             "segments": {name: asdict(handle) for name, handle in self.segments.items()},
+            "bells": dict(self.bells),
             "step": self.step,
             "start": asdict(self.start),
             "checkpoint": None if self.checkpoint is None else str(self.checkpoint),
@@ -98,6 +100,7 @@ class Launch:
             schema=None if data["schema"] is None else BatchSchema.from_dict(data["schema"]),
             plan=None if data["plan"] is None else Plan.from_dict(data["plan"]),
             segments={name: SegmentHandle(**handle) for name, handle in data["segments"].items()},
+            bells=data["bells"],
             step=data["step"],
             start=CursorState(**data["start"]),
             checkpoint=None if data["checkpoint"] is None else Path(data["checkpoint"]),

@@ -29,12 +29,13 @@ def pair() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
 
 
-def send(channel: socket.socket, launch: Launch, log: int, segments: Sequence[int]) -> None:
-    """Says to a child who it is. `launch.segments` holds positions in `segments`. To a dead child: nothing happens."""
+def send(channel: socket.socket, launch: Launch, log: int, descriptors: Sequence[int]) -> None:
+    """Says to a child who it is. `launch.segments` and `.bells` hold positions in `descriptors`. To a dead child:
+    nothing happens."""
     document = _memory_file(launch.to_json())
     try:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            socket.send_fds(channel, [_NOTE], [document, log, *segments])
+            socket.send_fds(channel, [_NOTE], [document, log, *descriptors])
     finally:
         os.close(document)
 
@@ -44,14 +45,14 @@ def receive(channel: socket.socket) -> Launch:
     descriptors = _take(channel, _MOST_DESCRIPTORS)
     if not descriptors:
         _die()
-    document, log, *segments = descriptors
+    document, log, *others = descriptors
     for stream in (1, 2):
         os.dup2(log, stream)
     os.close(log)
     with os.fdopen(document, "rb") as file:
         launch = Launch.from_json(file.read())
-    handles = {name: replace(handle, fd=segments[handle.fd]) for name, handle in launch.segments.items()}
-    return replace(launch, segments=handles)
+    handles = {name: replace(handle, fd=others[handle.fd]) for name, handle in launch.segments.items()}
+    return replace(launch, segments=handles, bells={name: others[at] for name, at in launch.bells.items()})
 
 
 def answer(channel: socket.socket, data: bytes) -> None:

@@ -17,7 +17,7 @@ actions come out; the caller carries them out in order. Reads like the invariant
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 
 from pool.coordinator.actions import Action, BadBatch, Commit, End, OrderFeeder
 from pool.coordinator.crew import Crew, Worker
@@ -103,6 +103,16 @@ class Books:
         for batch in report.batches:
             if batch.assignment in worker.assignments:
                 actions += self._batch_report(worker, batch)
+        return actions + self._advance()
+
+    def finished(self, news: Mapping[Peer, tuple[int, float]]) -> list[Action]:
+        """Attempt and loss of what each of these workers has finished last: all of it is in its slot, and sound."""
+        actions: list[Action] = []
+        for peer, (attempt, loss) in news.items():
+            worker = self._crew.find(peer)
+            for assignment in [] if worker is None else list(worker.assignments):
+                if worker is not None and assignment.attempt == attempt:
+                    actions += self._batch_report(worker, BatchReport(assignment, (), (), True, loss, ""))
         return actions + self._advance()
 
     def feeder_joined(self, peer: Peer) -> list[Action]:

@@ -45,9 +45,15 @@ class Coordinator:
         self._joined: set[Peer] = set()
         self._memory = Memory(launch)
         samples = config.train.batches_per_step * config.data.batch_size
+        self._shortcut = self._memory.shortcuts(launch.peer, launch.bells, len(launch.devices))
         self._metrics = Metrics(launch.run_dir, launch.step, config.train.steps, samples)
         self._execution = Execution(
-            launch, self._memory, self._metrics, self._hub, say=lambda text: self._supervisor.send(Notice(text))
+            launch,
+            self._memory,
+            self._metrics,
+            self._hub,
+            self._shortcut,
+            say=lambda text: self._supervisor.send(Notice(text)),
         )
         self._books = Books(
             _rules(launch),
@@ -63,12 +69,15 @@ class Coordinator:
         poller.register(self._supervisor.socket, zmq.POLLIN)
         poller.register(self._hub.socket, zmq.POLLIN)
         poller.register(self._execution.checkpoints.fileno(), zmq.POLLIN)
+        poller.register(self._shortcut.bell.fileno(), zmq.POLLIN)
         crash_point("coordinator.before_hello")
         self._supervisor.send(Hello(os.getpid()))
         crash_point("coordinator.after_hello")
         again = SayAgain()
         while not (self._execution.at_end and self._execution.checkpoints.finish(self._books.step)):
-            poller.poll(SAY_AGAIN_MS)
+            events = dict(poller.poll(SAY_AGAIN_MS))
+            if self._shortcut.bell.fileno() in events:
+                self._look()
             self._hear()
             self._execution.checkpoints.hear()
             if again.due() and not self._execution.at_end:
@@ -91,6 +100,14 @@ class Coordinator:
         if self._alive:  # before the first roster nobody is known, and whoever spoke is still heard later
             for peer, received in self._hub.receive():
                 self._message(peer, received)
+
+    def _look(self) -> None:
+        """Somebody has rung: what has each worker finished?"""
+        self._shortcut.bell.silence()
+        self._metrics.begin()
+        crash_point("coordinator.bell_heard")
+        workers = [peer for peer in self._joined if peer.role == WORKER]
+        self._execution.act(self._books.finished({peer: self._shortcut.finished(peer.index) for peer in workers}))
 
     def _roster(self, roster: Roster) -> None:
         alive = {Peer(e.role, e.index, e.incarnation): e.pid for e in roster.alive if e.role in (FEEDER, WORKER)}

@@ -8,7 +8,7 @@ or is dead, the ring is not the successor's to fill again (I4).
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pool.coordinator.actions import OrderWorker
 from pool.protocol.identity import Peer
@@ -23,8 +23,9 @@ class Worker:
 
     peer: Peer
     assignments: list[Assignment] = field(default_factory=list)
-    sent: WorkerOrders | None = None
     number: int = 0  # of the orders sent last
+    version: int = -1  # that they named
+    to_tell: bool = True  # it has to hear more than that it may forget what it has finished
     taken_back: dict[int, int] = field(default_factory=dict)  # batch -> number of the orders that no longer have it
 
 
@@ -61,6 +62,7 @@ class Crew:
 
     def assign(self, worker: Worker, assignment: Assignment) -> None:
         worker.assignments.append(assignment)
+        worker.to_tell = True
         if assignment.gradient_slot >= 0:
             self._held.add((worker.peer.index, assignment.gradient_slot))
 
@@ -69,6 +71,7 @@ class Crew:
         worker = self._workers[index]
         worker.assignments.remove(assignment)
         worker.taken_back[assignment.batch] = worker.number + 1
+        worker.to_tell = True
         self.release(index, assignment.gradient_slot)
 
     def settled(self, worker: Worker, number: int) -> None:
@@ -117,15 +120,15 @@ class Crew:
         return bool(workers) and not any(self.free_slots(worker) for worker in workers)
 
     def orders(self, version: int) -> Iterator[OrderWorker]:
-        """To whom they are others than those sent last."""
+        """To who has to be told something new."""
         for worker in self._workers.values():
-            orders = WorkerOrders(version, tuple(worker.assignments), worker.number)
-            if orders != worker.sent:
+            if worker.to_tell or worker.version != version:
+                worker.to_tell = False
+                worker.version = version
                 worker.number += 1
-                worker.sent = replace(orders, number=worker.number)
-                yield OrderWorker(worker.peer, worker.sent)
+                yield OrderWorker(worker.peer, WorkerOrders(version, tuple(worker.assignments), worker.number))
 
     def say_again(self) -> None:
         """What was sent may be lost (I5)."""
         for worker in self._workers.values():
-            worker.sent = None
+            worker.to_tell = True

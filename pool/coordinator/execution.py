@@ -41,6 +41,7 @@ from pool.launch import Launch
 from pool.optim.adam import Touched
 from pool.protocol.channel import Hub
 from pool.shm.memory import Memory
+from pool.shm.shortcut import CoordinatorEnd
 from pool.tasks.registry import task_module
 from pool.telemetry.trace import Trace
 
@@ -49,7 +50,13 @@ log = logging.getLogger(__name__)
 
 class Execution:
     def __init__(
-        self, launch: Launch, memory: Memory, metrics: Metrics, hub: Hub, say: Callable[[str], object]
+        self,
+        launch: Launch,
+        memory: Memory,
+        metrics: Metrics,
+        hub: Hub,
+        shortcut: CoordinatorEnd,
+        say: Callable[[str], object],
     ) -> None:
         """Makes or loads the weights. `say`: to the user."""
         config = launch.config
@@ -57,6 +64,7 @@ class Execution:
         self._memory = memory
         self._metrics = metrics
         self._hub = hub
+        self._shortcut = shortcut
         self._trace = Trace(launch.run_dir, launch.peer, on=bool(config.run.trace))
         self._schema, plan = launch.planned()
         self._committer = self._make_committer(plan)
@@ -154,6 +162,8 @@ class Execution:
         learning_rate = self.learning_rate
         with self._metrics.measured("optimizing"), self._trace.span("commit", step=action.step):
             self._committer.commit(action.step)  # with clip_norm, all of the update
+            self._shortcut.publish(action.step + 1)
+            crash_point("coordinator.after_publish")
         self._cursor = action.next_cursor
         self._unrecorded = action, learning_rate
 
@@ -195,6 +205,7 @@ class Execution:
         else:
             self._committer.initialize()
         self._committer.begin(launch.step)
+        self._shortcut.publish(launch.step)
 
     def _make_committer(self, plan: Plan) -> Committer:
         config = self._launch.config

@@ -46,9 +46,14 @@ class Metrics:
         self.loss = math.nan
 
     def worker(self, index: int, report: WorkerReport) -> None:
-        """What a worker says of its time; the run's clock starts when the first one has begun a batch."""
+        """What a worker says of its time."""
         self._workers[index] = report
-        if self._begin is None and report.batches:
+        if report.batches:
+            self.begin()
+
+    def begin(self) -> None:
+        """The first worker has begun a batch: from now on time counts."""
+        if self._begin is None:
             self._begin = self._last_commit = time.monotonic()
 
     def committed(

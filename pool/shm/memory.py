@@ -2,8 +2,10 @@
 
     ring           train slots, then validation slots       feeder writes; workers and coordinator read
     gradients.I    pool.gradient_slots of Plan.nbytes,      worker I writes; coordinator reads
-                   then a page: attempt and batch in work (int64)
-    weights        two versions of Plan.nbytes              coordinator writes; workers read
+                   then a page of int64: attempt and batch in work,
+                   and what it finished last (`shortcut`)
+    weights        two versions of Plan.nbytes,             coordinator writes; workers read
+                   then a page: the newest (`shortcut`)
     snapshot.0, 1  copies of weights and optimizer state    coordinator writes; its successor reads
 
 Batch k of a ring lies in its slot k mod count. Version t of the weights lies in half t mod 2.
@@ -22,13 +24,14 @@ from pool.launch import Launch
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
 from pool.protocol.messages import Purpose
 from pool.shm.segment import PAGE, Segment
+from pool.shm.shortcut import FINISHED_WORDS, CoordinatorEnd, Words, WorkerEnd
 
 RING = "ring"
 WEIGHTS = "weights"
 SNAPSHOTS = ("snapshot.0", "snapshot.1")
 VALIDATION_SLOTS = 2
 
-_IN_WORK = np.dtype(np.int64)
+_IN_WORK_WORDS = 2
 
 Slot = npt.NDArray[np.uint8]
 
@@ -43,7 +46,7 @@ def segment_sizes(launch: Launch) -> dict[str, int]:
     schema, plan = launch.planned()
     sizes = {
         RING: (config.num_ring_slots + VALIDATION_SLOTS) * schema.slot_bytes,
-        WEIGHTS: 2 * plan.nbytes,
+        WEIGHTS: 2 * plan.nbytes + PAGE,
         **dict.fromkeys(SNAPSHOTS, launch.state_nbytes),
     }
     for worker in range(len(launch.devices)):
@@ -102,8 +105,23 @@ class Memory:
 
         They outlive the worker, and say what it died of.
         """
-        array = self._segments[gradients(worker)].array
-        return array[array.size - PAGE :][: _IN_WORK.itemsize * 2].view(_IN_WORK)
+        return self._last_page(gradients(worker))[:_IN_WORK_WORDS]
+
+    def shortcut(self, peer: Peer, bells: Mapping[str, int]) -> WorkerEnd:
+        """A worker's end."""
+        return WorkerEnd(peer, self._finished(peer.index), self._last_page(WEIGHTS)[:1], bells)
+
+    def shortcuts(self, peer: Peer, bells: Mapping[str, int], workers: int) -> CoordinatorEnd:
+        """The coordinator's."""
+        finished = [self._finished(worker) for worker in range(workers)]
+        return CoordinatorEnd(peer.incarnation, finished, self._last_page(WEIGHTS)[:1], bells)
+
+    def _finished(self, worker: int) -> Words:
+        return self._last_page(gradients(worker))[_IN_WORK_WORDS:][:FINISHED_WORDS]
+
+    def _last_page(self, segment: str) -> Words:
+        array = self._segments[segment].array
+        return array[array.size - PAGE :].view(np.int64)
 
 
 def held_batch(segments: Mapping[str, int], sizes: Mapping[str, int], peer: Peer) -> int | None:
@@ -111,5 +129,5 @@ def held_batch(segments: Mapping[str, int], sizes: Mapping[str, int], peer: Peer
     if peer.role != WORKER:
         return None
     name = gradients(peer.index)
-    attempt, batch = np.frombuffer(os.pread(segments[name], 2 * _IN_WORK.itemsize, sizes[name] - PAGE), _IN_WORK)
+    attempt, batch = np.frombuffer(os.pread(segments[name], 8 * _IN_WORK_WORDS, sizes[name] - PAGE), np.int64)
     return int(batch) if attempt else None

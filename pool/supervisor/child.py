@@ -13,6 +13,7 @@ from pathlib import Path
 from pool import lifeline
 from pool.launch import Launch, SegmentHandle
 from pool.protocol.identity import Peer
+from pool.shm.bells import within_reach
 from pool.shm.memory import access
 from pool.shm.segment import read_only
 
@@ -33,16 +34,23 @@ class Child:
         self._log = log
         self._log_start = log.stat().st_size if log.exists() else 0
 
-    def tell(self, launch: Launch, segments: Mapping[str, int], sizes: Mapping[str, int]) -> None:
-        """Who it is, with exactly the memory that is its to read or write (I4). Raises OSError."""
+    def tell(
+        self, launch: Launch, segments: Mapping[str, int], sizes: Mapping[str, int], bells: Mapping[str, int]
+    ) -> None:
+        """Who it is, with exactly the memory that is its to read or write (I4), and its bells. Raises OSError."""
         duplicates: list[int] = []
         handles: dict[str, SegmentHandle] = {}
         try:
             for name, writable in access(launch.peer, sizes).items():
                 handles[name] = SegmentHandle(len(duplicates), writable)
                 duplicates.append(os.dup(segments[name]) if writable else read_only(segments[name]))
+            reach = within_reach(launch.peer, list(bells))
+            launch = replace(
+                launch, segments=handles, bells={name: len(duplicates) + i for i, name in enumerate(reach)}
+            )
             with self._log.open("ab") as output:
-                lifeline.send(self.channel, replace(launch, segments=handles), output.fileno(), duplicates)
+                descriptors = [*duplicates, *(bells[name] for name in reach)]
+                lifeline.send(self.channel, launch, output.fileno(), descriptors)
         finally:
             for fd in duplicates:
                 os.close(fd)

@@ -24,12 +24,14 @@ class Children:
         self,
         segments: Mapping[str, int],
         sizes: Mapping[str, int],
+        bells: Mapping[str, int],
         logs: Path,
         poller: zmq.Poller,
         forkserver: ForkServer,
     ) -> None:
-        """`segments`: descriptors by name, closed in the end by `close`; `poller` watches every pidfd."""
+        """`segments` and `bells`: descriptors by name, closed in the end by `close`; `poller` watches every pidfd."""
         self.segments = segments
+        self._bells = bells
         self._sizes = sizes
         self._logs = logs
         self._poller = poller
@@ -70,7 +72,7 @@ class Children:
 
     def tell(self, child: Child, launch: Launch) -> None:
         """Who it is. Raises OSError."""
-        child.tell(launch, self.segments, self._sizes)
+        child.tell(launch, self.segments, self._sizes, self._bells)
 
     def dead(self, events: Mapping[object, int]) -> Iterator[Child]:
         """Those of the living whose death `events` of the poller shows."""
@@ -96,7 +98,7 @@ class Children:
 
     def close(self) -> None:
         """Once nobody lives: the memory goes with its last descriptor (I6)."""
-        for fd in self.segments.values():
+        for fd in (*self.segments.values(), *self._bells.values()):
             os.close(fd)
 
     def reap_strays(self) -> None:

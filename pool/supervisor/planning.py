@@ -64,7 +64,7 @@ def _ask(server: ForkServer, launch: Launch, logs: Path, signals: StopSignals | 
     if planner is None:
         return None, server
     try:
-        planner.tell(launch, {}, {})
+        planner.tell(launch, {}, {}, {})
         _wait_for(planner, timeout, signals)
         answer = lifeline.take_answer(planner.channel)
     except BaseException:

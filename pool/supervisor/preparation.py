@@ -124,6 +124,7 @@ def _launch(
             schema=None,
             plan=None,
             segments={},
+            bells={},
             step=step,
             start=start,
             checkpoint=checkpoint,

@@ -24,6 +24,7 @@ from pool.protocol.again import SAY_AGAIN_MS, SAY_AGAIN_SECONDS, SayAgain
 from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import Failure, Heartbeat, Hello, Notice, Roster, RosterEntry, RunReport
+from pool.shm import bells
 from pool.supervisor.child import Child
 from pool.supervisor.children import Children
 from pool.supervisor.deaths import Death, account
@@ -99,7 +100,9 @@ class Supervisor:
         self._progress = progress
         self._context = zmq.Context[zmq.Socket[bytes]]()
         self._poller = zmq.Poller()
-        self._children = Children(*reserve(launch), folder.logs, self._poller, forkserver)
+        self._children = Children(
+            *reserve(launch), bells.make(len(launch.devices)), folder.logs, self._poller, forkserver
+        )
         self._hub = Hub(self._context, launch.supervisor_socket, Peer(SUPERVISOR))
         self._poller.register(self._hub.socket, zmq.POLLIN)
         self._poller.register(signals.fileno(), zmq.POLLIN)

@@ -18,7 +18,7 @@ class Job:
     nobody waits for any more changes nothing, even if the same batch was assigned anew."""
 
     assignment: Assignment
-    life: int  # of the coordinator that assigned it: another one's version 7 is not this one's
+    life: int  # incarnation of the coordinator that assigned it: another one's version 7 is not this one's
     buckets: list[int] = field(default_factory=list)  # complete in the gradient slot
     absent: tuple[int, ...] = ()
     prepared: bool = False  # or being prepared
@@ -31,17 +31,18 @@ class Job:
 class Desk:
     """Of one worker, for its computing thread to take from and for its mailbox to fill."""
 
-    def __init__(self) -> None:
-        self.life = 0
+    def __init__(self, life: int) -> None:
+        """`life`: the coordinator's incarnation."""
+        self.life = life
         self.version = -1
         self._jobs: dict[Assignment, Job] = {}
         self._in_work: Job | None = None
         self._number = 0  # of the newest orders
         self._settled = 0
 
-    def new_coordinator(self) -> None:
+    def new_coordinator(self, life: int) -> None:
         """What the dead one ordered is forgotten, and nothing of it will be begun."""
-        self.life += 1
+        self.life = life
         self.version = -1
         self._jobs = {}
         self._number = self._settled = 0
@@ -58,12 +59,16 @@ class Desk:
 
     def orders(self, orders: WorkerOrders) -> None:
         """Takes over what is assigned; forgets what no longer is."""
-        self.version = max(self.version, orders.version)
+        self.complete(orders.version)
         self._jobs = {
             assignment: self._jobs.get(assignment, Job(assignment, self.life)) for assignment in orders.assignments
         }
         self._number = orders.number
         self._settle()
+
+    def complete(self, version: int) -> None:
+        """The weights of this version are complete; -1: nothing is known of any."""
+        self.version = max(self.version, version)
 
     def next(self) -> Job | None:
         """The first batch that can be computed with the newest weights; begun from now on."""
@@ -86,14 +91,13 @@ class Desk:
     def prepared(self, job: Job) -> bool:
         """The job in work is prepared: it reads no batch any more until it is begun. True if a coordinator waits to
         hear that."""
-        before = self.may_speak, self._settled
-        self._end(job)
-        return before != (self.may_speak, self._settled)
+        return self._end(job)
 
-    def finish(self, job: Job, loss: float, absent: tuple[int, ...], unsound: str) -> None:
-        """The job in work has ended: it reads no batch and no weights any more."""
-        self._end(job)
+    def finish(self, job: Job, loss: float, absent: tuple[int, ...], unsound: str) -> bool:
+        """The job in work has ended: it reads no batch and no weights any more. True if a coordinator waits to hear
+        more of it than attempt and loss."""
         job.loss, job.absent, job.unsound, job.finished = loss, absent, unsound, True
+        return self._end(job) or bool(absent or unsound)
 
     @property
     def waits_for_weights(self) -> bool:
@@ -108,10 +112,13 @@ class Desk:
             if job.begun
         )
 
-    def _end(self, job: Job) -> None:
+    def _end(self, job: Job) -> bool:
+        """True if by this the worker may speak, or has settled orders."""
         assert job is self._in_work, f"{job.assignment} is not in work"
+        before = self.may_speak, self._settled
         self._in_work = None
         self._settle()
+        return before != (self.may_speak, self._settled)
 
     def _settle(self) -> None:
         if self._in_work is None or self._jobs.get(self._in_work.assignment) is self._in_work:

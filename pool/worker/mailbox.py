@@ -1,6 +1,8 @@
 """The worker's thread for messages: owns the sockets, so that a busy worker still speaks and hears.
 
-The computing thread, and autograd's threads behind it, only change the desk under its lock and ring the bell.
+The computing thread, and autograd's threads behind it, only change the desk under its lock. What everybody waits for
+takes the short way (`pool.shm.shortcut`), straight between the computing thread and the coordinator: that a batch is
+finished, that new weights are complete. Of anything else the computing thread wakes this one.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import Heartbeat, Hello, Roster, WorkerOrders, WorkerReport
+from pool.shm.bells import Bell
+from pool.shm.shortcut import WorkerEnd
 from pool.telemetry.trace import Trace
 from pool.worker.desk import Desk, Job
 from pool.worker.step import Outcome
@@ -43,27 +47,30 @@ class Times:
 
 
 class Mailbox(threading.Thread):
-    def __init__(self, launch: Launch, trace: Trace) -> None:
+    def __init__(self, launch: Launch, shortcut: WorkerEnd, trace: Trace, num_buckets: int) -> None:
         super().__init__(name="mailbox", daemon=True)
         self._launch = launch
+        self._shortcut = shortcut
         self._trace = trace
-        self._desk = Desk()
+        self._num_buckets = num_buckets
+        self._desk = Desk(launch.coordinator.incarnation)
         self._times = Times()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()  # of the desk
         self._moved: float | None = None  # when the computing thread last moved; None while it waits for work
-        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._bell = Bell(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))  # there is something to say
 
     def next_job(self) -> tuple[Job, Todo]:
         """Waits until there is something to do; counts what it waited for."""
-        with self._changed:
-            while True:
+        while True:
+            with self._lock:
+                self._desk.complete(self._shortcut.newest(self._desk.life))
                 if (job := self._desk.next()) is not None:
                     return job, "compute"
                 if (job := self._desk.next_to_prepare()) is not None:
                     return job, "prepare"
                 kind = "waiting_for_weights" if self._desk.waits_for_weights else "waiting_for_batches"
-                with self._measured(kind), self._trace.span(kind.replace("_", " ")):
-                    self._changed.wait()
+            with self._measured(kind), self._trace.span(kind.replace("_", " ")):
+                self._shortcut.wait()
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -76,25 +83,30 @@ class Mailbox(threading.Thread):
             self._moved = None
 
     def bucket(self, job: Job, bucket: int) -> None:
-        """Announces a bucket. Safe from any thread."""
+        """Announces a bucket; the last one with the end of the batch, which is near. Safe from any thread."""
         self._moved = time.monotonic()
         self._trace.mark("bucket complete", bucket=bucket)
-        with self._changed:
+        with self._lock:
             job.buckets.append(bucket)
-        os.eventfd_write(self._bell, 1)
+            last = len(job.buckets) == self._num_buckets
+        if not last:
+            self._bell.ring()
 
     def prepared(self, job: Job) -> None:
         """The batch is ready for its weights."""
-        with self._changed:
+        with self._lock:
             waited_for = self._desk.prepared(job)
         if waited_for:
-            os.eventfd_write(self._bell, 1)
+            self._bell.ring()
 
     def finish(self, job: Job, outcome: Outcome) -> None:
         """Announces the end of a batch."""
-        with self._changed:
-            self._desk.finish(job, outcome.loss, outcome.absent, outcome.unsound)
-        os.eventfd_write(self._bell, 1)
+        with self._lock:
+            waited_for = self._desk.finish(job, outcome.loss, outcome.absent, outcome.unsound)
+        if not (outcome.absent or outcome.unsound):
+            self._shortcut.finish(job.assignment.attempt, outcome.loss)
+        if waited_for:
+            self._bell.ring()
 
     def run(self) -> None:
         try:
@@ -113,7 +125,7 @@ class Mailbox(threading.Thread):
         poller = zmq.Poller()
         poller.register(supervisor.socket, zmq.POLLIN)
         poller.register(coordinator.socket, zmq.POLLIN)
-        poller.register(self._bell, zmq.POLLIN)
+        poller.register(self._bell.fileno(), zmq.POLLIN)
         next_beat = 0.0
         again = SayAgain()
         while True:
@@ -126,21 +138,21 @@ class Mailbox(threading.Thread):
             for message in supervisor.receive():
                 if isinstance(message, Roster) and coordinator.follow(message):
                     followed = True
-                    with self._changed:
-                        self._desk.new_coordinator()
+                    with self._lock:
+                        self._desk.new_coordinator(coordinator.other.incarnation)
             orders = [message for message in coordinator.receive() if isinstance(message, WorkerOrders)]
             if orders:
-                with self._changed:
+                with self._lock:
                     self._desk.orders(orders[-1])
-                    self._changed.notify()
-            if self._bell in events:
-                os.eventfd_read(self._bell)
-            if (followed or self._bell in events or again.due()) and (report := self._report()) is not None:
+                self._shortcut.wake()
+            if rung := self._bell.fileno() in events:
+                self._bell.silence()
+            if (followed or rung or again.due()) and (report := self._report()) is not None:
                 coordinator.send(report)
 
     def _report(self) -> WorkerReport | None:
         """None while the coordinator must not hear of this worker."""
-        with self._changed:
+        with self._lock:
             if not self._desk.may_speak:
                 return None
             times = self._times

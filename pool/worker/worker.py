@@ -50,7 +50,7 @@ def run(launch: Launch) -> None:
         gradient_slots=memory.gradient_slots(launch.peer.index),
     )
     in_work = memory.in_work(launch.peer.index)
-    mailbox = Mailbox(launch, trace)
+    mailbox = Mailbox(launch, memory.shortcut(launch.peer, launch.bells), trace, len(plan.buckets))
     mailbox.start()
     life = 0
     while True:

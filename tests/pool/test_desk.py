@@ -19,7 +19,7 @@ def begun(desk: Desk, *assignments: Assignment, version: int = 0) -> Job:
 
 def test_a_batch_is_begun_once_and_only_with_its_own_version() -> None:
     """I3."""
-    desk = Desk()
+    desk = Desk(1)
     desk.orders(WorkerOrders(3, (assignment(0, step=3), assignment(1, step=4))))
     job = desk.next()
     assert job is not None
@@ -34,7 +34,7 @@ def test_a_batch_is_begun_once_and_only_with_its_own_version() -> None:
 
 def test_what_is_ordered_twice_is_one_batch() -> None:
     """I5."""
-    desk = Desk()
+    desk = Desk(1)
     job = begun(desk, assignment(0))
     job.buckets.append(1)
     desk.orders(WorkerOrders(0, (assignment(0),)))
@@ -44,13 +44,13 @@ def test_what_is_ordered_twice_is_one_batch() -> None:
 
 def test_a_new_coordinator_hears_nothing_before_the_old_ones_batch_has_ended() -> None:
     """I4: until then the batch's slot is read."""
-    desk = Desk()
+    desk = Desk(1)
     job = begun(desk, assignment(0), assignment(1, attempt=2))
     assert desk.may_speak
-    desk.new_coordinator()
+    desk.new_coordinator(2)
     assert not desk.may_speak
     assert desk.next() is None  # nothing more of the old life is begun
-    desk.new_coordinator()  # nor does it help when that one dies too
+    desk.new_coordinator(3)  # nor does it help when that one dies too
     assert not desk.may_speak
     desk.finish(job, 0.5, (), "")
     assert desk.may_speak
@@ -59,9 +59,9 @@ def test_a_new_coordinator_hears_nothing_before_the_old_ones_batch_has_ended() -
 
 def test_the_same_assignment_of_a_new_coordinator_is_another_job() -> None:
     """Its version 0 is not the dead one's."""
-    desk = Desk()
+    desk = Desk(1)
     old = begun(desk, assignment(0))
-    desk.new_coordinator()
+    desk.new_coordinator(4)
     desk.finish(old, 0.5, (), "")
     new = begun(desk, assignment(0))
     assert new is not old
@@ -70,7 +70,7 @@ def test_the_same_assignment_of_a_new_coordinator_is_another_job() -> None:
 
 
 def test_a_batch_that_waits_for_its_weights_is_prepared_once() -> None:
-    desk = Desk()
+    desk = Desk(1)
     first = begun(desk, assignment(0), assignment(1, step=1, attempt=2))
     desk.finish(first, 0.5, (), "")
     job = desk.next_to_prepare()
@@ -84,11 +84,11 @@ def test_a_batch_that_waits_for_its_weights_is_prepared_once() -> None:
 
 def test_a_new_coordinator_hears_nothing_while_a_batch_is_prepared() -> None:
     """I4: its slot is read."""
-    desk = Desk()
+    desk = Desk(1)
     desk.orders(WorkerOrders(0, (assignment(1, step=1),)))
     job = desk.next_to_prepare()
     assert job is not None
-    desk.new_coordinator()
+    desk.new_coordinator(5)
     assert not desk.may_speak
     assert desk.prepared(job)
     assert desk.may_speak
@@ -96,7 +96,7 @@ def test_a_new_coordinator_hears_nothing_while_a_batch_is_prepared() -> None:
 
 def test_orders_are_settled_when_nothing_is_in_work_that_they_no_longer_have() -> None:
     """I4: the coordinator frees a ring slot by it."""
-    desk = Desk()
+    desk = Desk(1)
     desk.orders(WorkerOrders(0, (assignment(1, step=1),), 1))
     job = desk.next_to_prepare()
     assert job is not None

@@ -48,6 +48,7 @@ def launch(tmp_path: Path, peer: Peer, *crash_points: str, start_timeout: float 
         schema=None,
         plan=None,
         segments={},
+        bells={},
         step=0,
         start=CursorState(0, 0, 0, 0),
         checkpoint=None,
@@ -147,7 +148,7 @@ def test_its_own_death_ends_none_of_those_that_it_forked(server: ForkServer, tmp
 
 def test_one_that_fails_is_known_by_its_log(server: ForkServer, tmp_path: Path) -> None:
     child = forked(server, tmp_path)
-    child.tell(launch(tmp_path, NOBODY), {}, {})
+    child.tell(launch(tmp_path, NOBODY), {}, {}, {})
     assert child.end(GRACE) == "exited with code 1"
     assert "Traceback" in (tmp_path / "nobody.log").read_text()
     assert "KeyError: 'nobody'" in child.last_lines()

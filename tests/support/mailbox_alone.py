@@ -5,13 +5,18 @@ Usage: python -m tests.support.mailbox_alone FOLDER_OF_SOCKETS
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import numpy as np
+
 from pool.launch import Launch
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, WORKER, Peer
+from pool.shm.bells import name_of
+from pool.shm.shortcut import FINISHED_WORDS, WorkerEnd
 from pool.telemetry.trace import Trace
 from pool.worker.mailbox import Mailbox
 from pool.worker.step import Outcome
@@ -24,7 +29,10 @@ if __name__ == "__main__":
         supervisor_socket=sockets / SUPERVISOR,
         coordinator_socket=sockets / COORDINATOR,
     )
-    mailbox = Mailbox(cast(Launch, launch), Trace(Path(), Peer(WORKER), on=False))
+    bells = {name_of(peer): os.eventfd(0, os.EFD_NONBLOCK) for peer in (Peer(COORDINATOR), Peer(WORKER))}
+    words = np.zeros(FINISHED_WORDS, np.int64), np.zeros(1, np.int64)
+    shortcut = WorkerEnd(Peer(WORKER), *words, bells)
+    mailbox = Mailbox(cast(Launch, launch), shortcut, Trace(Path(), Peer(WORKER), on=False), num_buckets=1)
     mailbox.start()
     job, _ = mailbox.next_job()
     sys.stdout.write("begun\n")

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from tests.pool.simulation.world import World
 
 
+BELL_HEARD = 0.2  # share of its idle moves in which the coordinator looks at what workers have finished
+
+
 @dataclass(frozen=True)
 class Saved:
     """A snapshot or a checkpoint."""
@@ -58,6 +61,7 @@ class SimCoordinator(Process):
         if world.history.resumed(saved.step):
             world.seen["steps to do again"] += 1
         world.memory.begin_version(saved.step, saved.version)
+        world.memory.newest = peer.incarnation, saved.step
         self.books = Books(
             world.setup.rules,
             saved.step,
@@ -78,6 +82,12 @@ class SimCoordinator(Process):
             if not self._from_supervisor.refusal(envelope):
                 assert isinstance(envelope.message, Roster)
                 self._roster(envelope.message)
+        elif self._joined and self.world.chance() < BELL_HEARD:
+            workers = [peer for peer in self._joined if peer.role == WORKER]
+            finished = self.world.memory.finished
+            self._todo += self.books.finished(
+                {peer: finished[peer.index] for peer in workers if peer.index in finished}
+            )
         elif self._alive:
             envelope = self.world.network.receive(self.peer.place, from_supervisor=False)
             if envelope is None:
@@ -176,4 +186,5 @@ class SimCoordinator(Process):
         self._version += 1
         version = Version(memory.weights(self._version), tuple(self._optimizer), memory.buffers[new])
         history.committed(action, version)
+        memory.newest = self.peer.incarnation, self._version
         self.world.save(Saved(self._version, action.next_cursor, version))

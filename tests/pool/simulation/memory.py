@@ -21,6 +21,8 @@ class Memory:
         self.halves: list[list[int]] = [list(start.weights), [TORN] * setup.rules.num_buckets]
         self.buffers = [start.buffers, TORN]
         self.attempts = [0] * setup.workers  # by worker: what it computes, 0 between batches
+        self.finished: dict[int, tuple[int, float]] = {}  # by worker: attempt and loss of what it finished last
+        self.newest = (0, -1)  # incarnation of the coordinator that has published last, and the version
         self._readers: dict[Peer, tuple[Purpose, int]] = {}
 
     # --- the ring ---

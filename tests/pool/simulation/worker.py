@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class SimWorker(Child):
     def __init__(self, world: World, peer: Peer, ready: int, coordinator: Peer) -> None:
         super().__init__(world, peer, ready, coordinator)
-        self._desk = Desk()
+        self._desk = Desk(coordinator.incarnation)
         self._bell = True
         self._pace = 0.1 + 0.6 * world.chance()  # share of its moves that compute
         self._computing: Iterator[None] | None = None  # goes from one point at which it may be killed to the next
@@ -46,7 +46,7 @@ class SimWorker(Child):
 
     def _serve(self) -> None:
         if self.follow():
-            self._desk.new_coordinator()
+            self._desk.new_coordinator(self.coordinator.incarnation)
             self._bell = True
         elif (message := self.hear()) is not None:
             assert isinstance(message, WorkerOrders)
@@ -62,6 +62,8 @@ class SimWorker(Child):
 
     def _compute(self) -> None:
         if self._computing is None:
+            life, version = self.world.memory.newest
+            self._desk.complete(version if life == self._desk.life else -1)
             if (job := self._desk.next()) is not None:
                 self._computing = self._work(job)
             elif (job := self._desk.next_to_prepare()) is not None:
@@ -91,7 +93,7 @@ class SimWorker(Child):
         for bucket in range(setup.rules.num_buckets) if train else ():
             self._write(job, bucket)
             job.buckets.append(bucket)
-            self._bell = True
+            self._bell |= len(job.buckets) < setup.rules.num_buckets
             if assignment.batch in setup.deadly and self.world.chance() < 0.5:
                 self.world.kill(self.peer.place)
             yield
@@ -102,8 +104,10 @@ class SimWorker(Child):
             return
         self._end_reading(assignment)
         unsound = "the loss" if train and assignment.batch in setup.unsound else ""
-        self._desk.finish(job, loss(memory.weights(assignment.step), assignment.batch), (), unsound)
-        self._bell = True
+        result = loss(memory.weights(assignment.step), assignment.batch)
+        self._bell |= self._desk.finish(job, result, (), unsound)
+        if not unsound:
+            memory.finished[self.peer.index] = assignment.attempt, result
 
     def _begin_reading(self, assignment: Assignment) -> None:
         memory = self.world.memory
