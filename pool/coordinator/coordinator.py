@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 
 import torch
 import zmq
@@ -78,7 +79,7 @@ class Coordinator:
             events = dict(poller.poll(SAY_AGAIN_MS))
             if self._shortcut.bell.fileno() in events:
                 self._look()
-            self._hear()
+            self._hear(events)
             self._execution.checkpoints.hear()
             if again.due() and not self._execution.at_end:
                 self._execution.act(self._books.say_again())
@@ -93,11 +94,14 @@ class Coordinator:
 
     # --- events ---
 
-    def _hear(self) -> None:
-        for message in self._supervisor.receive():
-            if isinstance(message, Roster):
-                self._roster(message)
-        if self._alive:  # before the first roster nobody is known, and whoever spoke is still heard later
+    def _hear(self, events: Mapping[object, int]) -> None:
+        if self._supervisor.socket in events:
+            for message in self._supervisor.receive():
+                if isinstance(message, Roster):
+                    self._roster(message)
+        if (
+            self._alive and self._hub.socket in events
+        ):  # before the first roster nobody is known, and whoever spoke is still heard later
             for peer, received in self._hub.receive():
                 self._message(peer, received)
 

@@ -22,6 +22,7 @@ from pool.protocol.messages import RunReport, Shares, WorkerReport
 
 METRICS = "metrics.jsonl"
 TENSORBOARD = "tensorboard"
+EVENT_SECONDS = 0.2  # between two points of a TensorBoard curve, at least
 
 Work = Literal["reducing", "optimizing"]
 
@@ -41,6 +42,8 @@ class Metrics:
         path = run_dir / METRICS
         self.validated_version = _forget_after(path, step)  # newest that is on record, -1: none
         self._file = path.open("a", encoding="utf-8", buffering=1)
+        self._for_tensorboard: dict[str, tuple[float, int]] = {}  # tag -> newest value, and its step
+        self._next_event = 0.0
         self._events = EventFileWriter(str(run_dir / TENSORBOARD))
         self.validation_loss = math.nan
         self.loss = math.nan
@@ -108,6 +111,7 @@ class Metrics:
         )
 
     def close(self) -> None:
+        self._write_events(time.time())
         self._file.close()
         self._events.close()
 
@@ -128,8 +132,20 @@ class Metrics:
     def _record(self, step: int, scalars: Mapping[str, float]) -> None:
         now = time.time()
         self._file.write(json.dumps({"step": step, "time": now, **scalars}) + "\n")
-        summary = Summary(value=[Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items()])
-        self._events.add_event(Event(wall_time=now, step=step, summary=summary))
+        self._for_tensorboard |= {tag: (value, step) for tag, value in scalars.items()}
+        if now >= self._next_event:
+            self._next_event = now + EVENT_SECONDS
+            self._write_events(now)
+
+    def _write_events(self, now: float) -> None:
+        for step in sorted({step for _, step in self._for_tensorboard.values()}):
+            values = [
+                Summary.Value(tag=tag, simple_value=value)
+                for tag, (value, its) in self._for_tensorboard.items()
+                if its == step
+            ]
+            self._events.add_event(Event(wall_time=now, step=step, summary=Summary(value=values)))
+        self._for_tensorboard = {}
 
 
 def _forget_after(path: Path, step: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -17,28 +17,7 @@ from pool.buckets.plan import Bucket, Plan
 from pool.buckets.tensors import rows_of
 from pool.config import OptimizerConfig, ScheduleConfig
 from pool.errors import CheckpointError, ConfigError
-from pool.optim.adam import Touched
-
-
-@runtime_checkable
-class FoldingOptimizer(Protocol):
-    """One that can add up its gradients itself: see pool.optim.Adam, the first."""
-
-    @property
-    def touched_only(self) -> bool:
-        """It writes those rows of a table only that a batch touched."""
-
-    def fold_and_step(
-        self,
-        parameter: nn.Parameter,
-        old: Tensor,
-        gradients: Sequence[Tensor],
-        touched: Sequence[Touched] | None,
-        *,
-        first_row: int = 0,
-        scale: float = 1.0,
-    ) -> None: ...
-
+from pool.optim.adam import Adam, Touched
 
 Work = tuple[nn.Parameter, Tensor, Sequence[Tensor], Sequence[Touched] | None]  # parameter, old, gradients, touched
 
@@ -73,6 +52,7 @@ class BucketOptimizers:
             self._optimizers = [make(members, **_tuples(config.args)) for members in self.parameters]
         except (TypeError, ValueError) as error:
             raise ConfigError(f"optimizer.args: {config.name}: {error}") from None
+        self._folding = [each if isinstance(each, Adam) else None for each in self._optimizers]
         self._whole: dict[str, Tensor] = {}  # state of tables that are several buckets, by `parameter/key`
         self._schedulers = []
         if schedule.name is not None:
@@ -93,18 +73,20 @@ class BucketOptimizers:
 
     def folds(self, bucket: int) -> bool:
         """Whether the bucket's optimizer can add up the batches' gradients itself."""
-        return isinstance(self._optimizers[bucket], FoldingOptimizer)
+        return self._folding[bucket] is not None
 
     def touched_only(self, bucket: int) -> bool:
         """Whether it writes touched rows of a table only."""
-        optimizer = self._optimizers[bucket]
-        return isinstance(optimizer, FoldingOptimizer) and optimizer.touched_only
+        optimizer = self._folding[bucket]
+        return optimizer is not None and optimizer.touched_only
 
     def fold_and_step(self, bucket: int, work: Iterable[Work], scale: float) -> None:
         """Updates those of the bucket's parameters that are named, each with the sum of its gradients times `scale`."""
+        optimizer = self._folding[bucket]
+        assert optimizer is not None, "ask `folds` before"
         rows = self._plan.buckets[bucket].rows
         for parameter, old, gradients, touched in work:
-            self._optimizers[bucket].fold_and_step(
+            optimizer.fold_and_step(
                 parameter, old, gradients, touched, first_row=0 if rows is None else rows[0], scale=scale
             )
         self._join(bucket)

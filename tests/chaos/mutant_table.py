@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 SIMULATION = ("tests.pool.simulate", "--seeds", "4000", "--failures", "1", "--processes", "1")
 BOOKS = ("pytest", "-q", "-x", "tests/pool/test_books.py")
+ONE_PASS = ("pytest", "-q", "-x", "tests/pool/test_runs.py", "-k", "one_pass_and_in_parts")
+SHORTCUT = ("pytest", "-q", "-x", "tests/pool/test_shortcut.py")
 MAILBOX = ("pytest", "-q", "-x", "tests/pool/test_mailbox.py")
 SNAPSHOTS = ("pytest", "-q", "-x", "tests/pool/test_snapshots.py")
 CHECKPOINTS = ("pytest", "-q", "-x", "tests/pool/test_checkpoints.py", "-k", "promises")
@@ -318,5 +320,50 @@ MUTANTS = (
         "if sender in self._pids and self._pids[sender] != (pid := _sender_pid(frames[1])):",
         "if (pid := 0) != 0:",
         ("pytest", "-q", "-x", "tests/pool/test_channel.py"),
+    ),
+    # --- the short way ---
+    Mutant(
+        "finished, but which",
+        "that a worker has finished something is taken for the batch that it is to compute now",
+        "pool/coordinator/books.py",
+        "if worker is not None and assignment.attempt == attempt:",
+        "if worker is not None and attempt > 0:",
+    ),
+    Mutant(
+        "version of another life",
+        "a dead coordinator's version is taken for the living one's",
+        "pool/shm/shortcut.py",
+        "return version if life == incarnation else -1",
+        "return version",
+        SHORTCUT,
+    ),
+    Mutant(
+        "half an entry",
+        "a new attempt is read with the loss of the one before",
+        "pool/shm/shortcut.py",
+        "return (attempt, _loss(bits)) if attempt ^ bits == both else (0, 0.0)",
+        "return attempt, _loss(bits)",
+        SHORTCUT,
+    ),
+    Mutant(
+        "published early",
+        "workers begin while the version is still being written",
+        "pool/coordinator/execution.py",
+        """\
+            self._committer.commit(action.step)  # with clip_norm, all of the update
+            self._shortcut.publish(action.step + 1)
+""",
+        """\
+            self._shortcut.publish(action.step + 1)
+            self._committer.commit(action.step)  # with clip_norm, all of the update
+""",
+        ONE_PASS,
+    ),
+    Mutant(
+        "taken back in silence",
+        "a worker is not told that a batch was taken back, and reads it for ever",
+        "pool/coordinator/crew.py",
+        "        worker.taken_back[assignment.batch] = worker.number + 1\n        worker.to_tell = True\n",
+        "        worker.taken_back[assignment.batch] = worker.number + 1\n",
     ),
 )

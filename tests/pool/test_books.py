@@ -69,6 +69,41 @@ def test_a_worker_gets_two_batches_at_most_and_none_beyond_the_next_step() -> No
     assert [a.batch for a in orders_of(actions, worker).assignments] == [0, 1]
 
 
+def test_a_finished_batch_is_known_by_its_attempt_and_counts_once() -> None:
+    books = Books(rules(steps=1, batches=2, buckets=1), 0, START)
+    feeder, first, second = Peer(FEEDER), Peer(WORKER, 0), Peer(WORKER, 1)
+    books.feeder_joined(feeder)
+    books.worker_joined(first)
+    books.worker_joined(second)
+    filled(books, feeder, 3)
+    (one,), (other,) = (orders_of(books.say_again(), worker).assignments for worker in (first, second))
+    stranger = Peer(WORKER, 0, 2)
+    for news in ({first: (other.attempt, 0.5)}, {first: (0, 0.0)}, {stranger: (one.attempt, 0.5)}):
+        assert books.finished(news) == []
+    assert books.finished({first: (one.attempt, 0.5)}) == []
+    late = WorkerReport((BatchReport(one, (0,), (), False, 0.0, ""),), 0, 0, 0)
+    assert books.worker_report(first, late) == []  # it was sent before the batch was finished
+    actions = books.finished({first: (one.attempt, 0.5), second: (other.attempt, 1.5)})
+    assert [commit.losses for commit in actions if isinstance(commit, Commit)] == [(0.5, 1.5)]
+
+
+def test_who_has_finished_is_told_so_with_the_next_orders_only() -> None:
+    """Till then it repeats what is known, once in half a second."""
+    books = Books(rules(batches=2, buckets=1, slots=4), 0, START)
+    feeder, first, second = Peer(FEEDER), Peer(WORKER, 0), Peer(WORKER, 1)
+    books.feeder_joined(feeder)
+    books.worker_joined(first)
+    books.worker_joined(second)
+    filled(books, feeder, 8)
+    orders = {worker: orders_of(books.say_again(), worker) for worker in (first, second)}
+    assert books.finished({first: (orders[first].assignments[0].attempt, 0.5)}) == []
+    actions = books.finished({second: (orders[second].assignments[0].attempt, 0.5)})
+    for worker in (first, second):
+        told = orders_of(actions, worker)
+        assert told.version == 1
+        assert [a.step for a in told.assignments] == [1, 2]
+
+
 def test_what_a_dead_worker_finished_is_kept_and_what_it_had_begun_is_given_away() -> None:
     books = Books(rules(steps=1, batches=2, buckets=1), 0, START)
     feeder, first, second = Peer(FEEDER), Peer(WORKER, 0), Peer(WORKER, 1)

@@ -32,6 +32,25 @@ def test_a_batch_is_begun_once_and_only_with_its_own_version() -> None:
     assert job.assignment.batch == 1
 
 
+def test_a_batch_is_begun_as_soon_as_its_version_is_known_to_be_complete() -> None:
+    desk = Desk(1)
+    desk.orders(WorkerOrders(3, (assignment(1, step=4),)))
+    for version in (-1, 3):  # -1: nothing is known
+        desk.complete(version)
+        assert desk.next() is None
+    desk.complete(4)
+    assert desk.next() is not None
+    desk.complete(-1)
+    assert desk.version == 4
+
+
+def test_what_else_than_attempt_and_loss_somebody_waits_for_is_said() -> None:
+    desk = Desk(1)
+    assert not desk.finish(begun(desk, assignment(0)), 0.5, (), "")
+    assert desk.finish(begun(desk, assignment(1, attempt=2)), 0.5, (3,), "")
+    assert desk.finish(begun(desk, assignment(2, attempt=3)), 0.5, (), "the loss")
+
+
 def test_what_is_ordered_twice_is_one_batch() -> None:
     """I5."""
     desk = Desk(1)
@@ -61,7 +80,7 @@ def test_the_same_assignment_of_a_new_coordinator_is_another_job() -> None:
     """Its version 0 is not the dead one's."""
     desk = Desk(1)
     old = begun(desk, assignment(0))
-    desk.new_coordinator(4)
+    desk.new_coordinator(2)
     desk.finish(old, 0.5, (), "")
     new = begun(desk, assignment(0))
     assert new is not old
@@ -88,7 +107,7 @@ def test_a_new_coordinator_hears_nothing_while_a_batch_is_prepared() -> None:
     desk.orders(WorkerOrders(0, (assignment(1, step=1),)))
     job = desk.next_to_prepare()
     assert job is not None
-    desk.new_coordinator(5)
+    desk.new_coordinator(2)
     assert not desk.may_speak
     assert desk.prepared(job)
     assert desk.may_speak
