@@ -1,4 +1,4 @@
-"""Words in shared memory and bells: what is read there belongs to the attempt, and to the life, that it is taken for."""
+"""Words in shared memory and bells: what is read there belongs to the attempt, and the life, that it is taken for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
 from pool.shm import bells
 from pool.shm.bells import Bell
-from pool.shm.shortcut import FINISHED_WORDS, CoordinatorEnd, WorkerEnd, Words
+from pool.shm.shortcut import FINISHED_WORDS, CoordinatorEnd, Words, WorkerEnd
 
 
 @pytest.fixture
