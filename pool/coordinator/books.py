@@ -12,6 +12,7 @@ actions come out; the caller carries them out in order. Reads like the invariant
   start has spoken to it or is dead: so no ring slot is filled again under a reader (I4, `Crew.all_heard`).
   Weights need no such wait. What is computed with half of the old ones is reported to nobody, and the gradient
   slot that it lies in is assigned again to the same worker, which begins the next job when that one has ended.
+  The same is true of a batch that was taken back and is begun nevertheless.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from pool.protocol.messages import (
     Purpose,
     WorkerReport,
 )
+from pool.shm.shortcut import Finished
 
 DEADLY = 3  # deaths of workers that held a batch, after which it is bad
 
@@ -105,14 +107,14 @@ class Books:
                 actions += self._batch_report(worker, batch)
         return actions + self._advance()
 
-    def finished(self, news: Mapping[Peer, tuple[int, float]]) -> list[Action]:
-        """Attempt and loss of what each of these workers has finished last: all of it is in its slot, and sound."""
+    def finished(self, news: Mapping[Peer, Finished]) -> list[Action]:
+        """What each of these workers has finished last: all of it is in its slot, and sound."""
         actions: list[Action] = []
-        for peer, (attempt, loss) in news.items():
-            worker = self._crew.find(peer)
-            for assignment in [] if worker is None else list(worker.assignments):
-                if worker is not None and assignment.attempt == attempt:
-                    actions += self._batch_report(worker, BatchReport(assignment, (), (), True, loss, ""))
+        for peer, last in news.items():
+            if (worker := self._crew.find(peer)) is None:
+                continue
+            for assignment in [each for each in worker.assignments if each.attempt == last.attempt]:
+                actions += self._batch_report(worker, BatchReport(assignment, (), (), True, last.loss, ""))
         return actions + self._advance()
 
     def feeder_joined(self, peer: Peer) -> list[Action]:
@@ -228,8 +230,10 @@ class Books:
         return batch in self._step.batches and batch not in self._step.losses
 
     def _take_back_next_step(self) -> None:
-        """Batches of the next step are given out early; nobody has begun one, so their gradient slots can be had back.
-        Who prepares one goes on reading it for a while: the ring keeps it (`Crew.first_read`)."""
+        """Batches of the next step are given out early; their gradient slots can be had back. Who prepares one, or
+        begins it since the version comes to him before these orders, goes on reading for a while: the ring keeps the
+        batch (`Crew.first_read`), its result names an attempt that nobody waits for, and what comes next into its
+        gradient slot the same worker computes after it."""
         for batch, work in list(self._work.items()):
             if work.assignment.step > self.step:
                 self._crew.take_back(work.worker, work.assignment)

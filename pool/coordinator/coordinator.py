@@ -25,6 +25,7 @@ from pool.protocol.channel import Hub, Link
 from pool.protocol.identity import FEEDER, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import FeederReport, Hello, Message, Notice, Roster, WorkerReport
 from pool.shm.memory import Memory
+from pool.telemetry.trace import Trace
 
 REPORT_SECONDS = 0.2
 
@@ -46,7 +47,8 @@ class Coordinator:
         self._joined: set[Peer] = set()
         self._memory = Memory(launch)
         samples = config.train.batches_per_step * config.data.batch_size
-        self._shortcut = self._memory.shortcuts(launch.peer, launch.bells, len(launch.devices))
+        self._trace = Trace(launch.run_dir, launch.peer, on=bool(config.run.trace))
+        self._shortcut = self._memory.coordinator_end(launch)
         self._metrics = Metrics(launch.run_dir, launch.step, config.train.steps, samples)
         self._execution = Execution(
             launch,
@@ -54,6 +56,7 @@ class Coordinator:
             self._metrics,
             self._hub,
             self._shortcut,
+            self._trace,
             say=lambda text: self._supervisor.send(Notice(text)),
         )
         self._books = Books(
@@ -99,19 +102,20 @@ class Coordinator:
             for message in self._supervisor.receive():
                 if isinstance(message, Roster):
                     self._roster(message)
-        if (
-            self._alive and self._hub.socket in events
-        ):  # before the first roster nobody is known, and whoever spoke is still heard later
+        # before the first roster nobody is known, and whoever spoke is still heard later
+        if self._alive and self._hub.socket in events:
             for peer, received in self._hub.receive():
                 self._message(peer, received)
 
     def _look(self) -> None:
         """Somebody has rung: what has each worker finished?"""
         self._shortcut.bell.silence()
-        self._metrics.begin()
+        self._trace.mark("bell heard")
         crash_point("coordinator.bell_heard")
-        workers = [peer for peer in self._joined if peer.role == WORKER]
-        self._execution.act(self._books.finished({peer: self._shortcut.finished(peer.index) for peer in workers}))
+        news = {peer: self._shortcut.finished(peer.index) for peer in self._joined if peer.role == WORKER}
+        for peer, finished in news.items():
+            self._metrics.worker(peer.index, finished.times)
+        self._execution.act(self._books.finished(news))
 
     def _roster(self, roster: Roster) -> None:
         alive = {Peer(e.role, e.index, e.incarnation): e.pid for e in roster.alive if e.role in (FEEDER, WORKER)}
@@ -135,7 +139,7 @@ class Coordinator:
                 self._books.feeder_joined(peer) if peer.role == FEEDER else self._books.worker_joined(peer)
             )
         if isinstance(message, WorkerReport) and peer.role == WORKER:
-            self._metrics.worker(peer.index, message)
+            self._metrics.worker(peer.index, message.times)
             self._execution.act(self._books.worker_report(peer, message))
         elif isinstance(message, FeederReport) and peer.role == FEEDER:
             self._execution.act(self._books.feeder_report(peer, message))

@@ -56,6 +56,7 @@ class Execution:
         metrics: Metrics,
         hub: Hub,
         shortcut: CoordinatorEnd,
+        trace: Trace,
         say: Callable[[str], object],
     ) -> None:
         """Makes or loads the weights. `say`: to the user."""
@@ -65,7 +66,7 @@ class Execution:
         self._metrics = metrics
         self._hub = hub
         self._shortcut = shortcut
-        self._trace = Trace(launch.run_dir, launch.peer, on=bool(config.run.trace))
+        self._trace = trace
         self._schema, plan = launch.planned()
         self._committer = self._make_committer(plan)
         self._cursor = launch.start

@@ -18,7 +18,7 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from pool.coordinator.shares import Spent, shares
-from pool.protocol.messages import RunReport, Shares, WorkerReport
+from pool.protocol.messages import RunReport, Shares, Times
 
 METRICS = "metrics.jsonl"
 TENSORBOARD = "tensorboard"
@@ -34,7 +34,7 @@ class Metrics:
         self._begin_step = step
         self._begin: float | None = None
         self._last_commit: float | None = None
-        self._workers: dict[int, WorkerReport] = {}
+        self._workers: dict[int, Times] = {}
         self._seconds: dict[Work, float] = {"reducing": 0.0, "optimizing": 0.0}
         self._gradient_nbytes = 0
         self._spent = Spent()
@@ -48,15 +48,11 @@ class Metrics:
         self.validation_loss = math.nan
         self.loss = math.nan
 
-    def worker(self, index: int, report: WorkerReport) -> None:
-        """What a worker says of its time."""
-        self._workers[index] = report
-        if report.batches:
-            self.begin()
-
-    def begin(self) -> None:
-        """The first worker has begun a batch: from now on time counts."""
-        if self._begin is None:
+    def worker(self, index: int, times: Times) -> None:
+        """What a worker says of its time; the run's clock starts when the first one is known to have computed more."""
+        before = self._workers.get(index, times)
+        self._workers[index] = times
+        if self._begin is None and times.computing > before.computing:
             self._begin = self._last_commit = time.monotonic()
 
     def committed(

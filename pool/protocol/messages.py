@@ -181,11 +181,21 @@ class BatchReport:
 
 
 @dataclass(frozen=True)
+class Times:
+    """Seconds since the worker began, by what it did."""
+
+    computing: float = 0.0
+    waiting_for_batches: float = 0.0
+    waiting_for_weights: float = 0.0
+
+
+@dataclass(frozen=True)
 class WorkerReport:
+    """All that the worker has begun. Batches that are finished and sound take the short way (`pool.shm.shortcut`); this
+    says the same later."""
+
     batches: tuple[BatchReport, ...]
-    computing: float  # seconds since the worker began, by what it did
-    waiting_for_batches: float
-    waiting_for_weights: float
+    times: Times
     settled: int = 0  # number of the newest orders with nothing in work that they no longer have
 
 

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from pool.launch import Launch
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
 from pool.protocol.messages import Purpose
+from pool.shm.bells import Bell, name_of
 from pool.shm.segment import PAGE, Segment
 from pool.shm.shortcut import FINISHED_WORDS, CoordinatorEnd, Words, WorkerEnd
 
@@ -107,14 +108,24 @@ class Memory:
         """
         return self._last_page(gradients(worker))[:_IN_WORK_WORDS]
 
-    def shortcut(self, peer: Peer, bells: Mapping[str, int]) -> WorkerEnd:
-        """A worker's end."""
-        return WorkerEnd(peer, self._finished(peer.index), self._last_page(WEIGHTS)[:1], bells)
+    def worker_end(self, launch: Launch) -> WorkerEnd:
+        """Of the short way."""
+        return WorkerEnd(
+            self._finished(launch.peer.index),
+            self._last_page(WEIGHTS)[:1],
+            mine=Bell(launch.bells[name_of(launch.peer)]),
+            coordinators=Bell(launch.bells[name_of(Peer(COORDINATOR))]),
+        )
 
-    def shortcuts(self, peer: Peer, bells: Mapping[str, int], workers: int) -> CoordinatorEnd:
-        """The coordinator's."""
-        finished = [self._finished(worker) for worker in range(workers)]
-        return CoordinatorEnd(peer.incarnation, finished, self._last_page(WEIGHTS)[:1], bells)
+    def coordinator_end(self, launch: Launch) -> CoordinatorEnd:
+        workers = range(len(launch.devices))
+        return CoordinatorEnd(
+            launch.peer.incarnation,
+            [self._finished(worker) for worker in workers],
+            self._last_page(WEIGHTS)[:1],
+            mine=Bell(launch.bells[name_of(launch.peer)]),
+            workers=[Bell(launch.bells[name_of(Peer(WORKER, worker))]) for worker in workers],
+        )
 
     def _finished(self, worker: int) -> Words:
         return self._last_page(gradients(worker))[_IN_WORK_WORDS:][:FINISHED_WORDS]

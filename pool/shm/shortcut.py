@@ -11,32 +11,44 @@ before it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from pool.protocol.identity import COORDINATOR, WORKER, Peer
-from pool.shm.bells import Bell, name_of
+from pool.protocol.messages import Times
+from pool.shm.bells import Bell
 
 Words = npt.NDArray[np.int64]
 
-FINISHED_WORDS = 3  # attempt, bits of the loss, and both in one, so that half of a new entry is taken for none
+FINISHED_WORDS = 6  # attempt, bits of the loss, both in one, so that half of a new entry is taken for none; the times
 _VERSION_BITS = 40
 _DOUBLE, _INTEGER = struct.Struct("<d"), struct.Struct("<q")
 
 
-class WorkerEnd:
-    def __init__(self, peer: Peer, finished: Words, version: Words, bells: Mapping[str, int]) -> None:
-        self._finished = finished
-        self._version = version
-        self._mine = Bell(bells[name_of(peer)])
-        self._coordinators = Bell(bells[name_of(Peer(COORDINATOR))])
+@dataclass(frozen=True)
+class Finished:
+    """What a worker has finished last."""
 
-    def finish(self, attempt: int, loss: float) -> None:
+    attempt: int  # 0: nothing yet
+    loss: float
+    times: Times
+
+
+class WorkerEnd:
+    def __init__(self, finished: Words, version: Words, *, mine: Bell, coordinators: Bell) -> None:
+        self._finished = finished
+        self._times = finished[3:].view(np.float64)
+        self._version = version
+        self._mine = mine
+        self._coordinators = coordinators
+
+    def finish(self, attempt: int, loss: float, times: Times) -> None:
         """All of the batch lies in its gradient slot, and is sound."""
         bits = _bits(loss)
-        self._finished[:] = (attempt, bits, attempt ^ bits)
+        self._times[:] = (times.computing, times.waiting_for_batches, times.waiting_for_weights)
+        self._finished[:3] = (attempt, bits, attempt ^ bits)
         self._coordinators.ring()
 
     def newest(self, incarnation: int) -> int:
@@ -53,13 +65,15 @@ class WorkerEnd:
 
 
 class CoordinatorEnd:
-    def __init__(self, incarnation: int, finished: list[Words], version: Words, bells: Mapping[str, int]) -> None:
-        """`finished`: by worker."""
+    def __init__(
+        self, incarnation: int, finished: Sequence[Words], version: Words, *, mine: Bell, workers: Sequence[Bell]
+    ) -> None:
+        """`finished` and `workers`: by index."""
+        self.bell = mine
         self._incarnation = incarnation
         self._finished = finished
         self._version = version
-        self.bell = Bell(bells[name_of(Peer(COORDINATOR))])
-        self._workers = [Bell(bells[name_of(Peer(WORKER, index))]) for index in range(len(finished))]
+        self._workers = workers
 
     def publish(self, version: int) -> None:
         """It is complete: who has a batch for it may begin."""
@@ -67,10 +81,11 @@ class CoordinatorEnd:
         for bell in self._workers:
             bell.ring()
 
-    def finished(self, worker: int) -> tuple[int, float]:
-        """Attempt and loss of what the worker has finished last; attempt 0: nothing yet."""
-        attempt, bits, both = (int(word) for word in self._finished[worker])
-        return (attempt, _loss(bits)) if attempt ^ bits == both else (0, 0.0)
+    def finished(self, worker: int) -> Finished:
+        words = self._finished[worker]
+        attempt, bits, both = (int(word) for word in words[:3])
+        times = Times(*words[3:].view(np.float64).tolist())
+        return Finished(attempt, _loss(bits), times) if attempt ^ bits == both else Finished(0, 0.0, times)
 
 
 def _bits(value: float) -> int:

@@ -46,6 +46,12 @@ class Children:
         return self._living[peer.place]
 
     @property
+    def forkserver(self) -> Peer:
+        """The living one."""
+        assert self._forkserver is not None
+        return self._forkserver.peer
+
+    @property
     def can_fork(self) -> bool:
         return self._forkserver is not None and self._forkserver.can_fork
 
@@ -53,12 +59,11 @@ class Children:
         """Raises OSError."""
         self._take_in(ForkServer(peer, crash_points, self._log(peer)))
 
-    def ask_for(self, peer: Peer) -> Peer:
-        """Asks the fork server, whose name this returns, for the process of `peer`. Raises OSError."""
+    def ask_for(self, peer: Peer) -> None:
+        """Asks the fork server for the process of `peer`. Raises OSError."""
         assert self._forkserver is not None
         assert peer.place not in self._living, f"I4: {peer} starts before its predecessor's death was seen"
         self._forkserver.ask_for(peer, self._log(peer))
-        return self._forkserver.peer
 
     def hear(self, events: Mapping[object, int]) -> Child | None:
         """What `events` of the poller say of the fork server: itself when it has got ready, or the process it was asked

@@ -18,9 +18,8 @@ from pool.supervisor.child import Child
 def be_the_parent() -> None:
     """Of all that the fork server forks: they are this process's to wait for. Raises OSError."""
     prctl.adopt_orphans()
-    signal.signal(
-        signal.SIGCHLD, signal.SIG_DFL
-    )  # ignored, as whoever started us may have had it, nobody can be reaped
+    # ignored, as whoever started us may have had it, nobody can be waited for
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,16 @@ from pool.launch import Launch
 from pool.supervisor.memory_plan import mib
 
 _DESCRIPTORS = 64  # of a process of a run: libraries, log, segments, sockets
+_MOST_WORKERS = 100  # two descriptors each go to the coordinator in one message, and the kernel lets 253 pass
 _DESCRIPTORS_OF_A_WORKER = 8  # in supervisor and coordinator
 _STATE = 1 << 20  # of a checkpoint, beside its tensors
 
 
 def check_descriptors(config: Config, data_files: int) -> None:
-    """Raises the limit as far as it may be raised; RunError if that is too little."""
+    """Raises the limit as far as it may be raised; ResourceError if that is too little, or if there are more devices
+    than the coordinator can be given the memory and the bells of."""
+    if len(config.pool.devices) > _MOST_WORKERS:
+        raise ResourceError(f"pool.devices: {len(config.pool.devices)} workers; more than {_MOST_WORKERS} can't be had")
     need = _DESCRIPTORS + _DESCRIPTORS_OF_A_WORKER * max(2, len(config.pool.devices)) + data_files
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= need:

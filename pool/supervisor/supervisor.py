@@ -176,15 +176,16 @@ class Supervisor:
                 self._pulse.start(peer, now)
             elif self._children.can_fork:
                 crash_point("supervisor.before_start")
-                self._pulse.beat(self._children.ask_for(peer), 0.0, now)  # it has as long as anybody to move
+                self._children.ask_for(peer)
+                self._pulse.beat(self._children.forkserver, 0.0, now)  # it has as long as anybody to move
 
     def _hear_forkserver(self, events: Mapping[object, int]) -> None:
         child = self._children.hear(events)
         if child is None:
             return
+        self._pulse.forget(self._children.forkserver)  # it owes nothing until it is asked again
         if child.peer.role == FORKSERVER:
             self._ready.add(child.peer)
-            self._pulse.forget(child.peer)
             return
         crash_point("supervisor.after_start")
         del self._due[child.peer]

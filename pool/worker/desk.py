@@ -66,9 +66,11 @@ class Desk:
         self._number = orders.number
         self._settle()
 
-    def complete(self, version: int) -> None:
-        """The weights of this version are complete; -1: nothing is known of any."""
+    def complete(self, version: int) -> bool:
+        """The weights of this version are complete; -1: nothing is known of any. True if that is new."""
+        is_new = version > self.version
         self.version = max(self.version, version)
+        return is_new
 
     def next(self) -> Job | None:
         """The first batch that can be computed with the newest weights; begun from now on."""
@@ -95,9 +97,10 @@ class Desk:
 
     def finish(self, job: Job, loss: float, absent: tuple[int, ...], unsound: str) -> bool:
         """The job in work has ended: it reads no batch and no weights any more. True if a coordinator waits to hear
-        more of it than attempt and loss."""
+        more than attempt and loss of this one, or may not have heard of the one before yet."""
+        another = any(other.finished for other in self._jobs.values())
         job.loss, job.absent, job.unsound, job.finished = loss, absent, unsound, True
-        return self._end(job) or bool(absent or unsound)
+        return self._end(job) or another or bool(absent or unsound)
 
     @property
     def waits_for_weights(self) -> bool:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Literal, NoReturn
 
 import zmq
@@ -23,7 +23,7 @@ from pool.launch import Launch
 from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
-from pool.protocol.messages import Heartbeat, Hello, Roster, WorkerOrders, WorkerReport
+from pool.protocol.messages import Heartbeat, Hello, Roster, Times, WorkerOrders, WorkerReport
 from pool.shm.bells import Bell
 from pool.shm.shortcut import WorkerEnd
 from pool.telemetry.trace import Trace
@@ -37,33 +37,24 @@ HEARTBEAT_SECONDS = 0.5
 Todo = Literal["compute", "prepare"]
 
 
-@dataclass
-class Times:
-    """Seconds since the worker began, by what it did."""
-
-    computing: float = 0.0
-    waiting_for_batches: float = 0.0
-    waiting_for_weights: float = 0.0
-
-
 class Mailbox(threading.Thread):
-    def __init__(self, launch: Launch, shortcut: WorkerEnd, trace: Trace, num_buckets: int) -> None:
+    def __init__(self, launch: Launch, shortcut: WorkerEnd, trace: Trace) -> None:
         super().__init__(name="mailbox", daemon=True)
         self._launch = launch
         self._shortcut = shortcut
         self._trace = trace
-        self._num_buckets = num_buckets
         self._desk = Desk(launch.coordinator.incarnation)
         self._times = Times()
         self._lock = threading.Lock()  # of the desk
         self._moved: float | None = None  # when the computing thread last moved; None while it waits for work
-        self._bell = Bell(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))  # there is something to say
+        self._to_say = Bell(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))  # rung for this thread
 
     def next_job(self) -> tuple[Job, Todo]:
         """Waits until there is something to do; counts what it waited for."""
         while True:
             with self._lock:
-                self._desk.complete(self._shortcut.newest(self._desk.life))
+                if self._desk.complete(self._shortcut.newest(self._desk.life)):
+                    self._trace.mark("weights complete", version=self._desk.version)
                 if (job := self._desk.next()) is not None:
                     return job, "compute"
                 if (job := self._desk.next_to_prepare()) is not None:
@@ -83,30 +74,28 @@ class Mailbox(threading.Thread):
             self._moved = None
 
     def bucket(self, job: Job, bucket: int) -> None:
-        """Announces a bucket; the last one with the end of the batch, which is near. Safe from any thread."""
+        """Announces a bucket. Safe from any thread."""
         self._moved = time.monotonic()
         self._trace.mark("bucket complete", bucket=bucket)
         with self._lock:
             job.buckets.append(bucket)
-            last = len(job.buckets) == self._num_buckets
-        if not last:
-            self._bell.ring()
+        self._to_say.ring()
 
     def prepared(self, job: Job) -> None:
         """The batch is ready for its weights."""
         with self._lock:
             waited_for = self._desk.prepared(job)
         if waited_for:
-            self._bell.ring()
+            self._to_say.ring()
 
     def finish(self, job: Job, outcome: Outcome) -> None:
         """Announces the end of a batch."""
         with self._lock:
             waited_for = self._desk.finish(job, outcome.loss, outcome.absent, outcome.unsound)
         if not (outcome.absent or outcome.unsound):
-            self._shortcut.finish(job.assignment.attempt, outcome.loss)
+            self._shortcut.finish(job.assignment.attempt, outcome.loss, self._times)
         if waited_for:
-            self._bell.ring()
+            self._to_say.ring()
 
     def run(self) -> None:
         try:
@@ -125,7 +114,7 @@ class Mailbox(threading.Thread):
         poller = zmq.Poller()
         poller.register(supervisor.socket, zmq.POLLIN)
         poller.register(coordinator.socket, zmq.POLLIN)
-        poller.register(self._bell.fileno(), zmq.POLLIN)
+        poller.register(self._to_say.fileno(), zmq.POLLIN)
         next_beat = 0.0
         again = SayAgain()
         while True:
@@ -145,8 +134,8 @@ class Mailbox(threading.Thread):
                 with self._lock:
                     self._desk.orders(orders[-1])
                 self._shortcut.wake()
-            if rung := self._bell.fileno() in events:
-                self._bell.silence()
+            if rung := self._to_say.fileno() in events:
+                self._to_say.silence()
             if (followed or rung or again.due()) and (report := self._report()) is not None:
                 coordinator.send(report)
 
@@ -155,14 +144,7 @@ class Mailbox(threading.Thread):
         with self._lock:
             if not self._desk.may_speak:
                 return None
-            times = self._times
-            return WorkerReport(
-                self._desk.reports(),
-                times.computing,
-                times.waiting_for_batches,
-                times.waiting_for_weights,
-                self._desk.settled,
-            )
+            return WorkerReport(self._desk.reports(), self._times, self._desk.settled)
 
     @contextmanager
     def _measured(self, kind: str) -> Iterator[None]:
@@ -170,4 +152,5 @@ class Mailbox(threading.Thread):
         try:
             yield
         finally:
-            setattr(self._times, kind, getattr(self._times, kind) + time.monotonic() - begin)
+            spent = getattr(self._times, kind) + time.monotonic() - begin
+            self._times = replace(self._times, **{kind: spent})

@@ -50,7 +50,7 @@ def run(launch: Launch) -> None:
         gradient_slots=memory.gradient_slots(launch.peer.index),
     )
     in_work = memory.in_work(launch.peer.index)
-    mailbox = Mailbox(launch, memory.shortcut(launch.peer, launch.bells), trace, len(plan.buckets))
+    mailbox = Mailbox(launch, memory.worker_end(launch), trace)
     mailbox.start()
     life = 0
     while True:

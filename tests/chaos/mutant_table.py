@@ -11,6 +11,7 @@ from dataclasses import dataclass
 SIMULATION = ("tests.pool.simulate", "--seeds", "4000", "--failures", "1", "--processes", "1")
 BOOKS = ("pytest", "-q", "-x", "tests/pool/test_books.py")
 ONE_PASS = ("pytest", "-q", "-x", "tests/pool/test_runs.py", "-k", "one_pass_and_in_parts")
+TRACE = ("pytest", "-q", "-x", "tests/pool/test_trace.py", "-k", "same_bits")
 SHORTCUT = ("pytest", "-q", "-x", "tests/pool/test_shortcut.py")
 MAILBOX = ("pytest", "-q", "-x", "tests/pool/test_mailbox.py")
 SNAPSHOTS = ("pytest", "-q", "-x", "tests/pool/test_snapshots.py")
@@ -326,8 +327,8 @@ MUTANTS = (
         "finished, but which",
         "that a worker has finished something is taken for the batch that it is to compute now",
         "pool/coordinator/books.py",
-        "if worker is not None and assignment.attempt == attempt:",
-        "if worker is not None and attempt > 0:",
+        "[each for each in worker.assignments if each.attempt == last.attempt]",
+        "[each for each in worker.assignments if last.attempt > 0]",
     ),
     Mutant(
         "version of another life",
@@ -341,8 +342,8 @@ MUTANTS = (
         "half an entry",
         "a new attempt is read with the loss of the one before",
         "pool/shm/shortcut.py",
-        "return (attempt, _loss(bits)) if attempt ^ bits == both else (0, 0.0)",
-        "return attempt, _loss(bits)",
+        "return Finished(attempt, _loss(bits), times) if attempt ^ bits == both else Finished(0, 0.0, times)",
+        "return Finished(attempt, _loss(bits), times)",
         SHORTCUT,
     ),
     Mutant(
@@ -365,5 +366,28 @@ MUTANTS = (
         "pool/coordinator/crew.py",
         "        worker.taken_back[assignment.batch] = worker.number + 1\n        worker.to_tell = True\n",
         "        worker.taken_back[assignment.batch] = worker.number + 1\n",
+    ),
+    Mutant(
+        "overwritten unread",
+        "a worker that finishes two batches before anybody looks says nothing of the first",
+        "pool/worker/desk.py",
+        "return self._end(job) or another or bool(absent or unsound)",
+        "return self._end(job) or bool(absent or unsound)",
+    ),
+    Mutant(
+        "nothing rung",
+        "a finished batch takes the long way only",
+        "pool/worker/mailbox.py",
+        "            self._shortcut.finish(job.assignment.attempt, outcome.loss, self._times)\n",
+        "            pass\n",
+        TRACE,
+    ),
+    Mutant(
+        "nothing published",
+        "a complete version takes the long way only",
+        "pool/coordinator/execution.py",
+        "            self._shortcut.publish(action.step + 1)\n",
+        "",
+        TRACE,
     ),
 )

@@ -17,9 +17,11 @@ from pool.protocol.messages import (
     CursorState,
     FeederReport,
     StreamReport,
+    Times,
     WorkerOrders,
     WorkerReport,
 )
+from pool.shm.shortcut import Finished
 
 START = CursorState(0, 0, 0, 0)
 
@@ -78,13 +80,14 @@ def test_a_finished_batch_is_known_by_its_attempt_and_counts_once() -> None:
     filled(books, feeder, 3)
     (one,), (other,) = (orders_of(books.say_again(), worker).assignments for worker in (first, second))
     stranger = Peer(WORKER, 0, 2)
-    for news in ({first: (other.attempt, 0.5)}, {first: (0, 0.0)}, {stranger: (one.attempt, 0.5)}):
-        assert books.finished(news) == []
-    assert books.finished({first: (one.attempt, 0.5)}) == []
-    late = WorkerReport((BatchReport(one, (0,), (), False, 0.0, ""),), 0, 0, 0)
+    for peer, attempt in ((first, other.attempt), (first, 0), (stranger, one.attempt)):
+        assert books.finished({peer: Finished(attempt, 0.5, Times())}) == []
+    assert books.finished({first: Finished(one.attempt, 0.5, Times())}) == []
+    late = WorkerReport((BatchReport(one, (0,), (), False, 0.0, ""),), Times())
     assert books.worker_report(first, late) == []  # it was sent before the batch was finished
-    actions = books.finished({first: (one.attempt, 0.5), second: (other.attempt, 1.5)})
-    assert [commit.losses for commit in actions if isinstance(commit, Commit)] == [(0.5, 1.5)]
+    news = {first: Finished(one.attempt, 0.5, Times()), second: Finished(other.attempt, 1.5, Times())}
+    commits = [action for action in books.finished(news) if isinstance(action, Commit)]
+    assert [commit.losses for commit in commits] == [(0.5, 1.5)]
 
 
 def test_who_has_finished_is_told_so_with_the_next_orders_only() -> None:
@@ -96,8 +99,8 @@ def test_who_has_finished_is_told_so_with_the_next_orders_only() -> None:
     books.worker_joined(second)
     filled(books, feeder, 8)
     orders = {worker: orders_of(books.say_again(), worker) for worker in (first, second)}
-    assert books.finished({first: (orders[first].assignments[0].attempt, 0.5)}) == []
-    actions = books.finished({second: (orders[second].assignments[0].attempt, 0.5)})
+    assert books.finished({first: Finished(orders[first].assignments[0].attempt, 0.5, Times())}) == []
+    actions = books.finished({second: Finished(orders[second].assignments[0].attempt, 0.5, Times())})
     for worker in (first, second):
         told = orders_of(actions, worker)
         assert told.version == 1
@@ -112,7 +115,7 @@ def test_what_a_dead_worker_finished_is_kept_and_what_it_had_begun_is_given_away
     books.worker_joined(second)
     filled(books, feeder, 3)
     done = orders_of(books.say_again(), first).assignments[0]
-    books.worker_report(first, WorkerReport((BatchReport(done, (0,), (), True, 0.5, ""),), 0, 0, 0))
+    books.worker_report(first, WorkerReport((BatchReport(done, (0,), (), True, 0.5, ""),), Times()))
     assert books.worker_lost(first) == []  # batch 0 stays where it lies, batch 1 is the other's
     lost = books.worker_lost(second)
     assert lost == []
@@ -120,7 +123,7 @@ def test_what_a_dead_worker_finished_is_kept_and_what_it_had_begun_is_given_away
     actions = books.worker_joined(back)
     again = orders_of(actions, back).assignments
     assert [a.batch for a in again] == [1]
-    actions = books.worker_report(back, WorkerReport((BatchReport(again[0], (0,), (), True, 1.5, ""),), 0, 0, 0))
+    actions = books.worker_report(back, WorkerReport((BatchReport(again[0], (0,), (), True, 1.5, ""),), Times()))
     folds = folds_of(actions)
     assert [source.batch for source in folds[0].sources] == [0, 1]
     assert [source.worker for source in folds[0].sources] == [0, 1]
@@ -135,7 +138,7 @@ def test_draining_finishes_the_step_that_was_begun_and_begins_no_other() -> None
     filled(books, feeder, 5)
     assignment = orders_of(books.say_again(), worker).assignments[0]
     assert End() not in books.drain()
-    actions = books.worker_report(worker, WorkerReport((BatchReport(assignment, (0,), (), True, 1.0, ""),), 0, 0, 0))
+    actions = books.worker_report(worker, WorkerReport((BatchReport(assignment, (0,), (), True, 1.0, ""),), Times()))
     assert any(isinstance(a, Commit) for a in actions)
     assert End() in actions
     assert books.step == 1
@@ -187,7 +190,7 @@ def test_attempts_of_an_earlier_coordinator_are_nobodys_now() -> None:
 def finished(books: Books, peer: Peer, batch: int, unsound: str = "") -> list[Action]:
     assignment = next(a for a in orders_of(books.say_again(), peer).assignments if a.batch == batch)
     return books.worker_report(
-        peer, WorkerReport((BatchReport(assignment, (0,), (), True, float(batch), unsound),), 0, 0, 0)
+        peer, WorkerReport((BatchReport(assignment, (0,), (), True, float(batch), unsound),), Times())
     )
 
 
@@ -228,7 +231,7 @@ def test_a_bucket_is_stepped_before_the_batch_ends_only_if_no_batch_can_be_left_
     filled(books, feeder, 1)
     assignment = orders_of(books.say_again(), worker).assignments[0]
     report = BatchReport(assignment, (0,), (), False, 0.0, "")
-    actions = books.worker_report(worker, WorkerReport((report,), 0, 0, 0))
+    actions = books.worker_report(worker, WorkerReport((report,), Times()))
     assert [fold.bucket for fold in folds_of(actions)] == [0]
     assert [a.bucket for a in actions if isinstance(a, Update)] == ([0] if at_once else [])
     actions = finished(books, worker, 0)

@@ -27,7 +27,7 @@ EXAMPLES: list[m.Message] = [
     m.FeederOrders(m.StreamOrders(1, CURSOR, 3), None),
     m.FeederReport(None, m.StreamReport(1, 7, (CURSOR, CURSOR))),
     m.WorkerOrders(3, (ASSIGNMENT,)),
-    m.WorkerReport((m.BatchReport(ASSIGNMENT, (0, 2), (), True, 0.25, ""),), 1.0, 2.0, 3.0),
+    m.WorkerReport((m.BatchReport(ASSIGNMENT, (0, 2), (), True, 0.25, ""),), m.Times(1.0, 2.0, 3.0)),
 ]
 
 

@@ -49,6 +49,9 @@ def test_what_else_than_attempt_and_loss_somebody_waits_for_is_said() -> None:
     assert not desk.finish(begun(desk, assignment(0)), 0.5, (), "")
     assert desk.finish(begun(desk, assignment(1, attempt=2)), 0.5, (3,), "")
     assert desk.finish(begun(desk, assignment(2, attempt=3)), 0.5, (), "the loss")
+    both = assignment(3, attempt=4), assignment(4, attempt=5)
+    assert not desk.finish(begun(desk, *both), 0.5, (), "")
+    assert desk.finish(begun(desk, *both), 0.5, (), "")  # whoever has not heard of the first would not any more
 
 
 def test_what_is_ordered_twice_is_one_batch() -> None:

@@ -122,6 +122,19 @@ def test_a_feeder_that_dies_with_the_fork_server_waits_for_the_next_one(tmp_path
     assert ended.digest() == whole.digest()
 
 
+def test_nobody_is_taken_for_stuck_who_has_nothing_to_do(tmp_path: Path) -> None:
+    """The fork server is silent unless it is asked."""
+    settings = {
+        **SLOW,
+        "train.steps": 200,
+        "pool.hang_timeout": 2.0,
+        "testing.crash_points": ["feeder.batch_taken@9=kill"],
+    }
+    ended = run_well(tmp_path / "run", settings)
+    assert "feeder (incarnation 1) was killed" in ended.out
+    assert "killing it" not in ended.out
+
+
 @pytest.mark.parametrize("checkpoint_every", [4, 0])
 def test_a_killed_coordinator_is_replaced_and_changes_nothing(checkpoint_every: int, tmp_path: Path) -> None:
     """I9: its successor goes on as a resumed run does, from the last checkpoint or from the start."""

@@ -89,5 +89,6 @@ def test_a_worker_is_silent_to_a_successor_until_its_batch_of_the_old_life_has_e
     report = hear(second, lambda message: isinstance(message, WorkerReport))
     assert isinstance(report, WorkerReport)
     assert report.batches == ()
+    assert worker.stdout.readline() == "finished 1\n"
     for end in (supervisor, second):
         end.close()

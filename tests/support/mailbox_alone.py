@@ -15,7 +15,7 @@ import numpy as np
 
 from pool.launch import Launch
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, WORKER, Peer
-from pool.shm.bells import name_of
+from pool.shm.bells import Bell
 from pool.shm.shortcut import FINISHED_WORDS, WorkerEnd
 from pool.telemetry.trace import Trace
 from pool.worker.mailbox import Mailbox
@@ -29,14 +29,16 @@ if __name__ == "__main__":
         supervisor_socket=sockets / SUPERVISOR,
         coordinator_socket=sockets / COORDINATOR,
     )
-    bells = {name_of(peer): os.eventfd(0, os.EFD_NONBLOCK) for peer in (Peer(COORDINATOR), Peer(WORKER))}
+    mine, coordinators = (Bell(os.eventfd(0, os.EFD_NONBLOCK)) for _ in range(2))
     words = np.zeros(FINISHED_WORDS, np.int64), np.zeros(1, np.int64)
-    shortcut = WorkerEnd(Peer(WORKER), *words, bells)
-    mailbox = Mailbox(cast(Launch, launch), shortcut, Trace(Path(), Peer(WORKER), on=False), num_buckets=1)
+    shortcut = WorkerEnd(*words, mine=mine, coordinators=coordinators)
+    mailbox = Mailbox(cast(Launch, launch), shortcut, Trace(Path(), Peer(WORKER), on=False))
     mailbox.start()
     job, _ = mailbox.next_job()
     sys.stdout.write("begun\n")
     sys.stdout.flush()
     sys.stdin.readline()
     mailbox.finish(job, Outcome(0.5))
+    sys.stdout.write(f"finished {words[0][0]}\n")
+    sys.stdout.flush()
     sys.stdin.readline()

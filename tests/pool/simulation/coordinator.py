@@ -60,8 +60,8 @@ class SimCoordinator(Process):
         self._version = saved.step
         if world.history.resumed(saved.step):
             world.seen["steps to do again"] += 1
-        world.memory.begin_version(saved.step, saved.version)
-        world.memory.newest = peer.incarnation, saved.step
+        self._to_restore: Version | None = saved.version
+        self._shortcut = world.memory.coordinator_end(peer.incarnation)
         self.books = Books(
             world.setup.rules,
             saved.step,
@@ -72,7 +72,11 @@ class SimCoordinator(Process):
         self._buffers_taken = False
 
     def step(self) -> None:
-        if self._todo:
+        if self._to_restore is not None:
+            self.world.memory.begin_version(self._version, self._to_restore)
+            self._shortcut.publish(self._version)
+            self._to_restore = None
+        elif self._todo:
             self._do(self._todo.popleft())
         elif self._at_end:
             self.world.ended = True
@@ -84,10 +88,7 @@ class SimCoordinator(Process):
                 self._roster(envelope.message)
         elif self._joined and self.world.chance() < BELL_HEARD:
             workers = [peer for peer in self._joined if peer.role == WORKER]
-            finished = self.world.memory.finished
-            self._todo += self.books.finished(
-                {peer: finished[peer.index] for peer in workers if peer.index in finished}
-            )
+            self._todo += self.books.finished({peer: self._shortcut.finished(peer.index) for peer in workers})
         elif self._alive:
             envelope = self.world.network.receive(self.peer.place, from_supervisor=False)
             if envelope is None:
@@ -186,5 +187,5 @@ class SimCoordinator(Process):
         self._version += 1
         version = Version(memory.weights(self._version), tuple(self._optimizer), memory.buffers[new])
         history.committed(action, version)
-        memory.newest = self.peer.incarnation, self._version
+        self._shortcut.publish(self._version)
         self.world.save(Saved(self._version, action.next_cursor, version))

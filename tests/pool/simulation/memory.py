@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from pool.protocol.identity import Peer
 from pool.protocol.messages import Assignment, Purpose
+from pool.shm.bells import Bell
+from pool.shm.shortcut import FINISHED_WORDS, CoordinatorEnd, WorkerEnd
 from tests.pool.simulation.arithmetic import BUFFERS, Version, Weights, content, cursor_of, first_version
 from tests.pool.simulation.setup import VALIDATION_SLOTS, Setup
 
 TORN = -3  # content of what is being written, and of what its writer left behind half written
+
+
+class SilentBell(Bell):
+    def __init__(self) -> None:
+        super().__init__(-1)
+
+    def ring(self) -> None:
+        pass
+
+
+SILENT = SilentBell()
 
 
 class Memory:
@@ -21,9 +36,17 @@ class Memory:
         self.halves: list[list[int]] = [list(start.weights), [TORN] * setup.rules.num_buckets]
         self.buffers = [start.buffers, TORN]
         self.attempts = [0] * setup.workers  # by worker: what it computes, 0 between batches
-        self.finished: dict[int, tuple[int, float]] = {}  # by worker: attempt and loss of what it finished last
-        self.newest = (0, -1)  # incarnation of the coordinator that has published last, and the version
+        self._finished = [np.zeros(FINISHED_WORDS, np.int64) for _ in range(setup.workers)]
+        self._version = np.zeros(1, np.int64)
         self._readers: dict[Peer, tuple[Purpose, int]] = {}
+
+    # --- the short way; nobody hears a bell: all look when they like ---
+
+    def worker_end(self, worker: int) -> WorkerEnd:
+        return WorkerEnd(self._finished[worker], self._version, mine=SILENT, coordinators=SILENT)
+
+    def coordinator_end(self, incarnation: int) -> CoordinatorEnd:
+        return CoordinatorEnd(incarnation, self._finished, self._version, mine=SILENT, workers=())
 
     # --- the ring ---
 

@@ -37,7 +37,7 @@ class Process(ABC):
         return now - self.moved_at
 
     def _again(self) -> bool:
-        if self.world.time < self._again_at:
+        if self.world.time < self._again_at or self.world.setup.says_once:
             return False
         self._again_at = self.world.time + AGAIN
         return True

@@ -22,6 +22,7 @@ class Setup:
     snapshot_every: int = 1  # steps
     checkpoint_every: int = 3
     drain_at: int = 0  # scheduler step; 0: never
+    says_once: bool = False  # nothing is said again: a run in which nothing is lost needs no second time
 
 
 def setup_of(seed: int) -> Setup:
@@ -54,4 +55,6 @@ def setup_of(seed: int) -> Setup:
     )
     if draw.random() < 0.3:
         setup = replace(setup, rules=replace(rules, on_bad_batch="stop"))
+    if draw.random() < 0.1:
+        setup = replace(setup, disasters=0, loss=0.0, deadly=frozenset(), says_once=True)
     return setup

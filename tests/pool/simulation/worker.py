@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pool.protocol.identity import Peer
-from pool.protocol.messages import Assignment, WorkerOrders, WorkerReport
+from pool.protocol.messages import Assignment, Times, WorkerOrders, WorkerReport
 from pool.worker.desk import Desk, Job
 from tests.pool.simulation.arithmetic import BUFFERS, gradient, loss
 from tests.pool.simulation.process import Child
@@ -19,6 +19,7 @@ class SimWorker(Child):
     def __init__(self, world: World, peer: Peer, ready: int, coordinator: Peer) -> None:
         super().__init__(world, peer, ready, coordinator)
         self._desk = Desk(coordinator.incarnation)
+        self._shortcut = world.memory.worker_end(peer.index)
         self._bell = True
         self._pace = 0.1 + 0.6 * world.chance()  # share of its moves that compute
         self._computing: Iterator[None] | None = None  # goes from one point at which it may be killed to the next
@@ -54,7 +55,7 @@ class SimWorker(Child):
         if self._bell or self._again():
             if self._desk.may_speak:
                 self._bell = False
-                self.tell(WorkerReport(self._desk.reports(), 0.0, 0.0, 0.0, self._desk.settled))
+                self.tell(WorkerReport(self._desk.reports(), Times(), self._desk.settled))
             else:
                 self.world.seen["worker not finished with the old life"] += 1
 
@@ -62,8 +63,7 @@ class SimWorker(Child):
 
     def _compute(self) -> None:
         if self._computing is None:
-            life, version = self.world.memory.newest
-            self._desk.complete(version if life == self._desk.life else -1)
+            self._desk.complete(self._shortcut.newest(self._desk.life))
             if (job := self._desk.next()) is not None:
                 self._computing = self._work(job)
             elif (job := self._desk.next_to_prepare()) is not None:
@@ -92,8 +92,9 @@ class SimWorker(Child):
         yield
         for bucket in range(setup.rules.num_buckets) if train else ():
             self._write(job, bucket)
-            job.buckets.append(bucket)
-            self._bell |= len(job.buckets) < setup.rules.num_buckets
+            if bucket < setup.rules.num_buckets - 1:  # the last one is told with the end
+                job.buckets.append(bucket)
+                self._bell = True
             if assignment.batch in setup.deadly and self.world.chance() < 0.5:
                 self.world.kill(self.peer.place)
             yield
@@ -107,7 +108,7 @@ class SimWorker(Child):
         result = loss(memory.weights(assignment.step), assignment.batch)
         self._bell |= self._desk.finish(job, result, (), unsound)
         if not unsound:
-            memory.finished[self.peer.index] = assignment.attempt, result
+            self._shortcut.finish(assignment.attempt, result, Times())
 
     def _begin_reading(self, assignment: Assignment) -> None:
         memory = self.world.memory
