@@ -34,15 +34,18 @@ def play(channel: socket.socket, parent: int) -> NoReturn:
     os.setpgid(0, 0)
     launch = lifeline.receive(channel)
     lifeline.die_with_parent(parent)  # it is the parent by now: who is told who it is has been adopted
+    logging.raiseExceptions = False  # a log that can't be written is no reason to say so in it
+    code = EXIT_FAILED
     try:
-        code = _become(launch, channel)
-    except BaseException:
-        traceback.print_exc()
-        code = EXIT_FAILED
-    logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # there is nothing to clean up (I6), and to take torch apart takes long
+        try:
+            code = _become(launch, channel)
+        except BaseException:
+            traceback.print_exc()
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)  # there is nothing to clean up (I6), and to take torch apart takes long
 
 
 def _become(launch: Launch, channel: socket.socket) -> int:

@@ -49,7 +49,7 @@ class Coordinator:
         samples = config.train.batches_per_step * config.data.batch_size
         self._trace = Trace(launch.run_dir, launch.peer, on=bool(config.run.trace))
         self._shortcut = self._memory.coordinator_end(launch)
-        self._metrics = Metrics(launch.run_dir, launch.step, config.train.steps, samples)
+        self._metrics = Metrics(launch.run_dir, launch.step, config.train.steps, samples, self._say)
         self._execution = Execution(
             launch,
             self._memory,
@@ -57,7 +57,7 @@ class Coordinator:
             self._hub,
             self._shortcut,
             self._trace,
-            say=lambda text: self._supervisor.send(Notice(text)),
+            self._say,
         )
         self._books = Books(
             _rules(launch),
@@ -94,6 +94,10 @@ class Coordinator:
         self._hub.close()
         self._supervisor.close()
         self._context.term()  # waits until the last words are out
+
+    def _say(self, text: str) -> None:
+        """To the run's user."""
+        self._supervisor.send(Notice(text))
 
     # --- events ---
 

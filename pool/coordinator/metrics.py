@@ -1,12 +1,16 @@
 """What a run records about itself: metrics.jsonl and TensorBoard scalars in the run folder, and the report
-that the supervisor shows. Records of steps that a resume does again are removed first."""
+that the supervisor shows. Records of steps that a resume does again are removed first.
+
+What can't be written (a full disk) is said once and never stops the training: lines wait, points of curves are lost.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -19,16 +23,23 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from pool.coordinator.shares import Spent, shares
 from pool.protocol.messages import RunReport, Shares, Times
+from pool.telemetry.line_file import LineFile
 
 METRICS = "metrics.jsonl"
 TENSORBOARD = "tensorboard"
 EVENT_SECONDS = 0.2  # between two points of a TensorBoard curve, at least
+EVENT_RETRY_SECONDS = 10.0  # until the next try when a point can't be written
 
 Work = Literal["reducing", "optimizing"]
 
 
 class Metrics:
-    def __init__(self, run_dir: Path, step: int, steps: int, samples_per_step: int) -> None:
+    def __init__(
+        self, run_dir: Path, step: int, steps: int, samples_per_step: int, say: Callable[[str], object]
+    ) -> None:
+        """`say`: to the user. Raises OSError if the run folder can't be read."""
+        self._say = say
+        self._said: set[Path] = set()  # what can't be written, as its user knows
         self._steps = steps
         self._samples_per_step = samples_per_step
         self._begin_step = step
@@ -41,10 +52,12 @@ class Metrics:
         self._shares = Shares()
         path = run_dir / METRICS
         self.validated_version = _forget_after(path, step)  # newest that is on record, -1: none
-        self._file = path.open("a", encoding="utf-8", buffering=1)
+        self._path = path
+        self._file = LineFile(path)
         self._for_tensorboard: dict[str, tuple[float, int]] = {}  # tag -> newest value, and its step
         self._next_event = 0.0
-        self._events = EventFileWriter(str(run_dir / TENSORBOARD))
+        self._tensorboard = run_dir / TENSORBOARD
+        self._events: EventFileWriter | None = None
         self.validation_loss = math.nan
         self.loss = math.nan
 
@@ -109,7 +122,9 @@ class Metrics:
     def close(self) -> None:
         self._write_events(time.time())
         self._file.close()
-        self._events.close()
+        if self._events is not None:
+            with contextlib.suppress(OSError):
+                self._events.close()
 
     def _look_at_times(self) -> None:
         """Takes stock once there is enough time to divide; the first time at once."""
@@ -127,21 +142,42 @@ class Metrics:
 
     def _record(self, step: int, scalars: Mapping[str, float]) -> None:
         now = time.time()
-        self._file.write(json.dumps({"step": step, "time": now, **scalars}) + "\n")
+        self._file.add(json.dumps({"step": step, "time": now, **scalars}))
+        self._tell(self._path, self._file.error)
         self._for_tensorboard |= {tag: (value, step) for tag, value in scalars.items()}
         if now >= self._next_event:
             self._next_event = now + EVENT_SECONDS
             self._write_events(now)
 
     def _write_events(self, now: float) -> None:
-        for step in sorted({step for _, step in self._for_tensorboard.values()}):
-            values = [
-                Summary.Value(tag=tag, simple_value=value)
-                for tag, (value, its) in self._for_tensorboard.items()
-                if its == step
-            ]
-            self._events.add_event(Event(wall_time=now, step=step, summary=Summary(value=values)))
-        self._for_tensorboard = {}
+        scalars, self._for_tensorboard = self._for_tensorboard, {}
+        try:
+            if self._events is None:
+                self._events = EventFileWriter(str(self._tensorboard))
+            for event in _events(scalars, now):
+                self._events.add_event(event)
+        except OSError as error:
+            self._events = None
+            self._next_event = now + EVENT_RETRY_SECONDS
+            self._tell(self._tensorboard, error)
+        else:
+            self._tell(self._tensorboard, None)
+
+    def _tell(self, path: Path, error: OSError | None) -> None:
+        """Once, when it begins or has ended that something can't be written."""
+        if error is not None and path not in self._said:
+            self._said.add(path)
+            self._say(f"{path} can't be written: {error.strerror or error}; training goes on")
+        elif error is None and path in self._said:
+            self._said.remove(path)
+            self._say(f"{path} is written again")
+
+
+def _events(scalars: Mapping[str, tuple[float, int]], now: float) -> Iterator[Event]:
+    """One for each step that some of the newest values are of."""
+    for step in sorted({step for _, step in scalars.values()}):
+        values = [Summary.Value(tag=tag, simple_value=value) for tag, (value, its) in scalars.items() if its == step]
+        yield Event(wall_time=now, step=step, summary=Summary(value=values))
 
 
 def _forget_after(path: Path, step: int) -> int:
@@ -163,6 +199,7 @@ def _forget_after(path: Path, step: int) -> int:
             if "validation_loss" in record:
                 validated = record["step"]
     beside = path.with_suffix(".tmp")
-    beside.write_text("".join(kept), encoding="utf-8")
-    beside.rename(path)
+    with contextlib.suppress(OSError):  # then some steps are recorded twice
+        beside.write_text("".join(kept), encoding="utf-8")
+        beside.rename(path)
     return validated

@@ -6,9 +6,11 @@ Runs before any memory is made, answers with one JSON document, and ends.
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 
 import torch
+from torch import nn
 
 from loader.errors import DataError
 from loader.schema import BatchSchema
@@ -23,7 +25,9 @@ from pool.errors import EXIT_DATA, ConfigError, PoolError
 from pool.launch import Launch
 from pool.optim.elementwise import ELEMENTWISE
 from pool.planner.trial import state_nbytes
-from pool.tasks.registry import task_module
+from pool.tasks.registry import task_module, told
+
+log = logging.getLogger(__name__)
 
 
 def plan_run(launch: Launch) -> tuple[BatchSchema, Plan, tuple[str, ...]]:
@@ -38,16 +42,29 @@ def plan_run(launch: Launch) -> tuple[BatchSchema, Plan, tuple[str, ...]]:
         open_stream(config.data, launch.train_files, config.run.seed).close()
         if launch.validation_files:
             open_stream(config.data, launch.validation_files, config.run.seed).close()
-        task = task_module(config.task).create_task(config.model, config.loss)
-        task.check(schema)
     except DataError:
         raise
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    with torch.device("meta"):
-        model = task.build_model()
+    model = _build_model(config, schema)
     split = config.optimizer.name in ELEMENTWISE
     return schema, make_plan(*specs(model), _bucket_limits(config), split_tables=split), devices
+
+
+def _build_model(config: Config, schema: BatchSchema) -> nn.Module:
+    """Without memory. Raises ConfigError for whatever goes wrong in the task's code; the log has all of that."""
+    try:
+        task = task_module(config.task).create_task(config.model, config.loss)
+        task.check(schema)
+        with torch.device("meta"):
+            return task.build_model()
+    except (PoolError, DataError):
+        raise
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    except (Exception, SystemExit) as error:
+        log.exception("the task's model can't be built")
+        raise ConfigError(f"task: {config.task}: {told(error)}") from None
 
 
 def run(launch: Launch) -> bytes:

@@ -20,7 +20,7 @@ from pool.supervisor.available import available_memory
 from pool.supervisor.forkserver import ForkServer
 from pool.supervisor.memory_plan import memory_plan, mib, shortage, table
 from pool.supervisor.planning import ask_planner
-from pool.supervisor.preflight import check_descriptors, check_disk, check_folder
+from pool.supervisor.preflight import check_descriptors, check_disk, check_folder, check_trace
 from pool.supervisor.resuming import compare_numerics, compare_optimizer, resume_point
 from pool.supervisor.run_folder import RunFolder
 from pool.supervisor.signals import StopSignals
@@ -34,6 +34,7 @@ def prepare(
     Raises ConfigError, ResourceError, RunError; also for a signal to stop.
     """
     check_folder(folder.path)
+    check_trace(config.run.trace)
     checkpoint = folder.last_checkpoint()
     launch, forkserver = _launch(config, folder.path, folder.sockets, folder.logs, checkpoint, signals)
     try:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from types import FrameType, TracebackType
 from typing import Any
 
+ONE_SECONDS = 0.05  # signals closer than that are one
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -16,6 +18,7 @@ class StopSignals:
     def __init__(self) -> None:
         self.count = 0
         self._first = signal.SIGINT
+        self._last = -ONE_SECONDS
         self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._previous: dict[signal.Signals, Any] = {}
         self._previous_fd = -1
@@ -27,6 +30,8 @@ class StopSignals:
     def __enter__(self) -> StopSignals:
         self._previous_fd = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         for number in STOP_SIGNALS:
+            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                continue  # nohup
             self._previous[number] = signal.signal(number, self._record)
         return self
 
@@ -53,6 +58,9 @@ class StopSignals:
             return
 
     def _record(self, number: int, _frame: FrameType | None) -> None:
+        now = time.monotonic()
         if self.count == 0:
             self._first = signal.Signals(number)
-        self.count += 1
+        if now > self._last + ONE_SECONDS:  # `timeout` signals the process and then its group
+            self.count += 1
+        self._last = now

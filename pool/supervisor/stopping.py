@@ -22,13 +22,11 @@ class StopPlan:
     def signals(self, count: int, now: float) -> Stop:
         """So many signals have come."""
         if count > 1:
-            return Stop(now=True, say="stopped at once; the last checkpoint stays")
+            return Stop(now=True, say="stopped at once; nothing more is saved")
         if count > 0 and not self.begun:
             self.begun = True
             self._deadline = now + self._timeout
             return Stop(begin=True, say="stopping: finishing the step and writing a checkpoint (once more: stop now)")
         if self.begun and now > self._deadline:
-            return Stop(
-                now=True, say=f"stopped after pool.stop_timeout = {self._timeout:g} s; the last checkpoint stays"
-            )
+            return Stop(now=True, say=f"stopped after pool.stop_timeout = {self._timeout:g} s; nothing more is saved")
         return Stop()

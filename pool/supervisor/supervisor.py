@@ -61,6 +61,7 @@ def train(config: Config, *, resume: bool, allow_different_numerics: bool = Fals
 
 def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool) -> int:
     progress = ProgressLine()
+    logging.raiseExceptions = False  # a full disk loses log lines, nothing else
     logging.basicConfig(
         filename=folder.logs / "supervisor-0.log", format="%(asctime)s %(levelname)s %(message)s", force=True
     )
@@ -86,8 +87,16 @@ def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool
             supervisor.end_all()
             progress.close()
             if config.run.trace:
-                count = trace.merge(folder.path, Path(config.run.trace).expanduser())
-                progress.say(f"{config.run.trace}: {count} events; open it in Perfetto or chrome://tracing")
+                progress.say(_merge_trace(folder.path, config.run.trace))
+
+
+def _merge_trace(run_dir: Path, to: str) -> str:
+    """A line for the user. The run has ended as it has: a trace that can't be written does not change that."""
+    try:
+        count = trace.merge(run_dir, Path(to).expanduser())
+    except OSError as error:
+        return f"{to}: {error.strerror}; its parts stay in {run_dir / trace.FOLDER}"
+    return f"{to}: {count} events; open it in Perfetto or chrome://tracing"
 
 
 class Supervisor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import traceback
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from loader.config import Section
@@ -23,6 +24,13 @@ class TaskModule(Protocol):
     def create_task(self, model: Any, loss: Any) -> Task: ...
 
 
+def told(error: BaseException) -> str:
+    """An error of somebody's code in one line, with where it happened."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{error.filename}:{error.lineno}" if isinstance(error, SyntaxError) else f"{place.filename}:{place.lineno}"
+    return f"{type(error).__name__}: {' '.join(str(error).split())} ({where})"
+
+
 def task_module(name: str) -> TaskModule:
     """The module of a built-in task, or the module of that dotted name. Raises ConfigError."""
     path = BUILT_IN.get(name, name)
@@ -34,7 +42,9 @@ def task_module(name: str) -> TaskModule:
     except ModuleNotFoundError as error:
         if error.name is not None and (path == error.name or path.startswith(f"{error.name}.")):
             raise ConfigError(unknown) from None
-        raise
+        raise ConfigError(f"task: module {name!r} can't be imported: {told(error)}") from error
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"task: module {name!r} can't be imported: {told(error)}") from error
     for attribute in ("ModelConfig", "LossConfig", "create_task"):
         if not hasattr(module, attribute):
             raise ConfigError(f"task: module {name!r} has no {attribute}")

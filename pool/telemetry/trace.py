@@ -6,6 +6,7 @@ makes one trace of them when the run ends. All clocks are the machine's monotoni
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -66,7 +67,8 @@ class Trace:
     def _write(self, event: dict[str, Any]) -> None:
         """One call, so that lines of several threads do not mix and a death leaves whole ones."""
         event |= {"pid": self._process, "tid": threading.get_native_id()}
-        os.write(self._fd, json.dumps(event).encode() + b"\n")
+        with contextlib.suppress(OSError):  # a full disk costs events, not the run
+            os.write(self._fd, json.dumps(event).encode() + b"\n")
 
 
 def merge(run_dir: Path, to: Path) -> int:

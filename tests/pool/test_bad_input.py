@@ -233,3 +233,48 @@ def test_exporting_what_is_no_checkpoint_says_so(tmp_path: Path) -> None:
     done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.stderr == f"pool: {tmp_path}: is no checkpoint folder: it has no state.json\n"
     assert done.returncode == 1
+
+
+TASK = "from tests.support.toy import LossConfig, ModelConfig\ndef create_task(model, loss):\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        ("raise RuntimeError('no licence')", "can't be imported: RuntimeError: no licence ("),
+        ("import sys; sys.exit('no licence')", "can't be imported: SystemExit: no licence ("),
+        ("def (", "can't be imported: SyntaxError: invalid syntax ("),
+        ("import nosuchthing", "can't be imported: ModuleNotFoundError: No module named 'nosuchthing' ("),
+        (f"{TASK}    return nosuchname", "broken_task: NameError: name 'nosuchname' is not defined ("),
+        (f"{TASK}    return None", "broken_task: AttributeError: 'NoneType' object has no attribute 'check' ("),
+    ],
+    ids=["raises", "exits", "syntax", "imports", "create_task raises", "create_task gives nothing"],
+)
+def test_a_broken_task_is_one_line_with_its_place(source: str, complaint: str, tmp_path: Path) -> None:
+    """The module lies in the folder that the command is called in."""
+    (tmp_path / "broken_task.py").write_text(source, encoding="utf-8")
+    config = tmp_path / "run.toml"
+    config.write_text(
+        'task = "broken_task"\nrun.dir = "run"\ndata.source = "synthetic"\ndata.features = "synthetic:1000:8"\n'
+        'data.batch_size = 64\npool.devices = ["fake:0"]\n',
+        encoding="utf-8",
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", "from pool.__main__ import main; main()", "train", str(config)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert complaint in done.stderr
+    assert "broken_task.py:" in done.stderr or "pool/planner" in done.stderr
+
+
+def test_a_trace_that_can_not_be_written_is_known_before_the_run(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "nowhere" / "trace.json"):
+        ended = run(tmp_path / "run", TOY, "--trace", str(path))
+        assert ended.code == 2
+        assert ended.err == f"pool: run.trace: {path} can't be written: it must be a file in a folder that is there\n"

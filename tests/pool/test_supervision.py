@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from pool.supervisor.deaths import Death, account
 from pool.supervisor.oom import oom_kills
 from pool.supervisor.policy import PAUSES, RestartPolicy
 from pool.supervisor.service import ServiceManager
+from pool.supervisor.signals import StopSignals
 from pool.supervisor.stopping import StopPlan
 
 WORKER_0 = Peer(WORKER, 0)
@@ -57,6 +60,29 @@ def test_the_first_signal_finishes_the_step_the_second_ends_the_run() -> None:
     assert plan.begun
     assert not plan.signals(1, 2.0).begin, "it is said once"
     assert plan.signals(2, 3.0).now
+
+
+def test_two_signals_at_once_are_one() -> None:
+    """`timeout` signals the process, and then its group."""
+    with StopSignals() as signals:
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert signals.count == 1
+        assert signals.exit_code == 128 + signal.SIGTERM
+        signals._last -= 1.0
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert signals.count == 2
+
+
+def test_a_hang_up_that_was_to_be_ignored_is() -> None:
+    """`nohup pool train`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopSignals() as signals:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert signals.count == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_finishing_the_step_has_a_deadline() -> None:

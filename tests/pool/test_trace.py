@@ -46,9 +46,9 @@ def test_a_run_leaves_a_trace_with_a_row_for_each_process_and_the_same_bits(tmp_
     assert sorted(rows.values()) == ["coordinator", "feeder", "worker 0", "worker 1"]
     names = {event["name"] for event in events}
     assert {"forward", "backward", "bucket complete", "reduce", "optimize", "commit"} <= names
-    heard = [event["name"] for event in events]  # else half a second would pass instead
-    assert heard.count("bell heard") >= 12
-    assert heard.count("weights complete") >= 12
+    heard = [event["name"] for event in events]
+    assert heard.count("bell heard") >= 6  # the short way is taken; half a second would pass instead
+    assert heard.count("weights complete") >= 3  # before the orders said so
     assert {"waiting for weights", "waiting for batches"} & names  # which of them is a matter of time
     forward = [event for event in events if event["name"] == "forward"]
     assert sorted(event["args"]["batch"] for event in forward) == list(range(24))
