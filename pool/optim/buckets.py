@@ -138,6 +138,9 @@ class BucketOptimizers:
                     {**_tuples(group), "params": own["params"]} for group, own in zip(groups, own_groups, strict=True)
                 ]
                 optimizer.load_state_dict({"state": state, "param_groups": groups})
+                for group, own in zip(optimizer.param_groups, own_groups, strict=True):
+                    if missing := own.keys() - group.keys():  # another optimizer's, and would fail in the first step
+                        raise ValueError(f"it has no {min(missing)}")
             for scheduler, entry in zip(self._schedulers, plain["schedulers"], strict=True):
                 own = scheduler.state_dict()
                 scheduler.load_state_dict({key: _like(own.get(key), value) for key, value in entry.items()})

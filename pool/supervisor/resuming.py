@@ -112,12 +112,19 @@ _RESULT_KEYS = (
 
 def compare_numerics(launch: Launch, checkpoint: Path, folder: RunFolder, *, allowed: bool) -> None:
     """Other numerics give other bits (I2), so they have to be asked for."""
-    different = differences(_read_state(checkpoint).fingerprint, launch.fingerprint)
+    then, now = _read_state(checkpoint).fingerprint, launch.fingerprint
+    different = differences(then, now)
     if not different:
         return
     if not allowed:
+        of_config = [key for key in ("buckets", "optimizer") if then.get(key) != now.get(key)]
+        advice = (
+            "go back to the checkpoint's model, pool.bucket_mb, pool.first_bucket_mb and optimizer"
+            if of_config
+            else "--allow-different-numerics goes on all the same"
+        )
         raise ConfigError(
             f"other numerics than those of {checkpoint}: {different}; the run would not end with the bits "
-            "it would have had; --allow-different-numerics goes on all the same"
+            f"it would have had; {advice}"
         )
     folder.note(f"other numerics: {different}; the run is bit for bit the same only up to step {launch.step}")

@@ -114,3 +114,10 @@ def test_state_of_other_buckets_is_refused_with_what_to_set() -> None:
     first, _ = train(make_plan(SPECS, [], LIMITS, split_tables=True), "torch.optim.Adam", 1)
     with pytest.raises(CheckpointError, match=r"is of 6 buckets, and the config makes 2: set pool\.first_bucket_mb"):
         train(make_plan(SPECS, [], LIMITS), "torch.optim.Adam", 1, first)
+
+
+def test_state_of_another_optimizer_is_refused_before_the_first_step() -> None:
+    plan = make_plan(SPECS, [], LIMITS)
+    first, _ = train(plan, "torch.optim.Adam", 1)
+    with pytest.raises(CheckpointError, match="does not fit optimizer and schedule of the config: it has no dampening"):
+        train(plan, "torch.optim.SGD", 1, first)
