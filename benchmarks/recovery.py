@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -35,12 +36,15 @@ RUN: dict[str, Any] = {
 }
 DEVICE = "fake:{}?compute_ms=5"
 REQUIRED_MEDIAN = 1.0  # seconds, for a worker back at work
+PROGRESS_SECONDS = 0.5  # between two kills, or the second one is a death without a step done, and has to wait
 
 
 class Run:
     """A run to kill processes of."""
 
     def __init__(self, folder: Path, workers: int) -> None:
+        self._workers = workers
+        self._killed: set[int] = set()
         self._dir = folder / f"run-{workers}"
         devices = [DEVICE.format(index) for index in range(workers)]
         arguments = command(self._dir, {**RUN, "pool.devices": devices})
@@ -50,8 +54,10 @@ class Run:
 
     def seconds_after_killing(self, role: str) -> float:
         """From the kill to the first commit that is not one of the past."""
+        wait_for(self._complete, "everybody back from the kill before")
         victim = next(pid for pid, its in sorted(self._living().items()) if its == role)
-        self._wait_for_commit_after(time.time())
+        self._wait_for_commit_after(time.time() + PROGRESS_SECONDS)
+        self._killed.add(victim)
         os.kill(victim, signal.SIGKILL)
         return self._wait_for_commit_after(killed := time.time(), more_than=self._steps_done()) - killed
 
@@ -59,8 +65,13 @@ class Run:
         self._process.terminate()
         self._process.wait(60)
 
+    def _complete(self) -> bool:
+        count = Counter(self._living().values())
+        return count["worker"] == self._workers and count["feeder"] == count["coordinator"] == 1
+
     def _living(self) -> dict[int, str]:
-        return roles(self._process.pid)
+        """But for those that are dying."""
+        return {pid: role for pid, role in roles(self._process.pid).items() if pid not in self._killed}
 
     def _steps_done(self) -> int:
         line = last_line(self._metrics)
