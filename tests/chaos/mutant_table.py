@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 SIMULATION = ("tests.pool.simulate", "--seeds", "4000", "--failures", "1", "--processes", "1")
 BOOKS = ("pytest", "-q", "-x", "tests/pool/test_books.py")
-ONE_PASS = ("pytest", "-q", "-x", "tests/pool/test_runs.py", "-k", "one_pass_and_in_parts")
+STANDSTILL = ("pytest", "-q", "-x", "-m", "chaos", "tests/chaos/test_crash_points.py", "-k", "still_being_written")
 TRACE = ("pytest", "-q", "-x", "tests/pool/test_trace.py", "-k", "same_bits")
 SHORTCUT = ("pytest", "-q", "-x", "tests/pool/test_shortcut.py")
 MAILBOX = ("pytest", "-q", "-x", "tests/pool/test_mailbox.py")
@@ -358,14 +358,7 @@ MUTANTS = (
             self._shortcut.publish(action.step + 1)
             self._committer.commit(action.step)  # with clip_norm, all of the update
 """,
-        ONE_PASS,
-    ),
-    Mutant(
-        "taken back in silence",
-        "a worker is not told that a batch was taken back, and reads it for ever",
-        "pool/coordinator/crew.py",
-        "        worker.taken_back[assignment.batch] = worker.number + 1\n        worker.to_tell = True\n",
-        "        worker.taken_back[assignment.batch] = worker.number + 1\n",
+        STANDSTILL,
     ),
     Mutant(
         "overwritten unread",

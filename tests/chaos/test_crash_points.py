@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.oracle import CHESS, SETTINGS, Undisturbed, assert_unharmed, undisturbed
-from tests.chaos.points import armed, came_by, chess_points, crash_points, together
+from tests.chaos.points import armed, came_by, chess_points, crash_points, run_and_continue, together
 from tests.support.runs import run, run_well
 
 pytestmark = pytest.mark.chaos
@@ -61,3 +61,11 @@ def test_a_final_checkpoint_that_was_cut_short_is_finished(point: str, reference
     ended = run(tmp_path / "run", armed(SETTINGS, f"coordinator.checkpoint_{point}@{final}=kill"))
     assert "the run goes on from step 12" in ended.out
     assert_unharmed(ended, reference)
+
+
+def test_weights_that_are_still_being_written_are_computed_with_by_nobody(tmp_path: Path) -> None:
+    """With clip_norm all of a version is written by the commit; here its writer stands still for a second."""
+    settings = {**SETTINGS, "train.clip_norm": 1e9}
+    whole = undisturbed(tmp_path / "undisturbed", settings)
+    ended = run_and_continue(tmp_path / "run", armed(settings, "coordinator.weights_copied@25=stop"))
+    assert_unharmed(ended, whole, settings)
