@@ -16,9 +16,9 @@ def die_with_parent() -> None:
     _prctl(_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def adopt_orphans() -> None:
-    """Orphans among this process's descendants become its children. Raises OSError."""
-    _prctl(_SET_CHILD_SUBREAPER, 1)
+def adopt_orphans(*, wanted: bool = True) -> None:
+    """Orphans among this process's descendants become its children, or no longer. Raises OSError."""
+    _prctl(_SET_CHILD_SUBREAPER, int(wanted))
 
 
 def show_as(name: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pool import forkserver, lifeline
+from pool import forkserver, lifeline, prctl
 from pool.config import parse_config
 from pool.errors import RunError
 from pool.launch import Launch
@@ -64,6 +64,13 @@ def started(tmp_path: Path, *crash_points: str) -> ForkServer:
     server = ForkServer(Peer(FORKSERVER), crash_points, tmp_path / "forkserver.log")
     assert server.hear() is server
     return server
+
+
+@pytest.fixture(autouse=True)
+def no_orphans_of_others() -> Iterator[None]:
+    """Here the test is the supervisor; orphans of later tests would become its zombies."""
+    yield
+    prctl.adopt_orphans(wanted=False)
 
 
 @pytest.fixture
