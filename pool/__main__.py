@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import sys
+from pathlib import Path
+
+from pool.errors import EXIT_INTERRUPTED
 
 
 def main() -> None:
-    if os.getcwd() not in sys.path:  # noqa: PTH109
-        sys.path.insert(0, os.getcwd())  # a task's module may lie here  # noqa: PTH109
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)  # a task's module may lie there
     try:
         from pool.cli import main as run
     except KeyboardInterrupt:
-        raise SystemExit(130) from None
+        raise SystemExit(EXIT_INTERRUPTED) from None
     run()
 
 

@@ -59,29 +59,25 @@ def main() -> None:
 def _fork() -> int | None:
     """The new process's pid, the errno as a negative number if there is none; in the new process None."""
     reading, writing = os.pipe()
-    try:
-        between = os.fork()
-    except OSError as error:
-        os.close(reading)
-        os.close(writing)
-        return -(error.errno or 1)
-    if between == 0:
-        try:
-            answer = os.fork()
-        except OSError as error:
-            answer = -(error.errno or 1)
-        if answer != 0:
-            os.write(writing, str(answer).encode())
-            os._exit(0)
+    between = _forked()
+    if between == 0 and (answer := _forked()) != 0:
+        os.write(writing, str(answer).encode())
+        os._exit(0)
     os.close(writing)
+    text = os.read(reading, 32) if between > 0 else b""
+    os.close(reading)
+    if between <= 0:
+        return between or None
+    os.waitpid(between, 0)  # from now on the new process is the supervisor's
+    return int(text)
+
+
+def _forked() -> int:
+    """os.fork; the errno as a negative number if that fails."""
     try:
-        if between == 0:
-            return None
-        text = os.read(reading, 32)
-        os.waitpid(between, 0)  # from now on the new process is the supervisor's
-        return int(text)
-    finally:
-        os.close(reading)
+        return os.fork()
+    except OSError as error:
+        return -(error.errno or 1)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def _become(launch: Launch, channel: socket.socket) -> int:
     """The exit code."""
     prctl.show_as(str(launch.peer))  # the command line is the fork server's
     crash_points.arm(launch.config.testing.crash_points, launch.peer)
-    run = _function(_ROLES[launch.peer.role])
+    run: Callable[[Launch], bytes | None] = importlib.import_module(_ROLES[launch.peer.role]).run
     if launch.peer.role == PLANNER:
         answer = run(launch)
         assert answer is not None
@@ -68,11 +68,6 @@ def _become(launch: Launch, channel: socket.socket) -> int:
         _report(launch, str(error), error.exit_code if isinstance(error, PoolError) else EXIT_DATA)
         return EXIT_FAILED
     return 0
-
-
-def _function(module: str) -> Callable[[Launch], bytes | None]:
-    run: Callable[[Launch], bytes | None] = importlib.import_module(module).run
-    return run
 
 
 def _report(launch: Launch, reason: str, exit_code: int) -> None:

@@ -6,12 +6,11 @@ What can't be written (a full disk) is said once and never stops the training: l
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
@@ -123,7 +122,7 @@ class Metrics:
         self._write_events(time.time())
         self._file.close()
         if self._events is not None:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 self._events.close()
 
     def _look_at_times(self) -> None:
@@ -199,7 +198,7 @@ def _forget_after(path: Path, step: int) -> int:
             if "validation_loss" in record:
                 validated = record["step"]
     beside = path.with_suffix(".tmp")
-    with contextlib.suppress(OSError):  # then some steps are recorded twice
+    with suppress(OSError):  # then some steps are recorded twice
         beside.write_text("".join(kept), encoding="utf-8")
         beside.rename(path)
     return validated

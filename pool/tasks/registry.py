@@ -39,11 +39,10 @@ def task_module(name: str) -> TaskModule:
         raise ConfigError(unknown)
     try:
         module = importlib.import_module(path)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (path == error.name or path.startswith(f"{error.name}.")):
-            raise ConfigError(unknown) from None
-        raise ConfigError(f"task: module {name!r} can't be imported: {told(error)}") from error
     except (Exception, SystemExit) as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and (path == missing or path.startswith(f"{missing}.")):
+            raise ConfigError(unknown) from None
         raise ConfigError(f"task: module {name!r} can't be imported: {told(error)}") from error
     for attribute in ("ModelConfig", "LossConfig", "create_task"):
         if not hasattr(module, attribute):

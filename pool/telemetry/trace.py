@@ -6,13 +6,12 @@ makes one trace of them when the run ends. All clocks are the machine's monotoni
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +66,7 @@ class Trace:
     def _write(self, event: dict[str, Any]) -> None:
         """One call, so that lines of several threads do not mix and a death leaves whole ones."""
         event |= {"pid": self._process, "tid": threading.get_native_id()}
-        with contextlib.suppress(OSError):  # a full disk costs events, not the run
+        with suppress(OSError):  # a full disk costs events, not the run
             os.write(self._fd, json.dumps(event).encode() + b"\n")
 
 

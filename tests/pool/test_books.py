@@ -52,6 +52,17 @@ def filled(books: Books, feeder: Peer, count: int) -> None:
     books.feeder_report(feeder, FeederReport(StreamReport(books.train.generation, 0, cursors), None))
 
 
+def with_two_workers(rules: Rules, batches: int) -> tuple[Books, Peer, Peer]:
+    """Of a run that begins, with so many batches in the ring."""
+    books = Books(rules, 0, START)
+    feeder, first, second = Peer(FEEDER), Peer(WORKER, 0), Peer(WORKER, 1)
+    books.feeder_joined(feeder)
+    books.worker_joined(first)
+    books.worker_joined(second)
+    filled(books, feeder, batches)
+    return books, first, second
+
+
 def orders_of(actions: list[Action], peer: Peer) -> WorkerOrders:
     return next(a.orders for a in reversed(actions) if isinstance(a, OrderWorker) and a.peer == peer)
 
@@ -72,12 +83,7 @@ def test_a_worker_gets_two_batches_at_most_and_none_beyond_the_next_step() -> No
 
 
 def test_a_finished_batch_is_known_by_its_attempt_and_counts_once() -> None:
-    books = Books(rules(steps=1, batches=2, buckets=1), 0, START)
-    feeder, first, second = Peer(FEEDER), Peer(WORKER, 0), Peer(WORKER, 1)
-    books.feeder_joined(feeder)
-    books.worker_joined(first)
-    books.worker_joined(second)
-    filled(books, feeder, 3)
+    books, first, second = with_two_workers(rules(steps=1, batches=2, buckets=1), 3)
     (one,), (other,) = (orders_of(books.say_again(), worker).assignments for worker in (first, second))
     stranger = Peer(WORKER, 0, 2)
     for peer, attempt in ((first, other.attempt), (first, 0), (stranger, one.attempt)):
@@ -92,12 +98,7 @@ def test_a_finished_batch_is_known_by_its_attempt_and_counts_once() -> None:
 
 def test_who_has_finished_is_told_so_with_the_next_orders_only() -> None:
     """Till then it repeats what is known, once in half a second."""
-    books = Books(rules(batches=2, buckets=1, slots=4), 0, START)
-    feeder, first, second = Peer(FEEDER), Peer(WORKER, 0), Peer(WORKER, 1)
-    books.feeder_joined(feeder)
-    books.worker_joined(first)
-    books.worker_joined(second)
-    filled(books, feeder, 8)
+    books, first, second = with_two_workers(rules(batches=2, buckets=1, slots=4), 8)
     orders = {worker: orders_of(books.say_again(), worker) for worker in (first, second)}
     assert books.finished({first: Finished(orders[first].assignments[0].attempt, 0.5, Times())}) == []
     actions = books.finished({second: Finished(orders[second].assignments[0].attempt, 0.5, Times())})
@@ -108,12 +109,7 @@ def test_who_has_finished_is_told_so_with_the_next_orders_only() -> None:
 
 
 def test_what_a_dead_worker_finished_is_kept_and_what_it_had_begun_is_given_away() -> None:
-    books = Books(rules(steps=1, batches=2, buckets=1), 0, START)
-    feeder, first, second = Peer(FEEDER), Peer(WORKER, 0), Peer(WORKER, 1)
-    books.feeder_joined(feeder)
-    books.worker_joined(first)
-    books.worker_joined(second)
-    filled(books, feeder, 3)
+    books, first, second = with_two_workers(rules(steps=1, batches=2, buckets=1), 3)
     done = orders_of(books.say_again(), first).assignments[0]
     books.worker_report(first, WorkerReport((BatchReport(done, (0,), (), True, 0.5, ""),), Times()))
     assert books.worker_lost(first) == []  # batch 0 stays where it lies, batch 1 is the other's
