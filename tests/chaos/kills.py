@@ -30,7 +30,8 @@ RUN: dict[str, Any] = {
     "pool.devices": ["fake:0?compute_ms=15", "fake:1?compute_ms=15"],
     "pool.restarts": 100,
 }
-MEAN_GAP = 1.2  # seconds between two kills: a start has to fit between two of them now and then
+ROLES = ("supervisor", "forkserver", "planner", "coordinator", "feeder", "worker")
+MEAN_GAP = 0.5  # seconds between two kills, beside the wait for somebody who has the role
 GIVE_UP = 900.0  # seconds for one run
 
 
@@ -59,33 +60,44 @@ class Killer:
                 command(dir, RUN, "--resume"), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
             )
             try:
-                while not self._ended_within_gap(process):
-                    assert time.monotonic() < deadline, f"{dir} does not end"
-                    if self.done.total() < self._kills:
-                        self._kill_one(process.pid)
+                self._kill_while_it_runs(process, deadline)
             finally:
                 process.kill()
             out, err = process.communicate()
             code = process.returncode
         assert_unharmed(Ended(dir, code, out, err), self._reference, RUN)
 
-    def _ended_within_gap(self, process: subprocess.Popen[str]) -> bool:
-        try:
-            process.wait(self._random.expovariate(1 / MEAN_GAP))
-        except subprocess.TimeoutExpired:
+    def _kill_while_it_runs(self, process: subprocess.Popen[str], deadline: float) -> None:
+        """Draws role and moment, then waits for one who has the role: so a start gets through now and then."""
+        while not _ended_within(process, self._random.expovariate(1 / MEAN_GAP)):
+            role = self._random.choice(ROLES)
+            while self.done.total() < self._kills and not self._kill_one(process.pid, role):
+                if _ended_within(process, 0.01):
+                    return
+                if role == "planner" and "worker" in roles(process.pid).values():
+                    break  # there is one at the start only
+                assert time.monotonic() < deadline, f"supervisor {process.pid} does not end"
+            assert time.monotonic() < deadline, f"supervisor {process.pid} does not end"
+
+    def _kill_one(self, supervisor: int, role: str) -> bool:
+        living = {**roles(supervisor), supervisor: "supervisor"}
+        having = sorted(pid for pid, its in living.items() if its == role)
+        if not having:
             return False
+        try:
+            os.kill(self._random.choice(having), signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        self.done[role] += 1
         return True
 
-    def _kill_one(self, supervisor: int) -> None:
-        """The role first, so that each is as likely; then one of those who have it."""
-        living = {**roles(supervisor), supervisor: "supervisor"}
-        role = self._random.choice(sorted(set(living.values())))
-        pid = self._random.choice(sorted(pid for pid, its in living.items() if its == role))
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            return
-        self.done[role] += 1
+
+def _ended_within(process: subprocess.Popen[str], seconds: float) -> bool:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def kill_randomly(folder: Path, kills: int, seed: int) -> Killer:
