@@ -28,6 +28,7 @@ from pool.protocol.identity import Peer
 COORDINATOR_THREADS = "coordinator threads"
 DEVICES = "devices"
 _LIBRARIES = ("ATEN_", "CUBLAS_", "DNNL_", "GOMP_", "KMP_", "MKL_", "NVIDIA_TF32_", "OMP_", "ONEDNN_", "OPENBLAS_")
+_ONLY_SPEED = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 _IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable", "maximize")  # arguments that choose the code
 
 
@@ -67,12 +68,12 @@ def device_kind(device: Device, threads: int) -> str:
 
 def _process() -> dict[str, str]:
     """What is the same in all processes of a run."""
-    environment = (f"{key}={os.environ[key]}" for key in sorted(os.environ) if key.startswith(_LIBRARIES))
+    names = (name for name in sorted(os.environ) if name.startswith(_LIBRARIES) and name not in _ONLY_SPEED)
     return {
         "torch": f"{torch.__version__}, build {_digest(torch.__config__.show().encode())}",
         "GPU driver": _first_line(Path("/proc/driver/nvidia/version")),
         "CPU": f"{_cpu_model()}, {torch.backends.cpu.get_cpu_capability()}",
-        "environment": " ".join(environment),
+        "environment": " ".join(f"{name}={os.environ[name]}" for name in names),
         "native code": " ".join(_file_digest(module) for module in ("pool._native", "loader._native")),
     }
 

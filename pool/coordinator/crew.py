@@ -126,7 +126,8 @@ class Crew:
                 worker.to_tell = False
                 worker.version = version
                 worker.number += 1
-                yield OrderWorker(worker.peer, WorkerOrders(version, tuple(worker.assignments), worker.number))
+                answer = bool(worker.taken_back)
+                yield OrderWorker(worker.peer, WorkerOrders(version, tuple(worker.assignments), worker.number, answer))
 
     def say_again(self) -> None:
         """What was sent may be lost (I5)."""

@@ -86,6 +86,7 @@ class ForkServer(Child):
 def environment() -> dict[str, str]:
     """What the numbers must not depend on is fixed here for all (see the run's determinism)."""
     return {
+        "OMP_WAIT_POLICY": "PASSIVE",  # torch's threads sleep between two operations: others want the cores
         **os.environ,
         "OMP_DYNAMIC": "FALSE",
         "MKL_DYNAMIC": "FALSE",

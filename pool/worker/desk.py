@@ -57,14 +57,15 @@ class Desk:
         """Nothing is in work for an earlier coordinator than the one that would hear it."""
         return self._in_work is None or self._in_work.life == self.life
 
-    def orders(self, orders: WorkerOrders) -> None:
-        """Takes over what is assigned; forgets what no longer is."""
+    def orders(self, orders: WorkerOrders) -> bool:
+        """Takes over what is assigned; forgets what no longer is. True if that settles what a coordinator waits for."""
         self.complete(orders.version)
         self._jobs = {
             assignment: self._jobs.get(assignment, Job(assignment, self.life)) for assignment in orders.assignments
         }
         self._number = orders.number
         self._settle()
+        return orders.answer and self._settled == self._number
 
     def complete(self, version: int) -> bool:
         """The weights of this version are complete; -1: nothing is known of any. True if that is new."""

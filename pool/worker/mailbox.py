@@ -130,13 +130,14 @@ class Mailbox(threading.Thread):
                     with self._lock:
                         self._desk.new_coordinator(coordinator.other.incarnation)
             orders = [message for message in coordinator.receive() if isinstance(message, WorkerOrders)]
+            waited_for = False
             if orders:
                 with self._lock:
-                    self._desk.orders(orders[-1])
+                    waited_for = self._desk.orders(orders[-1])
                 self._shortcut.wake()
             if rung := self._to_say.fileno() in events:
                 self._to_say.silence()
-            if (followed or rung or again.due()) and (report := self._report()) is not None:
+            if (followed or waited_for or rung or again.due()) and (report := self._report()) is not None:
                 coordinator.send(report)
 
     def _report(self) -> WorkerReport | None:

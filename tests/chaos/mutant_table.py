@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SIMULATION = ("tests.pool.simulate", "--seeds", "4000", "--failures", "1", "--processes", "1")
+REGRESSIONS = ("pytest", "-q", "-x", "tests/pool/test_simulation.py", "-k", "failed_once")
 BOOKS = ("pytest", "-q", "-x", "tests/pool/test_books.py")
 STANDSTILL = ("pytest", "-q", "-x", "-m", "chaos", "tests/chaos/test_crash_points.py", "-k", "still_being_written")
 TRACE = ("pytest", "-q", "-x", "tests/pool/test_trace.py", "-k", "same_bits")
@@ -153,6 +154,14 @@ MUTANTS = (
         "return min([end, *(batch for worker in self._workers.values() for batch in worker.taken_back)])",
         "return end",
         BOOKS,
+    ),
+    Mutant(
+        "taken back, not answered",
+        "a worker says only when asked a second time that a batch taken back is not read any more",
+        "pool/worker/desk.py",
+        "return orders.answer and self._settled == self._number",
+        "return False",
+        REGRESSIONS,
     ),
     Mutant(
         "reduce in order of arrival",

@@ -128,3 +128,15 @@ def test_orders_are_settled_when_nothing_is_in_work_that_they_no_longer_have() -
     assert desk.settled == 2
     assert desk.prepared(job)  # which the coordinator waits to hear
     assert desk.settled == 3
+
+
+def test_orders_that_want_an_answer_get_one_at_once_if_nothing_is_in_work() -> None:
+    """Else the ring slot of a batch taken back, finished or never begun, would wait for all to be said again."""
+    desk = Desk(1)
+    assert not desk.orders(WorkerOrders(0, (assignment(0),), 1))
+    assert desk.orders(WorkerOrders(0, (), 2, answer=True))
+    desk.orders(WorkerOrders(0, (assignment(1, attempt=2),), 3))
+    job = desk.next()
+    assert job is not None
+    assert not desk.orders(WorkerOrders(0, (), 4, answer=True))  # not yet
+    assert desk.finish(job, 0.5, (), "")

@@ -51,7 +51,7 @@ class SimWorker(Child):
             self._bell = True
         elif (message := self.hear()) is not None:
             assert isinstance(message, WorkerOrders)
-            self._desk.orders(message)
+            self._bell |= self._desk.orders(message)
         if self._bell or self._again():
             if self._desk.may_speak:
                 self._bell = False
