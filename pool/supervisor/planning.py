@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import select
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,6 +22,7 @@ from pool.supervisor.forkserver import ForkServer, be_the_parent
 from pool.supervisor.signals import StopSignals
 
 GRACE = 5.0  # seconds that a planner which gives up may take to say why
+LOOK = 0.5  # seconds at most that a look takes; what the machine sleeps meanwhile counts for no more
 
 
 def ask_planner(launch: Launch, logs: Path, signals: StopSignals | None) -> tuple[Launch, ForkServer]:
@@ -97,7 +99,7 @@ def _wait_for(child: Child, timeout: float, signals: StopSignals | None) -> None
     poller.register(child.channel, select.POLLIN)
     if signals is not None:
         poller.register(signals, select.POLLIN)
-    if not poller.poll(1000 * timeout):
+    if not any(poller.poll(1000 * min(LOOK, timeout)) for _ in range(math.ceil(timeout / LOOK))):
         child.kill(f"did not answer within pool.start_timeout = {timeout:g} s")
     if signals is not None and signals.count > 0:
         raise RunError("stopped before the first step", signals.exit_code)

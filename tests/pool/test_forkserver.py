@@ -19,6 +19,7 @@ from pool.errors import RunError
 from pool.launch import Launch
 from pool.protocol.identity import COORDINATOR, FORKSERVER, PLANNER, Peer
 from pool.protocol.messages import CursorState
+from pool.supervisor import planning
 from pool.supervisor.child import Child
 from pool.supervisor.forkserver import ForkServer, be_the_parent
 from pool.supervisor.planning import ask_planner
@@ -27,6 +28,26 @@ from tests.support.wait import wait_for
 
 GRACE = 30.0
 NOBODY = Peer("nobody")
+
+
+class Silent:
+    """A child that says nothing, and a poller over it that answers at once and adds up how long it was to wait."""
+
+    channel = -1
+
+    def __init__(self) -> None:
+        self.killed = ""
+        self.looks: list[float] = []  # milliseconds
+
+    def register(self, *what: object) -> None:
+        pass
+
+    def poll(self, milliseconds: float) -> list[object]:
+        self.looks.append(milliseconds)
+        return []
+
+    def kill(self, why: str) -> None:
+        self.killed = why
 
 
 def launch(tmp_path: Path, peer: Peer, *crash_points: str, start_timeout: float = 100.0) -> Launch:
@@ -206,7 +227,7 @@ def test_the_supervisor_makes_an_error_of_it(
 @pytest.mark.parametrize("point", ["forkserver.before_ready", "forkserver.before_fork", "planner.before_answer"])
 @pytest.mark.parametrize("how", ["kill", "exit", "stop"])
 def test_what_dies_or_hangs_before_the_run_is_started_anew(how: str, point: str, tmp_path: Path) -> None:
-    asked = launch(tmp_path, Peer(PLANNER), f"{point}={how}", start_timeout=8.0 if how == "stop" else 100.0)
+    asked = launch(tmp_path, Peer(PLANNER), f"{point}={how}", start_timeout=15.0 if how == "stop" else 100.0)
     planned, server = ask_planner(asked, tmp_path, None)
     server.end()
     assert planned.plan is not None
@@ -234,3 +255,13 @@ def test_a_run_starts_though_its_children_were_to_be_ignored(tmp_path: Path) -> 
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_time_in_which_the_machine_slept_is_held_against_no_planner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks are counted, not the clock: who sleeps for an hour in one of them has lost that one."""
+    child = Silent()
+    monkeypatch.setattr(select, "poll", lambda: child)
+    planning._wait_for(child, 3.2, None)  # type: ignore[arg-type]
+    assert child.killed == "did not answer within pool.start_timeout = 3.2 s"
+    assert max(child.looks) == 1000 * planning.LOOK
+    assert 3200 <= sum(child.looks) < 3200 + max(child.looks)
