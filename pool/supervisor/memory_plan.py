@@ -78,7 +78,7 @@ def shortage(rows: Sequence[Row], available: Available) -> str | None:
 def table(rows: Sequence[Row], available: Available) -> str:
     """For people: a line for each piece, then the sum and what there is."""
     total = Row("together", sum(row.nbytes for row in rows), "")
-    there = Row("available", available.nbytes, available.where)
+    there = Row("available", available.nbytes, f"{available.where}; a run may take {SHARE:.0%} of it")
     width = max(len(row.what) for row in (*rows, total))
     return "\n".join(f"{row.what:{width}}  {mib(row.nbytes):>12}  {row.keys}".rstrip() for row in (*rows, total, there))
 
