@@ -3,8 +3,8 @@
 The planner makes the reference. Each process that computes compares what it is itself with that at its start:
 a worker that would give other bits than its neighbour must not take part (I2).
 
-No part of it: the number of workers, which devices of one kind they have, and the instruction set that our
-native code chose, whose levels give the same bits.
+No part of it: the number of workers, which devices of one kind they have, how threads wait for one another, and the
+instruction set that our native code chose, whose levels give the same bits.
 """
 
 from __future__ import annotations

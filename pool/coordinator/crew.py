@@ -126,8 +126,8 @@ class Crew:
                 worker.to_tell = False
                 worker.version = version
                 worker.number += 1
-                answer = bool(worker.taken_back)
-                yield OrderWorker(worker.peer, WorkerOrders(version, tuple(worker.assignments), worker.number, answer))
+                orders = WorkerOrders(version, tuple(worker.assignments), worker.number, bool(worker.taken_back))
+                yield OrderWorker(worker.peer, orders)
 
     def say_again(self) -> None:
         """What was sent may be lost (I5)."""

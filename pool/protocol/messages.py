@@ -163,7 +163,7 @@ class WorkerOrders:
     version: int  # newest complete weights
     assignments: tuple[Assignment, ...]
     number: int = 0  # of these orders, from 1 on; later ones have higher numbers
-    answer: bool = False  # once they are settled (`WorkerReport.settled`): a batch was taken back
+    wants_answer: bool = False  # as soon as they are settled (`WorkerReport.settled`), for a batch was taken back
 
 
 # --- worker -> coordinator ---

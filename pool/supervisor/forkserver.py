@@ -84,7 +84,7 @@ class ForkServer(Child):
 
 
 def environment() -> dict[str, str]:
-    """What the numbers must not depend on is fixed here for all (see the run's determinism)."""
+    """What the numbers must not depend on is fixed here for all; how torch's threads wait is only a default."""
     return {
         "OMP_WAIT_POLICY": "PASSIVE",  # torch's threads sleep between two operations: others want the cores
         **os.environ,

@@ -65,7 +65,7 @@ class Desk:
         }
         self._number = orders.number
         self._settle()
-        return orders.answer and self._settled == self._number
+        return orders.wants_answer and self._settled == self._number
 
     def complete(self, version: int) -> bool:
         """The weights of this version are complete; -1: nothing is known of any. True if that is new."""

@@ -1,5 +1,6 @@
-"""Kills processes of real runs at random, every role as often as any other; `python -m tests.chaos.kills --kills 1000`.
+"""Kills processes of real runs at random; `python -m tests.chaos.kills --kills 1000`.
 
+Every role is as likely as any other, but for the planner, which there is only while a run is prepared.
 A run whose supervisor was killed is resumed. Each run must end unharmed (`oracle`); when a run ends before all kills
 are done, another one begins.
 """
@@ -18,6 +19,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, PLANNER, SUPERVISOR, WORKER
 from tests.chaos.oracle import SETTINGS, Undisturbed, assert_unharmed, left_outside, shared_memory, undisturbed
 from tests.support.processes import roles
 from tests.support.runs import ROOT, Ended, command
@@ -30,8 +32,10 @@ RUN: dict[str, Any] = {
     "pool.devices": ["fake:0?compute_ms=15", "fake:1?compute_ms=15"],
     "pool.restarts": 100,
 }
-ROLES = ("supervisor", "forkserver", "planner", "coordinator", "feeder", "worker")
+ROLES = (SUPERVISOR, FORKSERVER, PLANNER, COORDINATOR, FEEDER, WORKER)
 MEAN_GAP = 0.5  # seconds between two kills, beside the wait for somebody who has the role
+LIFE = 0.3  # seconds at most that who was waited for lives longer
+MANY = 200  # kills among which each role must be
 GIVE_UP = 900.0  # seconds for one run
 
 
@@ -54,50 +58,62 @@ class Killer:
     def _one_run(self, dir: Path) -> None:
         """Raises AssertionError if it does not end as the undisturbed one."""
         deadline = time.monotonic() + GIVE_UP
-        code = -signal.SIGKILL
-        while code == -signal.SIGKILL:
+        killed = True
+        while killed:
+            assert time.monotonic() < deadline, f"{dir} has not ended within {GIVE_UP:g} s"
             process = subprocess.Popen(
                 command(dir, RUN, "--resume"), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
             )
             try:
-                self._kill_while_it_runs(process, deadline)
+                killed = self._kill_until_the_supervisor_is_dead(process, deadline)
             finally:
                 process.kill()
             out, err = process.communicate()
-            code = process.returncode
-        assert_unharmed(Ended(dir, code, out, err), self._reference, RUN)
+        assert_unharmed(Ended(dir, process.returncode, out, err), self._reference, RUN)
 
-    def _kill_while_it_runs(self, process: subprocess.Popen[str], deadline: float) -> None:
-        """Draws role and moment, then waits for one who has the role: so a start gets through now and then."""
-        while not _ended_within(process, self._random.expovariate(1 / MEAN_GAP)):
+    def _kill_until_the_supervisor_is_dead(self, process: subprocess.Popen[str], deadline: float) -> bool:
+        """Whether we killed it: then there is something to resume. Without kills left it is only waited for."""
+        while self.done.total() < self._kills:
+            if self._ended_within(process, self._random.expovariate(1 / MEAN_GAP)):
+                return False
             role = self._random.choice(ROLES)
-            while self.done.total() < self._kills and not self._kill_one(process.pid, role):
-                if _ended_within(process, 0.01):
-                    return
-                if role == "planner" and "worker" in roles(process.pid).values():
-                    break  # there is one at the start only
-                assert time.monotonic() < deadline, f"supervisor {process.pid} does not end"
-            assert time.monotonic() < deadline, f"supervisor {process.pid} does not end"
+            if self._wait_for(role, process, deadline) and self._kill(role, process) and role == SUPERVISOR:
+                return True
+        assert self._ended_within(process, deadline - time.monotonic()), "the run does not end"
+        return False
 
-    def _kill_one(self, supervisor: int, role: str) -> bool:
-        living = {**roles(supervisor), supervisor: "supervisor"}
-        having = sorted(pid for pid, its in living.items() if its == role)
-        if not having:
+    def _wait_for(self, role: str, process: subprocess.Popen[str], deadline: float) -> bool:
+        """So that a start gets through now and then; and then a moment longer, for not all to die new-born."""
+        while role not in (there := living(process).values()):
+            if (role == PLANNER and WORKER in there) or self._ended_within(process, 0.01):
+                return False  # there is a planner at the start only
+            assert time.monotonic() < deadline, f"no {role} any more"
+        return not self._ended_within(process, self._random.uniform(0, LIFE))
+
+    def _kill(self, role: str, process: subprocess.Popen[str]) -> bool:
+        """False if nobody has the role any more. Afterwards the killed one is gone, but for the supervisor."""
+        having = [pid for pid, its in living(process).items() if its == role]
+        if not having or process.poll() is not None:
             return False
-        try:
-            os.kill(self._random.choice(having), signal.SIGKILL)
-        except ProcessLookupError:
-            return False
+        victim = self._random.choice(sorted(having))
+        os.kill(victim, signal.SIGKILL)
         self.done[role] += 1
+        if role != SUPERVISOR:
+            wait_for(lambda: victim not in living(process) or process.poll() is not None, f"{role} gone")
+        return True
+
+    @staticmethod
+    def _ended_within(process: subprocess.Popen[str], seconds: float) -> bool:
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
         return True
 
 
-def _ended_within(process: subprocess.Popen[str], seconds: float) -> bool:
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
+def living(process: subprocess.Popen[str]) -> dict[int, str]:
+    """Roles of a run's processes by pid."""
+    return {**roles(process.pid), process.pid: SUPERVISOR}
 
 
 def kill_randomly(folder: Path, kills: int, seed: int) -> Killer:
@@ -106,6 +122,8 @@ def kill_randomly(folder: Path, kills: int, seed: int) -> Killer:
     memory, outside = shared_memory(), left_outside()
     killer = Killer(folder, reference, kills, seed)
     killer.run()
+    if kills >= MANY:
+        assert set(killer.done) == set(ROLES), killer.done
     assert left_outside() <= outside, left_outside() - outside
     wait_for(lambda: shared_memory() <= memory + (1 << 20), "shared memory back to where it was")
     return killer

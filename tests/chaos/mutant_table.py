@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SIMULATION = ("tests.pool.simulate", "--seeds", "4000", "--failures", "1", "--processes", "1")
-REGRESSIONS = ("pytest", "-q", "-x", "tests/pool/test_simulation.py", "-k", "failed_once")
 BOOKS = ("pytest", "-q", "-x", "tests/pool/test_books.py")
 STANDSTILL = ("pytest", "-q", "-x", "-m", "chaos", "tests/chaos/test_crash_points.py", "-k", "still_being_written")
 TRACE = ("pytest", "-q", "-x", "tests/pool/test_trace.py", "-k", "same_bits")
@@ -159,9 +158,17 @@ MUTANTS = (
         "taken back, not answered",
         "a worker says only when asked a second time that a batch taken back is not read any more",
         "pool/worker/desk.py",
-        "return orders.answer and self._settled == self._number",
+        "return orders.wants_answer and self._settled == self._number",
         "return False",
-        REGRESSIONS,
+        ("pytest", "-q", "-x", "tests/pool/test_desk.py", "-k", "want_an_answer"),
+    ),
+    Mutant(
+        "taken back, answered late",
+        "a worker's mailbox leaves it to the next repetition to say that orders are settled",
+        "pool/worker/mailbox.py",
+        "if (followed or waited_for or rung or again.due())",
+        "if (followed or rung or again.due())",
+        (*MAILBOX, "-k", "want_an_answer"),
     ),
     Mutant(
         "reduce in order of arrival",

@@ -134,9 +134,9 @@ def test_orders_that_want_an_answer_get_one_at_once_if_nothing_is_in_work() -> N
     """Else the ring slot of a batch taken back, finished or never begun, would wait for all to be said again."""
     desk = Desk(1)
     assert not desk.orders(WorkerOrders(0, (assignment(0),), 1))
-    assert desk.orders(WorkerOrders(0, (), 2, answer=True))
+    assert desk.orders(WorkerOrders(0, (), 2, wants_answer=True))
     desk.orders(WorkerOrders(0, (assignment(1, attempt=2),), 3))
     job = desk.next()
     assert job is not None
-    assert not desk.orders(WorkerOrders(0, (), 4, answer=True))  # not yet
+    assert not desk.orders(WorkerOrders(0, (), 4, wants_answer=True))  # not yet
     assert desk.finish(job, 0.5, (), "")

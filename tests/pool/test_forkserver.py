@@ -21,7 +21,7 @@ from pool.protocol.identity import COORDINATOR, FORKSERVER, PLANNER, Peer
 from pool.protocol.messages import CursorState
 from pool.supervisor import planning
 from pool.supervisor.child import Child
-from pool.supervisor.forkserver import ForkServer, be_the_parent
+from pool.supervisor.forkserver import ForkServer, be_the_parent, environment
 from pool.supervisor.planning import ask_planner
 from tests.support.runs import ROOT, TOY, command
 from tests.support.wait import wait_for
@@ -265,3 +265,11 @@ def test_time_in_which_the_machine_slept_is_held_against_no_planner(monkeypatch:
     assert child.killed == "did not answer within pool.start_timeout = 3.2 s"
     assert max(child.looks) == 1000 * planning.LOOK
     assert 3200 <= sum(child.looks) < 3200 + max(child.looks)
+
+
+@pytest.mark.parametrize(("set_to", "wanted"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_how_torchs_threads_wait_is_a_default(monkeypatch: pytest.MonkeyPatch, set_to: str | None, wanted: str) -> None:
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    if set_to is not None:
+        monkeypatch.setenv("OMP_WAIT_POLICY", set_to)
+    assert environment()["OMP_WAIT_POLICY"] == wanted

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import zmq
 
+from pool.protocol.again import SAY_AGAIN_SECONDS
 from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import Assignment, Heartbeat, Message, Roster, RosterEntry, WorkerOrders, WorkerReport
@@ -61,6 +62,21 @@ def test_what_a_worker_has_to_say_is_said_again(
     coordinator = hub(context, tmp_path, Peer(COORDINATOR), worker)
     for _ in range(2):
         hear(coordinator, lambda message: isinstance(message, WorkerReport))
+    coordinator.close()
+
+
+def test_orders_that_want_an_answer_get_one_without_waiting_for_the_next_repetition(
+    tmp_path: Path, context: zmq.Context[zmq.Socket[bytes]], worker: subprocess.Popen[str]
+) -> None:
+    """Twice as many as repetitions alone would answer before it is given up."""
+    assert worker.poll() is None
+    coordinator = hub(context, tmp_path, Peer(COORDINATOR), worker)
+    hear(coordinator, lambda _: True)
+    deadline = time.monotonic() + SECONDS
+    for number in range(1, 2 * round(SECONDS / SAY_AGAIN_SECONDS)):
+        coordinator.send(WORKER_0, WorkerOrders(0, (), number, wants_answer=True))
+        hear(coordinator, lambda message: getattr(message, "settled", 0) == number)  # noqa: B023
+        assert time.monotonic() < deadline, f"{number} answers in {SECONDS} s"
     coordinator.close()
 
 
