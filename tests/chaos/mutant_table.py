@@ -228,8 +228,8 @@ MUTANTS = (
         "reports said once only",
         "what a worker reports is said when it changes, and not again",
         "pool/worker/mailbox.py",
-        "(followed or rung or again.due())",
-        "(followed or rung)",
+        "(followed or waited_for or rung or again.due())",
+        "(followed or waited_for or rung)",
         MAILBOX,
     ),
     Mutant(

@@ -69,6 +69,7 @@ def test_a_closed_terminal_writes_a_checkpoint(tmp_path: Path) -> None:
     arguments = command(tmp_path / "run", {**SLOW, "train.steps": 2000})
     pid, terminal = pty.fork()
     if pid == 0:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests themselves may run under nohup, which a run respects
         os.chdir(ROOT)
         os.execv(arguments[0], arguments)
     try:
