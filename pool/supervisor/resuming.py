@@ -117,7 +117,7 @@ def compare_numerics(launch: Launch, checkpoint: Path, folder: RunFolder, *, all
     if not different:
         return
     if not allowed:
-        of_config = [key for key in ("buckets", "optimizer") if then.get(key) != now.get(key)]
+        of_config = any(then.get(key) != now.get(key) for key in ("buckets", "optimizer"))
         advice = (
             "go back to the checkpoint's model, pool.bucket_mb, pool.first_bucket_mb and optimizer"
             if of_config
