@@ -84,20 +84,24 @@ struct Adam {
     bool stream;         // stores of weights leave the caches alone
 };
 
-// A sum of rows: terms[first] .. terms[first + size - 1], into place `out`.
-struct SumList {
+// Up to four sums of rows, side by side, the longest first: term k of sum i is terms[first + 4 * k + i] for k < size.
+// A shorter sum has zeros at its end: row 0 of every slab is a row of zeros.
+struct SumQuad {
+    static constexpr std::size_t SUMS = 4;
+
     std::uint32_t first;
-    std::uint16_t size;
-    std::uint16_t out;
+    std::uint16_t size, sums;
+    std::uint16_t out[SUMS];  // the place of each sum
 };
 
-// Bags whose gradients are summed together: places first_bag .. last_bag of the plan, lists of the rows they touch.
+// Bags whose gradients are summed together: places first_bag .. last_bag of the plan, and the quads of both directions.
 struct PlanChunk {
     std::uint32_t first_bag, last_bag;
-    std::uint32_t first_list, last_list;
+    std::uint32_t first_bag_quad, last_bag_quad;
+    std::uint32_t first_row_quad, last_row_quad;
 };
 
-// Bags that share rows. Within a tile row numbers are 0 .. rows - 1, then 1 << GROUP_BITS sums per group.
+// Bags that share rows. In a tile's slab row 0 is zeros, then come its `rows`, then 1 << GROUP_BITS sums per group.
 struct PlanTile {
     std::uint32_t first_row, rows;
     std::uint32_t first_grouped, groups;
@@ -107,7 +111,7 @@ struct PlanTile {
 // See sparse_plan.h, which owns the arrays.
 struct PlanView {
     static constexpr std::size_t GROUP_BITS = 6;
-    static constexpr std::size_t CHUNK = 512;  // bags
+    static constexpr std::size_t CHUNK = 256;  // bags
     static constexpr std::size_t SLAB = 128;   // columns copied at a time
 
     const PlanTile* tiles;
@@ -118,9 +122,9 @@ struct PlanView {
     const std::uint32_t* rows;
     const std::uint8_t* seen;
     const std::uint16_t* grouped;
-    const SumList* bag_lists;  // [bags], each chunk's by falling size
+    const SumQuad* bag_quads;  // to bags of the chunk, of the tile's slab
     const std::uint16_t* bag_terms;
-    const SumList* row_lists;  // each chunk's by falling size
+    const SumQuad* row_quads;  // to rows of the tile's slab, of the chunk's bags from 1 on
     const std::uint16_t* row_terms;
 };
 

@@ -12,10 +12,9 @@ namespace {
 
 constexpr std::size_t GROUP_BITS = PlanView::GROUP_BITS;
 constexpr std::size_t CHUNK = PlanView::CHUNK;
-constexpr std::size_t MAX_GROUPS = 6;      // of a tile: 36 rows, as bits of one number
-constexpr std::size_t MOST_FEATURES = 127;  // of a bag: then no list of a chunk is longer than 16 bits can say
-constexpr std::size_t MIN_BAGS = 300;      // a tile with fewer has no groups: 64 sums must pay
-constexpr std::size_t COLUMN_UNIT = 32;    // threads' shares of the columns are multiples of it
+constexpr std::size_t MAX_GROUPS = 6;       // of a tile: 36 rows, as bits of one number
+constexpr std::size_t MOST_FEATURES = 255;  // of a bag: then no sum of a chunk is longer than 16 bits can say
+constexpr std::size_t MIN_BAGS = 300;       // a tile with fewer has no groups: 64 sums must pay
 
 static_assert(MOST_FEATURES * CHUNK <= std::numeric_limits<std::uint16_t>::max());
 
@@ -30,9 +29,9 @@ public:
         plan_.bags = std::move(tiles.bags);
         plan_.rows = std::move(tiles.rows);
         plan_.seen = std::move(tiles.seen);
-        plan_.bag_lists.resize(plan_.bags.size());
-        plan_.bag_terms.resize(features_.size + 1);  // one is written beyond what is kept
-        plan_.row_terms.resize(features_.size);
+        plan_.bag_terms.reserve(features_.size);
+        plan_.row_terms.reserve(features_.size);
+        terms_.resize(CHUNK * MOST_FEATURES + 1);  // one is written beyond what is kept
     }
 
     template <class Number>
@@ -51,13 +50,13 @@ private:
         tile.rows = found.rows;
         choose_groups(tile, found.last_bag - found.first_bag);
         for (std::size_t r = 0; r < tile.rows; ++r) {
-            codes_[plan_.rows[tile.first_row + r]] = static_cast<std::uint16_t>(r);
+            codes_[plan_.rows[tile.first_row + r]] = static_cast<std::uint16_t>(1 + r);
         }
         for (std::size_t bit = 0; bit < tile.groups * GROUP_BITS; ++bit) {
             const std::size_t row = plan_.grouped[tile.first_grouped + bit];
             codes_[plan_.rows[tile.first_row + row]] = static_cast<std::uint16_t>(GROUPED | bit);
         }
-        const std::size_t rows = tile.rows + (tile.groups << GROUP_BITS);
+        const std::size_t rows = 1 + tile.rows + (tile.groups << GROUP_BITS);
         plan_.most_rows = std::max(plan_.most_rows, rows);
         counts_.assign(rows, 0);
         tile.first_chunk = static_cast<std::uint32_t>(plan_.chunks.size());
@@ -75,9 +74,10 @@ private:
             return;
         }
         const std::uint32_t* uses = uses_.data() + tile.first_row;
+        const std::size_t counted = bags / Tiles::COUNTED;
         frequent_.clear();
         for (std::size_t r = 0; r < tile.rows; ++r) {
-            if (8 * std::size_t{uses[r]} >= bags) {
+            if (8 * std::size_t{uses[r]} >= counted) {
                 frequent_.push_back(static_cast<std::uint16_t>(r));
             }
         }
@@ -90,7 +90,7 @@ private:
             for (auto row = begin; row != begin + GROUP_BITS; ++row) {
                 sum += uses[*row];
             }
-            if (2 * sum < 3 * bags) {
+            if (2 * sum < 3 * counted) {
                 break;
             }
             plan_.grouped.insert(plan_.grouped.end(), begin, begin + GROUP_BITS);
@@ -100,44 +100,50 @@ private:
 
     template <class Number>
     void fill_chunk(const PlanTile& tile, std::size_t first_bag, std::size_t last_bag) {
-        const std::size_t first_term = terms_;
-        std::array<SumList, CHUNK> lists;
-        sizes_.assign(1, 0);
-        for (std::size_t bag = first_bag; bag < last_bag; ++bag) {
-            SumList& list = lists[bag - first_bag];
-            list = {static_cast<std::uint32_t>(terms_), 0, static_cast<std::uint16_t>(bag - first_bag)};
-            fill_bag<Number>(tile, plan_.bags[bag]);
-            list.size = static_cast<std::uint16_t>(terms_ - list.first);
-            if (list.size >= sizes_.size()) {
-                sizes_.resize(list.size + 1U, 0);
+        const std::size_t bags = last_bag - first_bag;
+        std::array<std::uint32_t, CHUNK + 1> ends;
+        std::array<std::uint16_t, CHUNK> sizes;
+        ends[0] = 0;
+        for (std::size_t i = 0; i < bags; ++i) {
+            fetch_ahead(plan_.bags, first_bag + i, offsets_, static_cast<const Number*>(features_.data));
+            ends[i + 1] = ends[i] + fill_bag<Number>(tile, plan_.bags[first_bag + i], terms_.data() + ends[i]);
+            sizes[i] = static_cast<std::uint16_t>(ends[i + 1] - ends[i]);
+        }
+        PlanChunk chunk{};
+        chunk.first_bag = static_cast<std::uint32_t>(first_bag);
+        chunk.last_bag = static_cast<std::uint32_t>(last_bag);
+        chunk.first_bag_quad = static_cast<std::uint32_t>(plan_.bag_quads.size());
+        chunk.first_row_quad = static_cast<std::uint32_t>(plan_.row_quads.size());
+        sort_by_size(sizes.data(), bags);
+        add_quads(sizes.data(), bags, plan_.bag_quads, plan_.bag_terms);
+        for (std::size_t i = 0; i < bags; ++i) {
+            std::uint16_t* to = plan_.bag_terms.data() + begins_[i];
+            for (std::size_t k = ends[i]; k < ends[i + 1]; ++k, to += SumQuad::SUMS) {
+                *to = terms_[k];
+                ++counts_[terms_[k]];
             }
-            ++sizes_[list.size];
         }
-        by_size(sizes_);
-        for (std::size_t i = 0; i < last_bag - first_bag; ++i) {
-            plan_.bag_lists[first_bag + sizes_[lists[i].size]++] = lists[i];
-        }
-        const auto first_list = static_cast<std::uint32_t>(plan_.row_lists.size());
-        fill_row_lists(first_term);
-        const std::uint16_t* terms = plan_.bag_terms.data();
+        const std::size_t rows = sort_by_size(counts_.data(), counts_.size());
+        add_quads(counts_.data(), rows, plan_.row_quads, plan_.row_terms);
         std::uint16_t* places = plan_.row_terms.data();
-        std::uint32_t* ends = ends_.data();
-        for (std::size_t i = 0; i < last_bag - first_bag; ++i) {
-            const std::size_t end = lists[i].first + std::size_t{lists[i].size};
-            for (std::size_t k = lists[i].first; k < end; ++k) {
-                places[ends[terms[k]]++] = static_cast<std::uint16_t>(i);
+        for (std::size_t i = 0; i < bags; ++i) {
+            for (std::size_t k = ends[i]; k < ends[i + 1]; ++k) {
+                std::uint32_t& next = begins_[terms_[k]];
+                places[next] = static_cast<std::uint16_t>(1 + i);
+                next += SumQuad::SUMS;
             }
         }
-        plan_.chunks.push_back({static_cast<std::uint32_t>(first_bag), static_cast<std::uint32_t>(last_bag), first_list,
-                                 static_cast<std::uint32_t>(plan_.row_lists.size())});
+        std::fill(counts_.begin(), counts_.end(), std::uint16_t{0});
+        chunk.last_bag_quad = static_cast<std::uint32_t>(plan_.bag_quads.size());
+        chunk.last_row_quad = static_cast<std::uint32_t>(plan_.row_quads.size());
+        plan_.chunks.push_back(chunk);
     }
 
-    // Appends the rows that a bag reads: those in no group, then a sum for each group of which it has rows.
+    // The rows that a bag reads: those in no group, then a sum for each group of which it has rows. Returns how many.
     template <class Number>
-    void fill_bag(const PlanTile& tile, std::size_t bag) {
+    std::uint32_t fill_bag(const PlanTile& tile, std::size_t bag, std::uint16_t* terms) const {
         const auto* features = static_cast<const Number*>(features_.data);
         const std::uint16_t* codes = codes_.data();
-        std::uint16_t* terms = plan_.bag_terms.data() + terms_;
         std::uint64_t bits = 0;
         std::size_t size = 0;
         const std::size_t end = offsets_[bag + 1];
@@ -145,7 +151,7 @@ private:
             const unsigned code = codes[features[k]];
             const std::uint64_t bit = std::uint64_t{code >> 15} << (code & 63U);
             if ((bits & bit) != 0) [[unlikely]] {  // a feature that the bag has twice
-                terms[size++] = plan_.grouped[tile.first_grouped + (code & 63U)];
+                terms[size++] = static_cast<std::uint16_t>(1 + plan_.grouped[tile.first_grouped + (code & 63U)]);
                 continue;
             }
             bits |= bit;
@@ -154,62 +160,60 @@ private:
         }
         for (std::size_t g = 0; g < tile.groups; ++g) {
             const std::uint64_t part = bits >> (g * GROUP_BITS) & ((1U << GROUP_BITS) - 1U);
-            terms[size] = static_cast<std::uint16_t>(tile.rows + (g << GROUP_BITS) + part);
+            terms[size] = static_cast<std::uint16_t>(1 + tile.rows + (g << GROUP_BITS) + part);
             size += part != 0 ? 1 : 0;
         }
-        terms_ += size;
+        return static_cast<std::uint32_t>(size);
     }
 
-    // Lists of the rows that the chunk's bags read; ends_ is then where each list's next place goes.
-    void fill_row_lists(std::size_t first_term) {
-        const std::uint16_t* terms = plan_.bag_terms.data();
-        std::uint32_t* counts = counts_.data();
-        for (std::size_t k = first_term; k < terms_; ++k) {
-            ++counts[terms[k]];
+    // Numbers of the sums, of sizes[i] terms each, in sorted_, the longest first. Returns how many have terms at all.
+    std::size_t sort_by_size(const std::uint16_t* sizes, std::size_t count) {
+        const std::size_t longest = *std::max_element(sizes, sizes + count);
+        places_.assign(longest + 1, 0);
+        for (std::size_t i = 0; i < count; ++i) {
+            ++places_[sizes[i]];
         }
-        sizes_.assign(CHUNK + 1, 0);
-        for (const std::uint32_t count : counts_) {
-            if (count >= sizes_.size()) {
-                sizes_.resize(count + 1U, 0);
-            }
-            ++sizes_[count];
+        std::uint32_t total = 0;
+        for (std::size_t size = longest; size > 0; --size) {
+            total += std::exchange(places_[size], total);
         }
-        sizes_[0] = 0;
-        const std::size_t first_list = plan_.row_lists.size();
-        plan_.row_lists.resize(first_list + by_size(sizes_));
-        ends_.resize(counts_.size());
-        auto end = static_cast<std::uint32_t>(first_term);
-        for (std::size_t r = 0; r < counts_.size(); ++r) {
-            ends_[r] = end;
-            if (counts_[r] > 0) {
-                plan_.row_lists[first_list + sizes_[counts_[r]]++] = {
-                    end, static_cast<std::uint16_t>(counts_[r]),
-                    static_cast<std::uint16_t>(r)};
-                end += counts_[r];
-                counts_[r] = 0;
-            }
-        }
-    }
-
-    // From how many lists there are of each size to where those of that size begin, the longest first.
-    static std::size_t by_size(std::vector<std::size_t>& sizes) {
-        std::size_t total = 0;
-        for (std::size_t size = sizes.size(); size-- > 0;) {
-            total += std::exchange(sizes[size], total);
+        places_[0] = total;
+        sorted_.resize(count);
+        for (std::size_t i = 0; i < count; ++i) {
+            sorted_[places_[sizes[i]]++] = static_cast<std::uint16_t>(i);
         }
         return total;
+    }
+
+    // Appends quads for the first `count` sums of sorted_. The terms of sum i go to begins_[i], every fourth place.
+    void add_quads(const std::uint16_t* sizes, std::size_t count, std::vector<SumQuad>& quads,
+                   std::vector<std::uint16_t>& terms) {
+        begins_.resize(sorted_.size());
+        auto end = static_cast<std::uint32_t>(terms.size());
+        for (std::size_t first = 0; first < count; first += SumQuad::SUMS) {
+            SumQuad quad{end, sizes[sorted_[first]], 0, {}};
+            for (; quad.sums < SumQuad::SUMS && first + quad.sums < count; ++quad.sums) {
+                const std::uint16_t sum = sorted_[first + quad.sums];
+                quad.out[quad.sums] = sum;
+                begins_[sum] = end + quad.sums;
+            }
+            end += static_cast<std::uint32_t>(SumQuad::SUMS * quad.size);
+            quads.push_back(quad);
+        }
+        terms.resize(end);  // zeros: where nothing is written, the row of zeros is added
     }
 
     PlanArrays plan_;
     const std::uint32_t* offsets_;
     Numbers features_;
-    std::vector<std::uint16_t> codes_;    // by feature: its row in the tile at hand, or its bit in the groups
-    std::vector<std::uint32_t> uses_;     // of each of the plan's rows
+    std::vector<std::uint16_t> codes_;  // by feature: its row in the tile at hand, or its bit in the groups
+    std::vector<std::uint32_t> uses_;   // of each of the plan's rows
     std::vector<std::uint16_t> frequent_;
-    std::vector<std::uint32_t> counts_;   // by row of the tile: terms in the chunk at hand
-    std::vector<std::size_t> sizes_;
-    std::vector<std::uint32_t> ends_;
-    std::size_t terms_ = 0;
+    std::vector<std::uint16_t> terms_;   // of the chunk at hand, bag after bag
+    std::vector<std::uint16_t> counts_;  // by row of the slab: its terms in the chunk at hand
+    std::vector<std::uint32_t> places_;  // by size
+    std::vector<std::uint16_t> sorted_;
+    std::vector<std::uint32_t> begins_;
 };
 
 }  // namespace

@@ -16,10 +16,10 @@ struct PlanArrays {
     std::vector<std::uint16_t> grouped;     // rows of the groups, tile after tile, as numbers within the tile
     std::vector<PlanTile> tiles;
     std::vector<PlanChunk> chunks;
-    std::vector<SumList> bag_lists;
-    std::vector<std::uint16_t> bag_terms;   // rows within the tile
-    std::vector<SumList> row_lists;
-    std::vector<std::uint16_t> row_terms;   // places within the chunk
+    std::vector<SumQuad> bag_quads;
+    std::vector<std::uint16_t> bag_terms;   // rows of the tile's slab
+    std::vector<SumQuad> row_quads;
+    std::vector<std::uint16_t> row_terms;   // places within the chunk, from 1 on
 };
 
 // offsets and features are sound, each feature below num_features; `order` is all bags, such that neighbours share

@@ -47,14 +47,20 @@ private:
         tile.first_bag = static_cast<std::uint32_t>(place);
         for (; place < order.size(); ++place) {
             const std::uint32_t bag = order[place];
-            const std::size_t begin = offsets_[bag];
-            const std::size_t end = offsets_[bag + 1];
-            const std::size_t before = found_.rows.size();
-            count_uses(features, begin, end, tile.first_row);
-            const std::size_t held = before - tile.first_row;
-            if (held > 0 && ends_tile(held, found_.rows.size() - before, end - begin)) {
-                take_back(features, begin, end, tile.first_row, before);
-                break;
+            const Number* begin = features + offsets_[bag];
+            const Number* end = features + offsets_[bag + 1];
+            fetch_ahead(order, place, offsets_, features);
+            if (has_new_row(begin, end)) {
+                const std::size_t before = found_.rows.size();
+                const std::size_t held = before - tile.first_row;
+                add_rows(begin, end, tile.first_row);
+                if (held > 0 && ends_tile(held, found_.rows.size() - before, static_cast<std::size_t>(end - begin))) {
+                    take_back(before);
+                    break;
+                }
+            }
+            if (place % Tiles::COUNTED == 0) {
+                count_uses(begin, end, tile.first_row);
             }
             tile_of[bag] = static_cast<std::uint32_t>(found_.tiles.size());
         }
@@ -76,34 +82,41 @@ private:
     }
 
     template <class Number>
-    void count_uses(const Number* features, std::size_t begin, std::size_t end, std::size_t first_row) {
+    bool has_new_row(const Number* feature, const Number* end) const {
         const std::uint16_t* rows = rows_.data();
-        std::uint32_t* uses = found_.uses.data() + first_row;
-        for (std::size_t k = begin; k < end; ++k) {
-            std::size_t row = rows[features[k]];
-            if (row == NONE) [[unlikely]] {
-                row = found_.rows.size() - first_row;
-                rows_[features[k]] = static_cast<std::uint16_t>(row);
-                found_.rows.push_back(features[k]);
+        while (feature != end && rows[*feature] != NONE) {
+            ++feature;
+        }
+        return feature != end;
+    }
+
+    template <class Number>
+    void add_rows(const Number* feature, const Number* end, std::size_t first_row) {
+        for (; feature != end; ++feature) {
+            if (rows_[*feature] == NONE) {
+                rows_[*feature] = static_cast<std::uint16_t>(found_.rows.size() - first_row);
+                found_.rows.push_back(*feature);
                 found_.uses.push_back(0);
-                uses = found_.uses.data() + first_row;
             }
-            ++uses[row];
         }
     }
 
-    // A bag that belongs to the next tile: its new rows and its uses are undone.
-    template <class Number>
-    void take_back(const Number* features, std::size_t begin, std::size_t end, std::size_t first_row,
-                   std::size_t rows) {
-        for (std::size_t k = begin; k < end; ++k) {
-            --found_.uses[first_row + rows_[features[k]]];
-        }
+    // A bag that belongs to the next tile: its new rows are undone.
+    void take_back(std::size_t rows) {
         for (std::size_t r = rows; r < found_.rows.size(); ++r) {
             rows_[found_.rows[r]] = NONE;
         }
         found_.rows.resize(rows);
         found_.uses.resize(rows);
+    }
+
+    template <class Number>
+    void count_uses(const Number* feature, const Number* end, std::size_t first_row) {
+        const std::uint16_t* rows = rows_.data();
+        std::uint32_t* uses = found_.uses.data() + first_row;
+        for (; feature != end; ++feature) {
+            ++uses[rows[*feature]];
+        }
     }
 
     const std::uint32_t* offsets_;

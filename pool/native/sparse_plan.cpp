@@ -28,9 +28,9 @@ PlanView SparsePlan::view() const {
             .rows = arrays_.rows.data(),
             .seen = arrays_.seen.data(),
             .grouped = arrays_.grouped.data(),
-            .bag_lists = arrays_.bag_lists.data(),
+            .bag_quads = arrays_.bag_quads.data(),
             .bag_terms = arrays_.bag_terms.data(),
-            .row_lists = arrays_.row_lists.data(),
+            .row_quads = arrays_.row_quads.data(),
             .row_terms = arrays_.row_terms.data()};
 }
 
@@ -94,7 +94,7 @@ void SparsePlan::backward(ConstMatrix grad_out, Matrix grad_weight, float* colum
     if (first_tile == 0) {
         std::fill_n(column_sums, grad_weight.columns, 0.0F);
     }
-    by_columns(grad_weight.columns, threads, (arrays_.most_rows + PlanView::CHUNK) * PlanView::SLAB,
+    by_columns(grad_weight.columns, threads, (arrays_.most_rows + 1 + PlanView::CHUNK) * PlanView::SLAB,
                [&](std::size_t first, std::size_t last, float* scratch) {
                    level.plan_backward(view(), sums, {first_tile, last_tile, first, last}, scratch);
                });

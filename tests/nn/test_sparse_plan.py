@@ -106,6 +106,15 @@ def test_a_feature_that_a_bag_has_twice_counts_twice() -> None:
     check(input_of(bags, 8), 8, 24)
 
 
+@pytest.mark.usefixtures("simd_level")
+def test_the_longest_sums_that_a_plan_can_say() -> None:
+    sparse = input_of([[3] * 254 + [5]] * 600 + [[]] * 300, 8)
+    numbers = torch.arange(900 * 16).reshape(900, 16) % 23.0  # whole, so that sums are exact
+    wanted = reference.forward(numbers[:8], None, sparse)
+    assert torch.equal(forward(sparse, numbers[:8], None), wanted)
+    assert torch.equal(backward(sparse, numbers, 8)[3], 254 * numbers[:600].sum(0))
+
+
 @given(
     bags=st.lists(st.lists(st.integers(0, 9), max_size=12), min_size=1, max_size=30),
     copies=st.integers(4, 60),
@@ -141,7 +150,7 @@ def test_bags_that_share_little_are_not_worth_a_plan() -> None:
         plan.forward(torch.zeros(40_000, 8), None, torch.zeros(500, 8))
     with pytest.raises(ValueError, match="not worth its use"):
         plan.backward(torch.zeros(500, 8), torch.zeros(40_000, 8), torch.zeros(8))
-    assert not input_of([list(range(128))] * 50, 200).plan(200).worth  # longer lists than a plan can say
+    assert not input_of([list(range(256))] * 50, 300).plan(300).worth  # longer sums than a plan can say
     assert not input_of([[], []], 5).plan(5).worth
 
 
