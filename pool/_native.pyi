@@ -34,6 +34,12 @@ def keep_freed_memory() -> bool:
     where the C library has no such setting.
     """
 
+def return_free_memory() -> None:
+    """Gives back what is free in the heap now, but for its end, although `keep_freed_memory` was called.
+
+    For a process whose beginning took more than its steps do.
+    """
+
 def sparse_forward(
     weight: _Array, bias: _Array | None, offsets: _Array, features: _Array, out: _Array, threads: int = 1
 ) -> None:

@@ -7,6 +7,8 @@ nothing has to be done with the sum, that is one pass over memory.
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -54,9 +56,7 @@ class Committer:
         self._parameters = [parameter for _, parameter in trained(self.model)]
         self._model_buffers = [tensor for _, tensor in carried(self.model)]
         self.optimizers = BucketOptimizers(plan, self._parameters, config.optimizer, config.schedule)
-        sums = np.zeros(plan.nbytes + 64, np.uint8)
-        start = -sums.ctypes.data % 64
-        self._sums = views(sums[start : start + plan.nbytes], plan.parameters)
+        self._sums = views(_untouched(plan.nbytes), plan.parameters)
         gradients = {place: views(slot, plan.parameters) for place, slot in gradient_slots.items()}
         self._pieces = [
             [
@@ -254,6 +254,14 @@ class Committer:
         for tensors, current in ((self._weights, self._parameters), (self._buffers, self._model_buffers)):
             for place, tensor in zip(tensors[version % 2], current, strict=True):
                 tensor.data = place
+
+
+def _untouched(size: int) -> Slot:
+    """Zeros that take memory only where they are written: where the optimizer adds up the gradients, nowhere."""
+    memory = mmap.mmap(-1, max(size, 1))
+    with contextlib.suppress(OSError):  # a wish: not every kernel has them
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, np.uint8)[:size]
 
 
 def _numbers(piece: Piece) -> list[Touched] | None:

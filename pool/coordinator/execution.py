@@ -13,6 +13,7 @@ from loader.errors import DataError
 from loader.schema import SparseBatch
 from loader.sources import origin_of
 from loader.stream import Cursor
+from pool import _native
 from pool.buckets.plan import Plan
 from pool.checkpoint import store
 from pool.checkpoint.state import FOLDER, describe_files
@@ -86,6 +87,7 @@ class Execution:
         if config.testing.history:
             self._history = History(launch.run_dir, launch.peer.incarnation, launch.step, self._committer.newest)
         self._unrecorded: tuple[Commit, float] | None = None  # and the learning rate that it was made with
+        self._settled = False  # a step was done: all that stays is there, optimizer state too
         self.at_end = False
 
     @property
@@ -179,6 +181,9 @@ class Execution:
         )
         with self._trace.span("snapshot, if due", step=commit.step):
             self.checkpoints.committed(commit.step + 1)
+        if not self._settled:
+            self._settled = True
+            _native.return_free_memory()  # weights that were loaded or drawn, pieces of optimizer state now joined
 
     # --- state ---
 

@@ -44,9 +44,13 @@ bool keep_freed_memory() {
     return kept;
 }
 
+void return_free_memory() { malloc_trim(HEAP); }  // the heap's end stays, and what was asked for there
+
 #else
 
 bool keep_freed_memory() { return false; }
+
+void return_free_memory() {}
 
 #endif
 

@@ -11,4 +11,8 @@ namespace sparsepool {
 // 1024 outputs. Call it before the first large allocation. False where the C library can't be told.
 bool keep_freed_memory();
 
+// After `keep_freed_memory`: what is free now between blocks in use goes back to the system, once. For a process whose
+// beginning took more than its steps do.
+void return_free_memory();
+
 }  // namespace sparsepool

@@ -30,6 +30,29 @@ def test_memory_freed_once_is_used_again_without_page_faults() -> None:
     subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=60)
 
 
+RETURNED = """
+from pathlib import Path
+import numpy as np
+from pool import _native
+
+def resident():
+    return next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if "VmRSS" in line)
+
+assert _native.keep_freed_memory()
+first, second = (np.ones(64 << 20, np.uint8) for _ in range(2))
+full = resident()
+del first
+kept = resident()
+_native.return_free_memory()
+assert kept > full - 1024 and resident() < full - (60 << 10), (full, kept, resident())
+assert second.all()
+"""
+
+
+def test_memory_freed_once_can_be_given_back() -> None:
+    subprocess.run([sys.executable, "-c", RETURNED], check=True, timeout=60)
+
+
 HUGE = """
 from pathlib import Path
 import numpy as np

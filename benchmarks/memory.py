@@ -1,0 +1,139 @@
+"""What a run keeps in memory: each segment, and what each process has besides.
+
+A run of the nnue task with two CPU workers and small batches, so that a copy of the table could not hide among the
+activations; looked at after it has made snapshots, from /proc/PID/smaps. "Its own" are pages that no other process has:
+what is forked from the fork server and never written to is there once for all. Beyond the segments (ring, two versions
+of the weights, gradient slots, snapshots) and the optimizer's state there must be no copy of the table anywhere: the
+rest of what a process has of its own is less than one.
+
+Prints two tables and one line of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.rotated import ROOT, SAMPLE
+from tests.support.processes import roles
+from tests.support.wait import wait_for
+
+INPUTS = 22528  # of HalfKAv2_hm
+MOMENTS = 2  # tables that Adam keeps
+MIB = 1 << 20
+_SEGMENT = re.compile(r"/memfd:(\S+)")
+
+
+@dataclass
+class Process:
+    """Bytes."""
+
+    resident: int = 0  # shared segments left out
+    own: int = 0  # of these, what no other process has
+    segments: dict[str, int] = field(default_factory=dict)  # size of each that it maps
+
+
+def look_at(pid: int) -> Process:
+    """From its /proc/PID/smaps."""
+    process, segment = Process(), ""
+    for line in Path(f"/proc/{pid}/smaps").read_text(encoding="utf-8").splitlines():
+        key, _, rest = line.partition(" ")
+        if not key.endswith(":"):  # a mapping begins
+            match = _SEGMENT.search(line)
+            segment = match[1] if match else ""
+            begin, end = (int(part, 16) for part in key.split("-"))
+            if segment:
+                process.segments[segment] = end - begin
+        elif not segment:
+            size = int(rest.split()[0]) << 10 if rest.endswith("kB") else 0
+            process.resident += size if key == "Rss:" else 0
+            process.own += size if key.startswith("Private_") else 0
+    return process
+
+
+def run(folder: Path, l1: int, steps: int) -> dict[str, Process]:
+    """Processes of a run of so many steps and more, by role and number."""
+    dir, config = folder / "run", folder / "run.toml"
+    config.write_text(
+        f"""
+task = "nnue"
+run.dir = "{dir}"
+data.train = ["{SAMPLE}"]
+data.batch_size = 512
+data.threads = 1
+model.l1 = {l1}
+optimizer.name = "pool.optim.Adam"
+optimizer.args = {{ lr = 1e-3 }}
+train.steps = 1000000
+train.batches_per_step = 2
+train.checkpoint_every = 0
+pool.devices = ["cpu", "cpu"]
+pool.snapshot_steps = {steps // 4}
+""",
+        encoding="utf-8",
+    )
+    metrics = dir / "metrics.jsonl"
+    command = [sys.executable, "-m", "pool", "train", str(config)]
+    supervisor = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    try:
+        done = lambda: metrics.exists() and metrics.read_bytes().count(b"\n") >= steps  # noqa: E731
+        wait_for(lambda: supervisor.poll() is not None or done(), f"{steps} steps", 300)
+        if supervisor.poll() is not None:
+            raise SystemExit(f"pool train ended with {supervisor.returncode}")
+        found, count = {"supervisor": look_at(supervisor.pid)}, defaultdict[str, int](int)
+        for pid, role in sorted(roles(supervisor.pid).items()):
+            found[f"{role} {count[role]}" if role == "worker" else role] = look_at(pid)
+            count[role] += 1
+        return found
+    finally:
+        supervisor.terminate()
+        supervisor.wait(60)
+
+
+def measure(l1: int, steps: int, console: Console) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        processes = run(Path(folder), l1, steps)
+    table_bytes = 4 * INPUTS * l1
+    segments = {name: size for process in processes.values() for name, size in process.segments.items()}
+    shown = Table("segment", "MiB", "in tables", title=f"l1 = {l1}: a table is {table_bytes / MIB:.0f} MiB")
+    for name, size in sorted(segments.items()):
+        shown.add_row(name, f"{size / MIB:.1f}", f"{size / table_bytes:.2f}")
+    console.print(shown)
+    shown = Table("process", "resident MiB", "its own", "less Adam's state", "in tables", "under one")
+    rows = []
+    for name, process in processes.items():
+        rest = process.own - (MOMENTS * table_bytes if name == "coordinator" else 0)
+        copies = rest / table_bytes
+        numbers = [f"{size / MIB:.0f}" for size in (process.resident, process.own, rest)]
+        shown.add_row(name, *numbers, f"{copies:.2f}", "yes" if copies < 1 else "NO")
+        rows.append(
+            {"process": name, "resident": process.resident, "own": process.own, "rest": rest, "met": copies < 1}
+        )
+    console.print(shown)
+    return {"l1": l1, "table": table_bytes, "segments": segments, "processes": rows}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--l1", type=int, nargs="+", default=[1024, 3072])
+    parser.add_argument("--steps", type=int, default=60, help="before the processes are looked at")
+    arguments = parser.parse_args()
+    console = Console(width=120)
+    results = [measure(l1, arguments.steps, console) for l1 in arguments.l1]
+    print(json.dumps({"benchmark": "memory", "cores": os.cpu_count(), "results": results}))
+
+
+if __name__ == "__main__":
+    main()
