@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 NATIVE := $(shell find loader/native pool/native -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name CMakeLists.txt)
-BENCHMARKS := sparse_layer nnue_step training loader pool_cost recovery
+BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery
 POSITIONS := configs/sample/positions.epd
 
 .PHONY: demo test test-crashes test-chaos check format bench fuzz chaos chaos-mutants soak gpu-check clean

@@ -22,7 +22,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.rotated import SAMPLE, SHARED, rotated_copies
+from benchmarks.rotated import REAL, SAMPLE, SHARED, rotated_copies
 from loader import _native
 from loader.bench import NUM_SLOTS, bytes_used
 from loader.binpack_stream import BinpackSource, BinpackStream
@@ -154,7 +154,7 @@ def main() -> None:
     parser.add_argument("--levels", nargs="+", choices=_native.simd_levels(), default=_native.simd_levels()[::-1])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     arguments = parser.parse_args()
-    source: Path = arguments.data or (SHARED if SHARED.exists() else SAMPLE)
+    source: Path = arguments.data or REAL
     if source == SAMPLE:
         print(f"{SHARED} is not there: using the bundled sample, other figures are not comparable")
     cases = [Case(n, level, on) for on in (False, True) for level in arguments.levels for n in arguments.threads]

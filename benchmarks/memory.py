@@ -6,7 +6,7 @@ what is forked from the fork server and never written to is there once for all. 
 of the weights, gradient slots, snapshots) and the optimizer's state there must be no copy of the table anywhere: the
 rest of what a process has of its own is less than one.
 
-Prints two tables and one line of JSON.
+Bytes that the coordinator reads of gradients in a step are there too. Prints two tables and one line of JSON.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
+import statistics
 import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,44 +26,16 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.rotated import ROOT, SAMPLE
-from tests.support.processes import roles
+from tests.support.processes import Usage, memory_of, roles
 from tests.support.wait import wait_for
 
 INPUTS = 22528  # of HalfKAv2_hm
 MOMENTS = 2  # tables that Adam keeps
 MIB = 1 << 20
-_SEGMENT = re.compile(r"/memfd:(\S+)")
 
 
-@dataclass
-class Process:
-    """Bytes."""
-
-    resident: int = 0  # shared segments left out
-    own: int = 0  # of these, what no other process has
-    segments: dict[str, int] = field(default_factory=dict)  # size of each that it maps
-
-
-def look_at(pid: int) -> Process:
-    """From its /proc/PID/smaps."""
-    process, segment = Process(), ""
-    for line in Path(f"/proc/{pid}/smaps").read_text(encoding="utf-8").splitlines():
-        key, _, rest = line.partition(" ")
-        if not key.endswith(":"):  # a mapping begins
-            match = _SEGMENT.search(line)
-            segment = match[1] if match else ""
-            begin, end = (int(part, 16) for part in key.split("-"))
-            if segment:
-                process.segments[segment] = end - begin
-        elif not segment:
-            size = int(rest.split()[0]) << 10 if rest.endswith("kB") else 0
-            process.resident += size if key == "Rss:" else 0
-            process.own += size if key.startswith("Private_") else 0
-    return process
-
-
-def run(folder: Path, l1: int, steps: int) -> dict[str, Process]:
-    """Processes of a run of so many steps and more, by role and number."""
+def run(folder: Path, l1: int, steps: int) -> tuple[dict[str, Usage], float]:
+    """Processes of a run of so many steps and more, by role and number; megabytes of gradients read in a step."""
     dir, config = folder / "run", folder / "run.toml"
     config.write_text(
         f"""
@@ -92,11 +63,12 @@ pool.snapshot_steps = {steps // 4}
         wait_for(lambda: supervisor.poll() is not None or done(), f"{steps} steps", 300)
         if supervisor.poll() is not None:
             raise SystemExit(f"pool train ended with {supervisor.returncode}")
-        found, count = {"supervisor": look_at(supervisor.pid)}, defaultdict[str, int](int)
+        found, count = {"supervisor": memory_of(supervisor.pid)}, defaultdict[str, int](int)
         for pid, role in sorted(roles(supervisor.pid).items()):
-            found[f"{role} {count[role]}" if role == "worker" else role] = look_at(pid)
+            found[f"{role} {count[role]}" if role == "worker" else role] = memory_of(pid)
             count[role] += 1
-        return found
+        lines = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()[:steps]]
+        return found, statistics.fmean(line["gradient_mb"] for line in lines)
     finally:
         supervisor.terminate()
         supervisor.wait(60)
@@ -104,7 +76,7 @@ pool.snapshot_steps = {steps // 4}
 
 def measure(l1: int, steps: int, console: Console) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        processes = run(Path(folder), l1, steps)
+        processes, gradient_mb = run(Path(folder), l1, steps)
     table_bytes = 4 * INPUTS * l1
     segments = {name: size for process in processes.values() for name, size in process.segments.items()}
     shown = Table("segment", "MiB", "in tables", title=f"l1 = {l1}: a table is {table_bytes / MIB:.0f} MiB")
@@ -122,7 +94,8 @@ def measure(l1: int, steps: int, console: Console) -> dict[str, Any]:
             {"process": name, "resident": process.resident, "own": process.own, "rest": rest, "met": copies < 1}
         )
     console.print(shown)
-    return {"l1": l1, "table": table_bytes, "segments": segments, "processes": rows}
+    console.print(f"gradients read in a step: {gradient_mb:.1f} MB, of slots of {table_bytes / 1e6:.1f} MB\n")
+    return {"l1": l1, "table": table_bytes, "gradient_mb": gradient_mb, "segments": segments, "processes": rows}
 
 
 def main() -> None:

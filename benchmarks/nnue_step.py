@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
-from benchmarks.rotated import ROOT, SAMPLE
+from benchmarks.rotated import REAL, ROOT
 from benchmarks.sparse_layer import Clock, Slot, fresh, from_file
 from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
@@ -130,7 +130,7 @@ def two_processes(arguments: argparse.Namespace, l1: int, way: str) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=SAMPLE, help="a binpack file")
+    parser.add_argument("--data", type=Path, default=REAL, help="a binpack file")
     parser.add_argument("--samples", type=int, default=16384)
     parser.add_argument("--l1", type=int, nargs="+", default=[256, 1024])
     parser.add_argument("--repeats", type=int, default=7)

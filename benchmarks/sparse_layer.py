@@ -23,22 +23,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
+from benchmarks.rotated import REAL
 from loader.config import DataConfig
-from loader.schema import BatchSchema, SparseBatch, SparseField
-from loader.slots import allocate_slots, read_batches, write_batch
+from loader.schema import SparseBatch
+from loader.slots import read_batches
 from loader.sources import open_stream
 from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 
-GROUPS, GROUP = 32, 704  # king squares and features of each, as in HalfKAv2_hm
-NUM_FEATURES = GROUPS * GROUP
+NUM_FEATURES = 22528  # of HalfKAv2_hm
 FIELD = "features"
 REQUIRED = {256: 8.0, 1024: 7.0}  # times EmbeddingBag's speed, by outputs
 CACHES = {"L1": 16, "L2": 512, "L3": 8 << 10, "memory": 256 << 10}  # KiB of a table that lies there
@@ -61,26 +60,6 @@ class Slot:
 
     def done(self, weight: Tensor, finite: Tensor) -> None:
         pass
-
-
-def like_chess(samples: int) -> SparseBatch:
-    """Two bags a sample; both a bag's group and its features are skewed about as in real games."""
-    random = np.random.default_rng(0)
-    bags = 2 * samples
-    share = (np.arange(GROUPS) + 1.0) ** -2.0
-    group = random.choice(GROUPS, bags, p=share / share.sum())
-    within = (GROUP * random.random((bags, 32)) ** 3.0).astype(np.int64)
-    within.sort(axis=1)
-    keep = np.arange(32) < random.integers(16, 33, bags)[:, None]
-    keep[:, 1:] &= within[:, 1:] != within[:, :-1]
-    # which numbers are frequent differs from group to group
-    order = np.stack([random.permutation(GROUP) for _ in range(GROUPS)])
-    features = order[group[:, None], within] + GROUP * group[:, None]
-    schema = BatchSchema(samples, (SparseField(FIELD, NUM_FEATURES, max_active=32, bags_per_sample=2),), ())
-    (slot,) = allocate_slots(schema, 1)
-    offsets = np.concatenate([[0], np.cumsum(keep.sum(axis=1))])
-    write_batch(schema, slot, 0, {FIELD: (offsets, features[keep])}, {})
-    return SparseBatch.view(schema, slot)
 
 
 def from_file(path: Path, samples: int) -> SparseBatch:
@@ -167,7 +146,7 @@ def read_speed(kib: int, clock: Clock, repeats: int = 9) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="a binpack file; without it random bags that look like chess")
+    parser.add_argument("--data", type=Path, default=REAL, help="a binpack file")
     parser.add_argument("--samples", type=int, default=16384)
     parser.add_argument("--outputs", type=int, nargs="+", default=[256, 1024])
     parser.add_argument("--repeats", type=int, default=9)
@@ -180,8 +159,7 @@ def main() -> None:
     if not arguments.plain_malloc:
         _native.keep_freed_memory()
     _native.set_simd_level(arguments.simd)
-    batch = from_file(arguments.data, arguments.samples) if arguments.data else like_chess(arguments.samples)
-    sparse = TensorBatch.from_numpy(batch).sparse[FIELD]
+    sparse = TensorBatch.from_numpy(from_file(arguments.data, arguments.samples)).sparse[FIELD]
     active, touched = sparse.features.numel(), sparse.touched.numel()
     table = Table(
         "outputs", "variant", "forward ms", "backward ms", "sum ms", "EmbeddingBag / ours", "required", "GB/s",

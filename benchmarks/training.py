@@ -28,7 +28,7 @@ from rich.table import Table
 from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.nnue_step import Bags
-from benchmarks.rotated import ROOT, SAMPLE, SHARED, rotated_copies
+from benchmarks.rotated import REAL, ROOT, rotated_copies
 from loader.config import DataConfig
 from loader.slots import read_batches
 from loader.sources import open_stream
@@ -164,7 +164,7 @@ def main() -> None:
     rates: dict[tuple[int, str], list[float]] = {(l1, case): [] for l1 in arguments.l1 for case in arguments.cases}
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "rotated.binpack"
-        rotated_copies(SHARED if SHARED.exists() else SAMPLE, data)
+        rotated_copies(REAL, data)
         for _ in range(arguments.repeats):
             for (l1, case), found in rates.items():
                 found.append(

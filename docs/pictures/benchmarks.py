@@ -17,6 +17,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
+MIB = 1 << 20
 OURS, OTHERS, AIM = "#2a4a6b", "#b0c4de", "#c0392b"
 SHARES = {"compute": "#2a4a6b", "loader": "#f2c9c9", "reduce": "#e08214", "optimizer": "#c0392b", "weights": "#dddddd"}
 
@@ -90,6 +91,26 @@ def pool_cost(result: Result, axes: Axes) -> None:
         axes.spines[side].set_visible(False)
 
 
+def memory(result: Result, axes: Axes) -> None:
+    """Of the largest network: what each process has of its own, and what of it is optimizer state."""
+    largest = result["results"][-1]
+    rows = largest["processes"]
+    places = range(len(rows))
+    rest = [row["rest"] / MIB for row in rows]
+    axes.barh(places, rest, color=OURS, height=0.6, label="its own")
+    state = [(row["own"] - row["rest"]) / MIB for row in rows]
+    axes.barh(places, state, left=rest, color=OTHERS, height=0.6, label="Adam's state")
+    for place, row in zip(places, rows, strict=True):
+        axes.text(row["own"] / MIB, place, f" {row['own'] / MIB:.0f}", va="center", fontsize=9)
+        axes.plot([largest["table"] / MIB] * 2, [place - 0.4, place + 0.4], color=AIM, linewidth=2)
+    axes.set_yticks(places, [row["process"] for row in rows])
+    axes.invert_yaxis()
+    axes.legend(fontsize=8, frameon=False)
+    axes.set_title(f"MiB besides the segments, l1 = {largest['l1']} (red: one table)", fontsize=10)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
 def recovery(result: Result, axes: Axes) -> None:
     names = list(result["seconds"])
     values = [result["seconds"][name]["median"] for name in names]
@@ -98,7 +119,7 @@ def recovery(result: Result, axes: Axes) -> None:
 
 
 PICTURES: dict[str, Callable[[Result, Axes], None]] = {
-    draw.__name__: draw for draw in (sparse_layer, nnue_step, training, loader, pool_cost, recovery)
+    draw.__name__: draw for draw in (sparse_layer, nnue_step, training, loader, pool_cost, memory, recovery)
 }
 
 
@@ -109,7 +130,7 @@ def main() -> None:
     for path in sorted(arguments.folder.glob("*.txt")):
         result: Result = json.loads(path.read_text(encoding="utf-8").splitlines()[-1])
         name = result["benchmark"]
-        rows = max(4, len(result.get("results", result.get("scaling", ()))))
+        rows = max(6, len(result.get("results", result.get("scaling", ()))))
         figure, axes = pyplot.subplots(figsize=(7.5, 0.6 + 0.32 * rows))
         PICTURES[name](result, axes)
         figure.tight_layout()

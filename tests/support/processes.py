@@ -1,8 +1,12 @@
-"""Which processes a run consists of, as the machine sees them."""
+"""Which processes a run consists of, and what memory each has, as the machine sees them."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass, field
 from pathlib import Path
+
+_SEGMENT = re.compile(r"/memfd:(\S+)")
 
 
 def children(pid: int) -> list[int]:
@@ -27,3 +31,30 @@ def roles(supervisor: int) -> dict[int, str]:
             continue
         found[pid] = output.stem.partition("-")[0]
     return found
+
+
+@dataclass
+class Usage:
+    """Bytes of memory."""
+
+    resident: int = 0  # shared segments left out
+    own: int = 0  # of these, what no other process has
+    segments: dict[str, int] = field(default_factory=dict)  # size of each that it maps
+
+
+def memory_of(pid: int) -> Usage:
+    """From its /proc/PID/smaps."""
+    usage, segment = Usage(), ""
+    for line in Path(f"/proc/{pid}/smaps").read_text(encoding="utf-8").splitlines():
+        key, _, rest = line.partition(" ")
+        if not key.endswith(":"):  # a mapping begins
+            match = _SEGMENT.search(line)
+            segment = match[1] if match else ""
+            begin, end = (int(part, 16) for part in key.split("-"))
+            if segment:
+                usage.segments[segment] = end - begin
+        elif not segment:
+            size = int(rest.split()[0]) << 10 if rest.endswith("kB") else 0
+            usage.resident += size if key == "Rss:" else 0
+            usage.own += size if key.startswith("Private_") else 0
+    return usage
