@@ -6,7 +6,7 @@ what is forked from the fork server and never written to is there once for all. 
 of the weights, gradient slots, snapshots) and the optimizer's state there must be no copy of the table anywhere: the
 rest of what a process has of its own is less than one.
 
-Bytes that the coordinator reads of gradients in a step are there too. Prints two tables and one line of JSON.
+Also how many bytes of gradients the coordinator reads in a step. Prints two tables for each l1 and one line of JSON.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.rotated import ROOT, SAMPLE
+from pool.tasks.nnue.arch import NUM_FEATURES
 from tests.support.processes import Usage, memory_of, roles
 from tests.support.wait import wait_for
 
-INPUTS = 22528  # of HalfKAv2_hm
 MOMENTS = 2  # tables that Adam keeps
 MIB = 1 << 20
 
@@ -77,7 +77,7 @@ pool.snapshot_steps = {steps // 4}
 def measure(l1: int, steps: int, console: Console) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         processes, gradient_mb = run(Path(folder), l1, steps)
-    table_bytes = 4 * INPUTS * l1
+    table_bytes = 4 * NUM_FEATURES * l1
     segments = {name: size for process in processes.values() for name, size in process.segments.items()}
     shown = Table("segment", "MiB", "in tables", title=f"l1 = {l1}: a table is {table_bytes / MIB:.0f} MiB")
     for name, size in sorted(segments.items()):

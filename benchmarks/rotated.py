@@ -9,7 +9,7 @@ from loader import _native
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared" / "data" / "small.binpack"
 SAMPLE = ROOT / "configs" / "sample" / "train.binpack"
-REAL = SHARED if SHARED.exists() else SAMPLE  # figures of the sample are not comparable with the others
+REAL = SHARED if SHARED.exists() else SAMPLE
 FILE_BYTES = 32 << 20
 
 

@@ -36,8 +36,8 @@ from loader.sources import open_stream
 from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.nnue.arch import NUM_FEATURES
 
-NUM_FEATURES = 22528  # of HalfKAv2_hm
 FIELD = "features"
 REQUIRED = {256: 8.0, 1024: 7.0}  # times EmbeddingBag's speed, by outputs
 CACHES = {"L1": 16, "L2": 512, "L3": 8 << 10, "memory": 256 << 10}  # KiB of a table that lies there

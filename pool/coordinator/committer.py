@@ -258,7 +258,7 @@ class Committer:
 
 def _untouched(size: int) -> Slot:
     """Zeros that take memory only where they are written: where the optimizer adds up the gradients, nowhere."""
-    memory = mmap.mmap(-1, max(size, 1))
+    memory = mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE)
     with contextlib.suppress(OSError):  # a wish: not every kernel has them
         memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, np.uint8)[:size]

@@ -193,8 +193,8 @@ struct Kernels {
 
     void (*row_sums)(const RowSums& sums, const Block& block);
 
-    // Columns [first, last), from a multiple of 16. Scratch: SLAB floats a row of the largest tile; backward SLAB
-    // more a bag of a chunk.
+    // Columns [first, last), from a multiple of 16. Scratch: SLAB floats a row of the largest slab; backward SLAB
+    // more a bag of a chunk, and a row of zeros.
     void (*plan_forward)(const PlanView& plan, const PlanSums& sums, std::size_t first, std::size_t last,
                          float* scratch);
     void (*plan_backward)(const PlanView& plan, const PlanSums& sums, const PlanPart& part, float* scratch);

@@ -44,7 +44,7 @@ bool keep_freed_memory() {
     return kept;
 }
 
-void return_free_memory() { malloc_trim(HEAP); }  // the heap's end stays, and what was asked for there
+void return_free_memory() { malloc_trim(HEAP); }  // the heap's end stays: it is to come in huge pages
 
 #else
 

@@ -58,7 +58,7 @@ private:
         }
         const std::size_t rows = 1 + tile.rows + (tile.groups << GROUP_BITS);
         plan_.most_rows = std::max(plan_.most_rows, rows);
-        counts_.assign(rows, 0);
+        counts_.resize(rows);
         tile.first_chunk = static_cast<std::uint32_t>(plan_.chunks.size());
         for (std::size_t bag = found.first_bag; bag < found.last_bag; bag += CHUNK) {
             fill_chunk<Number>(tile, bag, std::min<std::size_t>(found.last_bag, bag + CHUNK));
@@ -116,6 +116,7 @@ private:
         chunk.first_row_quad = static_cast<std::uint32_t>(plan_.row_quads.size());
         sort_by_size(sizes.data(), bags);
         add_quads(sizes.data(), bags, plan_.bag_quads, plan_.bag_terms);
+        std::fill(counts_.begin(), counts_.end(), std::uint16_t{0});
         for (std::size_t i = 0; i < bags; ++i) {
             std::uint16_t* to = plan_.bag_terms.data() + begins_[i];
             for (std::size_t k = ends[i]; k < ends[i + 1]; ++k, to += SumQuad::SUMS) {
@@ -133,7 +134,6 @@ private:
                 next += SumQuad::SUMS;
             }
         }
-        std::fill(counts_.begin(), counts_.end(), std::uint16_t{0});
         chunk.last_bag_quad = static_cast<std::uint32_t>(plan_.bag_quads.size());
         chunk.last_row_quad = static_cast<std::uint32_t>(plan_.row_quads.size());
         plan_.chunks.push_back(chunk);

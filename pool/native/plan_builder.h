@@ -9,7 +9,7 @@ namespace sparsepool {
 
 struct PlanArrays {
     bool worth = false;                     // if not, the rest is of no use
-    std::size_t most_rows = 0;              // of a tile, sums of groups included
+    std::size_t most_rows = 0;              // of a tile's slab, zeros and sums included
     std::vector<std::uint32_t> bags;        // by place: tile after tile, ascending within each
     std::vector<std::uint32_t> rows;        // table rows by tile
     std::vector<std::uint8_t> seen;         // of each: whether a tile before has it too

@@ -77,8 +77,8 @@ private:
 
     // Whether a tile of `held` rows ends before a bag of `size` features, of which `fresh` are new to it.
     static bool ends_tile(std::size_t held, std::size_t fresh, std::size_t size) {
-        return held + fresh > MOST_ROWS || (held >= ENOUGH_ROWS && fresh > 0 && fresh == size) ||
-               (held >= 2 * ENOUGH_ROWS && 2 * fresh >= size && fresh > 0);
+        return held + fresh > MOST_ROWS || (held >= ENOUGH_ROWS && fresh == size) ||
+               (held >= 2 * ENOUGH_ROWS && 2 * fresh >= size);
     }
 
     template <class Number>

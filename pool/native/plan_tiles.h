@@ -36,7 +36,7 @@ struct Tiles {
     std::vector<std::uint8_t> seen;   // of each: whether a tile before has it too
 };
 
-// offsets and features are sound, each feature below num_features, no bag longer than 127; `order` is all bags.
+// offsets and features are sound, each feature below num_features; `order` is all bags.
 Tiles find_tiles(Offsets offsets, const Numbers& features, std::size_t num_features,
                  const std::vector<std::uint32_t>& order);
 

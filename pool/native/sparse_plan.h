@@ -6,7 +6,7 @@
 //   - The rows that most of the tile's bags have are put in groups of 6. All 64 sums of a group's rows are made
 //     once (forward), and a bag takes one of them instead of up to six rows; backward the other way round. On a
 //     batch of chess positions a bag then reads 13 rows and not 19.
-//   - Sums of equal length stand side by side, four in a quad, and share a loop.
+//   - Sums of similar length stand side by side, four in a quad, and share a loop.
 // The order in which a sum's terms are added depends on the batch alone.
 #pragma once
 

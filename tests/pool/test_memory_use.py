@@ -32,7 +32,7 @@ def test_beyond_segments_and_optimizer_state_no_copy_of_the_weights_stays(tmp_pa
         (coordinator,) = [pid for pid, role in roles(supervisor.pid).items() if role == "coordinator"]
         usage = memory_of(coordinator)
     finally:
-        supervisor.kill()
-        supervisor.wait()
+        supervisor.terminate()
+        supervisor.wait(60)
     assert 2 * PARAMETER <= usage.own < 3 * PARAMETER  # Adam's moments, and less than one more
     assert usage.segments["weights"] >= 2 * PARAMETER

@@ -52,7 +52,7 @@ def memory_of(pid: int) -> Usage:
             segment = match[1] if match else ""
             begin, end = (int(part, 16) for part in key.split("-"))
             if segment:
-                usage.segments[segment] = end - begin
+                usage.segments[segment] = usage.segments.get(segment, 0) + end - begin
         elif not segment:
             size = int(rest.split()[0]) << 10 if rest.endswith("kB") else 0
             usage.resident += size if key == "Rss:" else 0
