@@ -59,8 +59,7 @@ pool.snapshot_steps = {steps // 4}
     command = [sys.executable, "-m", "pool", "train", str(config)]
     supervisor = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
     try:
-        done = lambda: metrics.exists() and metrics.read_bytes().count(b"\n") >= steps  # noqa: E731
-        wait_for(lambda: supervisor.poll() is not None or done(), f"{steps} steps", 300)
+        wait_for(lambda: supervisor.poll() is not None or lines_in(metrics) >= steps, f"{steps} steps", 300)
         if supervisor.poll() is not None:
             raise SystemExit(f"pool train ended with {supervisor.returncode}")
         found, count = {"supervisor": memory_of(supervisor.pid)}, defaultdict[str, int](int)
@@ -72,6 +71,11 @@ pool.snapshot_steps = {steps // 4}
     finally:
         supervisor.terminate()
         supervisor.wait(60)
+
+
+def lines_in(path: Path) -> int:
+    """Whole ones; 0 if there is no such file yet."""
+    return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
 def measure(l1: int, steps: int, console: Console) -> dict[str, Any]:
