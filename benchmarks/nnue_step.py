@@ -145,7 +145,7 @@ def main() -> None:
     batch = load(arguments)
     table = Table(
         "l1", "at work", "way", "ms", "positions/s", "EmbeddingBag / this", "required",
-        title=f"{arguments.samples} positions, {_native.simd_level()}",
+        title=f"{arguments.samples} positions of {arguments.data.name}, {_native.simd_level()}",
     )  # fmt: skip
     results = []
 
