@@ -163,7 +163,7 @@ def main() -> None:
     active, touched = sparse.features.numel(), sparse.touched.numel()
     table = Table(
         "outputs", "variant", "forward ms", "backward ms", "sum ms", "EmbeddingBag / ours", "required", "GB/s",
-        title=f"{arguments.samples} samples of {arguments.data.name}, {active} active, {touched} rows, {arguments.simd}",
+        title=f"{arguments.samples} of {arguments.data.name}, {active} active, {touched} rows, {arguments.simd}",
     )  # fmt: skip
     results = []
     for outputs in arguments.outputs:
