@@ -16,7 +16,6 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -25,57 +24,46 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.rotated import ROOT, SAMPLE
+from benchmarks.rotated import SAMPLE
 from pool.tasks.nnue.arch import NUM_FEATURES
 from tests.support.processes import Usage, memory_of, roles
+from tests.support.runs import ROOT, command, steps_done
 from tests.support.wait import wait_for
 
 MOMENTS = 2  # tables that Adam keeps
 MIB = 1 << 20
+RUN: dict[str, Any] = {
+    "task": "nnue",
+    "data.train": [str(SAMPLE)],
+    "data.batch_size": 512,
+    "data.threads": 1,
+    "optimizer.name": "pool.optim.Adam",
+    "optimizer.args.lr": 1e-3,
+    "train.steps": 1_000_000,
+    "train.batches_per_step": 2,
+    "train.checkpoint_every": 0,
+    "pool.devices": ["cpu", "cpu"],
+}
 
 
 def run(folder: Path, l1: int, steps: int) -> tuple[dict[str, Usage], float]:
     """Processes of a run of so many steps and more, by role and number; megabytes of gradients read in a step."""
-    dir, config = folder / "run", folder / "run.toml"
-    config.write_text(
-        f"""
-task = "nnue"
-run.dir = "{dir}"
-data.train = ["{SAMPLE}"]
-data.batch_size = 512
-data.threads = 1
-model.l1 = {l1}
-optimizer.name = "pool.optim.Adam"
-optimizer.args = {{ lr = 1e-3 }}
-train.steps = 1000000
-train.batches_per_step = 2
-train.checkpoint_every = 0
-pool.devices = ["cpu", "cpu"]
-pool.snapshot_steps = {steps // 4}
-""",
-        encoding="utf-8",
-    )
-    metrics = dir / "metrics.jsonl"
-    command = [sys.executable, "-m", "pool", "train", str(config)]
-    supervisor = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    dir = folder / "run"
+    settings = {**RUN, "model.l1": l1, "pool.snapshot_steps": steps // 4}
+    supervisor = subprocess.Popen(command(dir, settings), cwd=ROOT, stdout=subprocess.DEVNULL)
     try:
-        wait_for(lambda: supervisor.poll() is not None or lines_in(metrics) >= steps, f"{steps} steps", 300)
+        wait_for(lambda: supervisor.poll() is not None or steps_done(dir) >= steps, f"{steps} steps", 300)
         if supervisor.poll() is not None:
             raise SystemExit(f"pool train ended with {supervisor.returncode}")
         found, count = {"supervisor": memory_of(supervisor.pid)}, defaultdict[str, int](int)
         for pid, role in sorted(roles(supervisor.pid).items()):
             found[f"{role} {count[role]}" if role == "worker" else role] = memory_of(pid)
             count[role] += 1
-        lines = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()[:steps]]
+        lines = [json.loads(line) for line in (dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[:steps]]
         return found, statistics.fmean(line["gradient_mb"] for line in lines)
     finally:
         supervisor.terminate()
         supervisor.wait(60)
-
-
-def lines_in(path: Path) -> int:
-    """Whole ones; 0 if there is no such file yet."""
-    return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
 def measure(l1: int, steps: int, console: Console) -> dict[str, Any]:

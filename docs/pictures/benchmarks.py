@@ -31,10 +31,19 @@ def bars(axes: Axes, names: list[str], values: list[float], aims: list[float | N
     for place, value, aim in zip(places, values, aims, strict=True):
         axes.text(value, place, f" {value:.3g}", va="center", fontsize=9)
         if aim:
-            axes.plot([aim, aim], [place - 0.4, place + 0.4], color=AIM, linewidth=2)
-    axes.set_yticks(places, names)
-    axes.invert_yaxis()
+            mark(axes, place, aim)
     axes.set_xlim(0, 1.15 * max([*values, *(aim for aim in aims if aim)]))
+    label(axes, names, title)
+
+
+def mark(axes: Axes, place: int, value: float) -> None:
+    """A red line across the bar at `place`."""
+    axes.plot([value, value], [place - 0.4, place + 0.4], color=AIM, linewidth=2)
+
+
+def label(axes: Axes, names: list[str], title: str) -> None:
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
     axes.set_title(title, fontsize=10)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
@@ -82,13 +91,10 @@ def pool_cost(result: Result, axes: Axes) -> None:
         axes.barh(places, values, left=begin, color=color, height=0.6, label=name)
         begin = [a + b for a, b in zip(begin, values, strict=True)]
     for place, row in zip(places, rows, strict=True):
-        axes.plot([row["compute_ms"]] * 2, [place - 0.4, place + 0.4], color=AIM, linewidth=2)
-    axes.set_yticks(places, [f"{row['compute_ms']:g} ms, {row['workers']} workers" for row in rows])
-    axes.invert_yaxis()
+        mark(axes, place, row["compute_ms"])
     axes.legend(fontsize=8, frameon=False)
-    axes.set_title(f"ms a step, 8 MB from each worker, {result['cores']} cores (red: perfect)", fontsize=10)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    names = [f"{row['compute_ms']:g} ms, {row['workers']} workers" for row in rows]
+    label(axes, names, f"ms a step, 8 MB from each worker, {result['cores']} cores (red: perfect)")
 
 
 def memory(result: Result, axes: Axes) -> None:
@@ -102,13 +108,9 @@ def memory(result: Result, axes: Axes) -> None:
     axes.barh(places, state, left=rest, color=OTHERS, height=0.6, label="Adam's state")
     for place, row in zip(places, rows, strict=True):
         axes.text(row["own"] / MIB, place, f" {row['own'] / MIB:.0f}", va="center", fontsize=9)
-        axes.plot([largest["table"] / MIB] * 2, [place - 0.4, place + 0.4], color=AIM, linewidth=2)
-    axes.set_yticks(places, [row["process"] for row in rows])
-    axes.invert_yaxis()
+        mark(axes, place, largest["table"] / MIB)
     axes.legend(fontsize=8, frameon=False)
-    axes.set_title(f"MiB besides the segments, l1 = {largest['l1']} (red: one table)", fontsize=10)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    label(axes, [row["process"] for row in rows], f"MiB besides the segments, l1 = {largest['l1']} (red: one table)")
 
 
 def recovery(result: Result, axes: Axes) -> None:

@@ -87,7 +87,6 @@ class Execution:
         if config.testing.history:
             self._history = History(launch.run_dir, launch.peer.incarnation, launch.step, self._committer.newest)
         self._unrecorded: tuple[Commit, float] | None = None  # and the learning rate that it was made with
-        self._settled = False  # a step was done: all that stays is there, optimizer state too
         self.at_end = False
 
     @property
@@ -181,8 +180,7 @@ class Execution:
         )
         with self._trace.span("snapshot, if due", step=commit.step):
             self.checkpoints.committed(commit.step + 1)
-        if not self._settled:
-            self._settled = True
+        if commit.step == self._launch.step:  # its first: all that stays is there now, optimizer state too
             _native.return_free_memory()  # weights that were loaded or drawn, pieces of optimizer state now joined
 
     # --- state ---

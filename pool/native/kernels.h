@@ -103,14 +103,19 @@ struct PlanChunk {
 
 // Bags that share rows. In a tile's slab row 0 is zeros, then come its `rows`, then 1 << GROUP_BITS sums per group.
 struct PlanTile {
+    static constexpr std::size_t GROUP_BITS = 6;
+
     std::uint32_t first_row, rows;
     std::uint32_t first_grouped, groups;
     std::uint32_t first_chunk, last_chunk;
+
+    // Row of the slab where the sums of a group begin; of one group more than there are: the slab's rows.
+    [[gnu::always_inline]] std::size_t sums_of(std::size_t group) const { return 1 + rows + (group << GROUP_BITS); }
+    [[gnu::always_inline]] std::size_t slab_rows() const { return sums_of(groups); }
 };
 
 // See sparse_plan.h, which owns the arrays.
 struct PlanView {
-    static constexpr std::size_t GROUP_BITS = 6;
     static constexpr std::size_t CHUNK = 256;  // bags
     static constexpr std::size_t SLAB = 128;   // columns copied at a time
 

@@ -10,7 +10,7 @@
 namespace sparsepool {
 namespace {
 
-constexpr std::size_t GROUP_BITS = PlanView::GROUP_BITS;
+constexpr std::size_t GROUP_BITS = PlanTile::GROUP_BITS;
 constexpr std::size_t CHUNK = PlanView::CHUNK;
 constexpr std::size_t MAX_GROUPS = 6;       // of a tile: 36 rows, as bits of one number
 constexpr std::size_t MOST_FEATURES = 255;  // of a bag: then no sum of a chunk is longer than 16 bits can say
@@ -56,7 +56,7 @@ private:
             const std::size_t row = plan_.grouped[tile.first_grouped + bit];
             codes_[plan_.rows[tile.first_row + row]] = static_cast<std::uint16_t>(GROUPED | bit);
         }
-        const std::size_t rows = 1 + tile.rows + (tile.groups << GROUP_BITS);
+        const std::size_t rows = tile.slab_rows();
         plan_.most_rows = std::max(plan_.most_rows, rows);
         counts_.resize(rows);
         tile.first_chunk = static_cast<std::uint32_t>(plan_.chunks.size());
@@ -160,7 +160,7 @@ private:
         }
         for (std::size_t g = 0; g < tile.groups; ++g) {
             const std::uint64_t part = bits >> (g * GROUP_BITS) & ((1U << GROUP_BITS) - 1U);
-            terms[size] = static_cast<std::uint16_t>(1 + tile.rows + (g << GROUP_BITS) + part);
+            terms[size] = static_cast<std::uint16_t>(tile.sums_of(g) + part);
             size += part != 0 ? 1 : 0;
         }
         return static_cast<std::uint32_t>(size);

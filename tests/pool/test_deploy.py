@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.pool.test_endings import SLOW, steps_done
-from tests.support.runs import ROOT, TOY, command
+from tests.pool.test_endings import SLOW
+from tests.support.runs import ROOT, TOY, command, steps_done
 from tests.support.wait import wait_for
 
 SCRIPT = ROOT / "deploy/supervisor.sh"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import children, roles
-from tests.support.runs import ROOT, TOY, Ended, command, pids_of, run_well
+from tests.support.processes import children, role_pid
+from tests.support.runs import ROOT, TOY, Ended, command, pids_of, run_well, steps_done
 from tests.support.wait import wait_for
 
 SLOW = {**TOY, "train.steps": 60, "pool.devices": ["fake:0?compute_ms=20", "fake:1?compute_ms=20"]}
@@ -29,16 +29,6 @@ def started(dir: Path, settings: dict[str, object]) -> Iterator[subprocess.Popen
     finally:
         process.kill()
         process.communicate()
-
-
-def steps_done(dir: Path) -> int:
-    path = dir / "metrics.jsonl"
-    return path.read_text().count("\n") if path.exists() else 0
-
-
-def role_pid(role: str, supervisor: int) -> int:
-    """The pid of who has the role now."""
-    return next(pid for pid, its in sorted(roles(supervisor).items()) if its == role)
 
 
 def gone(pids: list[int]) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from tests.support.processes import memory_of, roles
-from tests.support.runs import ROOT, TOY, command
+from tests.support.processes import memory_of, role_pid
+from tests.support.runs import ROOT, TOY, command, steps_done
 from tests.support.wait import wait_for
 
 NUMBERS = 24_000_000
@@ -25,12 +25,10 @@ def test_beyond_segments_and_optimizer_state_no_copy_of_the_weights_stays(tmp_pa
         "pool.devices": ["fake:0"],
         "pool.snapshot_steps": 2,
     }
-    metrics = tmp_path / "run" / "metrics.jsonl"
     supervisor = subprocess.Popen(command(tmp_path / "run", settings), cwd=ROOT, stdout=subprocess.DEVNULL)
     try:
-        wait_for(lambda: metrics.exists() and metrics.read_bytes().count(b"\n") >= 6, "six steps")
-        (coordinator,) = [pid for pid, role in roles(supervisor.pid).items() if role == "coordinator"]
-        usage = memory_of(coordinator)
+        wait_for(lambda: steps_done(tmp_path / "run") >= 6, "six steps")
+        usage = memory_of(role_pid("coordinator", supervisor.pid))
     finally:
         supervisor.terminate()
         supervisor.wait(60)

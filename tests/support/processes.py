@@ -33,6 +33,11 @@ def roles(supervisor: int) -> dict[int, str]:
     return found
 
 
+def role_pid(role: str, supervisor: int) -> int:
+    """The pid of who has the role now."""
+    return next(pid for pid, its in sorted(roles(supervisor).items()) if its == role)
+
+
 @dataclass
 class Usage:
     """Bytes of memory."""

@@ -82,6 +82,12 @@ def run_well(dir: Path, settings: Mapping[str, Any], *arguments: str) -> Ended:
     return ended
 
 
+def steps_done(dir: Path) -> int:
+    """By its metrics; while it runs, too."""
+    path = dir / "metrics.jsonl"
+    return path.read_text().count("\n") if path.exists() else 0
+
+
 def pids_of(dir: Path) -> Sequence[int]:
     """Processes of a run that are still there: those that write their output into its folder, and its supervisor."""
     found = []
