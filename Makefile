@@ -8,7 +8,7 @@ NATIVE := $(shell find loader/native pool/native -name '*.cpp' -o -name '*.h' -o
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery
 POSITIONS := configs/sample/positions.epd
 
-.PHONY: demo test test-crashes test-chaos check format bench fuzz chaos chaos-mutants soak gpu-check clean
+.PHONY: demo test test-crashes test-chaos check format bench fuzz chaos chaos-mutants hostile soak gpu-check clean
 
 $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -62,6 +62,10 @@ chaos: $(STAMP)
 # Would the tests notice? Puts seeded bugs into a copy of the sources, one after the other; each must be caught.
 chaos-mutants: $(STAMP)
 	$(BIN)/python -m tests.chaos.mutants
+
+# Hostile use at random: files that change, odd values for every key, hostile tasks, planted folders, crafted checkpoints.
+hostile: $(STAMP)
+	$(BIN)/python -m tests.hostile --minutes $(if $(MINUTES),$(MINUTES),60)
 
 # Does anything grow in a long run? A kill a minute, workers of different speed.
 soak: $(STAMP)
