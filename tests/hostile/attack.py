@@ -35,7 +35,7 @@ def find() -> Mapping[str, Attack]:
 
 
 def assert_said_well(ended: Ended, *, lines: int = 1, codes: frozenset[int] = EXIT_CODES) -> None:
-    """Success with nothing on stderr, or at most `lines` lines there and a documented exit code; nothing left running."""
+    """Success with an empty stderr, or at most `lines` lines there and a documented exit code; nothing left running."""
     told = f"exit code {ended.code}\n--- stdout\n{ended.out}\n--- stderr\n{ended.err}"
     assert ended.code in codes, told
     assert not any(word in ended.out + ended.err for word in WORDS_OF_A_BUG), told
