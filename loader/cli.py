@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import typer
 
 from loader.commands import bench, files, generate
-from loader.errors import DataError, EngineError, PipeClosedError
+from loader.errors import DataError, EngineError, PipeClosedError, UsageError
 from loader.standard_streams import give_up_stdout, open_closed_streams
 
 GROUPS = (files, generate, bench)
@@ -58,6 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return PIPE_CLOSED
     except (DataError, EngineError) as error:
         return fail(str(error), DATA_ERROR)
+    except UsageError as error:
+        return fail(str(error), USAGE_ERROR)
     except OSError as error:
         if error.errno == errno.EPIPE:
             give_up_stdout()

@@ -16,6 +16,10 @@ class DataError(ValueError):
         super().__init__(f"{where}: {reason}")
 
 
+class UsageError(Exception):
+    """What the command line asks for is refused, and nothing has been touched."""
+
+
 class EngineError(Exception):
     """A UCI engine does not start, answer or live: names the program."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from loader.errors import UsageError
 
 
 def register(app: typer.Typer) -> None:
@@ -39,11 +42,14 @@ def generate_file(
     engine's move, its score in internal units, ply and the game's result (score and result from the side to
     move's point of view; a mate in n plies scores 32000 - n). Games end by the rules or when the scores have
     settled them. The engine gets one thread and forgets everything between games, so the same engine, nodes
-    and seed give the same file, whatever --engines says. The file appears when it is complete.
+    and seed give the same file, whatever --engines says. The file appears when it is complete; a file
+    that exists is never replaced.
     """
     from loader.selfplay.game import GameSettings
     from loader.selfplay.generate import GenerateSettings, generate
 
+    if os.path.lexists(output):
+        raise UsageError(f"{output}: exists, and is never replaced; give another name or move it away")
     settings = GenerateSettings(
         engine, positions, seed, engines, units_per_100cp, GameSettings(nodes=nodes, random_plies=random_plies)
     )

@@ -186,6 +186,23 @@ def test_a_program_that_is_no_engine_is_one_line_and_leaves_no_file(tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("kind", ["file", "folder", "dangling link", "device"])
+def test_what_exists_is_never_replaced(kind: str, tmp_path: Path, capsys: Capture) -> None:
+    path = Path("/dev/null") if kind == "device" else tmp_path / "x.binpack"
+    if kind == "file":
+        path.write_bytes(b"hours of work")
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "dangling link":
+        path.symlink_to(tmp_path / "nowhere")
+    assert main(["generate", "-o", str(path), "--engine", "/bin/true", "--positions", "5"]) == 2
+    assert (
+        capsys.readouterr().err == f"loader: {path}: exists, and is never replaced; give another name or move it away\n"
+    )
+    assert list(tmp_path.iterdir()) == ([] if kind == "device" else [path])
+    assert kind != "file" or path.read_bytes() == b"hours of work"
+
+
 def test_an_engine_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("loader.selfplay.engine.ANSWER_SECONDS", 0.05)
     with pytest.raises(EngineError, match="no uciok within"):
