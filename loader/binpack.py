@@ -6,18 +6,18 @@ what was read before it is good, and it ends in a DataError or a verdict that na
 
 from __future__ import annotations
 
-import errno
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self, TypeVar
+from typing import Self, TypeVar
 
 from loader._native import BinpackFile, BinpackWriter, ChunkPrinter, Damage
 from loader.errors import DataError
+from loader.resumable.new_file import NewFile
 
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
 
@@ -123,27 +123,44 @@ def entries(path: Path | str, limit: int | None = None) -> Iterator[Entry]:
             yield Entry(fen, move, int(score), int(ply), int(result))
 
 
-class Writer:
-    """Writes a binpack file beside its place and renames it when everything is in it.
+def encode(chain: Iterable[Entry]) -> bytes:
+    """Entries as chunks of their own, a file by themselves. Raises ValueError if the format can't hold one."""
+    native = BinpackWriter()
+    for entry in chain:
+        native.add(entry.fen, entry.move, entry.score, entry.ply, entry.result)
+    native.finish()
+    return native.take()
 
-    A context manager; an exception inside leaves nothing behind and an older file of that name as it was.
+
+def rechunk(path: Path | str) -> Iterator[bytes]:
+    """The entries of a file in chunks of about 1 MiB, as a Writer would write them. Raises DataError at damage."""
+    native = BinpackWriter()
+    file = BinpackFile(path)
+    for chunk in range(file.num_chunks):
+        damage = native.copy_chunk(file, chunk)
+        if damage is not None:
+            raise damage_error(path, damage, in_chunk=True)
+        if closed := native.take():
+            yield closed
+    if file.header_damage is not None:
+        raise damage_error(path, file.header_damage, in_chunk=False)
+    native.finish()
+    yield native.take()
+
+
+class Writer:
+    """Writes a binpack file, which appears when everything is in it.
+
+    A context manager; an exception inside leaves nothing behind. Raises FileExistsError if something has the name.
     """
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         self.native = BinpackWriter()
-        self._beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
-        self._file: BinaryIO | None = None
+        self._file = NewFile(self.path, self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp"))
 
     def __enter__(self) -> Self:
-        if self.path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self.path))
-        if self.path.exists() and not self.path.is_file():  # a device or pipe would be replaced by a file
-            raise OSError(errno.EINVAL, "is not a regular file", str(self.path))
-        try:
-            self._file = self._beside.open("wb")
-        except OSError as error:  # name the file that was asked for
-            raise OSError(error.errno, error.strerror, str(self.path)) from None
+        self._file.__enter__()
         return self
 
     def add(self, entry: Entry) -> None:
@@ -171,21 +188,13 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._file is not None
-        try:
-            with self._file:
-                if kind is None:
-                    self.native.finish()
-                    self._flush()
-                    self._file.flush()
-                    os.fsync(self._file.fileno())
+        with self._file:
             if kind is None:
-                self._beside.replace(self.path)
-        finally:
-            self._beside.unlink(missing_ok=True)
+                self.native.finish()
+                self._flush()
+                self._file.publish()
 
     def _flush(self) -> None:
-        assert self._file is not None, "a Writer is a context manager"
         closed = self.native.take()
         if closed:
             self._file.write(closed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 
@@ -18,6 +19,14 @@ class DataError(ValueError):
 
 class UsageError(Exception):
     """What the command line asks for is refused, and nothing has been touched."""
+
+
+class InterruptedBySignalError(Exception):
+    """A signal has asked the command to stop."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        self.number = number
+        super().__init__(f"interrupted by {number.name}" if number is not signal.SIGINT else "interrupted")
 
 
 class EngineError(Exception):

@@ -77,6 +77,19 @@ def test_the_runtime_knows_no_chess() -> None:
     assert not wrong
 
 
+def test_python_chess_is_needed_for_self_play_alone() -> None:
+    """It is an extra, `sparsepool[generate]`."""
+    users = {
+        name
+        for package in ("loader", "pool")
+        for name, path in modules(package)
+        for imported in imports(path)
+        if imported.split(".")[0] == "chess"
+    }
+    assert users
+    assert {name for name in users if not name.startswith("loader.selfplay.")} == set()
+
+
 def test_no_pickle_anywhere() -> None:
     """I7."""
     wrong = []

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import os
+import importlib.util
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from loader.errors import UsageError
+
+ENGINE, OPENING, ENDING = "Engine", "Opening", "End of a game"
+DEFAULT_NODES = 150
+DEFAULT_PLIES = 8
 
 
 def register(app: typer.Typer) -> None:
@@ -23,68 +25,149 @@ def generate_file(
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE.binpack", help="File to write.", show_default=False)
     ],
-    engine: Annotated[Path, typer.Option(metavar="PATH", help="A UCI engine.", show_default=False)],
-    positions: Annotated[int, typer.Option(min=1, metavar="N", help="Entries to write.", show_default=False)],
-    nodes: Annotated[int, typer.Option(min=1, metavar="N", help="Nodes of each search.")] = 150,
-    seed: Annotated[int, typer.Option(metavar="N", help="Other seed, other openings.")] = 0,
+    engine: Annotated[
+        str, typer.Option(metavar="PATH", help="A UCI engine.", show_default=False, rich_help_panel=ENGINE)
+    ],
+    positions: Annotated[
+        int, typer.Option(min=1, max=10**15, metavar="N", help="Entries to write.", show_default=False)
+    ],
+    append: Annotated[bool, typer.Option("--append", help="Add to the end of FILE, if there is one.")] = False,
+    seed: Annotated[int, typer.Option(metavar="N", help="Another seed makes other games.")] = 0,
     engines: Annotated[int, typer.Option(min=1, max=256, metavar="N", help="Processes that play.")] = 1,
-    random_plies: Annotated[int, typer.Option(min=0, max=40, metavar="N", help="Random plies a game begins with.")] = 8,
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=10**12,
+            metavar="N",
+            help=f"Nodes of each search ({DEFAULT_NODES} without --depth).",
+            rich_help_panel=ENGINE,
+        ),
+    ] = None,
+    depth: Annotated[
+        int | None, typer.Option(min=1, max=245, metavar="N", help="Depth of each search.", rich_help_panel=ENGINE)
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE", help="An option of the engine, as EvalFile. Any number.", rich_help_panel=ENGINE
+        ),
+    ] = None,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            min=0.1, max=86400, metavar="S", help="Seconds for each answer of an engine.", rich_help_panel=ENGINE
+        ),
+    ] = 60.0,
     units_per_100cp: Annotated[
         int,
         typer.Option(
-            min=1, max=10000, metavar="N", help="Score stored for 100 printed centipawns (Stockfish 15.1: 361)."
+            min=1,
+            max=10000,
+            metavar="N",
+            help="Score stored for 100 printed centipawns (Stockfish 15.1: 361).",
+            rich_help_panel=ENGINE,
         ),
     ] = 361,
+    book: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Positions to begin with: EPD, FEN or PGN.", rich_help_panel=OPENING),
+    ] = None,
+    random_plies: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=40,
+            metavar="N",
+            help=f"Random plies a game begins with ({DEFAULT_PLIES}; after a book's position 0).",
+            rich_help_panel=OPENING,
+        ),
+    ] = None,
+    opening_score: Annotated[
+        int,
+        typer.Option(min=0, max=32000, metavar="N", help="Openings beyond it are left out.", rich_help_panel=OPENING),
+    ] = 1000,
+    win_score: Annotated[
+        int, typer.Option(min=1, max=32000, metavar="N", help="Won at it or beyond ...", rich_help_panel=ENDING)
+    ] = 2500,
+    win_plies: Annotated[
+        int,
+        typer.Option(
+            min=0, max=1000, metavar="N", help="... so many plies in a row; 0: never.", rich_help_panel=ENDING
+        ),
+    ] = 4,
+    draw_score: Annotated[
+        int, typer.Option(min=0, max=32000, metavar="N", help="Drawn within it ...", rich_help_panel=ENDING)
+    ] = 8,
+    draw_plies: Annotated[
+        int,
+        typer.Option(
+            min=0, max=1000, metavar="N", help="... so many plies in a row; 0: never ...", rich_help_panel=ENDING
+        ),
+    ] = 10,
+    draw_from_ply: Annotated[
+        int, typer.Option(min=0, max=16000, metavar="N", help="... and not before it.", rich_help_panel=ENDING)
+    ] = 80,
+    max_ply: Annotated[
+        int,
+        typer.Option(min=1, max=16000, metavar="N", help="Games that last longer are drawn.", rich_help_panel=ENDING),
+    ] = 400,
 ) -> int:
     """Make a binpack file by self-play of a UCI engine.
 
-    Each game begins with random moves, which are not recorded; then every position is stored with the
-    engine's move, its score in internal units, ply and the game's result (score and result from the side to
-    move's point of view; a mate in n plies scores 32000 - n). Games end by the rules or when the scores have
-    settled them. The engine gets one thread and forgets everything between games, so the same engine, nodes
-    and seed give the same file, whatever --engines says. The file appears when it is complete; a file
-    that exists is never replaced.
-    """
-    from loader.selfplay.game import GameSettings
-    from loader.selfplay.generate import GenerateSettings, generate
+    A game begins with a position of the book, or the start position, and random moves, which are not recorded. Then
+    every position is stored with the engine's move, its score in internal units, ply and the game's result (score
+    and result from the side to move's point of view; a mate in n plies scores 32000 - n). Games end by the rules or
+    when the scores have settled them. Scores of the options below are in internal units.
 
-    if os.path.lexists(output):
-        raise UsageError(f"{output}: exists, and is never replaced; give another name or move it away")
+    The engine gets one thread and forgets everything between games, so the same engine, options and seed give the
+    same file, for any number of --engines. A file that exists is never replaced. Unfinished work lies in FILE.part,
+    which `loader inspect` reads, with FILE.part.journal; the same command goes on with it, after Ctrl-C, a crash or a
+    power failure. An engine that crashes, does not answer or plays an illegal move is started again; if it fails in
+    the same game once more, that game is dropped. Five dropped games in a row end the command.
+    """
+    if importlib.util.find_spec("chess") is None:
+        raise UsageError("loader generate needs python-chess: pip install 'sparsepool[generate]'")
+    from loader.commands.position_progress import position_progress
+    from loader.selfplay.game import GameSettings
+    from loader.selfplay.generate import DROPPED, GAMES, POSITIONS, generate
+    from loader.selfplay.settings import GenerateSettings
+    from loader.uci.engine import EngineSettings, Limits
+
+    plies = random_plies if random_plies is not None else (DEFAULT_PLIES if book is None else 0)
+    limits = Limits(DEFAULT_NODES if nodes is None and depth is None else nodes, depth)
+    game = GameSettings(limits, opening_score, win_score, win_plies, draw_score, draw_plies, draw_from_ply, max_ply)
     settings = GenerateSettings(
-        engine, positions, seed, engines, units_per_100cp, GameSettings(nodes=nodes, random_plies=random_plies)
+        EngineSettings(engine, parse_options(option or []), units_per_100cp, timeout),
+        positions,
+        seed,
+        plies,
+        engines,
+        append,
+        book,
+        game,
     )
     began = time.monotonic()
-    with position_progress(positions) as progress:
-        games = generate(settings, output, progress)
+    with position_progress(positions) as report:
+        made = generate(settings, output, report)
     seconds = time.monotonic() - began
-    sys.stdout.write(f"{output}: {positions:,} positions of {games:,} games in {seconds:.0f} s\n")
+    dropped = f", {made[DROPPED]:,} dropped" if made[DROPPED] else ""
+    games = made[GAMES] - made[DROPPED]
+    sys.stdout.write(f"{output}: {made[POSITIONS]:,} positions of {games:,} games{dropped} in {seconds:.0f} s\n")
     return 0
 
 
-@contextmanager
-def position_progress(positions: int) -> Iterator[Callable[[int], None]]:
-    """A bar on a terminal, a line every tenth elsewhere; both on stderr."""
-    if not sys.stderr.isatty():
-        yield tenth_lines(positions)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+def parse_options(given: list[str]) -> tuple[tuple[str, str], ...]:
+    """Names and values. Games are a function of the seed with one thread only."""
+    from loader.uci.options import parse_setting
 
-    columns = (TextColumn("positions"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("positions", total=positions)
-        yield lambda done: bar.update(task, completed=done)
-
-
-def tenth_lines(positions: int) -> Callable[[int], None]:
-    """Says so on stderr whenever another tenth is done."""
-    said = 0
-
-    def progress(done: int) -> None:
-        nonlocal said
-        tenth = 10 * done // positions
-        if tenth > said:
-            said = tenth
-            sys.stderr.write(f"{done:,} of {positions:,} positions\n")
-
-    return progress
+    try:
+        settings = tuple(parse_setting(each) for each in given)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--option") from None
+    names = [name.lower() for name, _ in settings]
+    if twice := [name for name, _ in settings if names.count(name.lower()) > 1]:
+        raise typer.BadParameter(f"{twice[0]} is given twice", param_hint="--option")
+    if ("threads", "1") not in [(name.lower(), value) for name, value in settings] and "threads" in names:
+        raise typer.BadParameter("an engine has one thread; more engines: --engines", param_hint="--option")
+    return settings

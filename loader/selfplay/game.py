@@ -1,20 +1,21 @@
-"""One game of an engine against itself: a pure function of engine, settings, seed and game number.
+"""One game of an engine against itself: a pure function of engine, settings and opening.
 
-A game begins with some random moves, which are not recorded; from there on each position is recorded with the
-engine's move and score, so that a game is one chain of a binpack. The result is filled in at the end.
+From the opening on each position is recorded with the engine's move and score, so that a game is one chain of a
+binpack. The result is filled in at the end.
 """
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import chess
 
 from loader.binpack import Entry
-from loader.selfplay.engine import Search
+from loader.errors import EngineError
+from loader.uci.engine import Limits, Search
 
 
 class Player(Protocol):
@@ -23,21 +24,23 @@ class Player(Protocol):
     def new_game(self) -> None:
         """Forgets the games before."""
 
-    def search(self, fen: str, moves: list[str], nodes: int) -> Search:
+    def search(self, fen: str, moves: list[str], limits: Limits) -> Search:
         """Best move and score after `moves` from `fen`."""
+
+    def fault(self, reason: str) -> EngineError:
+        """What to raise when an answer can't be."""
 
 
 @dataclass(frozen=True)
 class GameSettings:
     """How games are played. Scores in internal units of the engine."""
 
-    nodes: int = 150  # of each search
-    random_plies: int = 8  # at the start; every second game has one more, so that either side begins
+    limits: Limits = field(default_factory=lambda: Limits(nodes=150))
     opening_score: int = 1000  # openings beyond this for either side are drawn again
     win_score: int = 2500  # beyond this for `win_plies` plies in a row: won
-    win_plies: int = 4
+    win_plies: int = 4  # 0: never
     draw_score: int = 8  # within this for `draw_plies` plies in a row from `draw_from_ply` on: drawn
-    draw_plies: int = 10
+    draw_plies: int = 10  # 0: never
     draw_from_ply: int = 80
     max_ply: int = 400  # then drawn
 
@@ -53,33 +56,24 @@ class Played:
     white_to_move: bool
 
 
-def random_opening(rng: random.Random, plies: int) -> chess.Board:
-    """A position after random legal moves, with a game still to be played."""
-    while True:
-        board = chess.Board()
-        for _ in range(plies):
-            moves = list(board.legal_moves)
-            if not moves:
-                break
-            board.push(rng.choice(moves))
-        if not board.is_game_over() and len(board.move_stack) == plies:
-            return board
-
-
 def adjudicate(played: list[Played], settings: GameSettings) -> int | None:
     """The result for white that the scores have settled, or None."""
     last = played[-1]
-    white_scores = [one.score if one.white_to_move else -one.score for one in played[-settings.draw_plies :]]
-    decisive = white_scores[-settings.win_plies :]
-    if len(decisive) == settings.win_plies:
-        if min(decisive) >= settings.win_score:
-            return 1
-        if max(decisive) <= -settings.win_score:
-            return -1
-    level = len(white_scores) == settings.draw_plies and max(map(abs, white_scores)) <= settings.draw_score
-    if last.ply >= settings.max_ply or (level and last.ply >= settings.draw_from_ply):
-        return 0
-    return None
+    decisive = white_scores(played, settings.win_plies)
+    if decisive and min(decisive) >= settings.win_score:
+        return 1
+    if decisive and max(decisive) <= -settings.win_score:
+        return -1
+    level = white_scores(played, settings.draw_plies)
+    drawn = bool(level) and max(map(abs, level)) <= settings.draw_score and last.ply >= settings.draw_from_ply
+    return 0 if drawn or last.ply >= settings.max_ply else None
+
+
+def white_scores(played: list[Played], plies: int) -> list[int]:
+    """Of the last so many plies, from white's point of view; none if there are not so many."""
+    if not 0 < plies <= len(played):
+        return []
+    return [one.score if one.white_to_move else -one.score for one in played[-plies:]]
 
 
 def result_by_rules(board: chess.Board, seen: Counter[str]) -> int | None:
@@ -90,14 +84,17 @@ def result_by_rules(board: chess.Board, seen: Counter[str]) -> int | None:
     return 0 if drawn else None
 
 
-def play_game(player: Player, settings: GameSettings, seed: int, number: int) -> list[Entry]:
-    """The entries of game `number`."""
-    rng = random.Random(f"{seed}/{number}")
+def play_game(player: Player, settings: GameSettings, openings: Iterable[chess.Board]) -> list[Entry]:
+    """The entries of one game, from the first opening that is not lost for a side.
+
+    Raises EngineError, also for a move that is not legal.
+    """
     player.new_game()
-    while True:
-        opening = random_opening(rng, settings.random_plies + number % 2)
-        if abs(player.search(opening.fen(), [], settings.nodes).score) <= settings.opening_score:
+    for opening in openings:
+        if abs(player.search(opening.fen(), [], settings.limits).score) <= settings.opening_score:
             break
+    else:
+        raise player.fault(f"no opening has a score within {settings.opening_score}")
     player.new_game()
     played, result = play_on(player, settings, opening)
     return [Entry(one.fen, one.move, one.score, one.ply, result if one.white_to_move else -result) for one in played]
@@ -115,11 +112,22 @@ def play_on(player: Player, settings: GameSettings, board: chess.Board) -> tuple
         result = result_by_rules(board, seen)
         if result is not None:
             return played, result
-        found = player.search(start, moves, settings.nodes)
-        move = board.parse_uci(found.move or "0000")
+        found = player.search(start, moves, settings.limits)
+        move = legal_move(player, board, found.move)
         played.append(Played(fen, move.uci(), found.score, board.ply(), board.turn == chess.WHITE))
         result = adjudicate(played, settings)
         if result is not None:
             return played, result
         moves.append(move.uci())
         board.push(move)
+
+
+def legal_move(player: Player, board: chess.Board, text: str | None) -> chess.Move:
+    """Raises EngineError if the engine has given up, or made a move that is not legal."""
+    try:
+        move = chess.Move.null() if text is None else board.parse_uci(text)
+    except ValueError:
+        move = chess.Move.null()
+    if not move:
+        raise player.fault(f"{text or 'no move'!r} is not a legal move in {board.fen()}")
+    return move

@@ -1,79 +1,193 @@
-"""Many games into one file, on several engine processes.
+"""Many games into one file: a function of engine, settings and seed, whatever happens on the way.
 
-Games are numbered and written in order of their numbers, so the file does not depend on how many engines
-played them: same engine, settings and seed, same bytes.
+Games are numbered and recorded in order of their numbers, so the file depends neither on how many engines played
+them nor on how often the work was interrupted. Each game is a chunk of FILE.part; at the end they are packed into
+chunks of the usual size.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Protocol
 
-from loader.binpack import Entry, Writer
-from loader.selfplay.engine import Engine
-from loader.selfplay.game import GameSettings, play_game
+from loader.binpack import damage_error, encode, rechunk
+from loader.errors import EngineError, InterruptedBySignalError, UsageError
+from loader.resumable.delivery import APPENDED_AT, deliver_appended, deliver_new, is_delivered
+from loader.resumable.interruption import Interruption, interruptible
+from loader.resumable.work_file import WorkFile, part_of
+from loader.selfplay.book import Book, read_book
+from loader.selfplay.game import play_game
+from loader.selfplay.opening import Openings
+from loader.selfplay.players import Game, Players
+from loader.selfplay.settings import GenerateSettings
+from loader.uci.engine import Engine
+from loader.uci.line_process import StoppedError
 
-UNITS_PER_100CP = 361  # Stockfish 15.1: internal units of a score it prints as 100 centipawns
+FAILURES = 5  # dropped games in a row that end the command
+
+# Keys of the work's state.
+GAMES = "games"  # numbers used up, those of dropped games included
+POSITIONS = "positions"
+DROPPED = "dropped"  # games
+DROPPED_BEFORE = "dropped before this"  # numbers of games
+AFTER = "after"  # bytes of the file when the work began, with --append
 
 
-@dataclass(frozen=True)
-class GenerateSettings:
-    """What to make."""
+class Report(Protocol):
+    """What the user sees meanwhile."""
 
-    engine: Path
-    positions: int
-    seed: int = 0
-    engines: int = 1
-    units_per_100cp: int = UNITS_PER_100CP
-    game: GameSettings = field(default_factory=GameSettings)
+    def progress(self, positions: int, games: int) -> None:
+        """So many are in the file now."""
+
+    def tell(self, line: str) -> None:
+        """Something to know, while the work goes on."""
 
 
-def generate(settings: GenerateSettings, out: Path, progress: Callable[[int], None] | None = None) -> int:
-    """Writes exactly `positions` entries to `out` and gives back the number of games.
+def generate(settings: GenerateSettings, out: Path, report: Report) -> dict[str, Any]:
+    """Makes `out`, or goes on making it; gives back the last state, see the keys above.
 
-    Raises EngineError, or OSError for the file; either leaves nothing behind.
+    Raises UsageError if `out` exists, or its work can't be gone on with; EngineError if the engine can't be used or
+    FAILURES games in a row are dropped; InterruptedBySignalError; DataError; OSError. Whole games are kept in its work
+    file.
     """
-    left = settings.positions
-    games = 0
-    with Writer(out) as writer, ExitStack() as stack:
-        for game in games_in_order(settings, stack):
-            for entry in game[:left]:
-                writer.add(entry)
-            left -= min(left, len(game))
-            games += 1
-            if progress is not None:
-                progress(settings.positions - left)
-            if left == 0:
+    if not settings.append and not os.path.lexists(part_of(out)):
+        refuse_existing(out)
+    book = None if settings.book is None else read_book(settings.book, settings.game.max_ply)
+    start = {GAMES: 0, POSITIONS: 0, DROPPED: 0, AFTER: size_of(out) if settings.append else 0}
+    with WorkFile(out, settings.identity(book), start) as work:
+        if is_delivered(work):
+            work.remove()
+            return work.state
+        refuse_output(settings, work)
+        with interruptible() as interruption, work_left(settings, work):
+            play(settings, book, work, report, interruption)
+            deliver(settings, work, interruption)
+    return work.state
+
+
+def refuse_existing(out: Path) -> None:
+    if os.path.lexists(out):
+        raise UsageError(f"{out}: exists, and is never replaced; give another name, --append, or move it away")
+
+
+def refuse_output(settings: GenerateSettings, work: WorkFile) -> None:
+    """An output that could not be delivered to."""
+    if not settings.append:
+        refuse_existing(work.path)
+    elif os.path.lexists(work.path) and APPENDED_AT not in work.state:
+        check_appendable(work.path)
+
+
+def check_appendable(path: Path) -> None:
+    """A binpack file whose chunks are whole and that may be written to."""
+    from loader._native import BinpackFile
+
+    file = BinpackFile(path)
+    if file.header_damage is not None:
+        raise damage_error(path, file.header_damage, in_chunk=False)
+    os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+
+
+def size_of(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+@contextmanager
+def work_left(settings: GenerateSettings, work: WorkFile) -> Iterator[None]:
+    """Adds to what ends the command how much there is to go on with."""
+    try:
+        yield
+    except (EngineError, InterruptedBySignalError, OSError) as error:
+        positions, games = work.state[POSITIONS], work.state[GAMES] - work.state[DROPPED]
+        if games:
+            count = f"{positions:,} of {settings.positions:,} positions ({games:,} games)"
+            error.add_note(f"{count} are in {work.part}; the same command goes on")
+        raise
+
+
+def openings(settings: GenerateSettings, book: Book | None, after: int) -> Openings:
+    """The same command, given again to append, makes other games: the seed is mixed with the bytes that were there."""
+    seed = f"{settings.seed}+{after}" if after else f"{settings.seed}"
+    order = () if book is None else tuple(book.order(settings.seed))
+    return Openings(seed, settings.random_plies, book, order)
+
+
+def play(
+    settings: GenerateSettings, book: Book | None, work: WorkFile, report: Report, interruption: Interruption
+) -> None:
+    """Games until the work holds all positions."""
+    report.progress(work.state[POSITIONS], work.state[GAMES])
+    if work.state[POSITIONS] >= settings.positions:
+        return
+    try_engine(settings, interruption)
+    starts = openings(settings, book, work.state[AFTER])
+    with Players(
+        settings.engine,
+        settings.engines,
+        lambda engine, number: play_game(engine, settings.game, starts.of_game(number)),
+    ) as players:
+        interruption.wake = players.wake
+        dropped: list[Game] = []
+        for game in players.games(work.state[GAMES], interruption.check):
+            tell_faults(game, report)
+            if game.entries is None:
+                dropped.append(game)
+                give_up_after(dropped)
+                continue
+            record(work, game, dropped, settings.positions)
+            dropped = []
+            report.progress(work.state[POSITIONS], work.state[GAMES])
+            if work.state[POSITIONS] >= settings.positions:
                 break
-    return games
+    work.sync()
 
 
-def games_in_order(settings: GenerateSettings, stack: ExitStack) -> Iterator[list[Entry]]:
-    """Game 0, game 1, ... without end, played a little ahead on all engines. `stack` ends the engines."""
-    engines = [stack.enter_context(open_engine(settings)) for _ in range(settings.engines)]
-    mine = threading.local()
-
-    def play(number: int) -> list[Entry]:
-        if not hasattr(mine, "engine"):
-            mine.engine = idle.pop()
-        return play_game(mine.engine, settings.game, settings.seed, number)
-
-    idle = list(engines)
-    pool = ThreadPoolExecutor(settings.engines)
-    stack.callback(pool.shutdown, wait=True, cancel_futures=True)
-    pending: deque[Future[list[Entry]]] = deque()
-    number = 0
-    while True:
-        while len(pending) < 2 * settings.engines:
-            pending.append(pool.submit(play, number))
-            number += 1
-        yield pending.popleft().result()
+def try_engine(settings: GenerateSettings, interruption: Interruption) -> None:
+    """What is wrong with every engine, such as an option that it does not have, is said once."""
+    try:
+        with Engine(settings.engine, interruption.descriptor):
+            pass
+    except StoppedError:
+        interruption.check()
 
 
-def open_engine(settings: GenerateSettings) -> Engine:
-    return Engine(settings.engine, settings.units_per_100cp)
+def record(work: WorkFile, game: Game, dropped: list[Game], positions: int) -> None:
+    """A game and those dropped before it; of the last one as much as is needed."""
+    assert game.entries is not None
+    entries = game.entries[: positions - work.state[POSITIONS]]
+    state = {key: value for key, value in work.state.items() if key != DROPPED_BEFORE}
+    state |= {GAMES: game.number + 1, POSITIONS: state[POSITIONS] + len(entries)}
+    if dropped:
+        state |= {DROPPED: state[DROPPED] + len(dropped), DROPPED_BEFORE: [each.number for each in dropped]}
+    work.commit(encode(entries), state)
+
+
+def tell_faults(game: Game, report: Report) -> None:
+    for fault in game.faults:
+        report.tell(f"game {game.number}: {fault}; the engine is started again")
+    if game.entries is None:
+        report.tell(f"game {game.number} is dropped")
+
+
+def give_up_after(dropped: list[Game]) -> None:
+    """Failing games in a row are not recorded: when the command goes on, perhaps with the cause mended, they count."""
+    if len(dropped) == FAILURES:
+        raise EngineError(f"{FAILURES} games in a row have failed, at last with: {dropped[-1].faults[-1]}")
+
+
+def deliver(settings: GenerateSettings, work: WorkFile, interruption: Interruption) -> None:
+    """To a new file, or to the end of the one that is there."""
+
+    def blocks() -> Iterator[bytes]:
+        for block in rechunk(work.part):
+            interruption.check()
+            yield block
+
+    if settings.append and os.path.lexists(work.path):
+        refuse_output(settings, work)
+        deliver_appended(work, blocks)
+    else:
+        deliver_new(work, blocks)

@@ -1,0 +1,89 @@
+"""Progress of commands that make positions: a bar on a terminal, a line now and then elsewhere; both on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+LINE_SECONDS = 10.0
+
+
+class Rate:
+    """Positions a second since the first call of `update`, and how long the rest takes."""
+
+    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._total = total
+        self._clock = clock
+        self._first: tuple[float, int] | None = None
+
+    def update(self, positions: int, games: int) -> str:
+        """All of it in words."""
+        now = self._clock()
+        if self._first is None:
+            self._first = now, positions
+        seconds, made = now - self._first[0], positions - self._first[1]
+        counts = f"{positions:,} of {self._total:,} positions, {games:,} games"
+        if seconds <= 0 or made <= 0:
+            return counts
+        rate = made / seconds
+        return f"{counts}, {rate:,.0f}/s, {duration((self._total - positions) / rate)} left"
+
+
+def duration(seconds: float) -> str:
+    """Hours, minutes and seconds, as 1:02:03."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,}:{minutes:02}:{rest:02}"
+
+
+class LineReport:
+    """A line every LINE_SECONDS."""
+
+    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = Rate(total, clock)
+        self._clock = clock
+        self._next = clock() + LINE_SECONDS
+
+    def progress(self, positions: int, games: int) -> None:
+        text = self._rate.update(positions, games)
+        if self._clock() >= self._next:
+            self._next = self._clock() + LINE_SECONDS
+            self.tell(text)
+
+    def tell(self, line: str) -> None:
+        sys.stderr.write(f"loader: {line}\n")
+
+
+class BarReport:
+    """A bar that is redrawn; lines go above it."""
+
+    def __init__(self, bar: Progress, total: int) -> None:
+        self._bar = bar
+        self._rate = Rate(total)
+        self._task = bar.add_task("", total=total)
+
+    def progress(self, positions: int, games: int) -> None:
+        self._bar.update(self._task, completed=positions, description=self._rate.update(positions, games))
+
+    def tell(self, line: str) -> None:
+        self._bar.console.print(f"loader: {line}", markup=False, highlight=False)
+
+
+@contextmanager
+def position_progress(total: int) -> Iterator[LineReport | BarReport]:
+    """What a command reports to, while it makes so many positions."""
+    if not sys.stderr.isatty():
+        yield LineReport(total)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (BarColumn(), TextColumn("{task.percentage:.0f} %"), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield BarReport(bar, total)

@@ -1,0 +1,1 @@
+"""For commands that work long: an output that is whole or absent, and work that goes on where it stopped."""

@@ -1,0 +1,87 @@
+"""The result of finished work: to a new file, or to the end of one that exists. Whoever repeats it after a death
+finds in the work's state how far it came, so that nothing is delivered twice."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from loader.errors import DataError, UsageError
+from loader.resumable.files import write_at
+from loader.resumable.new_file import NewFile
+from loader.resumable.work_file import WorkFile
+
+Blocks = Callable[[], Iterable[bytes]]  # the result, the same bytes at every call
+
+# Keys in the state of a work file, beside the command's own.
+INODE = "delivered inode"
+APPENDED_AT = "appended at"
+
+
+def is_delivered(work: WorkFile) -> bool:
+    """Whether an earlier process gave the new file its name, and died before it removed the work."""
+    try:
+        return work.done or work.path.stat(follow_symlinks=False).st_ino == work.state.get(INODE)
+    except FileNotFoundError:
+        return False
+
+
+def deliver_new(work: WorkFile, blocks: Blocks) -> None:
+    """Raises UsageError if something has the name meanwhile; the work is kept."""
+    try:
+        with NewFile(work.path, work.part.with_name(f"{work.part.name}.new")) as new:
+            for block in blocks():
+                new.write(block)
+            new.sync()
+            work.commit(b"", {**work.state, INODE: new.inode})
+            work.sync()
+            new.publish()
+    except FileExistsError:
+        raise UsageError(f"{work.path}: exists, and is never replaced; move it away and repeat the command") from None
+    work.remove()
+
+
+def deliver_appended(work: WorkFile, blocks: Blocks) -> None:
+    """Bytes that the file has are never rewritten; if the disk is full, or `blocks` raises, it is again as it was."""
+    descriptor = os.open(work.path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        begin = _begin(work, os.fstat(descriptor).st_size)
+        try:
+            _append(descriptor, work.path, begin, blocks())
+        except _OthersError:
+            raise
+        except BaseException:
+            os.ftruncate(descriptor, begin)
+            work.commit(b"", {key: value for key, value in work.state.items() if key != APPENDED_AT})
+            raise
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    work.remove()
+
+
+class _OthersError(DataError):
+    """Somebody else has written behind the place."""
+
+
+def _begin(work: WorkFile, size: int) -> int:
+    """Where the result begins in the file."""
+    begin = work.state.get(APPENDED_AT)
+    if begin is None:
+        begin = size
+        work.commit(b"", {**work.state, APPENDED_AT: begin})
+        work.sync()
+    if not 0 <= begin <= size:
+        raise DataError(work.path, f"has lost bytes: {begin} of them were there when the append began")
+    return int(begin)
+
+
+def _append(descriptor: int, path: Path, offset: int, blocks: Iterable[bytes]) -> None:
+    """Writes what is not there yet."""
+    for block in blocks:
+        there = os.pread(descriptor, len(block), offset)
+        if there != block[: len(there)]:
+            raise _OthersError(path, "was changed while an append to it had not ended", offset)
+        write_at(descriptor, block[len(there) :], offset + len(there), path)
+        offset += len(block)

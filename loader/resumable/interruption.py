@@ -1,0 +1,49 @@
+"""Signals that ask a long command to stop: recorded, and noticed by the command where it can keep its work."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from loader.errors import InterruptedBySignalError
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interruption:
+    """Whether one of SIGNALS has come, and which was the first; then `descriptor` is readable, for a poll."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.signal: signal.Signals | None = None
+        self.wake: Callable[[], None] = lambda: None  # called by the handler, in the main thread
+
+    def check(self) -> None:
+        """Raises InterruptedBySignalError if a signal has come."""
+        if self.signal is not None:
+            raise InterruptedBySignalError(self.signal)
+
+    def _record(self, number: int, _: FrameType | None) -> None:
+        if self.signal is None:
+            self.signal = signal.Signals(number)
+            os.eventfd_write(self.descriptor, 1)
+        self.wake()
+
+
+@contextmanager
+def interruptible() -> Iterator[Interruption]:
+    """SIGNALS are recorded instead of ending the process. What the caller ignores (`nohup`) stays ignored."""
+    interruption = Interruption(os.eventfd(0, os.EFD_CLOEXEC))
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    caught = [number for number in SIGNALS if before[number] is not signal.SIG_IGN]
+    for number in caught:
+        signal.signal(number, interruption._record)
+    try:
+        yield interruption
+    finally:
+        for number in caught:
+            signal.signal(number, before[number])
+        os.close(interruption.descriptor)

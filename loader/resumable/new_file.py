@@ -1,0 +1,72 @@
+"""A file that appears under its name when it is complete, and never in the place of another one."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from loader.resumable.files import open_regular, sync_folder, write_at
+
+NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+class NewFile:
+    """Written beside its place, under the name `beside`. A context manager; left without `publish` it leaves nothing.
+
+    Raises FileExistsError at the start, or from `publish`, if something has the name.
+    """
+
+    def __init__(self, path: Path, beside: Path) -> None:
+        self.path = path
+        self.beside = beside
+        self.size = 0
+        self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        if self._descriptor < 0:
+            refuse_existing(self.path)
+            self._descriptor = open_regular(self.beside)
+            os.ftruncate(self._descriptor, 0)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._descriptor)
+        self._descriptor = -1
+        self.beside.unlink(missing_ok=True)
+
+    @property
+    def inode(self) -> int:
+        return os.fstat(self._descriptor).st_ino
+
+    def write(self, data: bytes) -> None:
+        write_at(self._descriptor, data, self.size, self.beside)
+        self.size += len(data)
+
+    def sync(self) -> None:
+        os.fsync(self._descriptor)
+
+    def publish(self) -> None:
+        """Gives the file its name."""
+        self.sync()
+        try:
+            os.link(self.beside, self.path)
+        except FileExistsError:
+            refuse_existing(self.path)
+            raise
+        except OSError as error:
+            if error.errno not in NO_HARD_LINKS:
+                raise
+            refuse_existing(self.path)
+            self.beside.rename(self.path)
+        sync_folder(self.path.parent)
+
+
+def refuse_existing(path: Path) -> None:
+    """A dangling symbolic link exists, too."""
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))

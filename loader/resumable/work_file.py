@@ -1,0 +1,184 @@
+"""FILE.part: the work of a command that has not finished its FILE, kept so that the same command can go on.
+
+Pieces are appended and committed one by one. Beside it lies FILE.part.journal (journal.py), by which a later process
+finds what is whole, whenever and however the earlier one died; what follows is cut off. One process at a time has the
+work, by a lock that the kernel releases at its death.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from loader.errors import DataError, UsageError
+from loader.resumable import journal
+from loader.resumable.files import open_regular, sync_folder, write_at
+from loader.resumable.journal import Settings, State
+
+SYNC_SECONDS = 5.0  # between two fsyncs: what a power failure may cost
+LARGEST_PIECE = 1 << 30  # more in one piece is damage, not work
+
+
+def part_of(path: Path) -> Path:
+    """Where the unfinished work for `path` lies."""
+    return path.with_name(f"{path.name}.part")
+
+
+class WorkFile:
+    """The work for one file, opened by one process. A context manager; leaving it keeps the work, if there is any.
+
+    `state` is the command's own, as of the last commit, or `initial` for work that begins.
+    Work that is done has only to be removed.
+    Raises UsageError if another process has it, or it was begun with other settings, or the files there are something
+    else; DataError if it is damaged; OSError.
+    """
+
+    def __init__(self, path: Path, settings: Settings, initial: State) -> None:
+        self.path = path
+        self.part = part_of(path)
+        self.journal = self.part.with_name(f"{self.part.name}.journal")
+        self.state: dict[str, Any] = dict(initial)
+        self.end = 0  # committed bytes of the part
+        self.done = False  # its result is where it belongs, and death left the work behind
+        self._line_end = 0
+        self._kept = True  # in the files is more than the header that this process has written
+        self._synced = time.monotonic()
+        self._data = self._lock()
+        self._lines = -1
+        try:
+            self._lines = open_regular(self.journal)
+            self._go_on(settings)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def commit(self, piece: bytes, state: State) -> None:
+        """Appends a piece (it may be empty) and the state with it: both, or neither if OSError is raised."""
+        line = journal.commit_line(self.end + len(piece), piece, state)
+        try:
+            write_at(self._data, piece, self.end, self.part)
+            write_at(self._lines, line, self._line_end, self.journal)
+        except OSError:
+            self._cut()
+            raise
+        self._kept = True
+        self.end += len(piece)
+        self._line_end += len(line)
+        self.state = dict(state)
+        if time.monotonic() - self._synced > SYNC_SECONDS:
+            self.sync()
+
+    def sync(self) -> None:
+        """Everything committed is on the disk."""
+        os.fdatasync(self._data)
+        write_at(self._lines, journal.SYNCED, self._line_end, self.journal)
+        self._line_end += len(journal.SYNCED)
+        os.fdatasync(self._lines)
+        self._synced = time.monotonic()
+
+    def remove(self) -> None:
+        """The result is where it belongs. The journal goes last: a part without one would be nobody's."""
+        if not self.done:
+            write_at(self._lines, journal.DONE, self._line_end, self.journal)
+            os.fdatasync(self._lines)
+            self.done = True
+        self.part.unlink(missing_ok=True)
+        self.journal.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Keeps the work; files without any are removed."""
+        for descriptor, path in ((self._data, self.part), (self._lines, self.journal)):
+            if descriptor >= 0 and (os.fstat(descriptor).st_size == 0 or not self._kept):
+                path.unlink(missing_ok=True)
+        for descriptor in (self._lines, self._data):  # the lock last
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._lines = self._data = -1
+
+    def _lock(self) -> int:
+        """Opens and locks the part: that of this name, not one that another process has just removed."""
+        while True:
+            descriptor = open_regular(self.part)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(descriptor), self.part.stat(follow_symlinks=False)):
+                    return descriptor
+            except BlockingIOError:
+                os.close(descriptor)
+                raise UsageError(f"{self.part}: another process is at work on it") from None
+            except FileNotFoundError:
+                pass
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
+
+    def _go_on(self, settings: Settings) -> None:
+        with open(self._lines, "rb", closefd=False) as file:
+            lines = iter(lambda: file.readline(journal.LONGEST_LINE), b"")
+            first = next(lines, b"")
+            found = journal.read_header(first)
+            whole = None if found is None else self._replay(len(first), lines)
+        empty = os.fstat(self._data).st_size == 0
+        if whole is not None and whole.done and found == settings and os.path.lexists(self.path):
+            self.done = True
+        elif found is None and not (empty and journal.may_be_torn_header(first)):
+            raise UsageError(f"{self.part}: {self.journal.name} is not its journal; move both away")
+        elif found is None or whole is None or whole.done or empty:
+            self._begin(settings)
+        else:
+            self._refuse_others(found, settings)
+            self.end, self._line_end = whole.end, whole.journal_end
+            self.state = dict(whole.state or self.state)
+            self._cut()
+
+    def _replay(self, begin: int, lines: Iterator[bytes]) -> journal.Committed:
+        try:
+            return journal.replay(begin, lines, self._read)
+        except journal.DamagedError as error:
+            reason = f"is not what {self.journal.name} says was written; remove it to begin anew"
+            raise DataError(self.part, reason, error.offset) from None
+
+    def _refuse_others(self, found: Settings, settings: Settings) -> None:
+        if differences := ", ".join(_differences(found, settings)):
+            advice = "give those, or remove it to begin anew"
+            raise UsageError(f"{self.part}: was begun with other settings: {differences}; {advice}")
+
+    def _read(self, offset: int, count: int) -> bytes:
+        return os.pread(self._data, min(count, LARGEST_PIECE), offset)
+
+    def _begin(self, settings: Settings) -> None:
+        header = journal.header_line(settings)
+        os.ftruncate(self._data, 0)
+        os.ftruncate(self._lines, 0)
+        write_at(self._lines, header, 0, self.journal)
+        self._line_end = len(header)
+        self._kept = False
+        sync_folder(self.part.parent)
+
+    def _cut(self) -> None:
+        os.ftruncate(self._data, self.end)
+        os.ftruncate(self._lines, self._line_end)
+
+
+def _differences(old: Settings, new: Settings) -> Iterator[str]:
+    for key in sorted({*old, *new}):
+        if old.get(key) != new.get(key):
+            yield f"{key} {_shown(old.get(key))} (now {_shown(new.get(key))})"
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else str(value)

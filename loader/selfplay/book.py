@@ -1,0 +1,120 @@
+"""Opening books: positions that games begin with, from EPD, FEN or PGN."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import chess
+import chess.pgn
+
+from loader.errors import DataError
+
+
+@dataclass(frozen=True)
+class Book:
+    """Positions with a move to be made, as FENs with move numbers; at least one."""
+
+    fens: tuple[str, ...]
+    digest: str  # SHA-256 of the file
+
+    def order(self, seed: int) -> list[int]:
+        """All positions in the order in which games take them."""
+        numbers = list(range(len(self.fens)))
+        random.Random(f"{seed}/book").shuffle(numbers)
+        return numbers
+
+
+def read_book(path: Path, max_ply: int) -> Book:
+    """A PGN file by its name or its first character, else a position a line. In PGN the end of each game counts.
+
+    Raises DataError that names the line of a position that is wrong, over, or at `max_ply` or beyond.
+    """
+    if not path.is_file():
+        raise DataError(path, "is not a file" if path.exists() else "No such file or directory")
+    content = path.read_bytes()
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(path, f"line {content[: error.start].count(10) + 1}: is not UTF-8 text") from None
+    pgn = path.suffix.lower() == ".pgn" or text.lstrip().startswith("[")
+    fens = []
+    for line, found in positions_of_pgn(text) if pgn else positions_of_epd(text):
+        fault = found if isinstance(found, str) else why_no_opening(found, max_ply)
+        if fault:
+            raise DataError(path, f"line {line}: {fault}")
+        assert isinstance(found, chess.Board)
+        fens.append(found.fen())
+    if not fens:
+        raise DataError(path, "holds no positions")
+    return Book(tuple(fens), hashlib.sha256(content).hexdigest())
+
+
+def positions_of_epd(text: str) -> Iterator[tuple[int, chess.Board | str]]:
+    """Line and position, or line and what is wrong with it. Empty lines and those that begin with # are left out."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            try:
+                yield number, parse_position(line.strip())
+            except ValueError as error:
+                yield number, str(error)
+
+
+def parse_position(text: str) -> chess.Board:
+    """A FEN with its two counters, or an EPD with operations."""
+    fields = text.split()
+    if len(fields) >= 6 and fields[4].isdecimal() and fields[5].rstrip(";").isdecimal():
+        return chess.Board(" ".join([*fields[:5], fields[5].rstrip(";")]))
+    board = chess.Board()
+    board.set_epd(text)
+    return board
+
+
+def positions_of_pgn(text: str) -> Iterator[tuple[int, chess.Board | str]]:
+    """The line that each game begins in, and its last position or what is wrong with it."""
+    lines = CountedLines(text)
+    while True:
+        begin = lines.next_with_text()
+        game = chess.pgn.read_game(lines, Visitor=_QuietBuilder)
+        if game is None:
+            return
+        yield begin, (str(game.errors[0]) if game.errors else game.end().board())
+
+
+class _QuietBuilder(chess.pgn.GameBuilder[chess.pgn.Game]):
+    """Keeps errors; the base class logs them as well."""
+
+    def handle_error(self, error: Exception) -> None:
+        self.game.errors.append(error)
+
+
+class CountedLines(io.StringIO):
+    """Text that knows how many of its lines have been read."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._texts = text.splitlines()
+        self._read = 0
+
+    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]
+        self._read += 1
+        return super().readline(size)
+
+    def next_with_text(self) -> int:
+        """Number of the next line that is not empty."""
+        rest = range(self._read, len(self._texts))
+        return next((number for number in rest if self._texts[number].strip()), self._read) + 1
+
+
+def why_no_opening(board: chess.Board, max_ply: int) -> str:
+    """Why no game can begin there, or an empty text."""
+    if not board.is_valid():
+        faults = [flag.name for flag in chess.Status if flag & board.status() and flag.name]
+        return f"no legal position: {', '.join(faults).lower().replace('_', ' ')}"
+    if board.is_game_over() or board.halfmove_clock >= 100:
+        return "the game is over there"
+    return f"ply {board.ply()} is not below --max-ply {max_ply}" if board.ply() >= max_ply else ""

@@ -1,0 +1,1 @@
+"""UCI engines in processes of their own: started, asked, never waited for without a deadline."""

@@ -1,0 +1,165 @@
+"""A child process that is spoken to in lines. Every wait has a deadline, and ends when the caller is to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import time
+from collections import deque
+
+from loader.errors import EngineError
+
+LONGEST_LINE = 1 << 20
+KEPT_ERRORS = 2000  # bytes of what it wrote to its stderr
+SHOWN = 200  # characters of its last words
+MILLISECONDS = 1000
+ENDING_SECONDS = 0.5  # from its last pipe's closing to its end
+
+
+class StoppedError(Exception):
+    """The caller's `stop` descriptor has become readable."""
+
+
+class Deadline:
+    """So many seconds from now."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def left(self) -> float:
+        """Seconds, not below 0."""
+        return max(0.0, self._end - time.monotonic())
+
+
+class LineProcess:
+    """A running program. One thread uses it.
+
+    Raises EngineError, with the program's last words, if it can't be started, ends, or misses a deadline; StoppedError.
+    """
+
+    def __init__(self, program: str, stop: int | None = None) -> None:
+        self.program = program
+        self._lines: deque[bytes] = deque()
+        self._rest = b""
+        self._last = b""
+        self._errors = b""
+        try:  # a process group of its own: Ctrl-C is for us, and its children end with it
+            self._process = subprocess.Popen(
+                [program],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                process_group=0,
+            )
+        except OSError as error:
+            raise EngineError(f"{program}: can't be started: {error.strerror}") from None
+        assert self._process.stdin
+        assert self._process.stdout
+        assert self._process.stderr
+        self._stdin = self._process.stdin.fileno()
+        self._stdout = self._process.stdout.fileno()
+        self._stderr = self._process.stderr.fileno()
+        for descriptor in (self._stdin, self._stdout, self._stderr):
+            os.set_blocking(descriptor, False)
+        self._poll = select.poll()
+        self._poll.register(self._stdout, select.POLLIN)
+        self._poll.register(self._stderr, select.POLLIN)
+        if stop is not None:
+            self._poll.register(stop, select.POLLIN)
+        self._stop = stop
+
+    def send(self, text: str, deadline: Deadline) -> None:
+        """Writes lines; they need no answer."""
+        rest = f"{text}\n".encode()
+        while rest:
+            try:
+                rest = rest[os.write(self._stdin, rest) :]
+            except BlockingIOError:
+                self._poll.register(self._stdin, select.POLLOUT)
+                self._wait(deadline, "it does not read its input")
+                self._poll.unregister(self._stdin)
+            except OSError:
+                raise self._ended("") from None
+
+    def receive(self, deadline: Deadline, expected: str) -> str:
+        """The next line; `expected` says in an error what it was waited for."""
+        while not self._lines:
+            self._wait(deadline, f"no {expected}")
+        self._last = self._lines.popleft()
+        return self._last.decode(errors="replace").rstrip()
+
+    def fault(self, reason: str) -> EngineError:
+        """An error that names the program, and what it said last."""
+        lines = [self._last, *self._lines, self._rest, *self._errors.splitlines()]
+        said = next((text for line in reversed(lines) if (text := _printable(line))), "")
+        return EngineError(f"{self.program}: {reason}" + (f"; its last words: {said}" if said else ""))
+
+    def close(self) -> None:
+        """Kills it and what it has started; no answer is waited for."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            assert pipe is not None
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+    def _wait(self, deadline: Deadline, otherwise: str) -> None:
+        """Until the process has written something, or can be written to."""
+        left = deadline.left()
+        ready = [descriptor for descriptor, _ in self._poll.poll(left * MILLISECONDS)] if left else []
+        if not ready:
+            raise self.fault(f"{otherwise} within {deadline.seconds:g} s")
+        if self._stop in ready:
+            raise StoppedError
+        if self._stderr in ready:
+            self._read_errors()
+        if self._stdout in ready:
+            self._read_lines(otherwise)
+
+    def _read_lines(self, otherwise: str) -> None:
+        more = os.read(self._stdout, 1 << 16)
+        if not more:
+            raise self._ended(f", {otherwise}")
+        *lines, self._rest = (self._rest + more).split(b"\n")
+        self._lines.extend(lines)
+        if len(self._rest) > LONGEST_LINE:
+            raise self.fault("a line without an end")
+
+    def _read_errors(self) -> None:
+        more = os.read(self._stderr, 1 << 16)
+        self._errors = (self._errors + more)[-KEPT_ERRORS:]
+        if not more:
+            self._poll.unregister(self._stderr)
+
+    def _ended(self, without: str) -> EngineError:
+        with contextlib.suppress(BlockingIOError, OSError):
+            self._errors = (self._errors + os.read(self._stderr, 1 << 16))[-KEPT_ERRORS:]
+        status = _status(self._process.pid)
+        if status is None:
+            return self.fault(f"the engine has closed its pipes{without}")
+        code, number = status.si_code, status.si_status
+        how = f"with exit code {number}" if code == os.CLD_EXITED else f"by {signal.Signals(number).name}"
+        return self.fault(f"the engine has ended {how}{without}")
+
+
+def _status(pid: int) -> os.waitid_result | None:
+    """How a process has ended, without reaping it: its number stays its own until it is killed with its group."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.poll(ENDING_SECONDS * MILLISECONDS)
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    finally:
+        os.close(descriptor)
+
+
+def _printable(line: bytes) -> str:
+    text = "".join(c if c.isprintable() else " " for c in line.decode(errors="replace"))
+    return text.strip()[:SHOWN]
