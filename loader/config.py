@@ -5,15 +5,45 @@ Everything here but `threads` changes the stream, and the stream is a function o
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import types
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 
 class Section(BaseModel):
-    """A group of keys: frozen; an unknown key is an error, and so is a number that is not finite."""
+    """A group of keys: frozen; an unknown key is an error, and so is a number that is not finite.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    Tables without declared keys (`dict[str, Any]`) keep every value as it was written, infinities included. A number
+    such as 1e6 is accepted for an integer. Give each numeric key both limits: `Field(ge=..., le=...)`.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, ser_json_inf_nan="constants"
+    )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _integral_floats_are_integers(cls, value: Any, info: ValidationInfo) -> Any:
+        assert info.field_name is not None
+        return _as_integer(cls.model_fields[info.field_name].annotation, value)
+
+
+def alternatives(annotation: Any) -> tuple[Any, ...]:
+    """The members of a union; of any other type, that alone."""
+    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+
+
+def _as_integer(annotation: Any, value: Any) -> Any:
+    """`value`, as an int if it is an integral float where `annotation` has no floats."""
+    kinds = alternatives(annotation)
+    if isinstance(value, float) and value.is_integer() and int in kinds and float not in kinds:
+        return int(value)
+    if isinstance(value, list):
+        for kind in kinds:
+            if get_origin(kind) in (tuple, list):
+                return [_as_integer(get_args(kind)[0], item) for item in value]
+    return value
 
 
 class FilterConfig(Section):
@@ -26,9 +56,9 @@ class FilterConfig(Section):
     ] = False
     skip_promotions: Annotated[bool, Field(description="skip if the move played promotes")] = False
     skip_ply_up_to: Annotated[
-        int, Field(ge=-1, description="skip entries with ply <= this; -1 skips none, 0 skips start positions")
+        int, Field(ge=-1, le=65535, description="skip entries with ply <= this; -1 skips none, 0 skips start positions")
     ] = -1
-    random_skip: Annotated[float, Field(ge=0, description="skip with probability r / (r + 1)")] = 0.0
+    random_skip: Annotated[float, Field(ge=0, le=1e6, description="skip with probability r / (r + 1)")] = 0.0
     win_draw_loss: Annotated[
         bool,
         Field(
@@ -59,7 +89,9 @@ class DataConfig(Section):
     window_chunks: Annotated[
         int,
         Field(
-            gt=0, description="chunks (about 1 MiB of file, 28 MiB of memory each) whose entries are shuffled together"
+            gt=0,
+            le=1 << 20,
+            description="chunks (about 1 MiB of file, 28 MiB of memory each) whose entries are shuffled together",
         ),
     ] = 16
     tail: Annotated[

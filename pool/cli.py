@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import importlib.metadata
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -76,8 +75,7 @@ def train(
     from pool.supervisor import preparation
     from pool.supervisor.supervisor import train as run
 
-    changes = [*(overrides or ()), *([f"run.trace={json.dumps(str(trace))}"] if trace else [])]
-    settings = load_config(config, changes)
+    settings = load_config(config, overrides or (), trace=trace)
     if check:
         sys.stdout.write(preparation.check(settings) + "\n")
         return

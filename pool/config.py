@@ -11,13 +11,20 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, create_model
+from pydantic.fields import FieldInfo
 
 from loader.config import DataConfig, Section
-from pool.errors import ConfigError
+from pool.config_keys import dotted, field_at
+from pool.config_values import unfit
+from pool.errors import ConfigError, one_line
+from pool.overrides import Override
 from pool.tasks.registry import task_module
+
+MOST_STEPS = 1 << 32  # with the largest steps, of 2^30 samples: the samples of a run fit 64 bits
+LONGEST = 1e6  # seconds of a timeout; waiting calls take milliseconds of 32 bits
 
 
 def _comma_list(value: Any) -> Any:
@@ -54,12 +61,16 @@ class ScheduleConfig(Section):
     name: Annotated[
         str | None, Field(description="learning rate scheduler class, by dotted name; none keeps the rate")
     ] = None
-    every: Annotated[int, Field(gt=0, description="training steps between two steps of the scheduler")] = 1
+    every: Annotated[
+        int, Field(gt=0, le=MOST_STEPS, description="training steps between two steps of the scheduler")
+    ] = 1
     args: Annotated[dict[str, Any], Field(default_factory=dict, description="its keyword arguments")]
 
 
 class TrainConfig(Section):
-    steps: Annotated[int, Field(gt=0, description="steps of the whole run, those before a resume included")] = 1000
+    steps: Annotated[
+        int, Field(gt=0, le=MOST_STEPS, description="steps of the whole run, those before a resume included")
+    ] = 1000
     batches_per_step: Annotated[
         int, Field(gt=0, le=1024, description="batches whose gradients make one step; the result depends on it")
     ] = 2
@@ -74,23 +85,34 @@ class TrainConfig(Section):
         ),
     ] = "stop"
     clip_norm: Annotated[
-        float | None, Field(gt=0, description="scale the step's gradient down to this norm; waits for all buckets")
+        float | None,
+        Field(ge=1e-30, le=1e30, description="scale the step's gradient down to this norm; waits for all buckets"),
     ] = None
-    clip_value: Annotated[float | None, Field(gt=0, description="clamp each element of the step's gradient")] = None
-    validate_every: Annotated[int, Field(ge=0, description="steps between validations; 0: none")] = 0
-    validation_batches: Annotated[int, Field(gt=0, description="batches of one validation")] = 4
-    checkpoint_every: Annotated[int, Field(ge=0, description="steps between checkpoints; 0: only at the end")] = 1000
-    keep_checkpoints: Annotated[int, Field(gt=0, description="newest checkpoints that are kept")] = 3
+    clip_value: Annotated[
+        float | None, Field(ge=1e-30, le=1e30, description="clamp each element of the step's gradient")
+    ] = None
+    validate_every: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            le=MOST_STEPS,
+            description="steps between validations; not set: one at each checkpoint, if there are validation files; "
+            "0: none",
+        ),
+    ] = None
+    validation_batches: Annotated[int, Field(gt=0, le=1 << 20, description="batches of one validation")] = 4
+    checkpoint_every: Annotated[
+        int, Field(ge=0, le=MOST_STEPS, description="steps between checkpoints; 0: only at the end")
+    ] = 1000
+    keep_checkpoints: Annotated[int, Field(gt=0, le=1 << 20, description="newest checkpoints that are kept")] = 3
 
 
 class PoolConfig(Section):
     devices: Annotated[
         CommaList,
-        Field(description="one worker each: cuda:N, cpu, fake:N, or auto (all CUDA devices, else two CPU workers)"),
+        Field(description="one worker each: cuda:N, cpu, or auto (all CUDA devices, else two CPU workers)"),
     ] = ("auto",)
-    threads: Annotated[
-        int, Field(ge=0, le=1024, description="torch threads of a CPU worker; 0: cores / workers. fake:N always has 1")
-    ] = 0
+    threads: Annotated[int, Field(ge=0, le=1024, description="torch threads of a CPU worker; 0: cores / workers")] = 0
     coordinator_threads: Annotated[
         int, Field(ge=0, le=1024, description="threads of the coordinator; 0: cores, at most 8")
     ] = 0
@@ -99,28 +121,45 @@ class PoolConfig(Section):
     ] = 0
     gradient_slots: Annotated[int, Field(ge=1, le=16, description="gradient slots of a worker")] = 2
     first_bucket_mb: Annotated[
-        float, Field(gt=0, allow_inf_nan=False, description="size limit of the first gradient bucket, MiB")
+        float, Field(ge=1e-6, le=1 << 20, description="size limit of the first gradient bucket, MiB")
     ] = 1.0
     bucket_mb: Annotated[
-        float, Field(gt=0, allow_inf_nan=False, description="size limit of the other gradient buckets, MiB")
+        float, Field(ge=1e-6, le=1 << 20, description="size limit of the other gradient buckets, MiB")
     ] = 25.0
     snapshot_steps: Annotated[
         int,
         Field(
             ge=0,
+            le=MOST_STEPS,
             description="steps between copies of weights and optimizer state in memory, from which the run goes on if "
             "the coordinator dies; 0: only with each checkpoint",
         ),
     ] = 100
-    restarts: Annotated[int, Field(ge=0, description="deaths of one process without a step done")] = 5
+    restarts: Annotated[int, Field(ge=0, le=1000, description="deaths of one process without a step done")] = 5
     hang_timeout: Annotated[
-        float, Field(gt=0, description="seconds after which a process that does not move is killed and replaced")
+        float,
+        Field(
+            ge=1,
+            le=LONGEST,
+            description="seconds after which a process that does not move is killed and replaced; every half second "
+            "each one says that it moves",
+        ),
     ] = 60.0
     start_timeout: Annotated[
-        float, Field(gt=0, description="seconds a process may take to get ready; then it is killed, as one that hangs")
+        float,
+        Field(
+            ge=0.1,
+            le=LONGEST,
+            description="seconds a process may take to get ready; then it is killed, as one that hangs",
+        ),
     ] = 120.0
     stop_timeout: Annotated[
-        float, Field(gt=0, description="seconds that the step and the checkpoint may take after a signal to stop")
+        float,
+        Field(
+            ge=0,
+            le=LONGEST,
+            description="seconds that the step and the checkpoint may take after a signal to stop",
+        ),
     ] = 60.0
 
 
@@ -155,6 +194,15 @@ class Config(BaseModel):
         """Slots of the training ring; a step's batches stay in theirs until it is committed (I3)."""
         return self.pool.ring_slots or 2 * self.train.batches_per_step + 2
 
+    @property
+    def validate_every(self) -> int:
+        """Steps between validations; 0: none."""
+        if not self.data.validation:
+            return 0
+        if self.train.validate_every is None:
+            return self.train.checkpoint_every or self.train.steps
+        return self.train.validate_every
+
 
 def config_class(task: str) -> type[Config]:
     """The config tree of a run of `task`."""
@@ -167,25 +215,33 @@ def config_class(task: str) -> type[Config]:
     )
 
 
-def load_config(path: Path, overrides: Iterable[str] = ()) -> Config:
-    """Reads a TOML file and applies `section.key=value` overrides. Raises ConfigError."""
+def load_config(path: Path, overrides: Iterable[str] = (), *, trace: Path | None = None) -> Config:
+    """Reads a TOML file and applies `section.key=value` overrides; `trace` overrides run.trace. Raises ConfigError."""
     try:
-        text = path.read_text(encoding="utf-8")
-        tree = tomllib.loads(text)
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
         raise ConfigError(f"{path}: {reason}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not TOML: {error}") from None
+    except ValueError as error:  # also Python's, for an integer of very many digits
+        raise ConfigError(f"{path}: not TOML: {one_line(str(error))}") from None
     except RecursionError:
         raise ConfigError(f"{path}: nested too deeply") from None
-    for override in overrides:
-        _apply(tree, override)
-    return parse_config(tree, str(path))
+    changes = [Override.parse(text) for text in overrides]
+    if trace is not None:
+        changes.append(Override("run.trace", str(trace), is_toml=False))
+    for change in changes:
+        change.apply(tree)
+    config = parse_config(tree, str(path))
+    for change in changes:
+        change.check_quotes(type(config))
+    return config
 
 
 def parse_config(tree: Mapping[str, Any], where: str) -> Config:
     """Validates a tree of plain data. Raises ConfigError naming each key and what is allowed."""
+    where = one_line(where)
+    if (problem := unfit(tree)) is not None:
+        raise ConfigError(f"{where}: {problem}")
     task = tree.get("task", "nnue")
     if not isinstance(task, str):
         raise ConfigError(f"{where}: task: must be a string")
@@ -194,10 +250,6 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
         config = cls.model_validate_json(json.dumps(tree))
     except ValidationError as error:
         raise ConfigError("; ".join(_explain(cls, where, item) for item in error.errors())) from None
-    except RecursionError:
-        raise ConfigError(f"{where}: nested too deeply") from None
-    except (TypeError, ValueError) as error:  # TOML dates have no JSON
-        raise ConfigError(f"{where}: {error}") from None
     if config.num_ring_slots < config.train.batches_per_step + 1:
         raise ConfigError(
             f"{where}: pool.ring_slots: {config.pool.ring_slots} is too few; a step keeps its "
@@ -221,44 +273,16 @@ def worker_threads(config: Config, spec: str, workers: int) -> int:
     return 1 if spec.startswith("fake:") else cpu_threads(config, workers)
 
 
-def _apply(tree: dict[str, Any], override: str) -> None:
-    key, equals, text = override.partition("=")
-    parts = key.strip().split(".")
-    if not equals or not all(parts):
-        raise ConfigError(f"--set {override}: expected section.key=value")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
-    except RecursionError:
-        raise ConfigError(f"--set {key}: nested too deeply") from None
-    for part in parts[:-1]:
-        tree = tree.setdefault(part, {})
-        if not isinstance(tree, dict):
-            raise ConfigError(f"--set {override}: {part} is not a section")
-    tree[parts[-1]] = value
-
-
 def _explain(cls: type[BaseModel], where: str, item: Any) -> str:
-    """One line for one pydantic error: where, key, what is wrong, what was given."""
+    """One line for one pydantic error: where, key, what is wrong, what was given, what the key means."""
     location = [str(part) for part in item["loc"]]
-    key = ".".join(location)
+    key = dotted(location)
     if item["type"] == "extra_forbidden":
-        section = _section(cls, location[:-1])
-        allowed = ", ".join(section.model_fields) if section is not None else ""
+        section = field_at(cls, location[:-1])
+        allowed = ", ".join(section.model_fields) if isinstance(section, type) else ""
         return f"{where}: {key}: unknown key; allowed here: {allowed}"
     given = json.dumps(item["input"], default=str)
-    return f"{where}: {key}: {item['msg'][:1].lower()}{item['msg'][1:]}, not {given[:80]}"
-
-
-def _section(cls: type[BaseModel], location: list[str]) -> type[BaseModel] | None:
-    for part in location:
-        if part not in cls.model_fields:
-            return None
-        annotation = cls.model_fields[part].annotation
-        candidates = [annotation, *get_args(annotation)]
-        found = [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
-        if not found:
-            return None
-        cls = found[0]
-    return cls
+    said = one_line(f"{where}: {key}: {item['msg'][:1].lower()}{item['msg'][1:]}, not {given[:80]}")
+    field = field_at(cls, location)
+    about = field.description if isinstance(field, FieldInfo) else None
+    return f"{said} ({key}: {about})" if about else said

@@ -12,6 +12,11 @@ EXIT_INTERRUPTED = 130  # stopped by Ctrl-C; 128 + its number for another signal
 EXIT_PIPE_CLOSED = 141  # nobody reads the output any more (`pool eval ... | head`)
 
 
+def one_line(text: str) -> str:
+    """`text` for a message: line ends and other control characters as escapes."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 class PoolError(Exception):
     """Ends the command with one line on stderr."""
 

@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 from inspect import cleandoc
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import annotated_types as limits
 from pydantic import BaseModel
@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from loader.config import alternatives
 from pool.config import config_class
 
 _WORDS = {int: "integer", float: "number", str: "text", bool: "true or false", dict: "table", tuple: "list"}
@@ -114,14 +115,10 @@ def _toml(value: Any) -> str:
 
 
 def _allowed(field: FieldInfo) -> str:
-    kinds = [kind for kind in _alternatives(field.annotation) if kind is not types.NoneType]
+    kinds = [kind for kind in alternatives(field.annotation) if kind is not types.NoneType]
     words = [_word(kind) for kind in kinds]
     bounds = [bound for entry in field.metadata for bound in _bounds(entry)]
     return ", ".join([" or ".join(words), *bounds])
-
-
-def _alternatives(annotation: Any) -> tuple[Any, ...]:
-    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
 
 
 def _word(kind: Any) -> str:

@@ -172,7 +172,7 @@ def _rules(launch: Launch) -> Rules:
         num_buckets=len(plan.buckets),
         gradient_slots=config.pool.gradient_slots,
         has_buffers=bool(plan.buffers),
-        validate_every=config.train.validate_every if launch.validation_files else 0,
+        validate_every=config.validate_every,
         validation_batches=config.train.validation_batches,
         on_bad_batch=config.train.on_bad_batch,
     )

@@ -62,12 +62,20 @@ class LossConfig(Section):
     """
 
     output_unit: Annotated[
-        float, Field(gt=0, description="internal units (the score's) in one unit of the net's output")
+        float, Field(ge=1e-3, le=1e6, description="internal units (the score's) in one unit of the net's output")
     ] = 600.0
-    in_offset: Annotated[float, Field(description="offset for the net's output, internal units")] = 270.0
-    in_scaling: Annotated[float, Field(gt=0, description="scaling for the net's output, internal units")] = 340.0
-    out_offset: Annotated[float, Field(description="offset for the score of the entry, internal units")] = 270.0
-    out_scaling: Annotated[float, Field(gt=0, description="scaling for the score of the entry, internal units")] = 380.0
+    in_offset: Annotated[float, Field(ge=-1e6, le=1e6, description="offset for the net's output, internal units")] = (
+        270.0
+    )
+    in_scaling: Annotated[float, Field(ge=1e-3, le=1e6, description="scaling for the net's output, internal units")] = (
+        340.0
+    )
+    out_offset: Annotated[
+        float, Field(ge=-1e6, le=1e6, description="offset for the score of the entry, internal units")
+    ] = 270.0
+    out_scaling: Annotated[
+        float, Field(ge=1e-3, le=1e6, description="scaling for the score of the entry, internal units")
+    ] = 380.0
     lambda_start: Annotated[
         float, Field(ge=0, le=1, description="weight of the score against the game's result, at the first step")
     ] = 1.0

@@ -1,0 +1,55 @@
+"""Changes to a config from the command line: `--set section.key=value`."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from pool.config_keys import field_at, is_untyped
+from pool.errors import ConfigError, one_line
+
+
+@dataclass(frozen=True)
+class Override:
+    key: str
+    value: Any
+    is_toml: bool  # false: the value is the text as it stands
+
+    @classmethod
+    def parse(cls, text: str) -> Override:
+        """Of `section.key=value`; the value is TOML, or else text as it stands. Raises ConfigError."""
+        key, equals, value = text.partition("=")
+        key = key.strip()
+        if not equals or not all(key.split(".")):
+            raise ConfigError(f"--set {one_line(text)}: expected section.key=value")
+        try:
+            document = tomllib.loads(f"value = {value}")
+        except RecursionError:
+            raise ConfigError(f"--set {one_line(key)}: nested too deeply") from None
+        except ValueError:
+            return cls(key, value, is_toml=False)
+        if document.keys() != {"value"}:  # a line end, and more keys behind it
+            return cls(key, value, is_toml=False)
+        return cls(key, document["value"], is_toml=True)
+
+    def apply(self, tree: dict[str, Any]) -> None:
+        """Changes `tree`. Raises ConfigError."""
+        *sections, name = self.key.split(".")
+        for part in sections:
+            tree = tree.setdefault(part, {})
+            if not isinstance(tree, dict):
+                raise ConfigError(f"--set {one_line(self.key)}: {one_line(part)} is not a section")
+        tree[name] = self.value
+
+    def check_quotes(self, cls: type[BaseModel]) -> None:
+        """Raises ConfigError for text without quotes where any type is allowed: nothing else would notice 1e-3x."""
+        field = field_at(cls, self.key.split("."))
+        if not self.is_toml and isinstance(field, FieldInfo) and is_untyped(field):
+            key, value = one_line(self.key), one_line(self.value)
+            raise ConfigError(
+                f"--set {key}={value}: not a TOML value; text needs quotes here: --set '{key}=\"{value}\"'"
+            )
