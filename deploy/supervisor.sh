@@ -16,6 +16,7 @@ POOL=${POOL:-pool}             # the command; may be several words, such as "pyt
 PAUSE=${PAUSE:-5}
 PAUSE_MAX=${PAUSE_MAX:-300}
 LONG=${LONG:-600}
+YOUNG=${YOUNG:-2}              # seconds in which a run has nothing to save yet
 
 say() { echo "supervisor.sh: $*" >&2; }
 
@@ -36,7 +37,15 @@ trap 'stop=143; cut=yes; end_child' TERM
 trap 'stop=130; cut=yes; [ -z "$pausing" ] || end_child' INT
 trap 'stop=129; cut=yes; [ -z "$pausing" ] || end_child' HUP
 
-end_child() { [ -z "$child" ] || kill -s TERM "$child" 2>/dev/null; }
+# A process that has just been forked may lose a SIGTERM, so what is young is killed.
+end_child() {
+    if [ -z "$child" ]; then return; fi
+    if [ -n "$pausing" ] || [ $(($(date +%s) - began)) -lt "$YOUNG" ]; then
+        kill -s KILL "$child" 2>/dev/null
+    else
+        kill -s TERM "$child" 2>/dev/null
+    fi
+}
 
 # Runs a command and sets $code. A signal cuts `wait` short, so that it has to be asked again; it answers 127 if it had
 # the answer already.
@@ -47,7 +56,7 @@ run() {
     code=
     while :; do
         cut=
-        wait "$child"
+        wait "$child" 2>/dev/null            # without the shell's word about what killed it
         answer=$?
         if [ -z "$code" ] || [ "$answer" -ne 127 ]; then code=$answer; fi
         if [ -z "$cut" ]; then break; fi
@@ -61,6 +70,7 @@ while [ -z "$stop" ]; do
     # shellcheck disable=SC2086  # several words
     run $POOL train "$@" --resume
     case $code in 0 | 2 | 65 | 126 | 127 | 129 | 130 | 143) exit "$code" ;; esac
+    if [ "$code" -eq 137 ] && [ -n "$stop" ]; then exit "$stop"; fi
     if [ -n "$stop" ]; then exit "$code"; fi
     if [ $(($(date +%s) - began)) -ge "$LONG" ]; then pause=$PAUSE; fi
     say "the run ended with code $code; again in $pause s"

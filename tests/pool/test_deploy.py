@@ -95,13 +95,15 @@ def test_sigterm_ends_the_run_with_a_checkpoint_and_the_script_with_it(tmp_path:
     assert (tmp_path / "run/checkpoints/last").exists()
 
 
-def supervise_stub(shell: list[str], folder: Path, body: str, pause: str = "0") -> subprocess.Popen[str]:
+def supervise_stub(
+    shell: list[str], folder: Path, body: str, pause: str = "0", young: str = "0"
+) -> subprocess.Popen[str]:
     """The script in `shell`; instead of `pool` a few lines of sh run, $n being the number of the start."""
-    stub = folder / "stub.sh"
+    stub = folder / "pool.sh"
     stub.write_text(f'echo start >> "$0.calls"\nn=$(wc -l < "$0.calls")\n{body}\n')
     return subprocess.Popen(
         [*shell, str(SCRIPT), "config.toml", "--set", "a b=c"],
-        env={**os.environ, "POOL": f"sh {stub}", "PAUSE": pause},
+        env={**os.environ, "POOL": f"sh {stub}", "PAUSE": pause, "YOUNG": young},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -125,6 +127,15 @@ class TestInEveryShellThatIsHere:
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=60)
         assert (process.returncode, out, err) == (143, "stopping\n", "")
+
+    def test_sigterm_ends_a_run_that_can_not_hear_it_yet(self, shell: list[str], tmp_path: Path) -> None:
+        body = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
+        process = supervise_stub(shell, tmp_path, body, young="3600")
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        assert (process.returncode, starts(tmp_path / "run")) == (143, 1)
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
     def test_a_signal_in_a_pause_ends_it(self, number: signal.Signals, shell: list[str], tmp_path: Path) -> None:
