@@ -4,8 +4,8 @@
 #     deploy/supervisor.sh CONFIG [argument of pool train]...
 #
 # Not started again: 0 (done), 2 and 65 (config or data: it would fail the same way), 126 and 127 (no such command),
-# 129, 130 and 143 (a signal stopped it). Everything else is: after PAUSE seconds, then twice as many each time, up to PAUSE_MAX;
-# once a run has lasted LONG seconds, after PAUSE again.
+# 129, 130 and 143 (a signal stopped it). Everything else is: after PAUSE seconds, then twice as many each time, up to
+# PAUSE_MAX; once a run has lasted LONG seconds, after PAUSE again.
 #
 # SIGTERM is passed on: the run finishes its step, writes a checkpoint and ends, and this script with it; a second
 # SIGTERM stops it at once. Ctrl-C and a closed terminal reach the run by themselves.
@@ -16,6 +16,7 @@ POOL=${POOL:-pool}             # the command; may be several words, such as "pyt
 PAUSE=${PAUSE:-5}
 PAUSE_MAX=${PAUSE_MAX:-300}
 LONG=${LONG:-600}
+YOUNG=${YOUNG:-2}              # seconds in which a run has nothing to save yet
 
 say() { echo "supervisor.sh: $*" >&2; }
 
@@ -24,22 +25,38 @@ if [ $# -lt 1 ]; then
     exit 2
 fi
 
-ulimit -c 0                    # dumping the memory of a trainer delays its restart
-ulimit -n "$(ulimit -H -n)" 2>/dev/null || say "the limit of open files stays at $(ulimit -n)"
+# Dumping the memory of a trainer delays its restart. POSIX has -c since 2024; a shell without it goes on.
+# shellcheck disable=SC3045
+ulimit -c 0 2>/dev/null || :
 
-child=                         # pid of what is waited for
-stop=                          # not empty: a signal has come
+child=                         # pid of what is waited for: the run, or the pause before the next
+pausing=                       # not empty: it is the pause
+stop=                          # the exit code of the signal that has come
 cut=                           # not empty: it came while waiting
-trap 'stop=yes; cut=yes; [ -z "$child" ] || kill -s TERM "$child" 2>/dev/null' TERM
-trap 'stop=yes; cut=yes' INT HUP
+trap 'stop=143; cut=yes; end_child' TERM
+trap 'stop=130; cut=yes; [ -z "$pausing" ] || end_child' INT
+trap 'stop=129; cut=yes; [ -z "$pausing" ] || end_child' HUP
 
-# Waits for $child and sets $code. A signal cuts `wait` short, so that it has to be asked again; it answers 127 if
-# it had the answer already.
-await() {
+# A process that has just been forked may lose a SIGTERM, so what is young is killed.
+end_child() {
+    if [ -z "$child" ]; then return; fi
+    if [ -n "$pausing" ] || [ $(($(date +%s) - began)) -lt "$YOUNG" ]; then
+        kill -s KILL "$child" 2>/dev/null
+    else
+        kill -s TERM "$child" 2>/dev/null
+    fi
+}
+
+# Runs a command and sets $code. A signal cuts `wait` short, so that it has to be asked again; it answers 127 if it had
+# the answer already.
+run() {
+    "$@" &
+    child=$!
+    if [ -n "$stop" ]; then end_child; fi    # it came before there was a child
     code=
     while :; do
         cut=
-        wait "$child"
+        wait "$child" 2>/dev/null            # without the shell's word about what killed it
         answer=$?
         if [ -z "$code" ] || [ "$answer" -ne 127 ]; then code=$answer; fi
         if [ -z "$cut" ]; then break; fi
@@ -50,20 +67,17 @@ await() {
 pause=$PAUSE
 while [ -z "$stop" ]; do
     began=$(date +%s)
-    # shellcheck disable=SC2086
-    $POOL train "$@" --resume &
-    child=$!
-    if [ -n "$stop" ]; then kill -s TERM "$child" 2>/dev/null; fi    # it came before there was a child
-    await
-    ended=$code
-    case $ended in 0 | 2 | 65 | 126 | 127 | 129 | 130 | 143) exit "$ended" ;; esac
-    if [ -n "$stop" ]; then exit "$ended"; fi
+    # shellcheck disable=SC2086  # several words
+    run $POOL train "$@" --resume
+    case $code in 0 | 2 | 65 | 126 | 127 | 129 | 130 | 143) exit "$code" ;; esac
+    if [ "$code" -eq 137 ] && [ -n "$stop" ]; then exit "$stop"; fi
+    if [ -n "$stop" ]; then exit "$code"; fi
     if [ $(($(date +%s) - began)) -ge "$LONG" ]; then pause=$PAUSE; fi
-    say "the run ended with code $ended; again in $pause s"
-    sleep "$pause" &
-    child=$!
-    await
+    say "the run ended with code $code; again in $pause s"
+    pausing=yes
+    run sleep "$pause"
+    pausing=
     pause=$((pause * 2))
     if [ "$pause" -gt "$PAUSE_MAX" ]; then pause=$PAUSE_MAX; fi
 done
-exit 130
+exit "$stop"

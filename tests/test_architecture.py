@@ -25,6 +25,7 @@ TORCH_FREE = (
     "pool.supervisor.supervisor",
     "pool.tasks.nnue",
     "pool.tasks.nnue.cli",
+    "pool.tasks.nnue.positions",
 )
 
 

@@ -35,7 +35,7 @@ def slow_features(board: chess.Board, perspective: chess.Color) -> list[int]:
 
 
 def slow_position(fen: str) -> Position:
-    """As pool.tasks.nnue.cli.read_fen, by python-chess."""
+    """As pool.tasks.nnue.positions.read_fen, by python-chess."""
     board = chess.Board(fen)
     own, opponent = slow_features(board, board.turn), slow_features(board, not board.turn)
     return Position(np.array(own), np.array(opponent), len(board.piece_map()))

@@ -11,10 +11,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from pool.tasks.nnue.cli import read_fen
 from pool.tasks.nnue.evaluate import evaluate
 from pool.tasks.nnue.nnue_file import NnueNet, write_net
-from tests.nnue.support import expected_integers, random_net, sample_fens, slow_position
+from pool.tasks.nnue.positions import listed_positions, read_fen
+from tests.nnue.support import expected_integers, expected_print, random_net, sample_fens, slow_position
 
 START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 BARE = "4k3/8/8/8/8/8/8/3QK3 w - -"
@@ -74,16 +74,55 @@ def test_json_lines_are_the_evaluators_integers(net: NnueNet, net_file: Path) ->
         }
 
 
-def test_plain_output_shows_every_bucket_and_marks_the_one_in_use(net: NnueNet, net_file: Path) -> None:
-    run = pool_eval(net_file, "--fen", START)
+def test_plain_output_is_one_line_a_position_under_one_header(net: NnueNet, net_file: Path, tmp_path: Path) -> None:
+    fens = [f"{BARE} 0 1", "4k3/8/8/8/8/8/8/3QK3 b - - 0 1", START]
+    (tmp_path / "x.epd").write_text(f'{fens[0]} id "queen";\n{fens[1]}\n{fens[2]}\n')
+    run = pool_eval(net_file, "--epd", tmp_path / "x.epd")
+    units, header, *lines = run.stdout.splitlines()
+    assert "White's view" in units
+    assert "361 = one pawn" in units
+    assert header.split() == ["pawns", "units", "position"]
+    expected = evaluate(net, [slow_position(fen) for fen in fens])
+    names = ["queen", *fens[1:]]
+    for i, line in enumerate(lines):
+        pawns = expected_print(expected, i, " b " in fens[i]).evaluation
+        assert line.split(maxsplit=2) == [pawns, f"{int(expected.value[i]):+}", names[i]]
+    assert len(lines) == 3
+    assert run.stderr == ""
+
+
+def test_with_buckets_every_bucket_is_shown_and_the_one_in_use_marked(net: NnueNet, net_file: Path) -> None:
+    run = pool_eval(net_file, "--fen", START, "--fen", BARE, "--buckets")
     expected = evaluate(net, [slow_position(START)])
     lines = run.stdout.splitlines()
-    assert lines[0] == START
-    assert lines[1].split() == ["bucket", "psqt", "positional", "value"]
+    assert "sixteenths" in lines[0]
+    assert run.stdout.count("sixteenths") == 1
+    assert lines[2] == START
+    assert lines[3].split() == ["bucket", "psqt", "positional", "value"]
     value = int(expected.value[0])
-    assert lines[9].split() == ["7", "*", str(expected.psqt[0, 7]), str(expected.positional[0, 7]), str(value)]
-    assert lines[10] == f"value {value}"
+    assert lines[11].split() == ["7", "*", str(expected.psqt[0, 7]), str(expected.positional[0, 7]), str(value)]
+    assert lines[12] == f"value {value}"
+    assert lines[14] == BARE
     assert run.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("operations", "id"),
+    [
+        ('bm Qd8; id "x 1 2";', "x 1 2"),
+        ('id "no semicolon"', "no semicolon"),
+        ("id bare; bm Qd8;", "bare"),
+        ('c0 "id 7; id 8"; id "9";', "9"),
+        ('3 17 id "after counters";', "after counters"),
+        ('id "\x1b[2J\x9b";', "?[2J?"),
+        ('identity "x";', ""),
+        ("", ""),
+    ],
+)
+def test_the_id_of_an_epd_line_is_kept(operations: str, id: str, tmp_path: Path) -> None:
+    (tmp_path / "x.epd").write_text(f"{BARE} {operations}\n")
+    (found,) = listed_positions(tmp_path / "x.epd")
+    assert found.id == id
 
 
 def test_operations_and_counters_of_an_epd_line_are_told_apart(net_file: Path, tmp_path: Path) -> None:
@@ -91,6 +130,7 @@ def test_operations_and_counters_of_an_epd_line_are_told_apart(net_file: Path, t
     (tmp_path / "x.epd").write_bytes("\r\n".join(lines).encode("latin-1"))
     found = objects(pool_eval(net_file, "--epd", tmp_path / "x.epd", "--json"))
     assert [line["fen"] for line in found] == [BARE, f"{BARE} 3 17", BARE, START]
+    assert [line.get("id") for line in found] == ["x 1 2", None, None, None]
 
 
 def test_what_is_wrong_is_one_line_and_an_exit_code(net_file: Path, tmp_path: Path) -> None:
@@ -101,6 +141,7 @@ def test_what_is_wrong_is_one_line_and_an_exit_code(net_file: Path, tmp_path: Pa
     cases: list[tuple[tuple[str | Path, ...], int, str]] = [
         ((net_file,), 2, "give either --fen (once or more) or --epd FILE"),
         ((net_file, "--fen", BARE, "--epd", bad), 2, "give either --fen"),
+        ((net_file, "--fen", BARE, "--json", "--buckets"), 2, "--json has all buckets already"),
         ((net_file, "--fen", "no position"), 2, "--fen: FEN 'no position'"),
         ((net_file, "--fen", "a\nb"), 2, "--fen: FEN 'a b'"),
         ((net_file, "--epd", bad), 65, f"{bad}: line 3: FEN '4k3/9/8"),

@@ -14,9 +14,9 @@ import chess
 import pytest
 
 from loader.binpack import Entry, Writer, entries
-from pool.tasks.nnue.cli import read_fen
 from pool.tasks.nnue.evaluate import evaluate
 from pool.tasks.nnue.nnue_file import read_net
+from pool.tasks.nnue.positions import read_fen
 from tests.nnue.support import Engine, expected_print, sample_fens
 from tests.support.runs import ROOT, Ended, run_well
 

@@ -4,33 +4,48 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from loader._native import extract_fen
-from loader.errors import DataError
 from pool.errors import ConfigError
-from pool.tasks.nnue import arch
-from pool.tasks.nnue.evaluate import Evaluation, Position, evaluate, truncating_divide
-from pool.tasks.nnue.nnue_file import read_net
+from pool.tasks.nnue.evaluate import Evaluation, evaluate, truncating_divide
+from pool.tasks.nnue.nnue_file import NnueNet, read_net
+from pool.tasks.nnue.positions import NamedPosition, given_positions, listed_positions
 
 _BLOCK = 1024  # positions evaluated before they are shown
-_COLUMNS = ("bucket", "psqt", "positional", "value")
-_NOTE = "* the bucket in use. Side to move's view; terms in sixteenths, values in internal units (361 = one pawn)."
+_PAWN = 361  # internal units
+_LINE_UNITS = "pawns: White's view, as Stockfish prints them. units: internal (361 = one pawn), side to move's view."
+_LINE_COLUMNS = ("pawns", "units", "position")
+_TABLE_UNITS = (
+    "* the bucket in use. Side to move's view; terms in sixteenths, values in internal units (361 = one pawn)."
+)
+_TABLE_COLUMNS = ("bucket", "psqt", "positional", "value")
 
 
 @dataclass(frozen=True)
-class _Named:
-    """A position and the FEN it was given as."""
+class _Evaluated:
+    """One position's numbers, as in evaluate.Evaluation."""
 
-    fen: str
-    position: Position
+    named: NamedPosition
+    bucket: int
+    psqt: list[int]
+    positional: list[int]
+    values: list[int]  # of each bucket, internal units
+    value: int
+
+    @property
+    def name(self) -> str:
+        return self.named.id or self.named.fen
+
+    @property
+    def white_pawns(self) -> float:
+        return (self.value if self.named.fen.split()[1] == "w" else -self.value) / _PAWN
 
 
 def eval_command(
@@ -40,95 +55,87 @@ def eval_command(
     ] = None,
     epd: Annotated[
         Path | None,
-        typer.Option("--epd", metavar="FILE", help="file with a position a line, FEN or EPD; operations are ignored"),
+        typer.Option(
+            "--epd", metavar="FILE", help="file with a position a line, FEN or EPD; of EPD's operations `id` is kept"
+        ),
     ] = None,
+    buckets: Annotated[
+        bool, typer.Option("--buckets", help="a table a position: both terms and the value of all 8 output buckets")
+    ] = False,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="one JSON object a position: fen, bucket, psqt [8], positional [8], value"),
+        typer.Option(
+            "--json", help="one JSON object a position: fen, id if it has one, bucket, psqt [8], positional [8], value"
+        ),
     ] = False,
 ) -> None:
     """Evaluate positions with a network, exactly as Stockfish 15.1 does.
 
-    For each of the 8 output buckets: material (psqt) and positional term in sixteenths of internal units,
-    and the value they make, from the side to move's point of view (361 internal units = one pawn).
+    One line a position: pawns from White's point of view, as Stockfish's own `eval` prints them, and internal units
+    from the side to move's (361 = one pawn). With --buckets and --json also what it is made of: for each of the 8
+    output buckets material (psqt) and positional term in sixteenths of internal units.
     """
     if bool(fen) == (epd is not None):
         raise ConfigError("eval: give either --fen (once or more) or --epd FILE")
-    named = list(_given(fen or []) if epd is None else _listed(epd))
-    network = read_net(net)
+    if buckets and as_json:
+        raise ConfigError("eval: --json has all buckets already; leave out --buckets")
+    named = list(given_positions(fen or []) if epd is None else listed_positions(epd))
+    show = _show_json if as_json else _show_tables if buckets else _show_lines
+    show(_evaluated(read_net(net), named))
+
+
+def _evaluated(network: NnueNet, named: Sequence[NamedPosition]) -> Iterator[_Evaluated]:
     for start in range(0, len(named), _BLOCK):
         block = named[start : start + _BLOCK]
-        result = evaluate(network, [entry.position for entry in block])
-        _show(block, result, as_json)
+        yield from _rows(block, evaluate(network, [entry.position for entry in block]))
 
 
-def read_fen(fen: str) -> Position:
-    """What the network sees of a position. Raises ValueError if it is none."""
-    own, opponent, piece_count, _ = extract_fen(fen, arch.FEATURE_SET)
-    return Position(own, opponent, piece_count)
-
-
-def _given(fens: list[str]) -> Iterator[_Named]:
-    for text in fens:
-        fen = " ".join(text.encode("utf-8", "replace").decode().split())
-        try:
-            yield _Named(fen, read_fen(fen))
-        except ValueError as error:
-            raise ConfigError(f"--fen: {error}") from None
-
-
-def _listed(path: Path) -> Iterator[_Named]:
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise DataError(path, f"can't be read: {error.strerror}") from None
-    for number, line in enumerate(text.splitlines(), 1):
-        fen = _fen_fields(line)
-        if not fen:
-            continue
-        try:
-            yield _Named(fen, read_fen(fen))
-        except ValueError as error:
-            raise DataError(path, f"line {number}: {error}") from None
-
-
-def _fen_fields(line: str) -> str:
-    """The four fields of an EPD line, or the six of a FEN, without what follows."""
-    fields = line.split()
-    counters = fields[4:6]
-    return " ".join(fields[: 6 if len(counters) == 2 and all(word.isdecimal() for word in counters) else 4])
-
-
-def _show(block: list[_Named], result: Evaluation, as_json: bool) -> None:
-    console = Console(highlight=False, markup=False) if sys.stdout.isatty() and not as_json else None
+def _rows(block: Sequence[NamedPosition], result: Evaluation) -> Iterator[_Evaluated]:
     values = truncating_divide(result.psqt + result.positional, 16)
-    for i, entry in enumerate(block):
-        bucket, value = int(result.bucket[i]), int(result.value[i])
-        psqt, positional = result.psqt[i].tolist(), result.positional[i].tolist()
-        if as_json:
-            line = {"fen": entry.fen, "bucket": bucket, "psqt": psqt, "positional": positional, "value": value}
-            sys.stdout.write(json.dumps(line) + "\n")
-            continue
-        rows = [
-            (f"{b}{' *' if b == bucket else '  '}", *(str(number) for number in numbers))
-            for b, numbers in enumerate(zip(psqt, positional, values[i].tolist(), strict=True))
+    columns = (result.bucket, result.psqt, result.positional, values, result.value)
+    for named, *numbers in zip(block, *(column.tolist() for column in columns), strict=True):
+        yield _Evaluated(named, *numbers)
+
+
+def _show_json(rows: Iterator[_Evaluated]) -> None:
+    for row in rows:
+        line: dict[str, Any] = {"fen": row.named.fen}
+        if row.named.id:
+            line["id"] = row.named.id
+        line |= {"bucket": row.bucket, "psqt": row.psqt, "positional": row.positional, "value": row.value}
+        sys.stdout.write(json.dumps(line) + "\n")
+
+
+def _show_lines(rows: Iterator[_Evaluated]) -> None:
+    sys.stdout.write("{}\n{:>8}{:>8}  {}\n".format(_LINE_UNITS, *_LINE_COLUMNS))
+    for row in rows:
+        sys.stdout.write(f"{row.white_pawns:>+8.2f}{row.value:>+8}  {row.name}\n")
+
+
+def _show_tables(rows: Iterator[_Evaluated]) -> None:
+    console = Console(highlight=False, markup=False) if sys.stdout.isatty() else None
+    sys.stdout.write(_TABLE_UNITS + "\n")
+    for row in rows:
+        title = f"{row.named.id}: {row.named.fen}" if row.named.id else row.named.fen
+        cells = [
+            (f"{bucket}{' *' if bucket == row.bucket else '  '}", *(str(number) for number in numbers))
+            for bucket, numbers in enumerate(zip(row.psqt, row.positional, row.values, strict=True))
         ]
         if console is None:
-            sys.stdout.write(_plain(entry.fen, rows, value))
+            sys.stdout.write(_plain(title, cells, row.value))
         else:
-            _pretty(console, entry.fen, rows, value)
+            _pretty(console, title, cells, row.value)
 
 
-def _plain(fen: str, rows: list[tuple[str, ...]], value: int) -> str:
-    lines = [f"{a:>8}{b:>10}{c:>12}{d:>10}" for a, b, c, d in (_COLUMNS, *rows)]
-    return "\n".join([fen, *lines, f"value {value}", "", ""])
+def _plain(title: str, cells: list[tuple[str, ...]], value: int) -> str:
+    lines = [f"{a:>8}{b:>10}{c:>12}{d:>10}" for a, b, c, d in (_TABLE_COLUMNS, *cells)]
+    return "\n".join(["", title, *lines, f"value {value}", ""])
 
 
-def _pretty(console: Console, fen: str, rows: list[tuple[str, ...]], value: int) -> None:
-    console.print(fen, style="bold")
-    table = Table(*(Column(name, justify="right") for name in _COLUMNS))
-    for row in rows:
+def _pretty(console: Console, title: str, cells: list[tuple[str, ...]], value: int) -> None:
+    console.print(title, style="bold")
+    table = Table(*(Column(name, justify="right") for name in _TABLE_COLUMNS))
+    for row in cells:
         table.add_row(*row, style="green" if row[0].endswith("*") else None)
     console.print(table)
     console.print(f"value {value}", style="bold green")
-    console.print(_NOTE, style="dim")

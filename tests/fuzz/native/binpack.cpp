@@ -15,6 +15,7 @@
 #include "formats/binpack/file.h"
 #include "formats/binpack/printer.h"
 #include "simd.h"
+#include "target.h"
 
 namespace {
 
@@ -101,7 +102,7 @@ void check_payload(const Bytes& payload) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
     const auto file = open_bytes({data, size});
     FUZZ_REQUIRE(file->size() == size);
     std::uint64_t next = 0;
@@ -114,7 +115,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     FUZZ_REQUIRE(file->header_damage().has_value() == (next != size));
     if (file->header_damage()) FUZZ_REQUIRE(file->header_damage()->offset == next);
-    return 0;
 }
 
 // Three in four mutants have right headers; half of those differ from the parent in one chain's fields only.

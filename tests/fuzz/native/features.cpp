@@ -3,11 +3,12 @@
 
 #include "batch_oracle.h"
 #include "formats/binpack/stem.h"
+#include "target.h"
 
 using namespace sparsepool;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    if (size < 1 + binpack::kStemBytes) return 0;
+void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
+    if (size < 1 + binpack::kStemBytes) return;
     const auto names = features::feature_set_names();
     const auto* set = features::find_feature_set(names[data[0] % names.size()]);
     std::vector<chess::Record> records;
@@ -18,11 +19,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         FUZZ_REQUIRE(entry.result >= -1 && entry.result <= 1);
         records.push_back(chess::make_record(entry));
     }
-    if (records.empty()) return 0;
+    if (records.empty()) return;
     batch::Layout layout;
     std::uint64_t slot_bytes = 0;
     const auto table = fuzz::region_table(records.size(), *set, slot_bytes);
     FUZZ_REQUIRE(batch::read_layout(table, records.size(), slot_bytes, *set, layout).empty());
     fuzz::check_batch(records, layout, *set);
-    return 0;
 }

@@ -7,6 +7,7 @@
 
 #include "chess/fen.h"
 #include "entries.h"
+#include "target.h"
 
 namespace {
 
@@ -52,7 +53,7 @@ void check_move_text(const chess::Position& position, chess::Move move) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
     // A copy of exactly the input's length, so that reading past its end is seen.
     const std::vector<char> copy(data, data + size);
     std::string_view text(copy.data(), copy.size());
@@ -70,5 +71,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         entries.push_back({entry, 0, true});
     }
     fuzz::check_round_trip(entries);
-    return 0;
 }

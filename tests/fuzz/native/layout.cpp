@@ -5,6 +5,7 @@
 #include <array>
 
 #include "batch_oracle.h"
+#include "target.h"
 
 namespace {
 
@@ -56,7 +57,7 @@ std::vector<chess::Record> some_records(std::size_t count) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
     Numbers numbers(data, size);
     const auto names = features::feature_set_names();
     const auto* set = features::find_feature_set(names[numbers.take(1) % names.size()]);
@@ -67,13 +68,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (int changes = 0; changes < 8 && numbers.left() && !table.empty(); ++changes) change(table, slot_bytes, numbers);
     batch::Layout layout;
     const std::string fault = batch::read_layout(table, batch_size, slot_bytes, *set, layout);
-    if (!fault.empty()) return 0;
+    if (!fault.empty()) return;
     FUZZ_REQUIRE(batch_size > 0 && batch_size <= batch::kMaxBatchSize);
     for (const auto& [name, region] : table) {
         FUZZ_REQUIRE(region.offset % region.item_size == 0);
         FUZZ_REQUIRE(region.offset <= slot_bytes && region.count * region.item_size <= slot_bytes - region.offset);
     }
-    if (batch_size > 8 || slot_bytes > 1 << 20) return 0;
+    if (batch_size > 8 || slot_bytes > 1 << 20) return;
     fuzz::check_batch(some_records(batch_size), layout, *set);
-    return 0;
 }
