@@ -15,7 +15,7 @@ from typing import Any
 from loader.schema import BatchSchema
 from pool.buckets.plan import Plan
 from pool.config import Config, parse_config
-from pool.protocol.identity import COORDINATOR, SUPERVISOR, Peer
+from pool.protocol.identity import Peer
 from pool.protocol.messages import CursorState
 
 
@@ -29,9 +29,10 @@ class SegmentHandle:
 class Launch:
     peer: Peer  # who the process is
     config: Config
-    run_dir: Path
-    sockets: Path  # folder of the sockets
+    run_dir: Path  # through a descriptor of this process (`pool.run_dir`)
+    address_key: str  # of the run's hubs
     coordinator: Peer  # the living coordinator
+    coordinator_pid: int | None  # None if it is still to be started
     devices: tuple[str, ...]  # one a worker, `auto` resolved
     train_files: tuple[Path, ...]
     validation_files: tuple[Path, ...]
@@ -41,19 +42,11 @@ class Launch:
     bells: Mapping[str, int]  # descriptors
     step: int  # the run begins with
     start: CursorState  # where the first batch of that step begins
-    checkpoint: Path | None  # to resume from
+    checkpoint: Path | None  # to resume from, in `run_dir`
     snapshot: int | None  # index of the area to resume from instead: the coordinator's predecessor left it
     saved: int  # step of the newest checkpoint, -1: none
     state_nbytes: int  # of one such area; known from the planner on
     fingerprint: Mapping[str, str]  # of what the run's bits depend on; known from the planner on
-
-    @property
-    def supervisor_socket(self) -> Path:
-        return self.sockets / SUPERVISOR
-
-    @property
-    def coordinator_socket(self) -> Path:
-        return self.sockets / COORDINATOR
 
     def planned(self) -> tuple[BatchSchema, Plan]:
         """Schema and plan, which every process but the planner is given."""
@@ -62,12 +55,13 @@ class Launch:
         return self.schema, self.plan
 
     def to_json(self) -> bytes:
+        """All but `run_dir`: the descriptor has another number in the process that reads this."""
         data = {
             "peer": asdict(self.peer),
             "config": self.config.model_dump(mode="json"),
-            "run_dir": str(self.run_dir),
-            "sockets": str(self.sockets),
+            "address_key": self.address_key,
             "coordinator": asdict(self.coordinator),
+            "coordinator_pid": self.coordinator_pid,
             "devices": self.devices,
             "train_files": [str(path) for path in self.train_files],
             "validation_files": [str(path) for path in self.validation_files],
@@ -77,7 +71,7 @@ class Launch:
             "bells": dict(self.bells),
             "step": self.step,
             "start": asdict(self.start),
-            "checkpoint": None if self.checkpoint is None else str(self.checkpoint),
+            "checkpoint": None if self.checkpoint is None else str(self.checkpoint.relative_to(self.run_dir)),
             "snapshot": self.snapshot,
             "saved": self.saved,
             "state_nbytes": self.state_nbytes,
@@ -86,14 +80,15 @@ class Launch:
         return json.dumps(data).encode()
 
     @classmethod
-    def from_json(cls, text: bytes) -> Launch:
+    def from_json(cls, text: bytes, run_dir: Path) -> Launch:
         data: dict[str, Any] = json.loads(text)
         return cls(
             peer=Peer(**data["peer"]),
             config=parse_config(data["config"], "launch"),
-            run_dir=Path(data["run_dir"]),
-            sockets=Path(data["sockets"]),
+            run_dir=run_dir,
+            address_key=data["address_key"],
             coordinator=Peer(**data["coordinator"]),
+            coordinator_pid=data["coordinator_pid"],
             devices=tuple(data["devices"]),
             train_files=tuple(Path(path) for path in data["train_files"]),
             validation_files=tuple(Path(path) for path in data["validation_files"]),
@@ -103,7 +98,7 @@ class Launch:
             bells=data["bells"],
             step=data["step"],
             start=CursorState(**data["start"]),
-            checkpoint=None if data["checkpoint"] is None else Path(data["checkpoint"]),
+            checkpoint=None if data["checkpoint"] is None else run_dir / data["checkpoint"],
             snapshot=data["snapshot"],
             saved=data["saved"],
             state_nbytes=data["state_nbytes"],

@@ -1,8 +1,8 @@
 """The socket between the supervisor and each of its children: one end each, nobody else has it.
 
-Through it a child gets its Launch, with the descriptors of its log and its memory; its end is the news that the
-supervisor is dead, which the kernel also tells by signal. The fork server is sent such sockets through its own, one for
-each process to fork, and says the pid. Free of torch.
+Through it a child gets its Launch, with the descriptors of its log, the run folder and its memory, and another run
+folder if that was deleted; its end is the news that the supervisor is dead, which the kernel also tells by signal. The
+fork server is sent such sockets through its own, one for each process to fork, and says the pid. Free of torch.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import replace
 from pool import prctl
 from pool.errors import EXIT_FAILED
 from pool.launch import Launch
+from pool.run_dir import inside
 
 _MOST_DESCRIPTORS = 253  # the kernel's limit of one message
 _NOTE = b"note"
@@ -29,30 +30,37 @@ def pair() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
 
 
-def send(channel: socket.socket, launch: Launch, log: int, descriptors: Sequence[int]) -> None:
-    """Says to a child who it is. `launch.segments` and `.bells` hold positions in `descriptors`. To a dead child:
-    nothing happens."""
+def send(channel: socket.socket, launch: Launch, log: int, folder: int, descriptors: Sequence[int]) -> None:
+    """Says to a child who it is; `folder`: the run's. `launch.segments` and `.bells` hold positions in `descriptors`.
+    To a dead child: nothing happens."""
     document = _memory_file(launch.to_json())
     try:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            socket.send_fds(channel, [_NOTE], [document, log, *descriptors])
+            socket.send_fds(channel, [_NOTE], [document, log, folder, *descriptors])
     finally:
         os.close(document)
 
 
-def receive(channel: socket.socket) -> Launch:
-    """Waits to be told who this process is; from then on its output goes to that role's log."""
+def send_folder(channel: socket.socket, folder: int) -> None:
+    """The run folder is another one now. To a dead child, or to one that does not read: nothing happens."""
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError, BlockingIOError):
+        socket.send_fds(channel, [_NOTE], [folder], socket.MSG_DONTWAIT)
+
+
+def receive(channel: socket.socket) -> tuple[Launch, int]:
+    """Waits to be told who this process is, and gives the descriptor of the run folder; from then on the process's
+    output goes to that role's log."""
     descriptors = _take(channel, _MOST_DESCRIPTORS)
     if not descriptors:
         _die()
-    document, log, *others = descriptors
+    document, log, folder, *others = descriptors
     for stream in (1, 2):
         os.dup2(log, stream)
     os.close(log)
     with os.fdopen(document, "rb") as file:
-        launch = Launch.from_json(file.read())
+        launch = Launch.from_json(file.read(), inside(folder))
     handles = {name: replace(handle, fd=others[handle.fd]) for name, handle in launch.segments.items()}
-    return replace(launch, segments=handles, bells={name: others[at] for name, at in launch.bells.items()})
+    return replace(launch, segments=handles, bells={name: others[at] for name, at in launch.bells.items()}), folder
 
 
 def answer(channel: socket.socket, data: bytes) -> None:
@@ -105,12 +113,15 @@ def die_with_parent(parent: int) -> None:
         os._exit(EXIT_FAILED)
 
 
-def die_with(channel: socket.socket) -> None:
-    """The same by the socket's end, from a thread: for what may have taken the kernel's promise back."""
+def die_with(channel: socket.socket, folder: int) -> None:
+    """The same by the socket's end, from a thread: for what may have taken the kernel's promise back. Until then
+    `folder` becomes each run folder that the supervisor sends."""
 
     def wait() -> None:
         with contextlib.suppress(OSError):
-            channel.recv(1)
+            while descriptors := _take(channel, 1):
+                os.dup2(descriptors[0], folder, inheritable=False)
+                os.close(descriptors[0])
         _die()
 
     threading.Thread(target=wait, name="lifeline", daemon=True).start()

@@ -20,6 +20,7 @@ from pool.launch import Launch
 from pool.protocol.channel import Link
 from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import Failure
+from pool.run_dir import shown
 
 _ROLES = {
     COORDINATOR: "pool.coordinator.coordinator",
@@ -32,13 +33,13 @@ _ROLES = {
 def play(channel: socket.socket, parent: int) -> NoReturn:
     """The life of a process that has just been forked; `parent`: the supervisor's pid."""
     os.setpgid(0, 0)
-    launch = lifeline.receive(channel)
+    launch, folder = lifeline.receive(channel)
     lifeline.die_with_parent(parent)  # it is the parent by now: who is told who it is has been adopted
     logging.raiseExceptions = False  # a log that can't be written is no reason to say so in it
     code = EXIT_FAILED
     try:
         try:
-            code = _become(launch, channel)
+            code = _become(launch, channel, folder)
         except BaseException:
             traceback.print_exc()
         logging.shutdown()
@@ -48,8 +49,8 @@ def play(channel: socket.socket, parent: int) -> NoReturn:
         os._exit(code)  # there is nothing to clean up (I6), and to take torch apart takes long
 
 
-def _become(launch: Launch, channel: socket.socket) -> int:
-    """The exit code."""
+def _become(launch: Launch, channel: socket.socket, folder: int) -> int:
+    """The exit code. `folder`: descriptor of the run's."""
     prctl.show_as(str(launch.peer))  # the command line is the fork server's
     crash_points.arm(launch.config.testing.crash_points, launch.peer)
     run: Callable[[Launch], bytes | None] = importlib.import_module(_ROLES[launch.peer.role]).run
@@ -58,7 +59,7 @@ def _become(launch: Launch, channel: socket.socket) -> int:
         assert answer is not None
         lifeline.answer(channel, answer)
         return 0
-    lifeline.die_with(channel)
+    lifeline.die_with(channel, folder)
     logging.basicConfig(
         level=logging.INFO, format=f"%(asctime)s {launch.peer.role} {launch.peer.index} %(levelname)s %(message)s"
     )
@@ -73,7 +74,7 @@ def _become(launch: Launch, channel: socket.socket) -> int:
 def _report(launch: Launch, reason: str, exit_code: int) -> None:
     """Tells the supervisor why this process ends."""
     context = zmq.Context[zmq.Socket[bytes]]()
-    link = Link(context, launch.supervisor_socket, launch.peer, Peer(SUPERVISOR))
-    link.send(Failure(reason, exit_code))
+    link = Link(context, launch.address_key, launch.peer, Peer(SUPERVISOR), os.getppid())
+    link.send(Failure(shown(reason), exit_code))
     link.close()
     context.term()

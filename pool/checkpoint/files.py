@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pool.crash_points import crash_point
+from pool.run_dir import open_regular
 
 TEMPORARY = ".tmp"  # ends the name of what is being written or removed; starts with a dot
 _OURS = re.compile(rf"\..+\.\d+\.[0-9a-f]{{8}}{re.escape(TEMPORARY)}")  # as `temporary` makes them
@@ -60,7 +61,7 @@ class Reader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._fd = open_regular(path, os.O_RDONLY)
 
     def __enter__(self) -> Reader:
         return self

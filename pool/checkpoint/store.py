@@ -17,6 +17,7 @@ from pool.checkpoint.tensor_file import TensorBytes
 from pool.crash_points import crash_point
 from pool.errors import CheckpointError
 from pool.protocol.messages import CursorState
+from pool.run_dir import make_folder
 
 DTYPES = {
     torch.float64: "F64",
@@ -55,7 +56,7 @@ def save(where: Path, checkpoint: Checkpoint, keep: int) -> Path:
     Whatever fails, the checkpoints that were there stay. Raises OSError, or CheckpointError if what was
     written can't be read back or has no form in the files.
     """
-    where.mkdir(mode=0o700, exist_ok=True)
+    make_folder(where)
     target = folder.step_path(where, checkpoint.step)
     if not _is_there(target):
         beside = files.temporary(target)
@@ -79,7 +80,7 @@ def save(where: Path, checkpoint: Checkpoint, keep: int) -> Path:
 
 def load(path: Path) -> Checkpoint:
     """Reads and verifies a checkpoint folder. Raises CheckpointError naming the file, tensor and byte range."""
-    path = path.resolve()
+    path = path.parent / path.readlink() if path.is_symlink() else path
     try:
         state = verify(path)
         tensors = {name: load_file(path / name) for name in (WEIGHTS, OPTIMIZER)}

@@ -24,6 +24,7 @@ from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Hub, Link
 from pool.protocol.identity import FEEDER, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import FeederReport, Hello, Message, Notice, Roster, WorkerReport
+from pool.run_dir import shown
 from pool.shm.memory import Memory
 from pool.telemetry.trace import Trace
 
@@ -41,8 +42,8 @@ class Coordinator:
         numerics.check_coordinator(launch.fingerprint, launch.peer)
         _native.keep_freed_memory()  # what an optimizer allocates in a step it allocates again in the next
         self._context = zmq.Context[zmq.Socket[bytes]]()
-        self._supervisor = Link(self._context, launch.supervisor_socket, launch.peer, Peer(SUPERVISOR))
-        self._hub = Hub(self._context, launch.coordinator_socket, launch.peer)
+        self._supervisor = Link(self._context, launch.address_key, launch.peer, Peer(SUPERVISOR), os.getppid())
+        self._hub = Hub(self._context, launch.address_key, launch.peer)
         self._alive: set[Peer] = set()
         self._joined: set[Peer] = set()
         self._memory = Memory(launch)
@@ -97,7 +98,7 @@ class Coordinator:
 
     def _say(self, text: str) -> None:
         """To the run's user."""
-        self._supervisor.send(Notice(text))
+        self._supervisor.send(Notice(shown(text)))
 
     # --- events ---
 

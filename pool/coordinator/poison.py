@@ -13,6 +13,7 @@ from safetensors.numpy import save_file
 
 from loader.schema import SparseBatch
 from pool.coordinator.actions import BadBatch
+from pool.run_dir import make_folder
 
 FOLDER = "poison"
 
@@ -23,7 +24,7 @@ def save(run_dir: Path, batch: SparseBatch, action: BadBatch, origin: Mapping[st
     Raises OSError.
     """
     folder = run_dir / FOLDER
-    folder.mkdir(mode=0o700, exist_ok=True)
+    make_folder(folder)
     arrays = {"bucket_offsets": batch.bucket_offsets, **batch.dense}
     for name, view in batch.sparse.items():
         arrays |= {f"{name}.{key}": array for key, array in vars(view).items()}

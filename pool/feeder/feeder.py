@@ -75,8 +75,8 @@ class RingFeeder:
 
 def run(launch: Launch) -> None:
     context = zmq.Context[zmq.Socket[bytes]]()
-    supervisor = Link(context, launch.supervisor_socket, launch.peer, Peer(SUPERVISOR))
-    coordinator = Link(context, launch.coordinator_socket, launch.peer, launch.coordinator)
+    supervisor = Link(context, launch.address_key, launch.peer, Peer(SUPERVISOR), os.getppid())
+    coordinator = Link(context, launch.address_key, launch.peer, launch.coordinator, launch.coordinator_pid)
     memory = Memory(launch)
     trace = Trace(launch.run_dir, launch.peer, on=bool(launch.config.run.trace))
     train = RingFeeder(launch, memory, "train", trace)

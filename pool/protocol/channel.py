@@ -1,8 +1,8 @@
 """Sockets: a Hub that others connect to, and a Link to one. Nothing else in the project sees zmq sockets.
 
-A hub is a ROUTER, a link a DEALER, both over ipc:// in a folder of mode 0700. Sending never blocks. A hub
-takes messages only from the peers it was told are alive, sent by the very process that it was told each is (the
-kernel says which), and in each peer's order; the rest is counted, logged once a minute, and dropped.
+A hub is a ROUTER, a link a DEALER, both over abstract ipc:// addresses (`address`). Sending never blocks. Both take
+messages only from the peers they were told are alive, sent by this user and by the very process that they were told
+each is (the kernel says which), and in each peer's order; the rest is counted, logged once a minute, and dropped.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import logging
 import os
 import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import zmq
 
 from pool.errors import ProtocolError
+from pool.protocol.address import address
 from pool.protocol.admission import Admission, next_life
 from pool.protocol.codec import MAX_BYTES, Envelope, decode, encode
 from pool.protocol.identity import Peer
@@ -36,9 +36,20 @@ def _prepare(socket: zmq.Socket[bytes]) -> None:
     socket.setsockopt(zmq.HANDSHAKE_IVL, 2000)
 
 
-def _sender_pid(frame: zmq.Frame) -> int:
-    """Of who connected, as the kernel said it (SO_PEERCRED): libzmq's Peer-Address is `localhost:uid:gid:pid`."""
-    return int(str(frame.get("Peer-Address")).rpartition(":")[2])
+def _sender(frame: zmq.Frame) -> tuple[int, int]:
+    """Uid and pid of the other end, as the kernel said them (SO_PEERCRED): libzmq's Peer-Address is
+    `localhost:uid:gid:pid`."""
+    _, uid, _, pid = str(frame.get("Peer-Address")).rsplit(":", 3)
+    return int(uid), int(pid)
+
+
+def _forged(frame: zmq.Frame, envelope: Envelope, pid: int) -> str:
+    """Why a message is not of the process `pid` of this user; empty if it is."""
+    sender = _sender(frame)
+    if sender == (os.geteuid(), pid):
+        return ""
+    kind = type(envelope.message).__name__
+    return f"{kind} in the name of {envelope.sender} from process {sender[1]} of user {sender[0]}"
 
 
 class Drops:
@@ -63,7 +74,8 @@ def _first_sequence() -> int:
 class Hub:
     """The bound end: one per address, many peers."""
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], path: Path, me: Peer) -> None:
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], key: str, me: Peer) -> None:
+        """`key`: of the run's addresses."""
         self.me = me
         self.drops = Drops()
         self._admission = Admission(me)
@@ -73,8 +85,8 @@ class Hub:
         self._socket = context.socket(zmq.ROUTER)
         _prepare(self._socket)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        self._socket.setsockopt(zmq.IPC_FILTER_UID, os.getuid())
-        self._socket.bind(f"ipc://{path}")
+        self._socket.setsockopt(zmq.IPC_FILTER_UID, os.geteuid())
+        self._socket.bind(address(key, me))
 
     @property
     def socket(self) -> zmq.Socket[bytes]:
@@ -102,9 +114,8 @@ class Hub:
                 self.drops.add(str(error))
                 continue
             sender = envelope.sender
-            if sender in self._pids and self._pids[sender] != (pid := _sender_pid(frames[1])):
-                self.drops.add(f"{type(envelope.message).__name__} in the name of {sender} from process {pid}")
-            elif refusal := self._admission.refusal(envelope):
+            forged = _forged(frames[1], envelope, self._pids[sender]) if sender in self._pids else ""
+            if refusal := forged or self._admission.refusal(envelope):
                 self.drops.add(refusal)
             else:
                 self._routes[sender] = frames[0].bytes
@@ -131,9 +142,14 @@ class Hub:
 class Link:
     """The connecting end."""
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], path: Path, me: Peer, other: Peer) -> None:
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], key: str, me: Peer, other: Peer, other_pid: int | None
+    ) -> None:
+        """`other_pid`: None if a roster has to say it first; until then nothing is heard."""
         self.me = me
         self.other = other
+        self._other_pid = other_pid
+        self._key = key
         self.drops = Drops()
         self._admission = Admission(me, (other,))
         self._sent = _first_sequence()
@@ -143,7 +159,7 @@ class Link:
         self._socket.setsockopt(zmq.ROUTING_ID, identity)
         self._socket.setsockopt(zmq.RECONNECT_IVL, 10)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, 500)
-        self._socket.connect(f"ipc://{path}")
+        self._socket.connect(address(key, other))
 
     @property
     def socket(self) -> zmq.Socket[bytes]:
@@ -152,27 +168,32 @@ class Link:
 
     def follow(self, roster: Roster) -> bool:
         """Turns to the next life of the other end; True if the roster has one."""
-        if (successor := next_life(self.other, roster)) is None:
-            return False
-        self.other = successor
-        self._admission.set_alive((successor,))
-        return True
+        successor = next_life(self.other, roster)
+        if successor is not None:
+            self._socket.disconnect(address(self._key, self.other))
+            self._socket.connect(address(self._key, successor))
+            self.other = successor
+            self._admission.set_alive((successor,))
+        self._other_pid = roster.pid_of(self.other) or self._other_pid
+        return successor is not None
 
     def receive(self) -> Iterator[Message]:
         """All messages that are waiting, without blocking."""
         while True:
             try:
-                frames = self._socket.recv_multipart(zmq.NOBLOCK)
+                frames = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 return
             try:
                 if len(frames) != 1:
                     raise ProtocolError(f"message of {len(frames)} frames instead of 1")
-                envelope = decode(frames[0])
+                envelope = decode(frames[0].bytes)
             except ProtocolError as error:
                 self.drops.add(str(error))
                 continue
-            if refusal := self._admission.refusal(envelope):
+            if self._other_pid is None:
+                self.drops.add(f"{type(envelope.message).__name__} before a roster said which process {self.other} is")
+            elif refusal := _forged(frames[0], envelope, self._other_pid) or self._admission.refusal(envelope):
                 self.drops.add(refusal)
             else:
                 yield envelope.message

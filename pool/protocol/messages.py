@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from pool.protocol.identity import Peer
+
 Purpose = Literal["train", "validate"]
 
 
@@ -56,6 +58,11 @@ class Roster:
 
     alive: tuple[RosterEntry, ...]
     drain: bool  # finish the step, write a checkpoint, end
+
+    def pid_of(self, peer: Peer) -> int | None:
+        """None if it is not alive."""
+        lives = {Peer(entry.role, entry.index, entry.incarnation): entry.pid for entry in self.alive}
+        return lives.get(peer)
 
 
 # --- coordinator -> supervisor ---

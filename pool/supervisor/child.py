@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import select
 import signal
@@ -13,11 +15,26 @@ from pathlib import Path
 from pool import lifeline
 from pool.launch import Launch, SegmentHandle
 from pool.protocol.identity import Peer
+from pool.run_dir import make_folder, open_file
 from pool.shm.bells import within_reach
 from pool.shm.memory import access
 from pool.shm.segment import read_only
 
 LAST_LINES = 5
+MOST_OF_LOG = 64 << 10  # bytes of the log's end that are read for them
+
+log = logging.getLogger(__name__)
+
+
+def open_log(path: Path) -> int:
+    """A descriptor for a process's output; of nothing at all if the log can't be opened, which is no reason to end a
+    run."""
+    try:
+        make_folder(path.parent)
+        return open_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    except OSError as error:
+        log.warning("%s can't be written: %s", path, error.strerror)
+        return os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
 
 
 class Child:
@@ -30,14 +47,20 @@ class Child:
         self.channel = channel
         self.returncode: int | None = None  # after `reap`: the exit code, negative for a signal
         self.killed_since = ""  # why we killed it
-        self.pidfd = os.pidfd_open(pid)
-        self._log = log
-        self._log_start = log.stat().st_size if log.exists() else 0
+        self._log = open_log(log)
+        self._log_start = os.fstat(self._log).st_size
+        self._last_lines = ""
+        try:
+            self.pidfd = os.pidfd_open(pid)
+        except OSError:
+            os.close(self._log)
+            raise
 
     def tell(
         self, launch: Launch, segments: Mapping[str, int], sizes: Mapping[str, int], bells: Mapping[str, int]
     ) -> None:
         """Who it is, with exactly the memory that is its to read or write (I4), and its bells. Raises OSError."""
+        folder = os.open(launch.run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         duplicates: list[int] = []
         handles: dict[str, SegmentHandle] = {}
         try:
@@ -48,11 +71,10 @@ class Child:
             launch = replace(
                 launch, segments=handles, bells={name: len(duplicates) + i for i, name in enumerate(reach)}
             )
-            with self._log.open("ab") as output:
-                descriptors = [*duplicates, *(bells[name] for name in reach)]
-                lifeline.send(self.channel, launch, output.fileno(), descriptors)
+            descriptors = [*duplicates, *(bells[name] for name in reach)]
+            lifeline.send(self.channel, launch, self._log, folder, descriptors)
         finally:
-            for fd in duplicates:
+            for fd in (folder, *duplicates):
                 os.close(fd)
 
     def send_signal(self, number: signal.Signals) -> None:
@@ -74,18 +96,31 @@ class Child:
         return self.reap()
 
     def reap(self) -> str:
-        """After the pidfd is readable: how it ended, in words."""
+        """After the pidfd is readable: how it ended, in words. What it has forked itself ends here, too: it may hold
+        memory that changes hands now (I4)."""
+        self._kill_group()
         _, status = os.waitpid(self.pid, 0)
         self.returncode = code = os.waitstatus_to_exitcode(status)
+        self._last_lines = self._read_last_lines()
         os.close(self.pidfd)
+        os.close(self._log)
         self.channel.close()
         if code < 0:
             return f"was killed by {signal.Signals(-code).name}"
         return f"exited with code {code}"
 
     def last_lines(self) -> str:
-        """The end of what this child wrote to its log."""
-        with self._log.open("rb") as file:
-            file.seek(self._log_start)
-            lines = file.read().decode(errors="replace").strip().splitlines()
-        return "\n".join(lines[-LAST_LINES:])
+        """The end of what this child, now dead, wrote to its log."""
+        return self._last_lines
+
+    def _read_last_lines(self) -> str:
+        begin = max(self._log_start, os.fstat(self._log).st_size - MOST_OF_LOG)
+        with contextlib.suppress(OSError):
+            lines = os.pread(self._log, MOST_OF_LOG, begin).decode(errors="replace").strip().splitlines()
+            return "\n".join(lines[-LAST_LINES:])
+        return ""
+
+    def _kill_group(self) -> None:
+        """A role's process is the first of its group, and keeps its pid, and so the group's, until it is reaped."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)

@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import zmq
 
+from pool import lifeline
 from pool.launch import Launch
 from pool.protocol.identity import Peer
 from pool.shm.memory import held_batch
@@ -77,6 +79,8 @@ class Children:
 
     def tell(self, child: Child, launch: Launch) -> None:
         """Who it is. Raises OSError."""
+        coordinator = self._living.get(launch.coordinator.place)
+        launch = replace(launch, coordinator_pid=coordinator.pid if coordinator is not None else None)
         child.tell(launch, self.segments, self._sizes, self._bells)
 
     def dead(self, events: Mapping[object, int]) -> Iterator[Child]:
@@ -95,6 +99,12 @@ class Children:
     def held_batch(self, peer: Peer) -> int | None:
         """The batch that a worker was computing when it died."""
         return held_batch(self.segments, self._sizes, peer)
+
+    def give_folder(self, fd: int) -> None:
+        """The run folder is another one now."""
+        for child in self:
+            if child is not self._forkserver:
+                lifeline.send_folder(child.channel, fd)
 
     def send_signal(self, number: signal.Signals) -> None:
         """To all."""

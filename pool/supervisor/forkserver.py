@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pool import lifeline, prctl
 from pool.protocol.identity import Peer
-from pool.supervisor.child import Child
+from pool.supervisor.child import Child, open_log
 
 
 def be_the_parent() -> None:
@@ -37,12 +37,15 @@ class ForkServer(Child):
     def __init__(self, peer: Peer, crash_points: Sequence[str], log: Path) -> None:
         """Starts it. Raises OSError."""
         channel, theirs = lifeline.pair()
+        output = open_log(log)
         try:
-            with theirs, log.open("ab") as output:
-                super().__init__(peer, _exec(peer, crash_points, theirs, output.fileno()), channel, log)
+            with theirs:
+                super().__init__(peer, _exec(peer, crash_points, theirs, output), channel, log)
         except OSError:
             channel.close()  # a process that has the other end dies of it
             raise
+        finally:
+            os.close(output)
         self.ready = False
         self._asked: Asked | None = None
 
@@ -81,6 +84,9 @@ class ForkServer(Child):
         if self._asked is not None:
             self._asked.channel.close()  # if it was forked after all, it dies of this
         return super().reap()
+
+    def _kill_group(self) -> None:
+        """Those that it has just forked live on in it for a moment."""
 
 
 def environment() -> dict[str, str]:

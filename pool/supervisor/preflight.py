@@ -16,6 +16,7 @@ from pool.checkpoint.state import FOLDER
 from pool.config import Config
 from pool.errors import ConfigError, ResourceError, RunError
 from pool.launch import Launch
+from pool.run_dir import make_folder
 from pool.supervisor.memory_plan import mib
 
 _DESCRIPTORS = 64  # of a process of a run: libraries, log, segments, sockets
@@ -54,7 +55,7 @@ def check_folder(run_dir: Path) -> None:
     probe = files.temporary(folder / "probe")
     try:
         is_new = not folder.exists()
-        folder.mkdir(mode=0o700, exist_ok=True)
+        make_folder(folder)
         files.write_new(probe, [b"x"])
         probe.unlink()
         if is_new:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from loader.sources import find_files
 from pool.config import Config
 from pool.errors import ConfigError, PoolError, ResourceError
 from pool.launch import Launch
+from pool.protocol.address import new_key
 from pool.protocol.identity import COORDINATOR, PLANNER, Peer
 from pool.shm import segment
 from pool.shm.memory import segment_sizes
@@ -33,10 +35,10 @@ def prepare(
 
     Raises ConfigError, ResourceError, RunError; also for a signal to stop.
     """
-    check_folder(folder.path)
+    check_folder(folder.inside)
     check_trace(config.run.trace)
     checkpoint = folder.last_checkpoint()
-    launch, forkserver = _launch(config, folder.path, folder.sockets, folder.logs, checkpoint, signals)
+    launch, forkserver = _launch(config, folder.inside, folder.logs, checkpoint, signals)
     try:
         check_disk(launch)
         if checkpoint is not None:
@@ -55,9 +57,9 @@ def check(config: Config) -> str:
     """
     run_dir = Path(config.run.dir).expanduser().absolute()
     with tempfile.TemporaryDirectory(prefix="pool-check-") as logs:
-        launch, forkserver = _launch(config, run_dir, run_dir, Path(logs), None)
+        launch, forkserver = _launch(config, Path(logs), Path(logs), None)
         forkserver.end()
-    check_disk(launch)
+    check_disk(replace(launch, run_dir=run_dir))
     rows, available = memory_plan(launch, segment_sizes(launch)), available_memory()
     if (problem := shortage(rows, available)) is not None:
         raise ResourceError(f"{table(rows, available)}\n{problem}")
@@ -100,7 +102,6 @@ def reserve(launch: Launch) -> tuple[dict[str, int], dict[str, int]]:
 def _launch(
     config: Config,
     run_dir: Path,
-    sockets: Path,
     logs: Path,
     checkpoint: Path | None,
     signals: StopSignals | None = None,
@@ -117,8 +118,9 @@ def _launch(
             peer=Peer(PLANNER),
             config=config,
             run_dir=run_dir,
-            sockets=sockets,
+            address_key=new_key(),
             coordinator=Peer(COORDINATOR),
+            coordinator_pid=None,
             devices=config.pool.devices,
             train_files=train,
             validation_files=validation,

@@ -1,25 +1,27 @@
-"""The folder of a run: made 0700 if it is not there, locked by its one supervisor, with a place for sockets.
+"""The folder of a run: made 0700 if it is not there, held by a descriptor, locked by its one supervisor.
 
-config.json   checkpoints/   metrics.jsonl   tensorboard/   logs/   sockets/   lock
+config.json   checkpoints/   metrics.jsonl   history.jsonl   tensorboard/   poison/   trace/   logs/   lock
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
-import tempfile
 from pathlib import Path
 
+from pool import run_dir
 from pool.checkpoint import files
 from pool.checkpoint.folder import checkpoints, newest_good, newest_step, point_last, set_aside
 from pool.checkpoint.state import FOLDER, LAST
 from pool.config import Config
 from pool.errors import CheckpointError, ConfigError, PoolError
 
-SOCKET_PATH_LIMIT = 107  # bytes of sun_path
-LONGEST_SOCKET_NAME = len("coordinator")
+LOCK = "lock"
+LOGS = "logs"
+_NAMES = ("config.json", "metrics.jsonl", "history.jsonl", LOCK, LOGS, FOLDER, "tensorboard", "poison", "trace")
 
 
 class RunFolder:
@@ -27,31 +29,56 @@ class RunFolder:
 
     def __init__(self, config: Config, *, resume: bool) -> None:
         self.path = Path(config.run.dir).expanduser().absolute()
-        self.logs = self.path / "logs"
         self._notes: list[str] = []
-        self._sockets: Path | None = None
         self._lock = -1
+        self._lost = False  # deleted, and not made again
         try:
-            self._enter()
+            self.fd = run_dir.hold(self.path)
+        except OSError as error:
+            raise ConfigError(self._account(error)) from None
+        try:
+            self._lock = _locked(self.inside)
+            run_dir.check_below(self.inside, _NAMES, links_in=FOLDER)
+            for folder in (self.inside, self.inside / FOLDER):
+                files.sweep(folder)
             if not resume:
                 self._check_no_run_yet()
-            self.logs.mkdir(mode=0o700, exist_ok=True)
-            self._sockets = self._make_sockets()
+            run_dir.make_folder(self.logs)
         except BlockingIOError:
             self.close()
             raise ConfigError(f"run.dir: {self.path} is in use by another run") from None
         except OSError as error:
+            reason = self._account(error)
             self.close()
-            raise ConfigError(f"run.dir: {error.filename or self.path}: {error.strerror}") from None
+            raise ConfigError(reason) from None
         except PoolError:
             self.close()
             raise
 
     @property
-    def sockets(self) -> Path:
-        """A folder whose sockets have paths that are short enough."""
-        assert self._sockets is not None
-        return self._sockets
+    def inside(self) -> Path:
+        """What the run opens files with; `path` is what its user knows, as long as the folder is not moved."""
+        return run_dir.inside(self.fd)
+
+    @property
+    def logs(self) -> Path:
+        return self.inside / LOGS
+
+    def look(self) -> bool:
+        """Makes a deleted folder again; true if the run's processes need the new one. `take_notes` says so."""
+        try:
+            if not run_dir.is_deleted(self.fd):
+                self._look_at_lock()
+                return False
+            self._make_again()
+        except OSError as error:
+            if not self._lost:
+                self._lost = True
+                self.note(f"run.dir {self.path} can't be made again after its end: {error.strerror}; training goes on")
+            return False
+        self._lost = False
+        self.note(f"run.dir {self.path} was deleted; it is made again, and training goes on")
+        return True
 
     def last_checkpoint(self) -> Path | None:
         """The newest good one, None before the first; `take_notes` says which damaged ones were passed over.
@@ -66,7 +93,7 @@ class RunFolder:
     def newest_step(self) -> int:
         """Of the checkpoints, by name alone; -1 if there is none or the folder can't be read."""
         try:
-            return newest_step(self.path / FOLDER)
+            return newest_step(self.inside / FOLDER)
         except OSError:
             return -1
 
@@ -74,9 +101,9 @@ class RunFolder:
         """Writes down what the run is done with, once nothing speaks against it. Raises ConfigError."""
         text = json.dumps(config.model_dump(mode="json"), indent=1)
         try:
-            files.replace_file(self.path / "config.json", text.encode())
+            files.replace_file(self.inside / "config.json", text.encode())
         except OSError as error:
-            raise ConfigError(f"run.dir: {error.filename or self.path}: {error.strerror}") from None
+            raise ConfigError(self._account(error)) from None
 
     def note(self, text: str) -> None:
         """Adds to `take_notes`."""
@@ -88,28 +115,42 @@ class RunFolder:
         return taken
 
     def close(self) -> None:
-        if self._sockets is not None:
-            files.remove_quietly(self._sockets)
-        if self._lock >= 0:
-            with contextlib.suppress(OSError):
-                os.close(self._lock)
+        for fd in (self._lock, self.fd):
+            if fd >= 0:
+                with contextlib.suppress(OSError):
+                    os.close(fd)
 
-    def _enter(self) -> None:
-        # The rights of a folder that is there already (/tmp, say) stay as they are.
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = os.open(self.path / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        for folder in (self.path, self.path / FOLDER):
-            files.sweep(folder)
+    def _account(self, error: OSError) -> str:
+        return run_dir.shown(f"run.dir: {error.filename or self.path}: {error.strerror}")
+
+    def _make_again(self) -> None:
+        """In the place of the config, if there is none or an empty one. Raises OSError."""
+        fd = run_dir.hold(self.path)
+        try:
+            if any(run_dir.inside(fd).iterdir()):
+                raise FileExistsError(errno.EEXIST, "there is another folder with something in it", str(self.path))
+            lock = _locked(run_dir.inside(fd))
+            os.close(self._lock)
+            self._lock = lock
+            os.dup2(fd, self.fd, inheritable=False)
+        finally:
+            os.close(fd)
+
+    def _look_at_lock(self) -> None:
+        """If the folder was emptied another run could lock it. Raises OSError."""
+        if os.fstat(self._lock).st_nlink == 0:
+            lock = _locked(self.inside)
+            os.close(self._lock)
+            self._lock = lock
 
     def _check_no_run_yet(self) -> None:
-        if checkpoints(self.path / FOLDER) or os.path.lexists(self.path / FOLDER / LAST):
+        if checkpoints(self.inside / FOLDER) or os.path.lexists(self.inside / FOLDER / LAST):
             raise ConfigError(
                 f"run.dir: {self.path} holds a run already: go on with --resume, or choose another run.dir"
             )
 
     def _newest_good(self) -> Path | None:
-        folder = self.path / FOLDER
+        folder = self.inside / FOLDER
         found = newest_good(folder)
         if found.good is None:
             if found.damaged:
@@ -122,11 +163,13 @@ class RunFolder:
             point_last(folder, found.good)
         return found.good
 
-    def _make_sockets(self) -> Path:
-        """In the run folder; in a folder of its own under the system's temporary one if the path is too long."""
-        sockets = self.path / "sockets"
-        files.remove_quietly(sockets)
-        if len(os.fsencode(sockets)) + 1 + LONGEST_SOCKET_NAME > SOCKET_PATH_LIMIT:
-            return Path(tempfile.mkdtemp(prefix="sparsepool-"))
-        sockets.mkdir(mode=0o700, exist_ok=True)
-        return sockets
+
+def _locked(folder: Path) -> int:
+    """A descriptor of the folder's lock, which nobody else has then. Raises BlockingIOError if another run has it."""
+    fd = run_dir.open_file(folder / LOCK, os.O_CREAT | os.O_RDWR)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd

@@ -7,6 +7,7 @@ coordinator as a roster. Never imports torch.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -18,18 +19,20 @@ import zmq
 from pool import crash_points
 from pool.config import Config
 from pool.crash_points import crash_point
-from pool.errors import EXIT_CRASH_LOOP, EXIT_DONE, EXIT_FAILED, RunError
+from pool.errors import EXIT_CRASH_LOOP, EXIT_DONE, EXIT_FAILED, PoolError, RunError
 from pool.launch import Launch
 from pool.protocol.again import SAY_AGAIN_MS, SAY_AGAIN_SECONDS, SayAgain
 from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import Failure, Heartbeat, Hello, Notice, Roster, RosterEntry, RunReport
+from pool.run_dir import shown
 from pool.shm import bells
-from pool.supervisor.child import Child
+from pool.supervisor.child import Child, open_log
 from pool.supervisor.children import Children
 from pool.supervisor.deaths import Death, account
 from pool.supervisor.forkserver import ForkServer
 from pool.supervisor.oom import oom_kills
+from pool.supervisor.orphans import Orphans
 from pool.supervisor.policy import RestartPolicy
 from pool.supervisor.preparation import prepare, reserve
 from pool.supervisor.pulse import Pulse
@@ -49,22 +52,25 @@ KILL_SECONDS = 5.0  # between asking a child to end and killing it
 
 def train(config: Config, *, resume: bool, allow_different_numerics: bool = False) -> int:
     """Runs a training run to its end. Returns the exit code; raises PoolError with what its user has to know."""
+    orphans = Orphans()
     folder = RunFolder(config, resume=resume)
     try:
         return _supervise(config, folder, allow_different_numerics)
+    except PoolError as error:
+        raise PoolError(shown(str(error)), error.exit_code) from None
     except OSError as error:  # no memory, no descriptor, no process: the user's to know, not a bug
         log.exception("the run ends")
-        raise RunError(f"{error.filename or folder.path}: {error.strerror or error}") from None
+        raise RunError(shown(f"{error.filename or folder.path}: {error.strerror or error}")) from None
     finally:
+        orphans.end(KILL_SECONDS)
         folder.close()
 
 
 def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool) -> int:
     progress = ProgressLine()
     logging.raiseExceptions = False  # a full disk loses log lines, nothing else
-    logging.basicConfig(
-        filename=folder.logs / "supervisor-0.log", format="%(asctime)s %(levelname)s %(message)s", force=True
-    )
+    output = os.fdopen(open_log(folder.logs / "supervisor-0.log"), "a", encoding="utf-8")
+    logging.basicConfig(stream=output, format="%(asctime)s %(levelname)s %(message)s", force=True)
     with StopSignals() as signals:
         crash_points.arm(config.testing.crash_points, Peer(SUPERVISOR))
         progress.say(f"run {folder.path}: preparing")
@@ -87,7 +93,7 @@ def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool
             supervisor.end_all()
             progress.close()
             if config.run.trace:
-                progress.say(_merge_trace(folder.path, config.run.trace))
+                progress.say(_merge_trace(folder.inside, config.run.trace))
 
 
 def _merge_trace(run_dir: Path, to: str) -> str:
@@ -112,7 +118,7 @@ class Supervisor:
         self._children = Children(
             *reserve(launch), bells.make(len(launch.devices)), folder.logs, self._poller, forkserver
         )
-        self._hub = Hub(self._context, launch.supervisor_socket, Peer(SUPERVISOR))
+        self._hub = Hub(self._context, launch.address_key, Peer(SUPERVISOR))
         self._poller.register(self._hub.socket, zmq.POLLIN)
         self._poller.register(signals.fileno(), zmq.POLLIN)
         self._ready: set[Peer] = {forkserver.peer}
@@ -152,6 +158,7 @@ class Supervisor:
             self._start_due()
             self._kill_stuck()
             if again.due():
+                self._look_at_folder()
                 self._tell_roster()
                 self._children.reap_strays()
 
@@ -244,6 +251,7 @@ class Supervisor:
     def _died(self, child: Child) -> int | None:
         """A child is dead: the exit code if the run is over, None if it goes on. Raises RunError."""
         peer = child.peer
+        self._look_at_folder()
         how = self._forget(child)
         if peer.role == COORDINATOR and child.returncode == 0:
             self._wait_until(lambda: self._finished, LAST_WORDS_SECONDS)
@@ -283,6 +291,11 @@ class Supervisor:
             batch=self._children.held_batch(child.peer),
             last_lines=child.last_lines(),
         )
+
+    def _look_at_folder(self) -> None:
+        if self._folder.look():
+            self._children.give_folder(self._folder.fd)
+        self._say_notes()
 
     def _say_notes(self) -> None:
         for note in self._folder.take_notes():

@@ -15,6 +15,7 @@ from rich.table import Column
 
 from loader.standard_streams import give_up_stdout
 from pool.protocol.messages import RunReport, Shares
+from pool.run_dir import shown
 
 PLAIN_SECONDS = 5.0
 LIVE_PER_SECOND = 1.0
@@ -41,7 +42,7 @@ class ProgressLine:
     def say(self, text: str) -> None:
         """A line that stays."""
         with self._while_seen():
-            self._console.print(text, markup=False)
+            self._console.print(shown(text), markup=False)
 
     def show(self, report: RunReport) -> None:
         """The newest state of the run; shown at most once a second on a terminal."""

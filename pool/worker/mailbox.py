@@ -107,8 +107,8 @@ class Mailbox(threading.Thread):
     def _serve(self) -> NoReturn:
         context = zmq.Context[zmq.Socket[bytes]]()
         launch = self._launch
-        supervisor = Link(context, launch.supervisor_socket, launch.peer, Peer(SUPERVISOR))
-        coordinator = Link(context, launch.coordinator_socket, launch.peer, launch.coordinator)
+        supervisor = Link(context, launch.address_key, launch.peer, Peer(SUPERVISOR), os.getppid())
+        coordinator = Link(context, launch.address_key, launch.peer, launch.coordinator, launch.coordinator_pid)
         for link in (supervisor, coordinator):
             link.send(Hello(os.getpid()))
         poller = zmq.Poller()

@@ -17,6 +17,7 @@ from pool import forkserver, lifeline, prctl
 from pool.config import parse_config
 from pool.errors import RunError
 from pool.launch import Launch
+from pool.protocol.address import new_key
 from pool.protocol.identity import COORDINATOR, FORKSERVER, PLANNER, Peer
 from pool.protocol.messages import CursorState
 from pool.supervisor import planning
@@ -61,8 +62,9 @@ def launch(tmp_path: Path, peer: Peer, *crash_points: str, start_timeout: float 
         peer=peer,
         config=parse_config(tree, "test"),
         run_dir=tmp_path,
-        sockets=tmp_path,
+        address_key=new_key(),
         coordinator=Peer(COORDINATOR),
+        coordinator_pid=None,
         devices=("fake:0",),
         train_files=(),
         validation_files=(),

@@ -7,11 +7,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import zmq
 
+from pool.protocol.address import new_key
 from pool.protocol.again import SAY_AGAIN_SECONDS
 from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, WORKER, Peer
@@ -19,6 +19,7 @@ from pool.protocol.messages import Assignment, Heartbeat, Message, Roster, Roste
 from tests.support.runs import ROOT
 
 WORKER_0 = Peer(WORKER)
+KEY = new_key()
 SECONDS = 30  # until something that must happen is given up
 
 
@@ -30,15 +31,15 @@ def context() -> Iterator[zmq.Context[zmq.Socket[bytes]]]:
 
 
 @pytest.fixture
-def worker(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "tests.support.mailbox_alone", str(tmp_path)]
+def worker() -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "tests.support.mailbox_alone", KEY]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield process
         process.kill()
 
 
-def hub(context: zmq.Context[zmq.Socket[bytes]], folder: Path, me: Peer, worker: subprocess.Popen[str]) -> Hub:
-    made = Hub(context, folder / me.role, me)
+def hub(context: zmq.Context[zmq.Socket[bytes]], me: Peer, worker: subprocess.Popen[str]) -> Hub:
+    made = Hub(context, KEY, me)
     made.set_alive({WORKER_0: worker.pid})
     return made
 
@@ -55,22 +56,22 @@ def hear(hub: Hub, wanted: Callable[[Message], bool]) -> Message:
 
 
 def test_what_a_worker_has_to_say_is_said_again(
-    tmp_path: Path, context: zmq.Context[zmq.Socket[bytes]], worker: subprocess.Popen[str]
+    context: zmq.Context[zmq.Socket[bytes]], worker: subprocess.Popen[str]
 ) -> None:
     """I5, though nothing changes."""
     assert worker.poll() is None
-    coordinator = hub(context, tmp_path, Peer(COORDINATOR), worker)
+    coordinator = hub(context, Peer(COORDINATOR), worker)
     for _ in range(2):
         hear(coordinator, lambda message: isinstance(message, WorkerReport))
     coordinator.close()
 
 
 def test_orders_that_want_an_answer_get_one_without_waiting_for_the_next_repetition(
-    tmp_path: Path, context: zmq.Context[zmq.Socket[bytes]], worker: subprocess.Popen[str]
+    context: zmq.Context[zmq.Socket[bytes]], worker: subprocess.Popen[str]
 ) -> None:
     """Twice as many as repetitions alone would answer before it is given up."""
     assert worker.poll() is None
-    coordinator = hub(context, tmp_path, Peer(COORDINATOR), worker)
+    coordinator = hub(context, Peer(COORDINATOR), worker)
     hear(coordinator, lambda _: True)
     deadline = time.monotonic() + SECONDS
     for number in range(1, 2 * round(SECONDS / SAY_AGAIN_SECONDS)):
@@ -81,19 +82,18 @@ def test_orders_that_want_an_answer_get_one_without_waiting_for_the_next_repetit
 
 
 def test_a_worker_is_silent_to_a_successor_until_its_batch_of_the_old_life_has_ended(
-    tmp_path: Path, context: zmq.Context[zmq.Socket[bytes]], worker: subprocess.Popen[str]
+    context: zmq.Context[zmq.Socket[bytes]], worker: subprocess.Popen[str]
 ) -> None:
     """I4: its first word means that it reads no slot of the ring for the dead one."""
     assert worker.stdin is not None
     assert worker.stdout is not None
-    supervisor = hub(context, tmp_path, Peer(SUPERVISOR), worker)
-    first = hub(context, tmp_path, Peer(COORDINATOR), worker)
+    supervisor = hub(context, Peer(SUPERVISOR), worker)
+    first = hub(context, Peer(COORDINATOR), worker)
     hear(first, lambda _: True)
     first.send(WORKER_0, WorkerOrders(0, (Assignment("validate", 0, 0, -1, 1),)))
     assert worker.stdout.readline() == "begun\n"
     first.close()
-    (tmp_path / COORDINATOR).unlink(missing_ok=True)
-    second = hub(context, tmp_path, Peer(COORDINATOR, 0, 2), worker)
+    second = hub(context, Peer(COORDINATOR, 0, 2), worker)
     hear(supervisor, lambda message: isinstance(message, Heartbeat))
     entries = (RosterEntry(WORKER, 0, 1, worker.pid), RosterEntry(COORDINATOR, 0, 2, os.getpid()))
     supervisor.send(WORKER_0, Roster(entries, drain=False))

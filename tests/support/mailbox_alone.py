@@ -1,6 +1,6 @@
 """A worker's mailbox without the worker: takes one job and ends it when a line comes in.
 
-Usage: python -m tests.support.mailbox_alone FOLDER_OF_SOCKETS
+Usage: python -m tests.support.mailbox_alone ADDRESS_KEY
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import cast
 import numpy as np
 
 from pool.launch import Launch
-from pool.protocol.identity import COORDINATOR, SUPERVISOR, WORKER, Peer
+from pool.protocol.identity import COORDINATOR, WORKER, Peer
 from pool.shm.bells import Bell
 from pool.shm.shortcut import FINISHED_WORDS, WorkerEnd
 from pool.telemetry.trace import Trace
@@ -22,12 +22,11 @@ from pool.worker.mailbox import Mailbox
 from pool.worker.step import Outcome
 
 if __name__ == "__main__":
-    sockets = Path(sys.argv[1])
     launch = SimpleNamespace(
         peer=Peer(WORKER),
         coordinator=Peer(COORDINATOR),
-        supervisor_socket=sockets / SUPERVISOR,
-        coordinator_socket=sockets / COORDINATOR,
+        coordinator_pid=os.getppid(),
+        address_key=sys.argv[1],
     )
     mine, coordinators = (Bell(os.eventfd(0, os.EFD_NONBLOCK)) for _ in range(2))
     words = np.zeros(FINISHED_WORDS, np.int64), np.zeros(1, np.int64)
