@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pool import lifeline
+from pool.failure import Failure
 from pool.launch import Launch, SegmentHandle
 from pool.protocol.identity import Peer
 from pool.shm.bells import within_reach
@@ -18,6 +19,7 @@ from pool.shm.memory import access
 from pool.shm.segment import read_only
 
 LAST_LINES = 5
+LAST_BYTES = 1 << 14  # of a log that is looked at for them: a task may have printed megabytes
 
 
 class Child:
@@ -29,9 +31,10 @@ class Child:
         self.pid = pid
         self.channel = channel
         self.returncode: int | None = None  # after `reap`: the exit code, negative for a signal
+        self.failure: Failure | None = None  # after `reap`: what it has said of its end
         self.killed_since = ""  # why we killed it
         self.pidfd = os.pidfd_open(pid)
-        self._log = log
+        self.log = log
         self._log_start = log.stat().st_size if log.exists() else 0
 
     def tell(
@@ -48,7 +51,7 @@ class Child:
             launch = replace(
                 launch, segments=handles, bells={name: len(duplicates) + i for i, name in enumerate(reach)}
             )
-            with self._log.open("ab") as output:
+            with self.log.open("ab") as output:
                 descriptors = [*duplicates, *(bells[name] for name in reach)]
                 lifeline.send(self.channel, launch, output.fileno(), descriptors)
         finally:
@@ -77,6 +80,7 @@ class Child:
         """After the pidfd is readable: how it ended, in words."""
         _, status = os.waitpid(self.pid, 0)
         self.returncode = code = os.waitstatus_to_exitcode(status)
+        self.failure = lifeline.left(self.channel)
         os.close(self.pidfd)
         self.channel.close()
         if code < 0:
@@ -85,7 +89,8 @@ class Child:
 
     def last_lines(self) -> str:
         """The end of what this child wrote to its log."""
-        with self._log.open("rb") as file:
-            file.seek(self._log_start)
+        with self.log.open("rb") as file:
+            file.seek(max(self._log_start, file.seek(0, os.SEEK_END) - LAST_BYTES))
             lines = file.read().decode(errors="replace").strip().splitlines()
+        lines = [line for line in lines if not line.startswith("Extension modules:")]  # faulthandler's, a page of names
         return "\n".join(lines[-LAST_LINES:])
