@@ -11,7 +11,7 @@ from pool.checkpoint.state import STATE
 from pool.checkpoint.store import load
 from pool.config import parse_config
 from pool.errors import CheckpointError, PoolError
-from pool.tasks.registry import task_module
+from pool.tasks.making import make_task
 
 
 def export_checkpoint(checkpoint: Path, output: Path, description: str) -> None:
@@ -20,7 +20,7 @@ def export_checkpoint(checkpoint: Path, output: Path, description: str) -> None:
         raise CheckpointError(f"{checkpoint}: is no checkpoint folder: it has no {STATE}")
     state = load(checkpoint)
     config = parse_config(state.config, str(checkpoint))
-    task = task_module(config.task).create_task(config.model, config.loss)
+    task = make_task(config.task, config.model, config.loss)
     with torch.device("meta"):
         model = task.build_model()
     names = [name for name, _ in (*trained(model), *carried(model))]

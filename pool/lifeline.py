@@ -1,8 +1,10 @@
 """The socket between the supervisor and each of its children: one end each, nobody else has it.
 
 Through it a child gets its Launch, with the descriptors of its log, the run folder and its memory, and another run
-folder if that was deleted; its end is the news that the supervisor is dead, which the kernel also tells by signal. The
-fork server is sent such sockets through its own, one for each process to fork, and says the pid. Free of torch.
+folder if that was deleted; its end is the news that the supervisor is dead, which the kernel also tells by signal. A
+child that ends by an exception leaves its `Failure` here: what lies in a socket outlives its sender and needs no
+reader, so it is complete when the death is seen. The fork server is sent such sockets through its own, one for each
+process to fork, and says the pid. Free of torch.
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ from dataclasses import replace
 
 from pool import prctl
 from pool.errors import EXIT_FAILED
+from pool.failure import Failure
 from pool.launch import Launch
 from pool.run_dir import inside
 
 _MOST_DESCRIPTORS = 253  # the kernel's limit of one message
 _NOTE = b"note"
 _NUMBER = 32  # bytes that hold one, in digits
+_FAILURE = 1 << 16  # bytes of one at most
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
@@ -77,6 +81,21 @@ def take_answer(channel: socket.socket) -> bytes | None:
         return None
     with os.fdopen(descriptors[0], "rb") as file:
         return file.read()
+
+
+def leave(channel: socket.socket, failure: Failure) -> None:
+    """Says why this process ends, for `left`. Never waits; if there is no room or no channel, nothing happens."""
+    with contextlib.suppress(OSError):
+        channel.send(failure.to_bytes(), socket.MSG_DONTWAIT)
+
+
+def left(channel: socket.socket) -> Failure | None:
+    """What a dead child has said of its end; None if it said nothing. Never waits: a process that it has forked may
+    still have the other end."""
+    try:
+        return Failure.from_bytes(channel.recv(_FAILURE, socket.MSG_DONTWAIT))
+    except OSError:
+        return None
 
 
 def request(channel: socket.socket, theirs: socket.socket) -> None:

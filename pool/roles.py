@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import importlib
+import json
 import logging
 import os
 import socket
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
+from types import ModuleType
 from typing import NoReturn
 
-import zmq
-
-from loader.errors import DataError
 from pool import crash_points, lifeline, prctl
-from pool.errors import EXIT_DATA, EXIT_FAILED, PoolError
+from pool.errors import EXIT_FAILED
+from pool.failure import failure_of, told
 from pool.launch import Launch
-from pool.protocol.channel import Link
-from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, SUPERVISOR, WORKER, Peer
-from pool.protocol.messages import Failure
+from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, WORKER
 from pool.run_dir import shown
 
 _ROLES = {
@@ -38,10 +39,8 @@ def play(channel: socket.socket, parent: int) -> NoReturn:
     logging.raiseExceptions = False  # a log that can't be written is no reason to say so in it
     code = EXIT_FAILED
     try:
-        try:
-            code = _become(launch, channel, folder)
-        except BaseException:
-            traceback.print_exc()
+        faulthandler.enable()  # the log has the Python frames of a SIGSEGV
+        code = _plan(launch, channel) if launch.peer.role == PLANNER else _become(launch, channel, folder)
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -49,32 +48,46 @@ def play(channel: socket.socket, parent: int) -> NoReturn:
         os._exit(code)  # there is nothing to clean up (I6), and to take torch apart takes long
 
 
-def _become(launch: Launch, channel: socket.socket, folder: int) -> int:
-    """The exit code. `folder`: descriptor of the run's."""
-    prctl.show_as(str(launch.peer))  # the command line is the fork server's
-    crash_points.arm(launch.config.testing.crash_points, launch.peer)
-    run: Callable[[Launch], bytes | None] = importlib.import_module(_ROLES[launch.peer.role]).run
-    if launch.peer.role == PLANNER:
-        answer = run(launch)
-        assert answer is not None
-        lifeline.answer(channel, answer)
-        return 0
-    lifeline.die_with(channel, folder)
-    logging.basicConfig(
-        level=logging.INFO, format=f"%(asctime)s {launch.peer.role} {launch.peer.index} %(levelname)s %(message)s"
-    )
+def _plan(launch: Launch, channel: socket.socket) -> int:
+    """A planner's life: one answer. The exit code."""
     try:
-        run(launch)
-    except (PoolError, DataError) as error:
-        _report(launch, str(error), error.exit_code if isinstance(error, PoolError) else EXIT_DATA)
+        answer = _role(launch).run(launch)
+    except BaseException as error:
+        _log(error)
+        answer = json.dumps({"error": f"the planner failed: {told(error)}", "exit_code": EXIT_FAILED}).encode()
+    lifeline.answer(channel, answer)
+    return 0
+
+
+def _become(launch: Launch, channel: socket.socket, folder: int) -> int:
+    """Any other life: start, then do what that gives until there is nothing left to do. The exit code. `folder`:
+    descriptor of the run's."""
+    started = False
+    try:
+        lifeline.die_with(channel, folder)
+        logging.basicConfig(
+            level=logging.INFO, format=f"%(asctime)s {launch.peer.role} {launch.peer.index} %(levelname)s %(message)s"
+        )
+        go_on: Callable[[], object] = _role(launch).start(launch)
+        started = True
+        go_on()
+    except BaseException as error:
+        failure = failure_of(error, started=started)
+        failure = replace(failure, reason=shown(failure.reason))  # the supervisor's descriptors have other numbers
+        if failure.signature:
+            _log(error)
+        lifeline.leave(channel, failure)
         return EXIT_FAILED
     return 0
 
 
-def _report(launch: Launch, reason: str, exit_code: int) -> None:
-    """Tells the supervisor why this process ends."""
-    context = zmq.Context[zmq.Socket[bytes]]()
-    link = Link(context, launch.address_key, launch.peer, Peer(SUPERVISOR), os.getppid())
-    link.send(Failure(shown(reason), exit_code))
-    link.close()
-    context.term()
+def _role(launch: Launch) -> ModuleType:
+    prctl.show_as(str(launch.peer))  # the command line is the fork server's
+    crash_points.arm(launch.config.testing.crash_points, launch.peer)
+    return importlib.import_module(_ROLES[launch.peer.role])
+
+
+def _log(error: BaseException) -> None:
+    """All of it, as far as it can be printed and the log be written."""
+    with contextlib.suppress(BaseException):
+        traceback.print_exception(error)

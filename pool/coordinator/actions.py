@@ -90,8 +90,15 @@ class OrderFeeder:
 
 
 @dataclass(frozen=True)
+class GiveUp:
+    """The run can't go on."""
+
+    why: str
+
+
+@dataclass(frozen=True)
 class End:
     """Nothing is left to do: all steps are committed and validated, or the run was told to drain."""
 
 
-Action = Fold | Update | BadBatch | TakeBuffers | Commit | Validated | OrderWorker | OrderFeeder | End
+Action = Fold | Update | BadBatch | TakeBuffers | Commit | Validated | OrderWorker | OrderFeeder | GiveUp | End

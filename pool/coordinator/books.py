@@ -17,10 +17,10 @@ actions come out; the caller carries them out in order. Reads like the invariant
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Set
 
-from pool.coordinator.actions import Action, BadBatch, Commit, End, OrderFeeder
+from pool.coordinator.actions import Action, BadBatch, Commit, End, GiveUp, OrderFeeder
+from pool.coordinator.blame import Blame
 from pool.coordinator.crew import Crew, Worker
 from pool.coordinator.ring import RingBook
 from pool.coordinator.rules import Rules
@@ -37,8 +37,6 @@ from pool.protocol.messages import (
     WorkerReport,
 )
 from pool.shm.shortcut import Finished
-
-DEADLY = 3  # deaths of workers that held a batch, after which it is bad
 
 
 class Books:
@@ -63,7 +61,7 @@ class Books:
         self._feeder_sent: FeederOrders | None = None
         self._work: dict[int, Work] = {}  # by batch, of steps `step` and `step + 1`
         self._attempts = generation  # no number twice: a worker may die of what an earlier life gave it
-        self._deaths: Counter[int] = Counter()  # by batch of this step and the next
+        self._blame = Blame()
         self._step = self._open_step()
         self._draining = False
         self._ended = False
@@ -80,10 +78,11 @@ class Books:
         self._crew.join(peer)
         return self._advance()
 
-    def worker_lost(self, peer: Peer, attempt: int = 0) -> list[Action]:
+    def worker_lost(self, peer: Peer, attempt: int = 0, raised: str = "") -> list[Action]:
         """A worker is dead: what it had not finished goes back, what it had finished stays where it lies.
 
-        `attempt`: of the batch that it was computing, 0 if it was computing none.
+        `attempt`: of the batch that it was computing, 0 if it was computing none; `raised`: the exception in it that
+        ended the worker, empty if none did.
         """
         if (worker := self._crew.find(peer)) is None:
             return []
@@ -94,8 +93,13 @@ class Books:
         if self.validation is not None:
             self.validation.worker_lost(peer.index)
         self._take_back_next_step()
-        self._blame(worker, attempt)
-        return self._advance()
+        actions: list[Action] = []
+        for held in [assignment for assignment in worker.assignments if assignment.attempt == attempt]:
+            self._blame.ended(held, raised)
+            if held.purpose == "validate" and (why := self._verdict(held.batch, "validate")):
+                self._ended = True
+                actions.append(GiveUp(f"validation batch {held.batch} of version {held.step}: {why}"))
+        return actions + self._advance()
 
     def worker_report(self, peer: Peer, report: WorkerReport) -> list[Action]:
         if (worker := self._crew.find(peer)) is None:
@@ -206,7 +210,7 @@ class Books:
         ahead = 1 if self._draining else 2
         end = min((self.step + ahead) * per_step, self.rules.steps * per_step, self.train.filled)
         for batch in range(self.step * per_step, end):
-            if batch in self._work or not self._wanted(batch) or self._deaths[batch] >= DEADLY:
+            if batch in self._work or not self._wanted(batch) or self._verdict(batch):
                 continue
             if self._draining and not self._begun:
                 return
@@ -263,22 +267,25 @@ class Books:
             work.finished = True
             self._step.losses[batch] = report.loss
 
-    def _blame(self, dead: Worker, attempt: int) -> None:
-        """A batch that workers die of is bad."""
-        held = [a.batch for a in dead.assignments if a.attempt == attempt and a.purpose == "train"]
-        for batch in held:
-            self._deaths[batch] += 1
+    def _verdict(self, batch: int, purpose: Purpose = "train") -> str:
+        """Why nobody is to compute it any more; empty if somebody may."""
+        step = self.step if purpose == "validate" else batch // self.rules.batches_per_step
+        return self._blame.verdict(purpose, step, batch)
 
     def _judge(self) -> Iterator[Action]:
-        """Those of this step that too many workers have died of; some of them when they prepared it."""
-        for batch in [batch for batch in self._step.batches if self._deaths[batch] >= DEADLY]:
-            yield from self._leave_out(batch, f"{DEADLY} workers died while they held it")
+        """Those of this step that can't be computed; some workers may have ended when they prepared it."""
+        for batch in list(self._step.batches):
+            if not self._ended and (why := self._verdict(batch)):
+                yield from self._leave_out(batch, why)
 
     def _leave_out(self, batch: int, why: str) -> Iterator[Action]:
         """Only here is it decided that a batch takes no part in its step."""
-        fatal = self.rules.on_bad_batch == "stop"
-        yield BadBatch(self.step, batch, why, self.train.cursor(batch), fatal)
-        if fatal:
+        stop = self.rules.on_bad_batch == "stop"
+        hopeless = self._step.batches == [batch] and self._blame.hopeless(self.rules.batches_per_step)
+        if hopeless and not stop:
+            why += "; no batch of the last steps could be used, so that leaving them out is no help"
+        yield BadBatch(self.step, batch, why, self.train.cursor(batch), stop or hopeless)
+        if stop or hopeless:
             self._ended = True
             return
         if batch in self._work:
@@ -311,9 +318,9 @@ class Books:
         end = (self.step + 1) * self.rules.batches_per_step
         losses = tuple(self._step.losses[batch] for batch in self._step.batches)
         action = Commit(self.step, losses, self.train.cursor(end))
+        self._blame.committed(self.step, 0 if self._step.batches else self.rules.batches_per_step)
         self.step += 1
         self._step = self._open_step()
-        self._deaths = Counter({batch: count for batch, count in self._deaths.items() if batch >= end})
         return action
 
     def _free(self) -> None:

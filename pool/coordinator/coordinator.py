@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 import zmq
@@ -31,8 +31,8 @@ from pool.telemetry.trace import Trace
 REPORT_SECONDS = 0.2
 
 
-def run(launch: Launch) -> None:
-    Coordinator(launch).run()
+def start(launch: Launch) -> Callable[[], None]:
+    return Coordinator(launch).run
 
 
 class Coordinator:
@@ -129,7 +129,9 @@ class Coordinator:
             if peer.role == FEEDER:
                 self._execution.act(self._books.feeder_lost(peer))
             else:
-                self._execution.act(self._books.worker_lost(peer, int(self._memory.in_work(peer.index)[0])))
+                attempt = int(self._memory.in_work(peer.index)[0])
+                raised = self._memory.raised(peer.index).of(attempt)
+                self._execution.act(self._books.worker_lost(peer, attempt, raised))
         self._alive = set(alive)
         self._hub.set_alive(alive)
         self._execution.act(self._books.roster({peer for peer in alive if peer.role == WORKER}))

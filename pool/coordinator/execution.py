@@ -25,6 +25,7 @@ from pool.coordinator.actions import (
     Commit,
     End,
     Fold,
+    GiveUp,
     OrderFeeder,
     OrderWorker,
     TakeBuffers,
@@ -43,7 +44,7 @@ from pool.optim.adam import Touched
 from pool.protocol.channel import Hub
 from pool.shm.memory import Memory
 from pool.shm.shortcut import CoordinatorEnd
-from pool.tasks.registry import task_module
+from pool.tasks.making import make_task
 from pool.telemetry.trace import Trace
 
 log = logging.getLogger(__name__)
@@ -68,6 +69,7 @@ class Execution:
         self._hub = hub
         self._shortcut = shortcut
         self._trace = trace
+        self._say = say
         self._schema, plan = launch.planned()
         self._committer = self._make_committer(plan)
         self._cursor = launch.start
@@ -133,6 +135,8 @@ class Execution:
             crash_point("coordinator.before_orders")
             self._hub.send(action.peer, action.orders)
             crash_point("coordinator.after_orders")
+        elif isinstance(action, GiveUp):
+            raise RunError(action.why)
         elif isinstance(action, End):
             self.at_end = True
 
@@ -145,8 +149,10 @@ class Execution:
         except OSError as error:
             text += f"; it can't be kept: {error}"
         if action.fatal:
-            raise RunError(f'{text}; train.on_bad_batch = "skip" would leave it out')
+            stops = self._launch.config.train.on_bad_batch == "stop"
+            raise RunError(text + ('; train.on_bad_batch = "skip" would leave it out' if stops else ""))
         log.warning("%s; it is left out", text)
+        self._say(f"{text}; it is left out")
 
     def _origin(self, action: BadBatch) -> Mapping[str, Any]:
         launch, cursor = self._launch, action.cursor
@@ -220,7 +226,7 @@ class Execution:
         }
         return Committer(
             config,
-            task_module(config.task).create_task(config.model, config.loss),
+            make_task(config.task, config.model, config.loss),
             plan,
             halves=self._memory.weight_halves(),
             gradient_slots=gradient_slots,

@@ -8,7 +8,9 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import zmq
 
@@ -73,46 +75,58 @@ class RingFeeder:
         return self._filling
 
 
-def run(launch: Launch) -> None:
-    context = zmq.Context[zmq.Socket[bytes]]()
-    supervisor = Link(context, launch.address_key, launch.peer, Peer(SUPERVISOR), os.getppid())
-    coordinator = Link(context, launch.address_key, launch.peer, launch.coordinator, launch.coordinator_pid)
-    memory = Memory(launch)
-    trace = Trace(launch.run_dir, launch.peer, on=bool(launch.config.run.trace))
-    train = RingFeeder(launch, memory, "train", trace)
-    validation = RingFeeder(launch, memory, "validate", trace) if launch.validation_files else None
-    rings = [ring for ring in (train, validation) if ring is not None]
-    poller = zmq.Poller()
-    poller.register(supervisor.socket, zmq.POLLIN)
-    poller.register(coordinator.socket, zmq.POLLIN)
-    for ring in rings:
-        poller.register(ring.stream.fileno(), zmq.POLLIN)
-    crash_point("feeder.before_hello")
-    for link in (supervisor, coordinator):
-        link.send(Hello(os.getpid()))
-        crash_point("feeder.after_hello")
+def start(launch: Launch) -> Callable[[], NoReturn]:
+    return Feeder(launch).run
 
-    next_beat = 0.0
-    again = SayAgain()
-    while True:
-        if (now := time.monotonic()) >= next_beat:
-            next_beat = now + HEARTBEAT_SECONDS
-            supervisor.send(Heartbeat(0.0))  # from this loop: if it stands, there is silence
-        poller.poll(SAY_AGAIN_MS)
-        changed = again.due()
-        for notice in supervisor.receive():
-            if isinstance(notice, Roster) and coordinator.follow(notice):
-                coordinator.send(Hello(os.getpid()))
-        for message in coordinator.receive():
+
+class Feeder:
+    def __init__(self, launch: Launch) -> None:
+        context = zmq.Context[zmq.Socket[bytes]]()
+        self._supervisor = Link(context, launch.address_key, launch.peer, Peer(SUPERVISOR), os.getppid())
+        self._coordinator = Link(context, launch.address_key, launch.peer, launch.coordinator, launch.coordinator_pid)
+        self._memory = memory = Memory(launch)  # the streams' threads write into it
+        trace = Trace(launch.run_dir, launch.peer, on=bool(launch.config.run.trace))
+        self._train = RingFeeder(launch, memory, "train", trace)
+        self._validation = RingFeeder(launch, memory, "validate", trace) if launch.validation_files else None
+        self._rings = [ring for ring in (self._train, self._validation) if ring is not None]
+
+    def run(self) -> NoReturn:
+        poller = zmq.Poller()
+        poller.register(self._supervisor.socket, zmq.POLLIN)
+        poller.register(self._coordinator.socket, zmq.POLLIN)
+        for ring in self._rings:
+            poller.register(ring.stream.fileno(), zmq.POLLIN)
+        crash_point("feeder.before_hello")
+        for link in (self._supervisor, self._coordinator):
+            link.send(Hello(os.getpid()))
+            crash_point("feeder.after_hello")
+
+        next_beat = 0.0
+        again = SayAgain()
+        while True:
+            if (now := time.monotonic()) >= next_beat:
+                next_beat = now + HEARTBEAT_SECONDS
+                self._supervisor.send(Heartbeat(0.0))  # from this loop: if it stands, there is silence
+            poller.poll(SAY_AGAIN_MS)
+            changed = again.due()
+            self._hear()
+            for ring in self._rings:
+                changed |= ring.take()
+            if changed:
+                self._report()
+
+    def _hear(self) -> None:
+        for notice in self._supervisor.receive():
+            if isinstance(notice, Roster) and self._coordinator.follow(notice):
+                self._coordinator.send(Hello(os.getpid()))
+        for message in self._coordinator.receive():
             if isinstance(message, FeederOrders):
-                train.orders(message.train)
-                if validation is not None and message.validation is not None:
-                    validation.orders(message.validation)
-        for ring in rings:
-            changed |= ring.take()
-        if changed:
-            crash_point("feeder.before_report")
-            coordinator.send(
-                FeederReport(train.filling.report(), None if validation is None else validation.filling.report())
-            )
-            crash_point("feeder.after_report")
+                self._train.orders(message.train)
+                if self._validation is not None and message.validation is not None:
+                    self._validation.orders(message.validation)
+
+    def _report(self) -> None:
+        crash_point("feeder.before_report")
+        validation = None if self._validation is None else self._validation.filling.report()
+        self._coordinator.send(FeederReport(self._train.filling.report(), validation))
+        crash_point("feeder.after_report")

@@ -22,10 +22,11 @@ from pool.config import Config
 from pool.crash_points import crash_point
 from pool.devices import resolve_devices
 from pool.errors import EXIT_DATA, ConfigError, PoolError
+from pool.failure import told
 from pool.launch import Launch
 from pool.optim.elementwise import ELEMENTWISE
 from pool.planner.trial import state_nbytes
-from pool.tasks.registry import task_module, told
+from pool.tasks.making import make_task
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ def plan_run(launch: Launch) -> tuple[BatchSchema, Plan, tuple[str, ...]]:
 def _build_model(config: Config, schema: BatchSchema) -> nn.Module:
     """Without memory. Raises ConfigError for whatever goes wrong in the task's code; the log has all of that."""
     try:
-        task = task_module(config.task).create_task(config.model, config.loss)
+        task = make_task(config.task, config.model, config.loss)
         task.check(schema)
         with torch.device("meta"):
             return task.build_model()

@@ -29,3 +29,8 @@ class Peer:
     def place(self) -> tuple[str, int]:
         """What stays the same over restarts."""
         return (self.role, self.index)
+
+    @property
+    def log(self) -> str:
+        """Name of the file for what all its lives print."""
+        return f"{self.role}-{self.index}.log"

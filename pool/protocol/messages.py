@@ -33,14 +33,6 @@ class Heartbeat:
     still: float
 
 
-@dataclass(frozen=True)
-class Failure:
-    """The sender can't go on and is about to exit: what its user has to know, in one line."""
-
-    reason: str
-    exit_code: int
-
-
 # --- supervisor -> every child ---
 
 
@@ -207,15 +199,4 @@ class WorkerReport:
     settled: int = 0  # number of the newest orders with nothing in work that they no longer have
 
 
-Message = (
-    Hello
-    | Heartbeat
-    | Failure
-    | Roster
-    | RunReport
-    | Notice
-    | FeederOrders
-    | FeederReport
-    | WorkerOrders
-    | WorkerReport
-)
+Message = Hello | Heartbeat | Roster | RunReport | Notice | FeederOrders | FeederReport | WorkerOrders | WorkerReport

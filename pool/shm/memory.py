@@ -3,7 +3,7 @@
     ring           train slots, then validation slots       feeder writes; workers and coordinator read
     gradients.I    pool.gradient_slots of Plan.nbytes,      worker I writes; coordinator reads
                    then a page of int64: attempt and batch in work,
-                   and what it finished last (`shortcut`)
+                   what it finished last (`shortcut`), what ended it (`raised`)
     weights        two versions of Plan.nbytes,             coordinator writes; workers read
                    then a page: the newest (`shortcut`)
     snapshot.0, 1  copies of weights and optimizer state    coordinator writes; its successor reads
@@ -24,6 +24,7 @@ from pool.launch import Launch
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
 from pool.protocol.messages import Purpose
 from pool.shm.bells import Bell, name_of
+from pool.shm.raised import Raised
 from pool.shm.segment import PAGE, Segment
 from pool.shm.shortcut import FINISHED_WORDS, CoordinatorEnd, Words, WorkerEnd
 
@@ -107,6 +108,10 @@ class Memory:
         They outlive the worker, and say what it died of.
         """
         return self._last_page(gradients(worker))[:_IN_WORK_WORDS]
+
+    def raised(self, worker: int) -> Raised:
+        """What the worker says of the exception that ends it."""
+        return Raised(self._last_page(gradients(worker))[_IN_WORK_WORDS + FINISHED_WORDS :])
 
     def worker_end(self, launch: Launch) -> WorkerEnd:
         """Of the short way."""

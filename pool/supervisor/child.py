@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pool import lifeline
+from pool.failure import Failure
 from pool.launch import Launch, SegmentHandle
 from pool.protocol.identity import Peer
 from pool.run_dir import make_folder, open_file
@@ -46,14 +47,16 @@ class Child:
         self.pid = pid
         self.channel = channel
         self.returncode: int | None = None  # after `reap`: the exit code, negative for a signal
+        self.failure: Failure | None = None  # after `reap`: what it has said of its end
         self.killed_since = ""  # why we killed it
-        self._log = open_log(log)
-        self._log_start = os.fstat(self._log).st_size
+        self.log = log
+        self._output = open_log(log)
+        self._log_start = os.fstat(self._output).st_size
         self._last_lines = ""
         try:
             self.pidfd = os.pidfd_open(pid)
         except OSError:
-            os.close(self._log)
+            os.close(self._output)
             raise
 
     def tell(
@@ -72,7 +75,7 @@ class Child:
                 launch, segments=handles, bells={name: len(duplicates) + i for i, name in enumerate(reach)}
             )
             descriptors = [*duplicates, *(bells[name] for name in reach)]
-            lifeline.send(self.channel, launch, self._log, folder, descriptors)
+            lifeline.send(self.channel, launch, self._output, folder, descriptors)
         finally:
             for fd in (folder, *duplicates):
                 os.close(fd)
@@ -102,8 +105,9 @@ class Child:
         _, status = os.waitpid(self.pid, 0)
         self.returncode = code = os.waitstatus_to_exitcode(status)
         self._last_lines = self._read_last_lines()
+        self.failure = lifeline.left(self.channel)
         os.close(self.pidfd)
-        os.close(self._log)
+        os.close(self._output)
         self.channel.close()
         if code < 0:
             return f"was killed by {signal.Signals(-code).name}"
@@ -114,9 +118,12 @@ class Child:
         return self._last_lines
 
     def _read_last_lines(self) -> str:
-        begin = max(self._log_start, os.fstat(self._log).st_size - MOST_OF_LOG)
+        begin = max(self._log_start, os.fstat(self._output).st_size - MOST_OF_LOG)
         with contextlib.suppress(OSError):
-            lines = os.pread(self._log, MOST_OF_LOG, begin).decode(errors="replace").strip().splitlines()
+            lines = os.pread(self._output, MOST_OF_LOG, begin).decode(errors="replace").strip().splitlines()
+            lines = [
+                line for line in lines if not line.startswith("Extension modules:")
+            ]  # faulthandler's, a page of names
             return "\n".join(lines[-LAST_LINES:])
         return ""
 

@@ -126,7 +126,7 @@ class Children:
             os.waitpid(found, 0)
 
     def _log(self, peer: Peer) -> Path:
-        return self._logs / f"{peer.role}-{peer.index}.log"
+        return self._logs / peer.log
 
     def _take_in(self, child: Child) -> None:
         self._living[child.peer.place] = child

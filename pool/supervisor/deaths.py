@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
 
@@ -21,14 +22,19 @@ class Death:
     out_of_memory: bool  # the kernel has killed somebody for want of memory at that time
     batch: int | None  # that it was computing
     last_lines: str  # of its log
+    raised: str = ""  # the exception that ended it; empty: none did
+    log: Path | None = None  # has the traceback
 
     def line(self) -> str:
         """All of it but the log."""
-        parts = [f"{self.peer} (incarnation {self.peer.incarnation}) {self.how}"]
+        how = f"raised {self.raised}" if self.raised else self.how
+        parts = [f"{self.peer} (incarnation {self.peer.incarnation}) {how}"]
         if self.killed_since:
             parts.append(f"since it {self.killed_since}")
         if self.batch is not None:
             parts.append(f"it was computing batch {self.batch}")
+        if self.raised and self.log is not None:
+            parts.append(f"traceback in {self.log}")
         if self.out_of_memory and not self.killed_since:
             lower = _LOWER.get(self.peer.role, "the model")
             parts.append(f"probably for want of memory (the kernel's counter of such kills rose): lower {lower}")
@@ -36,9 +42,8 @@ class Death:
 
 
 def account(deaths: list[Death]) -> str:
-    """Every death of a run, oldest first, with the last lines of the newest one's log."""
+    """Every death of a run, oldest first, with the last lines of the newest one's log if it has not said itself why."""
     lines = [death.line() for death in deaths[:-1]]
     newest = deaths[-1]
-    return "\n".join(
-        filter(None, (newest.line(), newest.last_lines, *(f"before that: {line}" for line in lines[::-1])))
-    )
+    last_lines = "" if newest.raised else newest.last_lines
+    return "\n".join(filter(None, (newest.line(), last_lines, *(f"before that: {line}" for line in lines[::-1]))))

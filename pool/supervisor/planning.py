@@ -34,7 +34,7 @@ def ask_planner(launch: Launch, logs: Path, signals: StopSignals | None) -> tupl
     be_the_parent()
     planner, forkserver = Peer(PLANNER), Peer(FORKSERVER)
     for attempt in itertools.count(1):
-        server = ForkServer(forkserver, launch.config.testing.crash_points, logs / "forkserver-0.log")
+        server = ForkServer(forkserver, launch.config.testing.crash_points, logs / forkserver.log)
         try:
             answer, last = _ask(server, replace(launch, peer=planner), logs, signals)
             if answer is not None:
@@ -60,7 +60,7 @@ def _ask(server: ForkServer, launch: Launch, logs: Path, signals: StopSignals | 
     _wait_for(server, timeout, signals)
     if server.hear() is None:
         return None, server
-    server.ask_for(launch.peer, logs / "planner-0.log")
+    server.ask_for(launch.peer, logs / launch.peer.log)
     _wait_for(server, timeout, signals)
     planner = server.hear()
     if planner is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from pool.errors import EXIT_CRASH_LOOP
+from pool.failure import Failure
 from pool.protocol.identity import Peer
 
 PAUSES = (0.0, 0.1, 0.5, 2.0, 5.0)  # seconds before the first, second, ... restart without a step done
@@ -15,6 +17,7 @@ class Decision:
     restart: bool
     why: str
     pause: float = 0.0  # seconds to wait before it
+    exit_code: int = EXIT_CRASH_LOOP  # of the run, if there is none
 
 
 @dataclass
@@ -23,6 +26,7 @@ class RestartPolicy:
 
     budget: int
     _deaths: Counter[tuple[str, int]] = field(default_factory=Counter)
+    _raised: dict[tuple[str, int], str] = field(default_factory=dict)  # signature of the newest exception, by place
     _step: int = -1
 
     def progress(self, step: int) -> None:
@@ -30,19 +34,30 @@ class RestartPolicy:
         if step > self._step:
             self._step = step
             self._deaths.clear()
+            self._raised.clear()
 
-    def died(self, peer: Peer, *, can_start: bool, needed: bool = True) -> Decision:
-        """A process is dead that was not told to end. One that gave up while starting would do so again.
+    def died(
+        self, peer: Peer, failure: Failure | None = None, *, batch: int | None = None, needed: bool = True
+    ) -> Decision:
+        """A process is dead that was not told to end.
 
+        `failure`: the exception that ended it, if one did; `batch`: in which batch. Whether a batch can be computed is
+        the coordinator's to judge: such deaths are bounded there and don't count here.
         `needed`: the run can't go on without it now; if not, it is tried again however often that fails.
         """
+        if failure is not None and failure.started and batch is not None:
+            return Decision(True, "restarted; the batch is given out once more")
         self._deaths[peer.place] += 1
         number = self._deaths[peer.place]
         pause = PAUSES[min(number, len(PAUSES)) - 1]
-        if not needed and (number > self.budget or not can_start):
+        if not needed and number > self.budget:
             return Decision(True, f"nobody waits for it: tried again in {PAUSES[-1]:g} s", PAUSES[-1])
-        if not can_start:
-            return Decision(False, "it never got ready")
+        if failure is not None:
+            if not failure.started:
+                return Decision(False, "it never got ready", exit_code=failure.exit_code)
+            if self._raised.get(peer.place) == failure.signature:
+                return Decision(False, "the same ended its life before", exit_code=failure.exit_code)
+            self._raised[peer.place] = failure.signature
         if number > self.budget:
             return Decision(False, f"it died {number} times without a step done (pool.restarts = {self.budget})")
         when = f"in {pause:g} s " if pause else ""

@@ -19,12 +19,12 @@ import zmq
 from pool import crash_points
 from pool.config import Config
 from pool.crash_points import crash_point
-from pool.errors import EXIT_CRASH_LOOP, EXIT_DONE, EXIT_FAILED, PoolError, RunError
+from pool.errors import EXIT_CRASH_LOOP, EXIT_DONE, PoolError, RunError
 from pool.launch import Launch
 from pool.protocol.again import SAY_AGAIN_MS, SAY_AGAIN_SECONDS, SayAgain
 from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, SUPERVISOR, WORKER, Peer
-from pool.protocol.messages import Failure, Heartbeat, Hello, Notice, Roster, RosterEntry, RunReport
+from pool.protocol.messages import Heartbeat, Hello, Notice, Roster, RosterEntry, RunReport
 from pool.run_dir import shown
 from pool.shm import bells
 from pool.supervisor.child import Child, open_log
@@ -121,9 +121,7 @@ class Supervisor:
         self._hub = Hub(self._context, launch.address_key, Peer(SUPERVISOR))
         self._poller.register(self._hub.socket, zmq.POLLIN)
         self._poller.register(signals.fileno(), zmq.POLLIN)
-        self._ready: set[Peer] = {forkserver.peer}
         self._due: dict[Peer, float] = {}  # who is to be started, and when
-        self._failures: dict[Peer, Failure] = {}
         self._deaths: list[Death] = []
         self._oom_kills = oom_kills()
         patience = launch.config.pool
@@ -201,7 +199,6 @@ class Supervisor:
             return
         self._pulse.forget(self._children.forkserver)  # it owes nothing until it is asked again
         if child.peer.role == FORKSERVER:
-            self._ready.add(child.peer)
             return
         crash_point("supervisor.after_start")
         del self._due[child.peer]
@@ -230,13 +227,10 @@ class Supervisor:
         for peer, message in self._hub.receive():
             if isinstance(message, Hello):
                 crash_point("supervisor.ready_heard")
-                self._ready.add(peer)
                 self._pulse.beat(peer, 0.0, time.monotonic())
                 self._tell_roster()
             elif isinstance(message, Heartbeat):
                 self._pulse.beat(peer, message.still, time.monotonic())
-            elif isinstance(message, Failure):
-                self._failures[peer] = message
             elif isinstance(message, Notice):
                 log.warning("%s: %s", peer, message.text)
                 self._progress.say(message.text)
@@ -255,20 +249,20 @@ class Supervisor:
         how = self._forget(child)
         if peer.role == COORDINATOR and child.returncode == 0:
             self._wait_until(lambda: self._finished, LAST_WORDS_SECONDS)
-        elif child.returncode == EXIT_FAILED:
-            self._wait_until(lambda: peer in self._failures, LAST_WORDS_SECONDS)
         if peer.role == COORDINATOR and self._finished:
             return self._signals.exit_code if self._stop.begun else EXIT_DONE
-        if (failure := self._failures.get(peer)) is not None:
+        failure = child.failure
+        if failure is not None and not failure.signature:
             raise RunError(failure.reason, failure.exit_code)
         death = self._describe(child, how)
         self._deaths.append(death)
-        gave_up = child.returncode is None or child.returncode > 0  # and would do so again, if it never got ready
         needed = peer.role != FORKSERVER or bool(self._due)
-        decision = self._policy.died(peer, can_start=peer in self._ready or not gave_up, needed=needed)
+        decision = self._policy.died(peer, failure, batch=death.batch, needed=needed)
         log.warning("%s; %s", death.line(), decision.why)
-        if not decision.restart:
+        if not decision.restart and decision.exit_code == EXIT_CRASH_LOOP:
             raise RunError(f"{account(self._deaths)}\n{decision.why}", EXIT_CRASH_LOOP)
+        if not decision.restart:
+            raise RunError(f"{death.line()}; {decision.why}", decision.exit_code)
         self._progress.say(f"{death.line()}; {decision.why}")
         self._tell_roster()
         successor = replace(peer, incarnation=peer.incarnation + 1)
@@ -290,6 +284,8 @@ class Supervisor:
             out_of_memory=killed and self._oom_kills > before,
             batch=self._children.held_batch(child.peer),
             last_lines=child.last_lines(),
+            raised="" if child.failure is None else child.failure.reason,
+            log=child.log,
         )
 
     def _look_at_folder(self) -> None:

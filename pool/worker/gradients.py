@@ -17,6 +17,7 @@ from torch import nn
 from pool import _native
 from pool.buckets.plan import Plan
 from pool.buckets.tensors import row_sparse_tables, rows_of, trained
+from pool.failure import TaskError
 from pool.nn.sparse_linear import is_native
 
 Announce = Callable[[int], None]  # bucket
@@ -70,7 +71,7 @@ class GradientWriter:
         index = self._index[weight]
         if index not in self._missing[self._buckets_of[index][0]]:
             name = self._plan.parameters[index].name
-            raise RuntimeError(f"{name} is used by two layers in one backward, but its slot holds one gradient")
+            raise TaskError(f"{name} is used by two layers in one backward, but its slot holds one gradient")
         shares = [self._plan.buckets[b].rows for b in self._buckets_of[index]]
         borders = [weight.shape[0] if rows is None else rows[1] for rows in shares]
         return self._on_device.get(index, self._slot[index]), borders
@@ -95,7 +96,7 @@ class GradientWriter:
             return
         index = self._index[parameter]
         if parameter in self._tables:
-            raise RuntimeError(
+            raise TaskError(
                 f"{self._plan.parameters[index].name} gets a gradient from elsewhere than its SparseLinear (a "
                 "penalty on it, another use of it), but only the rows that a batch touches travel"
             )

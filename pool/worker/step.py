@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from loader.schema import BatchSchema, SparseBatch
 from pool.buckets.plan import Plan
 from pool.buckets.tensors import carried, replace_tensors, trained, views
 from pool.crash_points import crash_point
 from pool.devices import Device
+from pool.failure import TaskError, definition_of
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear, is_native
 from pool.tasks.task import Progress, Task
@@ -72,7 +74,8 @@ class Computer:
         names = [name for name, _ in trained(self._model)]
         carried_names = [name for name, _ in carried(self._model)]
         replace_tensors(self._model, [*zip(names, parameters, strict=True), *zip(carried_names, buffers, strict=True)])
-        self._parameters = [parameter for _, parameter in trained(self._model)]
+        self._named = dict(trained(self._model))
+        self._parameters = list(self._named.values())
         self._carried = [tensor for _, tensor in carried(self._model)]
         self._writer = GradientWriter(self._model, plan)
         self._tables = [
@@ -109,7 +112,7 @@ class Computer:
         self._seed_generators(_seed(self._seed, batch.number))
         with self._trace.span("forward", step=step, batch=batch.number):
             self._faults.at(step, "forward")
-            loss = self._task.loss(self._model, batch, Progress(step, self._total_steps))
+            loss = self._loss(batch, step, backward=True)
         if self._faults.take_nan():
             loss = loss * math.nan
         self._faults.at(step, "backward")
@@ -138,13 +141,34 @@ class Computer:
         batch = self._load(slot, version, attempt=0)
         self._model.eval()
         with torch.no_grad(), self._trace.span("validate", version=version):
-            loss = self._task.loss(self._model, batch, Progress(version, self._total_steps))
+            loss = self._loss(batch, version, backward=False)
         return Outcome(float(loss))
 
     def forget_weights(self) -> None:
         """Copies on the device may be of a version that was never completed: its coordinator died."""
         self._version = -1
         self._prepared = {}
+
+    def _loss(self, batch: TensorBatch, step: int, *, backward: bool) -> Tensor:
+        """What the task gives. Raises TaskError if that can't be used, or if the task has changed what later batches
+        depend on (I2)."""
+        weights, settings = self._weights_seen(), _torch_settings()
+        loss = self._task.loss(self._model, batch, Progress(step, self._total_steps))
+        problem = problem_of(loss, backward=backward) or self._change(weights, settings)
+        if problem:
+            raise TaskError(f"loss {problem} ({definition_of(self._task.loss)})")
+        return loss
+
+    def _weights_seen(self) -> dict[str, tuple[int, int]]:
+        """Changes with what is done to the weights in place, and with what is put in their stead."""
+        return {name: (weight._version, weight.data_ptr()) for name, weight in self._named.items()}
+
+    def _change(self, weights: Mapping[str, object], settings: Mapping[str, object]) -> str:
+        if now := _first_difference(weights, self._weights_seen()):
+            return f"changes {now}: only after_step may change weights"
+        if now := _first_difference(settings, _torch_settings()):
+            return f"changes torch's {now}: later batches would be computed with it; set it in create_task"
+        return ""
 
     def _seed_generators(self, seed: int) -> None:
         """What a model draws (dropout) depends on run and batch alone (I2).
@@ -168,6 +192,33 @@ class Computer:
         if (prepared := self._prepared.pop(attempt, None)) is not None:
             return prepared
         return TensorBatch.from_numpy(SparseBatch.view(self._schema, slot)).to(self._device)
+
+
+def problem_of(loss: object, *, backward: bool) -> str:
+    """Why what a task's `loss` gave can't be used; empty if it can."""
+    if not isinstance(loss, Tensor):
+        return f"gave {type(loss).__name__}, which is no tensor"
+    if loss.numel() != 1:
+        return f"gave a tensor of shape {tuple(loss.shape)}: it must be one number, the mean over the batch's samples"
+    if loss.is_complex() or loss.is_meta:
+        return f"gave a number that is {'complex' if loss.is_complex() else 'on the device meta'}"
+    if backward and not loss.requires_grad:
+        return "gave a number without gradient: it was computed from no weights, or under no_grad or detach"
+    return ""
+
+
+def _torch_settings() -> dict[str, object]:
+    """Of this process, that a batch must leave as they were."""
+    return {
+        "grad mode": torch.is_grad_enabled(),
+        "default dtype": torch.get_default_dtype(),
+        "number of threads": torch.get_num_threads(),
+        "deterministic mode": torch.are_deterministic_algorithms_enabled(),
+    }
+
+
+def _first_difference(before: Mapping[str, object], after: Mapping[str, object]) -> str:
+    return next((name for name, value in before.items() if after[name] != value), "")
 
 
 def _seed(run: int, batch: int) -> int:

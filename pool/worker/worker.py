@@ -6,6 +6,10 @@ nothing to clean up (I6).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
 import torch
 
 from pool import _native, numerics
@@ -13,90 +17,124 @@ from pool.config import worker_threads
 from pool.crash_points import crash_point
 from pool.devices import parse_device
 from pool.errors import ResourceError
+from pool.failure import told
 from pool.launch import Launch
+from pool.protocol.messages import Assignment
 from pool.shm.memory import Memory
-from pool.tasks.registry import task_module
+from pool.tasks.making import make_task
 from pool.telemetry.trace import Trace
+from pool.worker.desk import Job
 from pool.worker.faults import Faults
-from pool.worker.mailbox import Mailbox
+from pool.worker.mailbox import Mailbox, Todo
 from pool.worker.pinning import page_lock
-from pool.worker.step import Computer
+from pool.worker.step import Computer, Outcome
 
 
-def run(launch: Launch) -> None:
-    config = launch.config
-    spec = launch.devices[launch.peer.index]
-    device = parse_device(spec)
-    torch.set_num_threads(worker_threads(config, spec, len(launch.devices)))
-    numerics.check_worker(launch.fingerprint, launch.peer, device)
-    _native.keep_freed_memory()  # or every large activation costs fresh pages
-    torch.use_deterministic_algorithms(True)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    schema, plan = launch.planned()
-    memory = Memory(launch)
-    if device.kind == "cuda":
-        page_lock(memory.ring, torch.device(device.torch_name))
-    trace = Trace(launch.run_dir, launch.peer, on=bool(config.run.trace))
-    computer = Computer(
-        task_module(config.task).create_task(config.model, config.loss),
-        plan,
-        schema,
-        device,
-        Faults(device, launch.peer.incarnation),
-        trace=trace,
-        seed=config.run.seed,
-        total_steps=config.train.steps,
-        halves=memory.weight_halves(),
-        gradient_slots=memory.gradient_slots(launch.peer.index),
-    )
-    in_work = memory.in_work(launch.peer.index)
-    mailbox = Mailbox(launch, memory.worker_end(launch), trace)
-    mailbox.start()
-    life = 0
-    while True:
-        job, todo = mailbox.next_job()
-        if job.life != life:
-            life = job.life
-            computer.forget_weights()
+def start(launch: Launch) -> Callable[[], NoReturn]:
+    return Worker(launch).run
+
+
+class Worker:
+    def __init__(self, launch: Launch) -> None:
+        config, index = launch.config, launch.peer.index
+        spec = launch.devices[index]
+        device = parse_device(spec)
+        torch.set_num_threads(worker_threads(config, spec, len(launch.devices)))
+        numerics.check_worker(launch.fingerprint, launch.peer, device)
+        _native.keep_freed_memory()  # or every large activation costs fresh pages
+        torch.use_deterministic_algorithms(True)
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+        schema, plan = launch.planned()
+        self._launch = launch
+        self._memory = memory = Memory(launch)
+        if device.kind == "cuda":
+            page_lock(memory.ring, torch.device(device.torch_name))
+        trace = Trace(launch.run_dir, launch.peer, on=bool(config.run.trace))
+        self._computer = Computer(
+            make_task(config.task, config.model, config.loss),
+            plan,
+            schema,
+            device,
+            Faults(device, launch.peer.incarnation),
+            trace=trace,
+            seed=config.run.seed,
+            total_steps=config.train.steps,
+            halves=memory.weight_halves(),
+            gradient_slots=memory.gradient_slots(index),
+        )
+        self._in_work = memory.in_work(index)
+        self._raised = memory.raised(index)
+        self._mailbox = Mailbox(launch, memory.worker_end(launch), trace)
+
+    def run(self) -> NoReturn:
+        self._mailbox.start()
+        life = 0
+        while True:
+            job, todo = self._mailbox.next_job()
+            if job.life != life:
+                life = job.life
+                self._computer.forget_weights()
+            assignment = job.assignment
+            crash_point("worker.before_batch")
+            self._in_work[1], self._in_work[0] = assignment.batch, assignment.attempt
+            crash_point("worker.batch_begun")
+            with self._mailbox.computing():
+                try:
+                    outcome = self._do(job, todo)
+                except BaseException as error:
+                    self._ended_by(error, assignment)
+                    raise
+            if outcome is None:
+                self._in_work[0] = 0
+                self._mailbox.prepared(job)
+                continue
+            crash_point("worker.batch_computed")
+            self._in_work[0] = 0
+            crash_point("worker.before_finish")
+            self._mailbox.finish(job, outcome)
+            crash_point("worker.after_finish")
+
+    def _do(self, job: Job, todo: Todo) -> Outcome | None:
+        """What came out, None if it is only prepared."""
         assignment = job.assignment
-        crash_point("worker.before_batch")
-        in_work[1], in_work[0] = assignment.batch, assignment.attempt
-        crash_point("worker.batch_begun")
-        slot = memory.batch_slot(assignment.purpose, assignment.batch)
-        try:
-            with mailbox.computing():
-                if todo == "prepare":
-                    computer.prepare(slot, assignment.attempt)
-                elif assignment.purpose == "validate":
-                    outcome = computer.validate(slot, assignment.step)
-                else:
-                    outcome = computer.train(
-                        slot,
-                        assignment.step,
-                        assignment.gradient_slot,
-                        attempt=assignment.attempt,
-                        first=assignment.batch % config.train.batches_per_step == 0,
-                        announce=lambda bucket: mailbox.bucket(job, bucket),  # noqa: B023
-                    )
-        except (RuntimeError, MemoryError) as error:
-            if not out_of_memory(error):
-                raise
-            what = next(iter(str(error).splitlines()), "no more is to be had")
-            raise ResourceError(
-                f"{launch.peer} ({spec}) ran out of memory in batch {assignment.batch}: {what}; "
-                "lower data.batch_size or model sizes"
-            ) from None
+        slot = self._memory.batch_slot(assignment.purpose, assignment.batch)
         if todo == "prepare":
-            in_work[0] = 0
-            mailbox.prepared(job)
-            continue
-        crash_point("worker.batch_computed")
-        in_work[0] = 0
-        crash_point("worker.before_finish")
-        mailbox.finish(job, outcome)
-        crash_point("worker.after_finish")
+            self._computer.prepare(slot, assignment.attempt)
+            return None
+        if assignment.purpose == "validate":
+            return self._computer.validate(slot, assignment.step)
+        return self._computer.train(
+            slot,
+            assignment.step,
+            assignment.gradient_slot,
+            attempt=assignment.attempt,
+            first=assignment.batch % self._launch.config.train.batches_per_step == 0,
+            announce=lambda bucket: self._mailbox.bucket(job, bucket),
+        )
+
+    def _ended_by(self, error: BaseException, assignment: Assignment) -> None:
+        """An exception may have left anything behind in this process, so that it can't go on: the batch is for another
+        life to try, and the coordinator has to know what it was. Raises ResourceError for want of memory."""
+        text = told(error)
+        if out_of_memory(error):
+            launch = self._launch
+            raise ResourceError(
+                f"{launch.peer} ({launch.devices[launch.peer.index]}) ran out of memory in batch {assignment.batch}: "
+                f"{text}; lower data.batch_size or model sizes"
+            ) from None
+        self._raised.say(assignment.attempt, f"{text}; traceback in {_log()}")
 
 
-def out_of_memory(error: Exception) -> bool:
+def out_of_memory(error: BaseException) -> bool:
     """Torch's allocator for CPUs has no exception of its own."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and "can't allocate memory" in told(error)
+
+
+def _log() -> str:
+    """Where this process's output goes, wherever that has been moved."""
+    try:
+        return str(Path("/proc/self/fd/2").readlink())
+    except OSError:
+        return "no log"

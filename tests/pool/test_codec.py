@@ -20,7 +20,6 @@ ASSIGNMENT = m.Assignment("train", 3, 7, 1, 9)
 EXAMPLES: list[m.Message] = [
     m.Hello(123),
     m.Heartbeat(0.5),
-    m.Failure("out of memory", 1),
     m.Roster((m.RosterEntry("worker", 0, 1, 4711),), True),
     m.RunReport(1, 9, 0, 64, 64, 0.5, 0.1, float("inf"), 1e-3, m.Shares(0.7, 0.1), 1.5, -1, False),
     m.Notice("disk full"),
@@ -70,7 +69,7 @@ def test_what_is_too_long_is_refused_on_both_ends() -> None:
     with pytest.raises(ProtocolError, match="longer than"):
         decode(b"\0" * (MAX_BYTES + 1))
     with pytest.raises(ProtocolError, match="more than"):
-        encode(Envelope(ME, YOU, 1, m.Failure("x" * MAX_BYTES, 1)))
+        encode(Envelope(ME, YOU, 1, m.Notice("x" * MAX_BYTES)))
 
 
 def test_the_longest_ring_that_the_config_allows_fits_in_a_report() -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pool.protocol.identity import FEEDER, FORKSERVER, WORKER, Peer
+from pool.errors import EXIT_CRASH_LOOP, EXIT_FAILED
+from pool.failure import Failure
+from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, WORKER, Peer
 from pool.supervisor.deaths import Death, account
 from pool.supervisor.oom import oom_kills
 from pool.supervisor.policy import PAUSES, RestartPolicy
@@ -22,33 +24,71 @@ WORKER_0 = Peer(WORKER, 0)
 
 def test_each_further_death_without_progress_waits_longer_until_the_budget_is_spent() -> None:
     policy = RestartPolicy(budget=6)
-    decisions = [policy.died(WORKER_0, can_start=True) for _ in range(7)]
+    decisions = [policy.died(WORKER_0) for _ in range(7)]
     assert [decision.pause for decision in decisions[:6]] == [*PAUSES, PAUSES[-1]]
     assert [decision.restart for decision in decisions] == [True] * 6 + [False]
     assert "it died 7 times without a step done (pool.restarts = 6)" in decisions[-1].why
-    assert policy.died(Peer(FEEDER), can_start=True).restart, "every place has a budget of its own"
+    assert policy.died(Peer(FEEDER)).restart, "every place has a budget of its own"
 
 
 def test_a_step_done_makes_the_budget_whole_again() -> None:
     policy = RestartPolicy(budget=1)
     policy.progress(3)
-    assert policy.died(WORKER_0, can_start=True).restart
+    assert policy.died(WORKER_0).restart
     policy.progress(3)  # heard again: no progress
-    assert not policy.died(WORKER_0, can_start=True).restart
+    assert not policy.died(WORKER_0).restart
     policy.progress(4)
-    assert policy.died(WORKER_0, can_start=True).restart
+    assert policy.died(WORKER_0).restart
+
+
+def raising(signature: str = "ValueError task.py:3, in f", *, started: bool = True) -> Failure:
+    return Failure("ValueError: bad (task.py:3, in f)", EXIT_FAILED, started, signature)
 
 
 def test_one_that_gives_up_while_starting_is_not_started_again() -> None:
-    assert not RestartPolicy(budget=5).died(WORKER_0, can_start=False).restart
+    decision = RestartPolicy(budget=5).died(WORKER_0, raising(started=False))
+    assert (decision.restart, decision.exit_code) == (False, EXIT_FAILED)
+
+
+def test_an_exception_that_comes_again_in_the_next_life_ends_the_run() -> None:
+    """What obviously repeats is not tried `pool.restarts` times."""
+    policy = RestartPolicy(budget=5)
+    assert policy.died(Peer(COORDINATOR), raising()).restart
+    assert policy.died(Peer(FEEDER), raising()).restart, "of another process"
+    assert policy.died(Peer(COORDINATOR), raising("KeyError elsewhere")).restart
+    decision = policy.died(Peer(COORDINATOR), raising("KeyError elsewhere"))
+    assert (decision.restart, decision.exit_code) == (False, EXIT_FAILED)
+
+
+def test_an_exception_is_a_new_one_after_a_step_done() -> None:
+    policy = RestartPolicy(budget=5)
+    assert policy.died(Peer(COORDINATOR), raising()).restart
+    policy.progress(1)
+    assert policy.died(Peer(COORDINATOR), raising()).restart
+
+
+def test_exceptions_that_differ_are_a_crash_loop_in_the_end() -> None:
+    policy = RestartPolicy(budget=2)
+    decisions = [policy.died(Peer(FEEDER), raising(str(number))) for number in range(3)]
+    assert [decision.restart for decision in decisions] == [True, True, False]
+    assert decisions[-1].exit_code == EXIT_CRASH_LOOP
+
+
+def test_a_batch_that_raises_is_the_coordinators_to_judge() -> None:
+    """With many bad batches in a step a worker dies often, and nothing is wrong with the worker."""
+    policy = RestartPolicy(budget=0)
+    for _ in range(9):
+        decision = policy.died(WORKER_0, raising(), batch=3)
+        assert (decision.restart, decision.pause) == (True, 0.0)
+    assert not policy.died(WORKER_0, batch=3).restart, "a death without exception counts"
 
 
 def test_one_that_nobody_waits_for_is_tried_again_however_often_that_fails() -> None:
     policy = RestartPolicy(budget=0)
-    for can_start in (True, False, False):
-        decision = policy.died(Peer(FORKSERVER), can_start=can_start, needed=False)
+    for _ in range(3):
+        decision = policy.died(Peer(FORKSERVER), needed=False)
         assert (decision.restart, decision.pause) == (True, PAUSES[-1])
-    assert not policy.died(Peer(FORKSERVER), can_start=True).restart
+    assert not policy.died(Peer(FORKSERVER)).restart
 
 
 def test_the_first_signal_finishes_the_step_the_second_ends_the_run() -> None:
@@ -107,6 +147,14 @@ def death(incarnation: int, **changes: object) -> Death:
 
 def test_a_death_is_told_with_who_how_and_what_it_held() -> None:
     assert death(2, batch=17).line() == "worker 1 (incarnation 2) was killed by SIGKILL, it was computing batch 17"
+
+
+def test_an_exception_is_told_instead_of_an_exit_code_with_the_place_of_the_traceback() -> None:
+    raised = death(1, raised="ValueError: bad (task.py:3, in f)", log=Path("logs/worker-1.log"), last_lines="Trace")
+    assert raised.line() == (
+        "worker 1 (incarnation 1) raised ValueError: bad (task.py:3, in f), traceback in logs/worker-1.log"
+    )
+    assert account([raised]) == raised.line()
 
 
 def test_a_kill_for_want_of_memory_names_what_to_lower_unless_it_was_our_own() -> None:

@@ -85,7 +85,7 @@ def batches_of(setup: Setup, step: int) -> range:
 def undisturbed(setup: Setup, steps: int) -> Version:
     """What a run must end with."""
     version = first_version(setup)
-    bad = setup.unsound | setup.deadly
+    bad = setup.bad
     for step in range(steps):
         version = next_version(setup, version, step, [b for b in batches_of(setup, step) if b not in bad])
     return version

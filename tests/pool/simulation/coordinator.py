@@ -107,7 +107,9 @@ class SimCoordinator(Process):
             if peer.role == FEEDER:
                 self._todo += self.books.feeder_lost(peer)
             else:
-                self._todo += self.books.worker_lost(peer, self.world.memory.attempts[peer.index])
+                attempt = self.world.memory.attempts[peer.index]
+                raised = self.world.memory.raised[peer.index].of(attempt)
+                self._todo += self.books.worker_lost(peer, attempt, raised)
         self._alive = alive
         self._from_others.set_alive(alive)
         self._todo += self.books.roster({peer for peer in alive if peer.role == WORKER})

@@ -6,7 +6,7 @@ from collections import Counter
 from statistics import fmean
 
 from pool.coordinator.actions import BadBatch, Commit, Validated
-from pool.coordinator.books import DEADLY
+from pool.coordinator.blame import DEADLY, RAISED
 from pool.protocol.identity import Peer
 from tests.pool.simulation.arithmetic import (
     Version,
@@ -27,7 +27,7 @@ class History:
         self._versions = [first_version(setup)]  # by number
         self._left_out: dict[int, set[int]] = {}  # by step
         self._validations: list[int] = []  # versions
-        self._deaths: Counter[tuple[Peer, int]] = Counter()  # by the coordinator in charge and the batch in work
+        self._ends: Counter[tuple[Peer, int, bool]] = Counter()  # by coordinator in charge, batch in work, exception
         self._stopped = False
         self._blameless = True  # no batch was left out that kills of our own have made look deadly
 
@@ -43,17 +43,18 @@ class History:
         del self._versions[step + 1 :]
         self._left_out = {s: batches for s, batches in self._left_out.items() if s < step}
         self._validations = [version for version in self._validations if version <= step]
-        self._deaths.clear()  # nobody tells a coordinator what its predecessor has seen
+        self._ends.clear()  # nobody tells a coordinator what its predecessor has seen
         return again
 
-    def died_of(self, coordinator: Peer, batch: int) -> None:
-        self._deaths[coordinator, batch] += 1
+    def ended_with(self, coordinator: Peer, batch: int, *, raised: bool) -> None:
+        """A worker, holding a batch."""
+        self._ends[coordinator, batch, raised] += 1
 
     def left_out(self, coordinator: Peer, action: BadBatch) -> None:
-        innocent = action.batch not in self._setup.unsound | self._setup.deadly
-        if innocent or action.batch not in self._setup.unsound:
-            deaths = self._deaths[coordinator, action.batch]
-            assert deaths >= DEADLY, f"batch {action.batch} left out after {deaths} deaths: {action.why}"
+        innocent = action.batch not in self._setup.bad
+        if action.batch not in self._setup.unsound:
+            died, raised = (self._ends[coordinator, action.batch, exception] for exception in (False, True))
+            assert died >= DEADLY or raised >= RAISED, f"batch {action.batch} left out: {action.why}"
         assert action.step == len(self._versions) - 1
         assert action.cursor == cursor_of(action.batch), "I1"
         self._left_out.setdefault(action.step, set()).add(action.batch)

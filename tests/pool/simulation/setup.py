@@ -19,10 +19,17 @@ class Setup:
     loss: float = 0.0  # share of messages lost; as many are repeated, as many overtaken
     unsound: frozenset[int] = frozenset()  # batches whose gradient is not finite
     deadly: frozenset[int] = frozenset()  # batches that nobody survives who computes them
+    raising: frozenset[int] = frozenset()  # batches that always raise an exception
+    flaky: float = 0.0  # share of the others that raise one
     snapshot_every: int = 1  # steps
     checkpoint_every: int = 3
     drain_at: int = 0  # scheduler step; 0: never
     says_once: bool = False  # nothing is said again: a run in which nothing is lost needs no second time
+
+    @property
+    def bad(self) -> frozenset[int]:
+        """Batches that can take part in no step."""
+        return self.unsound | self.deadly | self.raising
 
 
 def setup_of(seed: int) -> Setup:
@@ -57,4 +64,6 @@ def setup_of(seed: int) -> Setup:
         setup = replace(setup, rules=replace(rules, on_bad_batch="stop"))
     if draw.random() < 0.1:
         setup = replace(setup, disasters=0, loss=0.0, deadly=frozenset(), says_once=True)
+    elif draw.random() < 0.1:
+        setup = replace(setup, raising=frozenset(strange[:1]), flaky=draw.choice((0.0, 0.1, 0.3)))
     return setup

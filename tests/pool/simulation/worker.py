@@ -23,6 +23,7 @@ class SimWorker(Child):
         self._bell = True
         self._pace = 0.1 + 0.6 * world.chance()  # share of its moves that compute
         self._computing: Iterator[None] | None = None  # goes from one point at which it may be killed to the next
+        self._raised = False
         self.holds: tuple[Peer, int] | None = None  # who ordered it, and which training batch is in work
         self.computing_asleep_until = 0  # only the thread that computes
         self._computing_moved_at = ready
@@ -41,7 +42,7 @@ class SimWorker(Child):
     def die(self) -> None:
         self.world.memory.end_reading(self.peer)
         if self.holds is not None:
-            self.world.history.died_of(*self.holds)
+            self.world.history.ended_with(*self.holds, raised=self._raised)
 
     # --- the mailbox ---
 
@@ -103,12 +104,21 @@ class SimWorker(Child):
         if train and assignment.batch in setup.deadly:
             self.world.kill(self.peer.place)
             return
+        if train and (assignment.batch in setup.raising or (setup.flaky and self.world.chance() < setup.flaky)):
+            self._raise(assignment)
+            return
         self._end_reading(assignment)
         unsound = "the loss" if train and assignment.batch in setup.unsound else ""
         result = loss(memory.weights(assignment.step), assignment.batch)
         self._bell |= self._desk.finish(job, result, (), unsound)
         if not unsound:
             self._shortcut.finish(assignment.attempt, result, Times())
+
+    def _raise(self, assignment: Assignment) -> None:
+        self._raised = True
+        self.world.memory.raised[self.peer.index].say(assignment.attempt, "ValueError")
+        self.world.seen["exception"] += 1
+        self.world.kill(self.peer.place)
 
     def _begin_reading(self, assignment: Assignment) -> None:
         memory = self.world.memory

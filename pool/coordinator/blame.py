@@ -1,0 +1,52 @@
+"""Which batches can't be computed: counted from the ends of the workers that held them. Pure.
+
+A worker may die of anything, so a batch is bad when several have died holding it. An exception of the task's code is
+likely to come again: a batch that raises in a second life is bad. If it is every batch, it is not the batches.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from pool.protocol.messages import Assignment
+
+DEADLY = 3  # deaths of workers that held a batch, after which it is bad
+RAISED = 2  # exceptions of the task's code in a batch, each in a life of its own, after which it is bad
+HOPELESS = 8  # batches of whole steps, one after the other, that were all left out: then it is not the data
+
+_Key = tuple[str, int, int]  # purpose, step, batch
+
+
+class Blame:
+    """Of the batches of the step in progress and the next."""
+
+    def __init__(self) -> None:
+        self._deaths: Counter[_Key] = Counter()
+        self._raised: defaultdict[_Key, list[str]] = defaultdict(list)
+        self._unused = 0  # batches of the steps before this one that were left out whole
+
+    def ended(self, held: Assignment, raised: str) -> None:
+        """A worker is dead that held this batch; `raised`: the exception that ended it, empty if none did."""
+        key = (held.purpose, held.step, held.batch)
+        if raised:
+            self._raised[key].append(raised)
+        else:
+            self._deaths[key] += 1
+
+    def verdict(self, purpose: str, step: int, batch: int) -> str:
+        """Why the batch can't be computed; empty if it may be tried again."""
+        key = (purpose, step, batch)
+        if len(self._raised.get(key, ())) >= RAISED:
+            return f"it failed {RAISED} times, in different processes: {self._raised[key][-1]}"
+        return f"{DEADLY} workers died while they held it" if self._deaths[key] >= DEADLY else ""
+
+    def hopeless(self, batches: int) -> bool:
+        """Asked when the last of the `batches` of a step is about to be left out."""
+        return self._unused + batches >= HOPELESS
+
+    def committed(self, step: int, left_out: int) -> None:
+        """A step is done; `left_out`: how many batches it lost, if that is all of them, else 0."""
+        self._unused = self._unused + left_out if left_out else 0
+        self._deaths = Counter({key: count for key, count in self._deaths.items() if key[1] > step})
+        for key in [key for key in self._raised if key[1] <= step]:
+            del self._raised[key]

@@ -1,0 +1,133 @@
+"""Which batches can't be computed, and when the run gives up: the books, told of workers' ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from pool.coordinator.actions import Action, BadBatch, Commit, GiveUp, OrderWorker
+from pool.coordinator.blame import DEADLY, HOPELESS, RAISED, Blame
+from pool.coordinator.books import Books
+from pool.coordinator.rules import Rules
+from pool.protocol.identity import FEEDER, WORKER, Peer
+from pool.protocol.messages import (
+    Assignment,
+    BatchReport,
+    CursorState,
+    FeederReport,
+    StreamReport,
+    Times,
+    WorkerReport,
+)
+
+WHY = "ValueError: bad (task.py:3, in loss)"
+HELD = Assignment("train", 4, 9, 0, 7)
+
+
+class OneWorker:
+    """Books of a run with one worker, who takes what is assigned in order and ends as it is told."""
+
+    def __init__(self, rules: Rules, batches: int = 100) -> None:
+        self.books = Books(rules, 0, CursorState(0, 0, 0, 0))
+        self._peer = Peer(WORKER)
+        self._assigned: tuple[Assignment, ...] = ()
+        self.books.feeder_joined(Peer(FEEDER))
+        cursors = tuple(CursorState(i, 0, 0, i) for i in range(batches + 1))
+        train = StreamReport(self.books.train.generation, 0, cursors)
+        validation = self.books.validation
+        of_validation = None if validation is None else StreamReport(validation.ring.generation, 0, cursors[:4])
+        self._take(self.books.feeder_report(Peer(FEEDER), FeederReport(train, of_validation)))
+        self._take(self.books.worker_joined(self._peer))
+
+    def _take(self, actions: Sequence[Action]) -> Sequence[Action]:
+        for action in actions:
+            if isinstance(action, OrderWorker):
+                self._assigned = action.orders.assignments
+        return actions
+
+    @property
+    def next(self) -> Assignment:
+        return self._assigned[0]
+
+    def raises(self, why: str = WHY) -> Sequence[Action]:
+        """In the first batch that it has; and is back in its next life."""
+        actions = self._take(self.books.worker_lost(self._peer, self.next.attempt, why))
+        self._peer = Peer(WORKER, 0, self._peer.incarnation + 1)
+        return [*actions, *self._take(self.books.worker_joined(self._peer))]
+
+    def finishes(self) -> Sequence[Action]:
+        report = WorkerReport((BatchReport(self.next, (), (), True, 0.5, ""),), Times())
+        return self._take(self.books.worker_report(self._peer, report))
+
+
+def rules(batches: int, *, stop: bool = False, validate_every: int = 0) -> Rules:
+    return Rules(20, batches, 1, 2, False, validate_every, 3, "stop" if stop else "skip")
+
+
+def bad(actions: Sequence[Action]) -> list[BadBatch]:
+    return [action for action in actions if isinstance(action, BadBatch)]
+
+
+def test_a_batch_is_bad_that_raises_in_a_second_life_or_that_three_die_of() -> None:
+    blame = Blame()
+    for number in range(DEADLY):
+        assert not blame.verdict("train", 4, 9)
+        blame.ended(HELD, WHY if number == 0 else "")
+    assert not blame.verdict("train", 4, 9), "two deaths and one exception"
+    blame.ended(HELD, "KeyError: other")
+    assert blame.verdict("train", 4, 9) == "it failed 2 times, in different processes: KeyError: other"
+    assert not blame.verdict("validate", 4, 9)
+    assert not blame.verdict("train", 4, 8)
+    blame.committed(4, 0)
+    assert not blame.verdict("train", 4, 9), "forgotten with its step"
+
+
+@pytest.mark.parametrize("stop", [True, False])
+def test_a_batch_that_raises_is_tried_once_more_by_another_life(stop: bool) -> None:
+    worker = OneWorker(rules(2, stop=stop))
+    assert worker.next.batch == 0
+    assert not bad(worker.raises())
+    assert worker.next.batch == 0
+    (action,) = bad(worker.raises())
+    assert (action.batch, action.fatal) == (0, stop)
+    assert WHY in action.why
+
+
+def test_an_exception_that_does_not_come_again_changes_nothing() -> None:
+    worker = OneWorker(rules(1))
+    worker.raises()
+    (commit,) = [action for action in worker.finishes() if isinstance(action, Commit)]
+    assert commit.losses == (0.5,)
+    worker.raises()
+    assert not bad(worker.finishes())
+
+
+@pytest.mark.parametrize("batches", [1, 2, 3, 16])
+def test_if_every_batch_raises_the_run_gives_up_instead_of_leaving_all_out(batches: int) -> None:
+    worker = OneWorker(rules(batches))
+    left_out: list[BadBatch] = []
+    while not any(action.fatal for action in left_out):
+        for _ in range(RAISED):
+            found = worker.raises()
+        left_out += bad(found)
+        assert len(left_out) <= HOPELESS + batches
+    assert len(left_out) == batches * -(-HOPELESS // batches), "whole steps, so that timing has no say in it"
+    assert "no batch of the last steps could be used" in left_out[-1].why
+
+
+def test_a_batch_that_can_be_used_now_and_then_keeps_the_run_going() -> None:
+    worker = OneWorker(rules(2))
+    for _ in range(2 * HOPELESS):
+        for _ in range(RAISED):
+            found = worker.raises()
+        assert [action.fatal for action in bad(found)] == [False]
+        worker.finishes()
+
+
+def test_a_validation_batch_that_raises_twice_ends_the_run_for_it_can_not_be_left_out() -> None:
+    worker = OneWorker(rules(2, validate_every=1))
+    assert worker.next.purpose == "validate"
+    assert not [action for action in worker.raises() if isinstance(action, GiveUp)]
+    (action,) = [action for action in worker.raises() if isinstance(action, GiveUp)]
+    assert action.why == f"validation batch 0 of version 0: it failed 2 times, in different processes: {WHY}"
