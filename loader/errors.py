@@ -16,6 +16,10 @@ class DataError(ValueError):
         super().__init__(f"{where}: {reason}")
 
 
+class DataChangedError(DataError):
+    """A file is not what it was when it was identified, or a chunk has other bytes than when it was first read."""
+
+
 class EngineError(Exception):
     """A UCI engine does not start, answer or live: names the program."""
 
