@@ -27,6 +27,7 @@ from loader import _native
 from loader.bench import NUM_SLOTS, bytes_used
 from loader.binpack_stream import BinpackSource, BinpackStream
 from loader.config import DataConfig, FilterConfig
+from loader.files import identify
 from loader.schema import SparseBatch
 from loader.slots import Slot, allocate_slots
 from loader.stream import Filled
@@ -79,7 +80,7 @@ def measure(case: Case, file: Path, epochs: int) -> Rates:
     _native.set_simd_level(case.level)
     filters = FILTERS if case.filters else FilterConfig(skip_no_score=False)
     config = DataConfig(threads=case.threads, filters=filters)
-    with BinpackSource().open(config, [file], seed=1) as stream:
+    with BinpackSource().open(config, identify([file]), seed=1) as stream:
         slots: Sequence[Slot] = allocate_slots(stream.schema, NUM_SLOTS)
         stream.attach(slots)
         for slot in range(NUM_SLOTS):

@@ -21,10 +21,16 @@ class Damage:
     def reason(self) -> str: ...
 
 class BinpackFile:
-    """A binpack file, mapped; usable by any number of threads."""
+    """The chunks of a binpack file; usable by any number of threads."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Raises DataError if the file can't be read at all."""
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        identity: tuple[int, int, int, int] | None = None,
+        may_grow: bool = False,
+    ) -> None:
+        """Raises DataError if the file can't be read at all. `identity`: (size, device, inode, modified) of
+        loader.files; another file is a DataChangedError, here and when a chunk is read."""
     @property
     def size(self) -> int:
         """bytes"""
@@ -33,6 +39,9 @@ class BinpackFile:
     @property
     def header_damage(self) -> Damage | None:
         """the header at which the list of chunks ends early"""
+    @property
+    def ends_in_a_chunk(self) -> bool:
+        """that damage is only that the file ends too early"""
     def chunk(self, chunk: int) -> tuple[int, int]:
         """Offset of the header and bytes of the payload."""
     def decode(self, chunk: int) -> tuple[npt.NDArray[np.uint8], Damage | None]:
@@ -100,6 +109,9 @@ class BinpackWriter:
     @property
     def chunks(self) -> int: ...
 
+def file_change(path: str | os.PathLike[str], identity: tuple[int, int, int, int], may_grow: bool) -> str:
+    """What tells the file of this name from the one of that identity, in words; empty if nothing does."""
+
 def play(fen: str, move: str) -> str:
     """The FEN after a move (move number 1), as the format plays it."""
 
@@ -166,6 +178,10 @@ class BinpackPipeline:
         settings: PipelineSettings,
     ) -> None:
         """regions: name -> (offset, count, item size), of loader.schema."""
+    @property
+    def num_chunks(self) -> int: ...
+    def compare_with(self, words: npt.NDArray[np.uint64]) -> None:
+        """Before `attach`; see loader.stream.Compared. Raises ValueError for another number of words."""
     def attach(self, slots: Sequence[npt.NDArray[np.uint8]]) -> None: ...
     def seek(self, cursor: tuple[int, int, int, int]) -> None:
         """cursor: (batch, epoch, window, entry)"""

@@ -80,12 +80,15 @@ def verify(path: Path | str, threads: int = 1, progress: Progress | None = None)
     except DataError as error:
         return Verdict(name, False, 0, None, error.reason)
     entries = 0
-    for chunk, (read, _, damage) in enumerate(map_chunks(file.count, file.num_chunks, threads)):
-        entries += read
-        if damage is not None:
-            return Verdict(name, False, entries, damage.offset, describe(damage, in_chunk=True))
-        if progress is not None:
-            progress(sum(file.chunk(chunk)), file.size)
+    try:
+        for chunk, (read, _, damage) in enumerate(map_chunks(file.count, file.num_chunks, threads)):
+            entries += read
+            if damage is not None:
+                return Verdict(name, False, entries, damage.offset, describe(damage, in_chunk=True))
+            if progress is not None:
+                progress(sum(file.chunk(chunk)), file.size)
+    except DataError as error:  # a chunk that can't be read any more
+        return Verdict(name, False, entries, error.offset, error.reason)
     if file.header_damage is not None:
         return Verdict(name, False, entries, file.header_damage.offset, file.header_damage.reason)
     return Verdict(name, True, entries)

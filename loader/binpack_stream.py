@@ -7,7 +7,6 @@ byte layout into the table that the native writer checks, and native answers int
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from loader import _native
 from loader.binpack_origin import origin
 from loader.config import DataConfig
 from loader.errors import DataError
+from loader.files import DataFile
 from loader.schema import BatchSchema, DenseField, SparseField
 from loader.stream import Cursor, Filled
 
@@ -43,28 +43,37 @@ class BinpackSource:
         field = SparseField(FIELD, num_inputs, max_active=max_active, bags_per_sample=2)
         return BatchSchema(config.batch_size, sparse=(field,), dense=DENSE, num_buckets=NUM_BUCKETS)
 
-    def open(self, config: DataConfig, files: Sequence[Path], seed: int) -> BinpackStream:
+    def open(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> BinpackStream:
         if not files:
             raise ValueError("data.train: no file is given")
         return BinpackStream(config, self.schema(config), files, seed)
 
-    def origin(self, config: DataConfig, files: Sequence[Path], seed: int, cursor: Cursor) -> dict[str, Any]:
+    def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
         return origin(config, files, seed, cursor)
+
+    def whole_size(self, file: DataFile) -> int:
+        opened = _native.BinpackFile(file.path, file.identity, may_grow=True)
+        if opened.header_damage is None or not opened.ends_in_a_chunk:
+            return file.size
+        return opened.header_damage.offset
 
 
 class BinpackStream:
     """The `Stream` protocol over the native pipeline. Not for two threads at once."""
 
-    def __init__(self, config: DataConfig, schema: BatchSchema, files: Sequence[Path], seed: int) -> None:
+    def __init__(self, config: DataConfig, schema: BatchSchema, files: Sequence[DataFile], seed: int) -> None:
         self.schema = schema
-        opened = [_native.BinpackFile(file) for file in files]
+        opened = [_native.BinpackFile(file.path, file.identity, config.may_grow) for file in files]
         usable = any(file.num_chunks for file in opened)
         for file, name in zip(opened, files, strict=True):
             # A file damaged further on is used up to there; one with nothing before it can't be meant.
             if file.num_chunks == 0 and file.header_damage is not None and not (usable and skip_damaged(config)):
-                raise DataError(name, file.header_damage.reason, file.header_damage.offset)
+                raise DataError(name.path, file.header_damage.reason, file.header_damage.offset)
         if not usable:
-            raise DataError(", ".join(map(str, files)) or "no file", "there is nothing to read: no file has a chunk")
+            raise DataError(
+                ", ".join(str(file.path) for file in files[:3]) or "no file",
+                "there is nothing to read: no file has a chunk",
+            )
         regions = {
             name: (region.offset, region.count, region.dtype.itemsize) for name, region in schema.regions.items()
         }
@@ -77,6 +86,14 @@ class BinpackStream:
             filter_settings(config),
             pipeline_settings(config, seed),
         )
+
+    @property
+    def num_chunks(self) -> int:
+        """A damaged chunk header and what is behind it count as one chunk, which is never read."""
+        return self._pipeline.num_chunks
+
+    def compare_with(self, words: npt.NDArray[np.uint64]) -> None:
+        self._pipeline.compare_with(words)
 
     def attach(self, slots: Sequence[npt.NDArray[np.uint8]]) -> None:
         self._pipeline.attach(list(slots))

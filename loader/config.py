@@ -105,4 +105,16 @@ class DataConfig(Section):
             "that is all the rest of its file"
         ),
     ] = "stop"
+    growing: Annotated[
+        Literal["stop", "ignore_new"],
+        Field(
+            description="a file that has grown since the run began ends the run, or is read up to the size that it had "
+            "then, to the end of its last whole chunk; any other change of a file ends the run"
+        ),
+    ] = "stop"
     filters: FilterConfig = FilterConfig()
+
+    @property
+    def may_grow(self) -> bool:
+        """Bytes behind those that were there when the run began are nobody's concern."""
+        return self.growing == "ignore_new"

@@ -17,6 +17,10 @@ class DataError(ValueError):
         super().__init__(f"{where}: {reason}")
 
 
+class DataChangedError(DataError):
+    """A file is not what it was when it was identified, or a chunk has other bytes than when it was first read."""
+
+
 class UsageError(Exception):
     """What the command line asks for is refused, and nothing has been touched."""
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import glob
 import importlib
+import inspect
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from loader.config import DataConfig
+from loader.files import DataFile, identify
 from loader.schema import BatchSchema
 from loader.stream import Cursor, Stream
 
@@ -23,11 +25,19 @@ class Source(Protocol):
     def schema(self, config: DataConfig) -> BatchSchema:
         """What a batch made with these settings has; reads no file."""
 
-    def open(self, config: DataConfig, files: Sequence[Path], seed: int) -> Stream:
-        """The stream of these files. Raises DataError for a file that can't be used at all (I8)."""
+    def open(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> Stream:
+        """The stream of the first `size` bytes of each file. Raises DataError for a file that can't be used (I8)."""
 
-    def origin(self, config: DataConfig, files: Sequence[Path], seed: int, cursor: Cursor) -> dict[str, Any]:
+    def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
         """Where the batch at `cursor` comes from, as plain data for people. Raises DataError."""
+
+
+@runtime_checkable
+class GrowingSource(Protocol):
+    """What a source has besides, if its files may be written to by others while they are read."""
+
+    def whole_size(self, file: DataFile) -> int:
+        """Bytes of the file without a last piece that is not all there yet. Raises DataError."""
 
 
 # name -> "module:factory"; calling the factory without arguments gives the Source.
@@ -38,7 +48,10 @@ SOURCES = {
 
 
 def source_by_name(name: str) -> Source:
-    """The source registered as `name`, or made by the factory that `name` ("module:factory") points at."""
+    """The source registered as `name`, or made by the factory that `name` ("module:factory") points at.
+
+    Raises ValueError if there is none, or if what the factory makes lacks a method.
+    """
     module_name, colon, attribute = SOURCES.get(name, name).partition(":")
     if not colon or not module_name or not attribute:
         raise ValueError(f"data.source: {name!r} is none of {', '.join(SOURCES)} and not of the form module:factory")
@@ -47,6 +60,7 @@ def source_by_name(name: str) -> Source:
     except (ImportError, AttributeError) as error:
         raise ValueError(f"data.source: {name!r} can't be loaded: {error}") from error
     source: Source = factory()
+    _check_offers(source, Source, f"data.source: {name!r}")
     return source
 
 
@@ -55,20 +69,38 @@ def schema_of(config: DataConfig) -> BatchSchema:
     return source_by_name(config.source).schema(config)
 
 
-def open_stream(config: DataConfig, files: Sequence[Path], seed: int) -> Stream:
-    """A stream at its beginning. Batch k is a function of the files (their order counts), config and seed (I1)."""
-    return source_by_name(config.source).open(config, files, seed)
+def open_stream(config: DataConfig, files: Sequence[Path | DataFile], seed: int) -> Stream:
+    """A stream at its beginning. Batch k is a function of the files (their order counts), config and seed (I1).
+
+    Files that were identified must be what they were then, or it is a DataChangedError.
+    """
+    stream = source_by_name(config.source).open(config, _identified(files), seed)
+    try:
+        _check_offers(stream, Stream, f"data.source: {config.source!r}: `open`")
+    except ValueError:
+        if hasattr(stream, "close"):
+            stream.close()
+        raise
+    return stream
 
 
-def origin_of(config: DataConfig, files: Sequence[Path], seed: int, cursor: Cursor) -> dict[str, Any]:
+def origin_of(config: DataConfig, files: Sequence[Path | DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
     """Where the batch that begins at `cursor` comes from, as plain data for people. Raises DataError."""
-    return source_by_name(config.source).origin(config, files, seed, cursor)
+    return source_by_name(config.source).origin(config, _identified(files), seed, cursor)
+
+
+def whole_files(config: DataConfig, files: Sequence[DataFile]) -> tuple[DataFile, ...]:
+    """The files without what is half written at their ends, if they may grow. Raises DataError."""
+    source = source_by_name(config.source)
+    if not config.may_grow or not isinstance(source, GrowingSource):
+        return tuple(files)
+    return tuple(file.up_to(source.whole_size(file)) for file in files)
 
 
 def find_files(patterns: Sequence[str], key: str) -> list[Path]:
     """The files that the patterns (* and ?, ~ for home) name: in the order given, sorted within a pattern.
 
-    Raises ValueError that names `key` (the config key the patterns came from) if one matches nothing.
+    Raises ValueError that names `key` (the config key the patterns came from) if one matches nothing, or a folder.
     """
     files: list[Path] = []
     for pattern in patterns:
@@ -78,5 +110,37 @@ def find_files(patterns: Sequence[str], key: str) -> list[Path]:
         matches = [Path(name) for name in names]
         if not matches:
             raise ValueError(f"{key}: no file matches {pattern!r}")
+        for match in matches:
+            if match.is_dir():
+                raise ValueError(f"{key}: {str(match)!r} is a folder; name the files in it: '{match}/*.binpack'")
         files += matches
     return files
+
+
+def _identified(files: Sequence[Path | DataFile]) -> list[DataFile]:
+    return [file if isinstance(file, DataFile) else identify([file])[0] for file in files]
+
+
+def _check_offers(made: object, protocol: type, whose: str) -> None:
+    """Raises ValueError for the first name of the protocol that `made` lacks, or that can't be called as it will be."""
+    which = f"{whose} gives a {type(made).__name__}, which has no"
+    for name in protocol.__annotations__:
+        if not hasattr(made, name):
+            raise ValueError(f"{which} {name!r}")
+    for name, wanted in inspect.getmembers(protocol, inspect.isfunction):
+        if name.startswith("_"):
+            continue
+        parameters = list(inspect.signature(wanted).parameters)[1:]
+        method = getattr(made, name, None)
+        if not callable(method) or not _takes(method, len(parameters)):
+            raise ValueError(f"{which} method {name}({', '.join(parameters)})")
+
+
+def _takes(method: Any, arguments: int) -> bool:
+    try:
+        inspect.signature(method).bind(*[None] * arguments)
+    except TypeError:
+        return False
+    except ValueError:  # native code that says nothing about its arguments
+        pass
+    return True

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -72,3 +72,21 @@ class Stream(Protocol):
 
     def close(self) -> None:
         """Stops the threads. Nothing is written to a slot afterwards."""
+
+
+@runtime_checkable
+class Compared(Protocol):
+    """What a stream has besides, if it knows its files as chunks and compares what it reads of each.
+
+    A chunk that has other bytes than when it was read first ends the stream with DataChangedError.
+    """
+
+    @property
+    def num_chunks(self) -> int:
+        """Of all files; the same for the same files."""
+
+    def compare_with(self, words: npt.NDArray[np.uint64]) -> None:
+        """[num_chunks] words, written and compared by the stream's threads: 0 for a chunk not read yet.
+
+        They may hold what an earlier stream of the same files has written. Called before `attach`.
+        """

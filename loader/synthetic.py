@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy.typing as npt
 
 from loader.config import DataConfig
 from loader.errors import DataError
+from loader.files import DataFile
 from loader.schema import BatchSchema, DenseField, SparseField
 from loader.slots import Slot, write_batch
 from loader.stream import Cursor, Filled
@@ -38,12 +38,12 @@ class SyntheticSource:
             dense=(DenseField(TARGET, "float32"),),
         )
 
-    def open(self, config: DataConfig, files: Sequence[Path], seed: int) -> SyntheticStream:
+    def open(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> SyntheticStream:
         if files:
-            raise ValueError(f"data.source: 'synthetic' reads no files, but {files[0]} was given")
+            raise ValueError(f"data.source: 'synthetic' reads no files, but {files[0].path} was given")
         return SyntheticStream(self.schema(config), seed)
 
-    def origin(self, config: DataConfig, files: Sequence[Path], seed: int, cursor: Cursor) -> dict[str, Any]:  # noqa: ARG002
+    def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:  # noqa: ARG002
         return {"features": config.features, "seed": seed, "batch": cursor.batch}
 
 

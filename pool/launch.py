@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from loader.files import DataFile
 from loader.schema import BatchSchema
 from pool.buckets.plan import Plan
 from pool.config import Config, parse_config
-from pool.protocol.identity import Peer
-from pool.protocol.messages import CursorState
+from pool.protocol.identity import WORKER, Peer
+from pool.protocol.messages import CursorState, Purpose
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class Launch:
     coordinator: Peer  # the living coordinator
     coordinator_pid: int | None  # None if it is still to be started
     devices: tuple[str, ...]  # one a worker, `auto` resolved
-    train_files: tuple[Path, ...]
-    validation_files: tuple[Path, ...]
+    train_files: tuple[DataFile, ...]  # as they were when the run began; a worker is told of none
+    validation_files: tuple[DataFile, ...]
     schema: BatchSchema | None  # known from the planner on
     plan: Plan | None
     segments: Mapping[str, SegmentHandle]
@@ -46,7 +47,18 @@ class Launch:
     snapshot: int | None  # index of the area to resume from instead: the coordinator's predecessor left it
     saved: int  # step of the newest checkpoint, -1: none
     state_nbytes: int  # of one such area; known from the planner on
+    num_chunks: Mapping[Purpose, int]  # of each stream whose chunks are compared; known from the planner on
     fingerprint: Mapping[str, str]  # of what the run's bits depend on; known from the planner on
+
+    @property
+    def files(self) -> Mapping[Purpose, tuple[DataFile, ...]]:
+        return {"train": self.train_files, "validate": self.validation_files}
+
+    def told_to(self, peer: Peer) -> Launch:
+        """What a process is told. There may be very many files."""
+        if peer.role == WORKER:
+            return replace(self, peer=peer, train_files=(), validation_files=())
+        return replace(self, peer=peer)
 
     def planned(self) -> tuple[BatchSchema, Plan]:
         """Schema and plan, which every process but the planner is given."""
@@ -63,8 +75,8 @@ class Launch:
             "coordinator": asdict(self.coordinator),
             "coordinator_pid": self.coordinator_pid,
             "devices": self.devices,
-            "train_files": [str(path) for path in self.train_files],
-            "validation_files": [str(path) for path in self.validation_files],
+            "train_files": [_plain(file) for file in self.train_files],
+            "validation_files": [_plain(file) for file in self.validation_files],
             "schema": None if self.schema is None else self.schema.to_dict(),
             "plan": None if self.plan is None else self.plan.to_dict(),
             "segments": {name: asdict(handle) for name, handle in self.segments.items()},
@@ -75,6 +87,7 @@ class Launch:
             "snapshot": self.snapshot,
             "saved": self.saved,
             "state_nbytes": self.state_nbytes,
+            "num_chunks": dict(self.num_chunks),
             "fingerprint": dict(self.fingerprint),
         }
         return json.dumps(data).encode()
@@ -90,8 +103,8 @@ class Launch:
             coordinator=Peer(**data["coordinator"]),
             coordinator_pid=data["coordinator_pid"],
             devices=tuple(data["devices"]),
-            train_files=tuple(Path(path) for path in data["train_files"]),
-            validation_files=tuple(Path(path) for path in data["validation_files"]),
+            train_files=tuple(DataFile(Path(path), *numbers) for path, *numbers in data["train_files"]),
+            validation_files=tuple(DataFile(Path(path), *numbers) for path, *numbers in data["validation_files"]),
             schema=None if data["schema"] is None else BatchSchema.from_dict(data["schema"]),
             plan=None if data["plan"] is None else Plan.from_dict(data["plan"]),
             segments={name: SegmentHandle(**handle) for name, handle in data["segments"].items()},
@@ -102,5 +115,11 @@ class Launch:
             snapshot=data["snapshot"],
             saved=data["saved"],
             state_nbytes=data["state_nbytes"],
+            num_chunks=data["num_chunks"],
             fingerprint=data["fingerprint"],
         )
+
+
+def _plain(file: DataFile) -> tuple[str | int, ...]:
+    path, *numbers = astuple(file)
+    return (str(path), *numbers)

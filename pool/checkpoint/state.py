@@ -11,20 +11,23 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from loader.files import DataFile
 from pool.checkpoint import files, tensor_file
 from pool.checkpoint.tensor_file import FileSums
 from pool.errors import CheckpointError
 from pool.protocol.messages import CursorState
 
-FORMAT = 3
+FORMAT = 4
+_READ = (3, FORMAT)  # 3 has no validation files and no sums of chunks
 FOLDER = "checkpoints"
 LAST = "last"
 WEIGHTS = "weights.safetensors"
 OPTIMIZER = "optimizer.safetensors"
+CHUNK_SUMS = "chunk-sums.safetensors"  # a word a chunk of each stream, if the source compares its chunks
 STATE = "state.json"
 _FIRST_LINE = re.compile(rb'\{"format": (\d{1,9}), "sha256": "([0-9a-f]{64})",')
 
@@ -40,11 +43,12 @@ class SavedState:
     data: Sequence[Sequence[str | int]]  # name and bytes of each training file, in order
     optimizer: Mapping[str, Any]  # numbers of optimizer and schedule
     files: Mapping[str, FileSums]
+    validation: Sequence[Sequence[str | int]] = ()  # as `data`, of the validation files
 
 
-def describe_files(files: Sequence[Path]) -> list[list[str | int]]:
-    """What SavedState.data says of them: other names or sizes are other data. Raises OSError."""
-    return [[file.name, file.stat().st_size] for file in files]
+def describe_files(files: Sequence[DataFile]) -> list[list[str | int]]:
+    """What SavedState.data says of them: other names or sizes are other data."""
+    return [[file.path.name, file.size] for file in files]
 
 
 def encode_state(state: SavedState) -> bytes:
@@ -62,19 +66,21 @@ def read_state(checkpoint: Path) -> SavedState:
     line = _FIRST_LINE.fullmatch(first)
     if line is None:
         raise CheckpointError(f"{path}: is damaged or no checkpoint: its first line is not that of a checkpoint")
-    if int(line[1]) != FORMAT:
-        raise CheckpointError(f"{path}: format {int(line[1])}; this version reads format {FORMAT}")
+    if int(line[1]) not in _READ:
+        raise CheckpointError(f"{path}: format {int(line[1])}; this version reads {' and '.join(map(str, _READ))}")
     if hashlib.sha256(rest).hexdigest().encode() != line[2]:
         begin = len(first) + 1
         raise CheckpointError(f"{path}: is damaged: bytes {begin} to {begin + len(rest)} differ from what was written")
     try:
         data = json.loads(b"{" + rest)
         sums = {name: FileSums(**entry) for name, entry in data["files"].items()}
-        if sums.keys() != {WEIGHTS, OPTIMIZER}:
+        if sums.keys() - {CHUNK_SUMS} != {WEIGHTS, OPTIMIZER}:
             raise ValueError(f"files {', '.join(sums)}")
-        if any([type(item) for item in entry] != [str, int] for entry in data["data"]):
-            raise ValueError("data is no list of names and sizes")
-        known = {field.name: data[field.name] for field in fields(SavedState)}
+        for name in ("data", "validation"):
+            if any([type(item) for item in entry] != [str, int] for entry in data.get(name, ())):
+                raise ValueError(f"{name} is no list of names and sizes")
+        missing = {field.name for field in fields(SavedState) if field.default is not MISSING} - data.keys()
+        known = {field.name: data[field.name] for field in fields(SavedState) if field.name not in missing}
         return SavedState(**{**known, "cursor": CursorState(**data["cursor"]), "files": sums})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path}: is damaged or no checkpoint: {type(error).__name__}: {error}") from None

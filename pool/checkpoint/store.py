@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from pool.checkpoint import files, folder, tensor_file
-from pool.checkpoint.state import OPTIMIZER, STATE, WEIGHTS, SavedState, encode_state, verify
+from pool.checkpoint.state import CHUNK_SUMS, OPTIMIZER, STATE, WEIGHTS, SavedState, encode_state, verify
 from pool.checkpoint.tensor_file import TensorBytes
 from pool.crash_points import crash_point
 from pool.errors import CheckpointError
@@ -48,6 +50,8 @@ class Checkpoint:
     weights: Mapping[str, torch.Tensor]
     optimizer: Mapping[str, torch.Tensor]
     optimizer_plain: Mapping[str, Any]
+    validation: Sequence[Sequence[str | int]] = ()  # as SavedState.validation
+    chunk_sums: Mapping[str, npt.NDArray[np.uint64]] = field(default_factory=dict)  # [chunks] words of each stream
 
 
 def save(where: Path, checkpoint: Checkpoint, keep: int) -> Path:
@@ -96,6 +100,7 @@ def load(path: Path) -> Checkpoint:
         weights=tensors[WEIGHTS],
         optimizer=tensors[OPTIMIZER],
         optimizer_plain=state.optimizer,
+        validation=state.validation,
     )
 
 
@@ -105,6 +110,9 @@ def _write(beside: Path, checkpoint: Checkpoint) -> None:
         WEIGHTS: tensor_file.write(beside / WEIGHTS, tensor_bytes(checkpoint.weights)),
         OPTIMIZER: tensor_file.write(beside / OPTIMIZER, tensor_bytes(checkpoint.optimizer)),
     }
+    if checkpoint.chunk_sums:
+        tables = {name: torch.from_numpy(words) for name, words in checkpoint.chunk_sums.items()}
+        sums[CHUNK_SUMS] = tensor_file.write(beside / CHUNK_SUMS, tensor_bytes(tables))
     state = SavedState(
         step=checkpoint.step,
         cursor=checkpoint.cursor,
@@ -113,6 +121,7 @@ def _write(beside: Path, checkpoint: Checkpoint) -> None:
         data=checkpoint.data,
         optimizer=checkpoint.optimizer_plain,
         files=sums,
+        validation=checkpoint.validation,
     )
     try:
         data = encode_state(state)

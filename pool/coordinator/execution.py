@@ -73,7 +73,6 @@ class Execution:
         self._schema, plan = launch.planned()
         self._committer = self._make_committer(plan)
         self._cursor = launch.start
-        self._data = describe_files(launch.train_files)
         self._snapshots = Snapshots(memory.snapshots(), launch.snapshot)
         self._restore_or_initialize()
         self.checkpoints = Checkpoints(
@@ -200,7 +199,9 @@ class Execution:
             cursor=self._cursor,
             config=self._launch.config.model_dump(mode="json"),
             fingerprint=self._launch.fingerprint,
-            data=self._data,
+            data=describe_files(self._launch.train_files),
+            validation=describe_files(self._launch.validation_files),
+            chunk_sums={purpose: words.copy() for purpose, words in self._memory.sums().items()},
             weights={**dict(model.named_parameters()), **dict(model.named_buffers())},
             optimizer=tensors,
             optimizer_plain=plain,

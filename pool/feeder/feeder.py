@@ -9,15 +9,13 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import NoReturn
 
 import zmq
 
-from loader.sources import open_stream
-from loader.stream import Stream
 from pool.crash_points import crash_point
 from pool.feeder.filling import Filling
+from pool.feeder.watched import WatchedStream
 from pool.launch import Launch
 from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Link
@@ -37,12 +35,9 @@ class RingFeeder:
     def __init__(self, launch: Launch, memory: Memory, purpose: Purpose, trace: Trace) -> None:
         self._purpose = purpose
         self._trace = trace
-        slots = memory.rings[purpose]
-        files: tuple[Path, ...] = launch.train_files if purpose == "train" else launch.validation_files
-        self._filling = Filling(len(slots))
+        self._filling = Filling(len(memory.rings[purpose]))
         self._skipped = 0
-        self.stream: Stream = open_stream(launch.config.data, files, launch.config.run.seed)
-        self.stream.attach(slots)
+        self.stream = WatchedStream(launch, memory, purpose)
 
     def orders(self, orders: StreamOrders) -> None:
         fill = self._filling.orders(orders)

@@ -14,7 +14,6 @@ from torch import nn
 
 from loader.errors import DataError
 from loader.schema import BatchSchema
-from loader.sources import open_stream, schema_of
 from pool import numerics
 from pool.buckets.plan import Plan, make_plan
 from pool.buckets.tensors import specs
@@ -25,31 +24,24 @@ from pool.errors import EXIT_DATA, ConfigError, PoolError
 from pool.failure import told
 from pool.launch import Launch
 from pool.optim.elementwise import ELEMENTWISE
+from pool.planner.data import Data, look_at
 from pool.planner.trial import state_nbytes
 from pool.tasks.making import make_task
 
 log = logging.getLogger(__name__)
 
 
-def plan_run(launch: Launch) -> tuple[BatchSchema, Plan, tuple[str, ...]]:
-    """Layout of a batch, layout of the weights, devices.
+def plan_run(launch: Launch) -> tuple[Data, Plan, tuple[str, ...]]:
+    """What the data are, layout of the weights, devices.
 
     Raises ConfigError if model, data and machine don't fit, DataError if a file can't be used at all.
     """
     config = launch.config
     devices = resolve_devices(config.pool.devices, torch.cuda.device_count() if torch.cuda.is_available() else 0)
-    try:
-        schema = schema_of(config.data)
-        open_stream(config.data, launch.train_files, config.run.seed).close()
-        if launch.validation_files:
-            open_stream(config.data, launch.validation_files, config.run.seed).close()
-    except DataError:
-        raise
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-    model = _build_model(config, schema)
+    data = look_at(launch)
+    model = _build_model(config, data.schema)
     split = config.optimizer.name in ELEMENTWISE
-    return schema, make_plan(*specs(model), _bucket_limits(config), split_tables=split), devices
+    return data, make_plan(*specs(model), _bucket_limits(config), split_tables=split), devices
 
 
 def _build_model(config: Config, schema: BatchSchema) -> nn.Module:
@@ -71,9 +63,11 @@ def _build_model(config: Config, schema: BatchSchema) -> nn.Module:
 def run(launch: Launch) -> bytes:
     answer: dict[str, Any]
     try:
-        schema, plan, devices = plan_run(launch)
+        data, plan, devices = plan_run(launch)
         answer = {
-            "schema": schema.to_dict(),
+            "schema": data.schema.to_dict(),
+            "sizes": {purpose: [file.size for file in files] for purpose, files in data.files.items()},
+            "num_chunks": dict(data.num_chunks),
             "plan": plan.to_dict(),
             "devices": devices,
             "state_nbytes": state_nbytes(launch.config, plan),

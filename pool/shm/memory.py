@@ -7,6 +7,8 @@
     weights        two versions of Plan.nbytes,             coordinator writes; workers read
                    then a page: the newest (`shortcut`)
     snapshot.0, 1  copies of weights and optimizer state    coordinator writes; its successor reads
+    sums           a word for each chunk of the data:       feeder writes, and compares what its predecessors wrote;
+                   train, then validation                   coordinator reads
 
 Batch k of a ring lies in its slot k mod count. Version t of the weights lies in half t mod 2.
 """
@@ -31,6 +33,7 @@ from pool.shm.shortcut import FINISHED_WORDS, CoordinatorEnd, Words, WorkerEnd
 RING = "ring"
 WEIGHTS = "weights"
 SNAPSHOTS = ("snapshot.0", "snapshot.1")
+SUMS = "sums"
 VALIDATION_SLOTS = 2
 
 _IN_WORK_WORDS = 2
@@ -50,6 +53,7 @@ def segment_sizes(launch: Launch) -> dict[str, int]:
         RING: (config.num_ring_slots + VALIDATION_SLOTS) * schema.slot_bytes,
         WEIGHTS: 2 * plan.nbytes + PAGE,
         **dict.fromkeys(SNAPSHOTS, launch.state_nbytes),
+        SUMS: max(1, -(-8 * sum(launch.num_chunks.values()) // PAGE)) * PAGE,
     }
     for worker in range(len(launch.devices)):
         sizes[gradients(worker)] = config.pool.gradient_slots * plan.nbytes + PAGE
@@ -59,7 +63,7 @@ def segment_sizes(launch: Launch) -> dict[str, int]:
 def access(peer: Peer, sizes: Mapping[str, int]) -> dict[str, bool]:
     """The segments a process is given, and whether it may write them (I4)."""
     if peer.role == FEEDER:
-        return {RING: True}
+        return {RING: True, SUMS: True}
     if peer.role == WORKER:
         return {RING: False, WEIGHTS: False, gradients(peer.index): True}
     if peer.role == COORDINATOR:
@@ -73,6 +77,7 @@ class Memory:
     def __init__(self, launch: Launch) -> None:
         self._schema, self._plan = launch.planned()
         self._config = launch.config
+        self._num_chunks = launch.num_chunks
         self._segments = {
             name: Segment(handle.fd, writable=handle.writable) for name, handle in launch.segments.items()
         }
@@ -98,6 +103,15 @@ class Memory:
 
     def gradient_slots(self, worker: int) -> list[Slot]:
         return self._segments[gradients(worker)].slots(0, self._config.pool.gradient_slots, self._plan.nbytes)
+
+    def sums(self) -> dict[Purpose, npt.NDArray[np.uint64]]:
+        """[chunks] words of each stream whose chunks are compared (`loader.stream.Compared`)."""
+        words, begin = self._segments[SUMS].array.view(np.uint64), 0
+        found: dict[Purpose, npt.NDArray[np.uint64]] = {}
+        for purpose, count in self._num_chunks.items():
+            found[purpose] = words[begin : begin + count]
+            begin += count
+        return found
 
     def snapshots(self) -> list[Slot]:
         return [self._segments[name].array for name in SNAPSHOTS]
@@ -138,6 +152,15 @@ class Memory:
     def _last_page(self, segment: str) -> Words:
         array = self._segments[segment].array
         return array[array.size - PAGE :].view(np.int64)
+
+
+def write_sums(segment: int, num_chunks: Mapping[Purpose, int], sums: Mapping[Purpose, npt.NDArray[np.uint64]]) -> None:
+    """Puts what is known of chunks into a new segment, given as its descriptor. Raises OSError."""
+    begin = 0
+    for purpose, count in num_chunks.items():
+        if purpose in sums:
+            os.pwrite(segment, sums[purpose].tobytes(), 8 * begin)
+        begin += count
 
 
 def held_batch(segments: Mapping[str, int], sizes: Mapping[str, int], peer: Peer) -> int | None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from loader.files import DataFile
 from pool.launch import Launch
-from pool.shm.memory import RING, SNAPSHOTS
+from pool.shm.memory import RING, SNAPSHOTS, SUMS
 from pool.supervisor.available import Available
 
 SHARE = 0.9  # of what is available; the rest is for activations and others
@@ -33,7 +33,11 @@ class Row:
 def memory_plan(launch: Launch, sizes: Mapping[str, int]) -> list[Row]:
     """`sizes`: of the segments, by name."""
     _, plan = launch.planned()
-    keys = {RING: "data.batch_size, pool.ring_slots", **dict.fromkeys(SNAPSHOTS, "optimizer.name, model")}
+    keys = {
+        RING: "data.batch_size, pool.ring_slots",
+        SUMS: "data.train",
+        **dict.fromkeys(SNAPSHOTS, "optimizer.name, model"),
+    }
     gradients = sum(size for name, size in sizes.items() if name.startswith("gradients."))
     workers = len(launch.devices)
     cuda = sum(device.startswith("cuda:") for device in launch.devices)
@@ -56,9 +60,9 @@ def memory_plan(launch: Launch, sizes: Mapping[str, int]) -> list[Row]:
     return rows
 
 
-def _window_nbytes(chunks: int, files: Sequence[Path]) -> int:
+def _window_nbytes(chunks: int, files: Sequence[DataFile]) -> int:
     """No window holds more than the files have; a chunk is about 1 MiB of file."""
-    there = sum(-(-file.stat().st_size // _MIB) for file in files)
+    there = sum(-(-file.size // _MIB) for file in files)
     return _WINDOWS * min(chunks, there) * _CHUNK
 
 

@@ -6,11 +6,12 @@ import itertools
 import json
 import math
 import select
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from loader.files import DataFile
 from loader.schema import BatchSchema
 from pool import lifeline
 from pool.buckets.plan import Plan
@@ -82,12 +83,19 @@ def _with_answer(launch: Launch, answer: Mapping[str, Any]) -> Launch:
         raise PoolError(answer["error"], answer["exit_code"])
     return replace(
         launch,
+        train_files=_up_to(launch.train_files, answer["sizes"]["train"]),
+        validation_files=_up_to(launch.validation_files, answer["sizes"]["validate"]),
+        num_chunks=answer["num_chunks"],
         schema=BatchSchema.from_dict(answer["schema"]),
         plan=Plan.from_dict(answer["plan"]),
         devices=tuple(answer["devices"]),
         state_nbytes=answer["state_nbytes"],
         fingerprint=answer["fingerprint"],
     )
+
+
+def _up_to(files: Sequence[DataFile], sizes: Sequence[int]) -> tuple[DataFile, ...]:
+    return tuple(file.up_to(size) for file, size in zip(files, sizes, strict=True))
 
 
 def _wait_for(child: Child, timeout: float, signals: StopSignals | None) -> None:

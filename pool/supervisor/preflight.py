@@ -25,19 +25,19 @@ _DESCRIPTORS_OF_A_WORKER = 8  # in supervisor and coordinator
 _STATE = 1 << 20  # of a checkpoint, beside its tensors
 
 
-def check_descriptors(config: Config, data_files: int) -> None:
+def check_descriptors(config: Config) -> None:
     """Raises the limit as far as it may be raised; ResourceError if that is too little, or if there are more devices
     than the coordinator can be given the memory and the bells of."""
     if len(config.pool.devices) > _MOST_WORKERS:
         raise ResourceError(f"pool.devices: {len(config.pool.devices)} workers; more than {_MOST_WORKERS} can't be had")
-    need = _DESCRIPTORS + _DESCRIPTORS_OF_A_WORKER * max(2, len(config.pool.devices)) + data_files
+    need = _DESCRIPTORS + _DESCRIPTORS_OF_A_WORKER * max(2, len(config.pool.devices))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= need:
         return
     if hard != resource.RLIM_INFINITY and hard < need:
         raise ResourceError(
             f"not enough file descriptors: the run needs {need}, and RLIMIT_NOFILE (ulimit -n) allows {hard}; "
-            "raise it, or use fewer data files or pool.devices"
+            "raise it, or use fewer pool.devices"
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (need, hard))
 

@@ -10,20 +10,21 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from loader.sources import find_files
 from pool.config import Config
-from pool.errors import ConfigError, PoolError, ResourceError
+from pool.errors import PoolError, ResourceError
 from pool.launch import Launch
 from pool.protocol.address import new_key
 from pool.protocol.identity import COORDINATOR, PLANNER, Peer
 from pool.shm import segment
-from pool.shm.memory import segment_sizes
+from pool.shm.memory import SUMS, segment_sizes, write_sums
+from pool.supervisor import data_files
 from pool.supervisor.available import available_memory
+from pool.supervisor.data_files import DataFiles
 from pool.supervisor.forkserver import ForkServer
 from pool.supervisor.memory_plan import memory_plan, mib, shortage, table
 from pool.supervisor.planning import ask_planner
 from pool.supervisor.preflight import check_descriptors, check_disk, check_folder, check_trace
-from pool.supervisor.resuming import compare_numerics, compare_optimizer, resume_point
+from pool.supervisor.resuming import compare_numerics, compare_optimizer, resume_point, saved_state
 from pool.supervisor.run_folder import RunFolder
 from pool.supervisor.signals import StopSignals
 
@@ -38,8 +39,11 @@ def prepare(
     check_folder(folder.inside)
     check_trace(config.run.trace)
     checkpoint = folder.last_checkpoint()
-    launch, forkserver = _launch(config, folder.inside, folder.logs, checkpoint, signals)
+    files = data_files.find(config, None if checkpoint is None else saved_state(checkpoint))
+    launch, forkserver = _launch(config, files, folder.inside, folder.logs, checkpoint, signals)
     try:
+        for note in (*files.notes, *data_files.left_out(launch)):
+            folder.note(note)
         check_disk(launch)
         if checkpoint is not None:
             compare_optimizer(config, checkpoint, folder)
@@ -57,7 +61,7 @@ def check(config: Config) -> str:
     """
     run_dir = Path(config.run.dir).expanduser().absolute()
     with tempfile.TemporaryDirectory(prefix="pool-check-") as logs:
-        launch, forkserver = _launch(config, Path(logs), Path(logs), None)
+        launch, forkserver = _launch(config, data_files.find(config, None), Path(logs), Path(logs), None)
         forkserver.end()
     check_disk(replace(launch, run_dir=run_dir))
     rows, available = memory_plan(launch, segment_sizes(launch)), available_memory()
@@ -67,7 +71,8 @@ def check(config: Config) -> str:
 
 
 def reserve(launch: Launch) -> tuple[dict[str, int], dict[str, int]]:
-    """Makes the run's memory: descriptors and sizes by segment. Raises ResourceError if there is not enough."""
+    """Makes the run's memory: descriptors and sizes by segment. Raises ResourceError if there is not enough, RunError
+    if the data are not those of the checkpoint."""
     sizes = segment_sizes(launch)
     rows = memory_plan(launch, sizes)
     remaining = sum(sizes.values())
@@ -84,10 +89,14 @@ def reserve(launch: Launch) -> tuple[dict[str, int], dict[str, int]]:
 
     if (problem := shortage(rows, available_memory())) is not None:
         raise ResourceError(problem)
+    known = {}
+    if launch.checkpoint is not None:
+        known = data_files.saved_sums(launch, saved_state(launch.checkpoint), launch.checkpoint)
     segments: dict[str, int] = {}
     try:
         for name, size in sizes.items():
             segments[name] = segment.create(name, size, before_chunk)
+        write_sums(segments[SUMS], launch.num_chunks, known)
     except (OSError, ResourceError) as error:
         for fd in segments.values():
             os.close(fd)
@@ -101,18 +110,14 @@ def reserve(launch: Launch) -> tuple[dict[str, int], dict[str, int]]:
 
 def _launch(
     config: Config,
+    files: DataFiles,
     run_dir: Path,
     logs: Path,
     checkpoint: Path | None,
     signals: StopSignals | None = None,
 ) -> tuple[Launch, ForkServer]:
-    try:
-        train = tuple(find_files(config.data.train, "data.train"))
-        validation = tuple(find_files(config.data.validation if config.train.validate_every else (), "data.validation"))
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-    check_descriptors(config, len(train) + len(validation))
-    step, start = resume_point(config, checkpoint, train)
+    check_descriptors(config)
+    step, start = resume_point(config, checkpoint, files.train)
     return ask_planner(
         Launch(
             peer=Peer(PLANNER),
@@ -122,8 +127,8 @@ def _launch(
             coordinator=Peer(COORDINATOR),
             coordinator_pid=None,
             devices=config.pool.devices,
-            train_files=train,
-            validation_files=validation,
+            train_files=files.train,
+            validation_files=files.validation,
             schema=None,
             plan=None,
             segments={},
@@ -134,6 +139,7 @@ def _launch(
             snapshot=None,
             saved=-1 if checkpoint is None else step,
             state_nbytes=0,
+            num_chunks={},
             fingerprint={},
         ),
         logs,

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from loader.files import DataFile
 from pool.checkpoint import snapshot
 from pool.checkpoint.fingerprint import differences
-from pool.checkpoint.state import SavedState, describe_files, read_state
+from pool.checkpoint.state import SavedState, read_state
 from pool.config import Config
 from pool.errors import CheckpointError, ConfigError
 from pool.launch import Launch
@@ -17,6 +18,7 @@ from pool.protocol.identity import Peer
 from pool.protocol.messages import CursorState
 from pool.shm.memory import SNAPSHOTS
 from pool.shm.segment import Segment, read_only
+from pool.supervisor.data_files import compare_files
 from pool.supervisor.run_folder import RunFolder
 
 
@@ -47,11 +49,12 @@ def _snapshots(segments: Mapping[str, int]) -> list[tuple[int, Segment]]:
     return [(index, mapped) for _, index, mapped in sorted(found, key=lambda entry: -entry[0])]
 
 
-def resume_point(config: Config, checkpoint: Path | None, files: Sequence[Path]) -> tuple[int, CursorState]:
-    """Step and cursor that a run begins with. Raises CheckpointError; ConfigError if it would take other batches."""
+def resume_point(config: Config, checkpoint: Path | None, files: Sequence[DataFile]) -> tuple[int, CursorState]:
+    """Step and cursor that a run begins with. Raises CheckpointError; ConfigError, RunError if it would take other
+    batches."""
     if checkpoint is None:
         return 0, CursorState(0, 0, 0, 0)
-    saved = _read_state(checkpoint)
+    saved = saved_state(checkpoint)
     if saved.step > config.train.steps:
         raise ConfigError(f"train.steps: {config.train.steps} is less than the {saved.step} steps done already")
     given = config.model_dump(mode="json")
@@ -62,35 +65,20 @@ def resume_point(config: Config, checkpoint: Path | None, files: Sequence[Path])
                 f"{key}: {given[section][name]} now, {saved.config[section][name]} in {checkpoint}; "
                 "a resumed run must take the same batches"
             )
-    _compare_files(saved, files, checkpoint)
+    compare_files(saved, files, checkpoint)
     return saved.step, saved.cursor
-
-
-def _compare_files(saved: SavedState, files: Sequence[Path], checkpoint: Path) -> None:
-    try:
-        now = describe_files(files)
-    except OSError as error:
-        raise ConfigError(f"data.train: {error.filename}: {error.strerror}") from None
-    then = [list(entry) for entry in saved.data]
-    if now != then:
-        different = next((new for new, old in zip(now, then, strict=False) if new != old), None)
-        what = f"{different[0]} with {different[1]} bytes" if different else f"{len(now)} files"
-        raise ConfigError(
-            f"data.train: {what} now, other data in {checkpoint} ({len(then)} files: "
-            f"{', '.join(f'{name} with {size} bytes' for name, size in then[:3])}{', ...' if len(then) > 3 else ''}); "
-            "a resumed run must take the same batches"
-        )
 
 
 def compare_optimizer(config: Config, checkpoint: Path, folder: RunFolder) -> None:
     """What the checkpoint holds of optimizer and schedule wins over the config; its user may want to know."""
-    saved, given = _read_state(checkpoint).config, config.model_dump(mode="json")
+    saved, given = saved_state(checkpoint).config, config.model_dump(mode="json")
     for key in ("optimizer", "schedule"):
         if saved[key] != given[key]:
             folder.note(f"{key}: the config has changed, but what {checkpoint} holds stays in force: {saved[key]}")
 
 
-def _read_state(checkpoint: Path) -> SavedState:
+def saved_state(checkpoint: Path) -> SavedState:
+    """Raises CheckpointError."""
     try:
         return read_state(checkpoint)
     except OSError as error:
@@ -112,7 +100,7 @@ _RESULT_KEYS = (
 
 def compare_numerics(launch: Launch, checkpoint: Path, folder: RunFolder, *, allowed: bool) -> None:
     """Other numerics give other bits (I2), so they have to be asked for."""
-    then, now = _read_state(checkpoint).fingerprint, launch.fingerprint
+    then, now = saved_state(checkpoint).fingerprint, launch.fingerprint
     different = differences(then, now)
     if not different:
         return

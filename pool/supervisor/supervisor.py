@@ -29,6 +29,7 @@ from pool.run_dir import shown
 from pool.shm import bells
 from pool.supervisor.child import Child, open_log
 from pool.supervisor.children import Children
+from pool.supervisor.data_files import check_at_end
 from pool.supervisor.deaths import Death, account
 from pool.supervisor.forkserver import ForkServer
 from pool.supervisor.oom import oom_kills
@@ -203,7 +204,7 @@ class Supervisor:
         crash_point("supervisor.after_start")
         del self._due[child.peer]
         self._pulse.start(child.peer, time.monotonic())
-        self._children.tell(child, replace(self._launch, peer=child.peer))
+        self._children.tell(child, self._launch.told_to(child.peer))
         self._tell_roster()
 
     def _pause_ms(self) -> int:
@@ -250,7 +251,10 @@ class Supervisor:
         if peer.role == COORDINATOR and child.returncode == 0:
             self._wait_until(lambda: self._finished, LAST_WORDS_SECONDS)
         if peer.role == COORDINATOR and self._finished:
-            return self._signals.exit_code if self._stop.begun else EXIT_DONE
+            if self._stop.begun:
+                return self._signals.exit_code
+            check_at_end(self._launch)
+            return EXIT_DONE
         failure = child.failure
         if failure is not None and not failure.signature:
             raise RunError(failure.reason, failure.exit_code)

@@ -38,7 +38,7 @@ CHESS: dict[str, Any] = {
 }
 _FILES = re.compile(
     r"config\.json|history\.jsonl|metrics\.jsonl|lock|tensorboard/events\..*|logs/[a-z]+(-\d+)?\.log|sockets/[a-z]+"
-    r"|checkpoints/(step-\d{9}|last)/(weights\.safetensors|optimizer\.safetensors|state\.json)"
+    r"|checkpoints/(step-\d{9}|last)/(weights\.safetensors|optimizer\.safetensors|chunk-sums\.safetensors|state\.json)"
 )
 
 

@@ -78,6 +78,7 @@ def launch(tmp_path: Path, peer: Peer, *crash_points: str, start_timeout: float 
         snapshot=None,
         saved=-1,
         state_nbytes=0,
+        num_chunks={},
         fingerprint={},
     )
 

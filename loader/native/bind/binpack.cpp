@@ -38,41 +38,68 @@ constexpr std::size_t kBlock = 16384;  // records decoded at once: 512 KiB
 using RecordBytes = nb::ndarray<nb::numpy, std::uint8_t, nb::shape<-1, 32>, nb::c_contig>;
 using Counts = nb::ndarray<nb::numpy, const std::uint64_t, nb::ndim<1>, nb::c_contig>;
 
-// Keeps the file's memory alive while the chunk is read.
+// Keeps the chunk's bytes while they are printed.
 struct FilePrinter {
-    std::shared_ptr<const BinpackFile> file;
+    BinpackFile::Bytes bytes;
     ChunkPrinter printer;
 };
 
-void check_chunk(const BinpackFile& file, std::size_t chunk) {
-    if (chunk >= file.chunks().size()) throw nb::index_error("the file has not so many chunks");
-}
+using Identity = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::int64_t>;
 
-ChunkReader reader_of(const BinpackFile& file, std::size_t chunk) {
-    return ChunkReader(file.payload(chunk), file.payload_offset(chunk));
+sparsepool::ExpectedFile expected_file(const Identity& identity, bool may_grow) {
+    const auto [size, device, inode, modified] = identity;
+    return {{size, device, inode, modified}, may_grow};
 }
 
 // `name`: str, bytes or path-like, any name the system knows.
-std::shared_ptr<const BinpackFile> open_file(const nb::object& name) {
+std::string path_of(const nb::object& name) {
     PyObject* encoded = nullptr;
     if (PyUnicode_FSConverter(name.ptr(), &encoded) == 0) throw nb::python_error();
-    const std::string path = nb::steal<nb::bytes>(encoded).c_str();
+    return nb::steal<nb::bytes>(encoded).c_str();
+}
+
+std::shared_ptr<const BinpackFile> open_file(const nb::object& name, const std::optional<Identity>& identity,
+                                             bool may_grow) {
+    const std::string path = path_of(name);
+    std::optional<sparsepool::ExpectedFile> expected;
+    if (identity) expected = expected_file(*identity, may_grow);
     BinpackFile::Opened opened;
     {
         const nb::gil_scoped_release release;
-        opened = BinpackFile::open(path);
+        opened = BinpackFile::open(path, expected);
     }
-    if (!opened.file) raise_data_error(name, opened.error);
+    if (!opened.file) raise_data_error(name, opened.fault.reason, std::nullopt, opened.fault.changed);
     return opened.file;
 }
 
+std::string file_change(const nb::object& name, const Identity& identity, bool may_grow) {
+    const std::string path = path_of(name);
+    const nb::gil_scoped_release release;
+    return sparsepool::change_since(expected_file(identity, may_grow), path);
+}
+
+BinpackFile::Bytes read_chunk(const BinpackFile& file, std::size_t chunk) {
+    if (chunk >= file.chunks().size()) throw nb::index_error("the file has not so many chunks");
+    BinpackFile::Bytes bytes;
+    {
+        const nb::gil_scoped_release release;
+        bytes = file.read(chunk);
+    }
+    if (const auto& fault = bytes.fault()) {
+        const auto length = static_cast<Py_ssize_t>(file.path().size());
+        const auto name = nb::steal<nb::object>(PyUnicode_DecodeFSDefaultAndSize(file.path().data(), length));
+        raise_data_error(name, fault->reason, file.chunks()[chunk].offset, fault->changed);
+    }
+    return bytes;
+}
+
 std::pair<RecordBytes, std::optional<Damage>> decode(const BinpackFile& file, std::size_t chunk) {
-    check_chunk(file, chunk);
+    const BinpackFile::Bytes bytes = read_chunk(file, chunk);
     auto records = std::make_unique<std::vector<sparsepool::chess::Record>>();
     std::optional<Damage> damage;
     {
         const nb::gil_scoped_release release;
-        damage = sparsepool::decode_chunk(file.payload(chunk), file.payload_offset(chunk), *records);
+        damage = sparsepool::decode_chunk(bytes.payload(), file.payload_offset(chunk), *records);
     }
     const std::size_t count = records->size();
     auto* data = reinterpret_cast<std::uint8_t*>(records->data());
@@ -83,9 +110,9 @@ std::pair<RecordBytes, std::optional<Damage>> decode(const BinpackFile& file, st
 }
 
 std::tuple<std::uint64_t, std::uint64_t, std::optional<Damage>> count(const BinpackFile& file, std::size_t chunk) {
-    check_chunk(file, chunk);
+    const BinpackFile::Bytes bytes = read_chunk(file, chunk);
     const nb::gil_scoped_release release;
-    ChunkReader reader = reader_of(file, chunk);
+    ChunkReader reader(bytes.payload(), file.payload_offset(chunk));
     std::vector<sparsepool::chess::Record> block(kBlock);
     std::uint64_t entries = 0;
     std::size_t read = 0;
@@ -97,9 +124,9 @@ std::tuple<std::uint64_t, std::uint64_t, std::optional<Damage>> count(const Binp
 }
 
 std::optional<Damage> add_chunk(Census& census, const BinpackFile& file, std::size_t chunk) {
-    check_chunk(file, chunk);
+    const BinpackFile::Bytes bytes = read_chunk(file, chunk);
     const nb::gil_scoped_release release;
-    ChunkReader reader = reader_of(file, chunk);
+    ChunkReader reader(bytes.payload(), file.payload_offset(chunk));
     std::vector<sparsepool::chess::Record> block(kBlock);
     std::size_t read = 0;
     do {
@@ -138,9 +165,9 @@ void add_entry(BinpackWriter& writer, std::string_view fen, std::string_view mov
 
 std::optional<Damage> copy_chunk(BinpackWriter& writer, const BinpackFile& file, std::size_t chunk,
                                  std::uint32_t first_chain) {
-    check_chunk(file, chunk);
+    const BinpackFile::Bytes bytes = read_chunk(file, chunk);
     const nb::gil_scoped_release release;
-    return sparsepool::copy_chunk(file, chunk, first_chain, writer);
+    return sparsepool::copy_chunk(bytes.payload(), file.payload_offset(chunk), first_chain, writer);
 }
 
 nb::bytes take_bytes(BinpackWriter& writer) {
@@ -171,15 +198,18 @@ void bind_file(nb::module_& module) {
         .def_ro("offset", &Damage::offset, "bytes from the start of the file: of a chunk header or a stem")
         .def_ro("entry_in_chain", &Damage::entry_in_chain, "first entry not delivered; the stem is 0")
         .def_ro("reason", &Damage::reason);
-    nb::class_<BinpackFile>(module, "BinpackFile", "A binpack file, mapped; usable by any number of threads.")
-        .def(nb::new_(&open_file), "path"_a, "Raises DataError if the file can't be read at all.")
+    nb::class_<BinpackFile>(module, "BinpackFile", "The chunks of a binpack file; usable by any number of threads.")
+        .def(nb::new_(&open_file), "path"_a, "identity"_a = nb::none(), "may_grow"_a = false,
+             "Raises DataError if the file can't be read at all. `identity`: (size, device, inode, modified) of "
+             "loader.files; another file is a DataChangedError, here and when a chunk is read.")
         .def_prop_ro("size", &BinpackFile::size, "bytes")
         .def_prop_ro("num_chunks", [](const BinpackFile& file) { return file.chunks().size(); })
         .def_prop_ro("header_damage", &BinpackFile::header_damage, "the header at which the list of chunks ends early")
+        .def_prop_ro("ends_in_a_chunk", &BinpackFile::ends_in_a_chunk, "that damage is only that the file ends too early")
         .def(
             "chunk",
             [](const BinpackFile& file, std::size_t chunk) {
-                check_chunk(file, chunk);
+                if (chunk >= file.chunks().size()) throw nb::index_error("the file has not so many chunks");
                 return std::pair(file.chunks()[chunk].offset, file.chunks()[chunk].size);
             },
             "chunk"_a, "Offset of the header and bytes of the payload.")
@@ -187,8 +217,9 @@ void bind_file(nb::module_& module) {
         .def("count", &count, "chunk"_a, "Entries, chains, damage; every entry is decoded.");
     nb::class_<FilePrinter>(module, "ChunkPrinter", "The entries of one chunk as lines of text.")
         .def(nb::new_([](std::shared_ptr<const BinpackFile> file, std::size_t chunk) {
-                 check_chunk(*file, chunk);
-                 return FilePrinter{file, ChunkPrinter(file->payload(chunk), file->payload_offset(chunk))};
+                 BinpackFile::Bytes bytes = read_chunk(*file, chunk);
+                 const ChunkPrinter printer(bytes.payload(), file->payload_offset(chunk));
+                 return FilePrinter{std::move(bytes), printer};
              }),
              "file"_a, "chunk"_a)
         .def("lines", &print_lines, "limit"_a,
@@ -232,5 +263,7 @@ void bind_binpack(nb::module_& module) {
     bind_file(module);
     bind_census(module);
     bind_writer(module);
+    module.def("file_change", &file_change, "path"_a, "identity"_a, "may_grow"_a,
+               "What tells the file of this name from the one of that identity, in words; empty if nothing does.");
     module.def("play", &play_uci, "fen"_a, "move"_a, "The FEN after a move (move number 1), as the format plays it.");
 }

@@ -6,11 +6,11 @@
 #include <optional>
 #include <string>
 
-// Raises loader.errors.DataError; the GIL must be held.
+// Raises loader.errors.DataError, or DataChangedError; the GIL must be held.
 [[noreturn]] inline void raise_data_error(const nanobind::object& file, const std::string& reason,
-                                          std::optional<std::uint64_t> offset = std::nullopt) {
+                                          std::optional<std::uint64_t> offset = std::nullopt, bool changed = false) {
     namespace nb = nanobind;
-    const nb::object type = nb::module_::import_("loader.errors").attr("DataError");
+    const nb::object type = nb::module_::import_("loader.errors").attr(changed ? "DataChangedError" : "DataError");
     const nb::object where = offset ? nb::object(nb::int_(*offset)) : nb::object(nb::none());
     const nb::object error = type(file, reason, where);
     PyErr_SetObject(type.ptr(), error.ptr());

@@ -27,6 +27,7 @@ using namespace sparsepool::stream;
 namespace {
 
 using Slot = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>, nb::c_contig>;
+using Words = nb::ndarray<nb::numpy, std::uint64_t, nb::ndim<1>, nb::c_contig>;
 using CursorTuple = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
 using FilledTuple = std::tuple<std::size_t, CursorTuple, CursorTuple>;
 using SkippedTuple = std::tuple<nb::object, std::string, std::optional<std::uint64_t>>;
@@ -56,8 +57,19 @@ class BinpackPipeline {
             table[name] = {std::get<0>(region), std::get<1>(region), std::get<2>(region)};
         }
         check(sparsepool::batch::read_layout(table, batch_size, slot_bytes, *set, layout_));
-        auto source = std::make_shared<const BinpackSource>(std::move(files));
-        pipeline_ = std::make_unique<Pipeline>(std::move(source), *set, layout_, filters, settings);
+        source_ = std::make_shared<BinpackSource>(std::move(files));
+        pipeline_ = std::make_unique<Pipeline>(source_, *set, layout_, filters, settings);
+    }
+
+    [[nodiscard]] std::size_t num_chunks() const { return source_->num_chunks(); }
+
+    void compare_with(Words words) {
+        if (!slots_.empty()) check("chunks are compared from the start on, or not at all");
+        if (words.size() != source_->num_chunks()) {
+            check(std::to_string(words.size()) + " words for " + std::to_string(source_->num_chunks()) + " chunks");
+        }
+        source_->compare_with(ChunkSums({words.data(), words.size()}));
+        words_ = std::move(words);
     }
 
     void attach(std::vector<Slot> slots) {
@@ -92,7 +104,8 @@ class BinpackPipeline {
         }
         if (const auto* fault = std::get_if<StreamFault>(&taken)) {
             if (fault->kind == StreamFault::Kind::kCursor) check(fault->what.reason);
-            raise_data_error(file_name(fault->what), fault->what.reason, fault->what.offset);
+            const bool changed = fault->what.kind == SourceFault::Kind::kChanged;
+            raise_data_error(file_name(fault->what), fault->what.reason, fault->what.offset, changed);
         }
         return std::nullopt;
     }
@@ -125,6 +138,8 @@ class BinpackPipeline {
   private:
     sparsepool::batch::Layout layout_;
     std::vector<Slot> slots_;  // keeps the memory alive; destroyed after the pipeline
+    Words words_;              // likewise
+    std::shared_ptr<BinpackSource> source_;
     std::unique_ptr<Pipeline> pipeline_;
 };
 
@@ -154,6 +169,9 @@ void bind_stream(nb::module_& module) {
                       std::uint64_t, const Regions&, const FilterSettings&, const PipelineSettings&>(),
              "files"_a, "features"_a, "batch_size"_a, "slot_bytes"_a, "regions"_a, "filters"_a, "settings"_a,
              "regions: name -> (offset, count, item size), of loader.schema.")
+        .def_prop_ro("num_chunks", &BinpackPipeline::num_chunks)
+        .def("compare_with", &BinpackPipeline::compare_with, "words"_a,
+             "Before `attach`; see loader.stream.Compared. Raises ValueError for another number of words.")
         .def("attach", &BinpackPipeline::attach, "slots"_a)
         .def("seek", &BinpackPipeline::seek, "cursor"_a, "cursor: (batch, epoch, window, entry)")
         .def("give", &BinpackPipeline::give, "slot"_a)

@@ -12,6 +12,7 @@ constexpr std::size_t kBlock = 512;  // entries: those of four chunks stay in a 
 
 struct Reading {
     std::size_t index;  // among the chunks asked for
+    BinpackFile::Bytes bytes;
     ChunkReader reader;
 };
 
@@ -52,15 +53,31 @@ std::string BinpackSource::name() const {
 
 std::size_t BinpackSource::together() const { return binpack::kMaxLanes; }
 
+BinpackFile::Bytes BinpackSource::read(ChunkRead& chunk) const {
+    using enum SourceFault::Kind;
+    const auto [file, number] = chunks_[chunk.chunk];
+    if (number == file->chunks().size()) {
+        chunk.fault = SourceFault{file->path(), file->header_damage()->offset, file->header_damage()->reason};
+        return {};
+    }
+    BinpackFile::Bytes bytes = file->read(number);
+    const std::uint64_t offset = file->chunks()[number].offset;
+    if (const auto& fault = bytes.fault()) {
+        chunk.fault = SourceFault{file->path(), offset, fault->reason, fault->changed ? kChanged : kUnreadable};
+    } else if (!sums_.agrees(chunk.chunk, bytes.whole())) {
+        chunk.fault = SourceFault{file->path(), offset, "this chunk has other bytes than when it was read first", kChanged};
+    }
+    return bytes;
+}
+
 void BinpackSource::decode(std::span<ChunkRead> chunks, bool checks, const Appended& appended) const {
     std::vector<Reading> readings;
     for (std::size_t i = 0; i < chunks.size(); ++i) {
+        BinpackFile::Bytes bytes = read(chunks[i]);
+        if (chunks[i].fault) continue;
         const auto [file, number] = chunks_[chunks[i].chunk];
-        if (number == file->chunks().size()) {
-            chunks[i].fault = SourceFault{file->path(), file->header_damage()->offset, file->header_damage()->reason};
-        } else {
-            readings.push_back({i, ChunkReader(file->payload(number), file->payload_offset(number))});
-        }
+        const ChunkReader reader(bytes.payload(), file->payload_offset(number));
+        readings.push_back({i, std::move(bytes), reader});
     }
     while (!readings.empty()) {
         const auto together = std::span(readings).first(std::min<std::size_t>(readings.size(), binpack::kMaxLanes));

@@ -219,7 +219,7 @@ void Pipeline::decode(DecodeJob& job) const {
         ChunkRead& read = job.chunks[i];
         filters[i].end(read.records);
         // Damage is noticed late: what was read before may be invented.
-        const bool skipped = read.fault && settings_.skip_damaged;
+        const bool skipped = read.fault && can_be_skipped(*read.fault);
         if (skipped) read.records.clear();
         job.read += skipped ? 0 : filters[i].entries();
     }

@@ -118,6 +118,9 @@ class Pipeline {
     void advance();
     void load(std::uint64_t epoch, std::uint64_t window);
     void begin_scatter();
+    [[nodiscard]] bool can_be_skipped(const SourceFault& fault) const {
+        return settings_.skip_damaged && fault.kind == SourceFault::Kind::kDamaged;
+    }
     void skip_damaged();
     void open_window();
     void close_window();

@@ -52,7 +52,7 @@ void Pipeline::load(std::uint64_t epoch, std::uint64_t window) {
 void Pipeline::skip_damaged() {
     for (std::size_t i = 0; i < loading_.loaded.size(); ++i) {
         std::optional<SourceFault>& fault = loading_.loaded[i].fault;
-        if (!fault) continue;
+        if (!fault || !can_be_skipped(*fault)) continue;
         if (!damaged_[loading_.chunks[i]]) skipped_.push_back(std::move(*fault));
         damaged_[loading_.chunks[i]] = true;
         fault.reset();
@@ -60,7 +60,7 @@ void Pipeline::skip_damaged() {
 }
 
 void Pipeline::begin_scatter() {
-    if (settings_.skip_damaged) skip_damaged();
+    skip_damaged();
     if (const SourceFault* fault = loading_.fault()) window_fault_ = *fault;
     // Shuffled, nothing of a damaged window can be used: where its entries go depends on those missing.
     // In file order it is good up to the damage.

@@ -14,9 +14,14 @@ namespace sparsepool::stream {
 
 // Data that can't be used: which file, where, and what is wrong (I8).
 struct SourceFault {
+    // Damage is a property of the file. A file that has changed, or that the system can't give now, is never left out:
+    // the stream would depend on the moment (I1).
+    enum class Kind { kDamaged, kChanged, kUnreadable };
+
     std::string file;
     std::optional<std::uint64_t> offset;  // bytes from the start of the file; none if it is about the whole
     std::string reason;
+    Kind kind = Kind::kDamaged;
 };
 
 // A chunk on its way out of a source.

@@ -108,7 +108,9 @@ void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
     std::uint64_t next = 0;
     for (std::size_t chunk = 0; chunk < file->chunks().size(); ++chunk) {
         FUZZ_REQUIRE(file->chunks()[chunk].offset == next);
-        const auto payload = file->payload(chunk);
+        const auto bytes = file->read(chunk);
+        FUZZ_REQUIRE(!bytes.fault());
+        const auto payload = bytes.payload();
         next = file->payload_offset(chunk) + payload.size();
         FUZZ_REQUIRE(next <= size);
         check_payload(Bytes(payload.begin(), payload.end()));  // a copy, so that reading past its end is seen

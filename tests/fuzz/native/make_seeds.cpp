@@ -72,10 +72,11 @@ int main(int count, char** arguments) {
     for (std::size_t number = 0; number < kInputs; ++number) {
         const auto opened = BinpackFile::open(arguments[2 + number % files]);
         if (!opened.file || opened.file->chunks().empty()) {
-            std::cerr << arguments[2 + number % files] << ": " << opened.error << "\n";
+            std::cerr << arguments[2 + number % files] << ": " << opened.fault.reason << "\n";
             return 1;
         }
-        const auto payload = opened.file->payload(number % opened.file->chunks().size());
+        const auto bytes = opened.file->read(number % opened.file->chunks().size());
+        const auto payload = bytes.payload();
         auto begins = fuzz::chain_begins({payload.begin(), payload.end()});
         begins.push_back(payload.size());
         cut(folder, number, payload, begins, number * (begins.size() - 1) / kInputs, 1 + number % 5);

@@ -1,7 +1,6 @@
 #include "formats/binpack/file.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,21 +15,9 @@
 namespace sparsepool {
 namespace {
 
-class Descriptor {
-  public:
-    explicit Descriptor(int number) : number_(number) {}
-    ~Descriptor() {
-        if (number_ >= 0) ::close(number_);
-    }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    [[nodiscard]] int number() const { return number_; }
-
-  private:
-    int number_;
-};
-
 std::string error_text(int error) { return std::generic_category().message(error); }
+
+bool is_gone(int error) { return error == ENOENT || error == ENOTDIR || error == ESTALE; }
 
 // Bytes as people write them: b'BIN\x00'.
 std::string quoted(std::span<const std::uint8_t> bytes) {
@@ -55,67 +42,121 @@ std::uint32_t load_little_endian(const std::uint8_t* bytes) {
 
 }  // namespace
 
-BinpackFile::Opened BinpackFile::open(const std::string& path) {
-    // O_NONBLOCK: a named pipe is refused below rather than waited for.
-    const Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (descriptor.number() < 0) return {nullptr, error_text(errno)};
-    struct stat status {};
-    if (::fstat(descriptor.number(), &status) != 0) return {nullptr, error_text(errno)};
-    if (S_ISDIR(status.st_mode)) return {nullptr, "is a folder, not a file"};
-    if (!S_ISREG(status.st_mode)) return {nullptr, "is not a regular file"};
-    const auto size = static_cast<std::size_t>(status.st_size);
-    std::span<const std::uint8_t> bytes;
-    if (size != 0) {
-        void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor.number(), 0);
-        if (address == MAP_FAILED) return {nullptr, "can't be mapped: " + error_text(errno)};
-        bytes = {static_cast<const std::uint8_t*>(address), size};
+class BinpackFile::Descriptor {
+  public:
+    // O_NONBLOCK: a named pipe is refused later rather than waited for.
+    explicit Descriptor(const std::string& path)
+        : number_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)), error_(number_ < 0 ? errno : 0) {}
+    ~Descriptor() {
+        if (number_ >= 0) ::close(number_);
     }
-    const std::shared_ptr<BinpackFile> file(new BinpackFile(path, bytes));
-    file->list_chunks();
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+
+    [[nodiscard]] int error() const { return error_; }  // of the opening
+    [[nodiscard]] bool status(struct stat& out) const { return ::fstat(number_, &out) == 0; }
+    void expect_jumps() const { ::posix_fadvise(number_, 0, 0, POSIX_FADV_RANDOM); }
+
+    // Fills `out` from the file's bytes at `offset`.
+    [[nodiscard]] std::optional<Fault> read(std::span<std::uint8_t> out, std::uint64_t offset) const {
+        while (!out.empty()) {
+            const ssize_t count = ::pread(number_, out.data(), out.size(), static_cast<off_t>(offset));
+            if (count < 0 && errno == EINTR) continue;
+            if (count < 0) return Fault{false, "can't be read: " + error_text(errno)};
+            if (count == 0) return Fault{true, "has been cut: it ends at byte " + std::to_string(offset)};
+            out = out.subspan(static_cast<std::size_t>(count));
+            offset += static_cast<std::uint64_t>(count);
+        }
+        return std::nullopt;
+    }
+
+  private:
+    int number_;
+    int error_;
+};
+
+std::span<const std::uint8_t> BinpackFile::Bytes::payload() const { return whole().subspan(binpack::kHeaderBytes); }
+
+BinpackFile::Opened BinpackFile::open(const std::string& path, const std::optional<ExpectedFile>& expected) {
+    const Descriptor descriptor(path);
+    if (const int error = descriptor.error()) return {nullptr, {expected && is_gone(error), error_text(error)}};
+    struct stat status {};
+    if (!descriptor.status(status)) return {nullptr, {false, error_text(errno)}};
+    if (S_ISDIR(status.st_mode)) return {nullptr, {false, "is a folder, not a file"}};
+    if (!S_ISREG(status.st_mode)) return {nullptr, {false, "is not a regular file"}};
+    const std::shared_ptr<BinpackFile> file(new BinpackFile(path, expected));
+    file->size_ = expected ? expected->identity.size : static_cast<std::uint64_t>(status.st_size);
+    std::optional<Fault> fault = file->change(descriptor);
+    if (!fault) fault = file->list_chunks(descriptor);
+    if (fault) return {nullptr, std::move(*fault)};
     return {file, {}};
 }
 
-BinpackFile::BinpackFile(std::string path, std::span<const std::uint8_t> bytes)
-    : path_(std::move(path)), bytes_(bytes) {}
+BinpackFile::BinpackFile(std::string path, std::optional<ExpectedFile> expected)
+    : path_(std::move(path)), expected_(expected) {}
 
-BinpackFile::~BinpackFile() {
-    if (!bytes_.empty()) ::munmap(const_cast<std::uint8_t*>(bytes_.data()), bytes_.size());
+BinpackFile::Bytes BinpackFile::read(std::size_t chunk) const {
+    const Descriptor descriptor(path_);
+    if (const int error = descriptor.error()) {
+        return Bytes(Fault{is_gone(error), "can't be opened any more: " + error_text(error)});
+    }
+    const auto [offset, payload] = chunks_[chunk];
+    const std::size_t size = binpack::kHeaderBytes + payload;
+    auto memory = std::make_unique_for_overwrite<std::uint8_t[]>(size);
+    std::optional<Fault> fault = descriptor.read({memory.get(), size}, offset);
+    // After the reading: whoever writes changes the time first, so what is read of a file that has not changed is good.
+    if (std::optional<Fault> changed = change(descriptor)) fault = std::move(changed);
+    if (fault) return Bytes(std::move(*fault));
+    const bool same = std::memcmp(memory.get(), binpack::kMagic, sizeof binpack::kMagic) == 0 &&
+                      load_little_endian(memory.get() + sizeof binpack::kMagic) == payload;
+    if (!same) return Bytes(Fault{true, "the header of this chunk has changed since the file was opened"});
+    return {std::move(memory), size};
 }
 
-std::span<const std::uint8_t> BinpackFile::payload(std::size_t chunk) const {
-    return bytes_.subspan(payload_offset(chunk), chunks_[chunk].size);
+std::optional<BinpackFile::Fault> BinpackFile::change(const Descriptor& file) const {
+    if (!expected_) return std::nullopt;
+    struct stat status {};
+    if (!file.status(status)) return Fault{false, error_text(errno)};
+    std::string what = change_since(*expected_, identity_of(status));
+    if (what.empty()) return std::nullopt;
+    return Fault{true, std::move(what)};
 }
 
 std::uint64_t BinpackFile::payload_offset(std::size_t chunk) const {
     return chunks_[chunk].offset + binpack::kHeaderBytes;
 }
 
-void BinpackFile::list_chunks() {
+std::optional<BinpackFile::Fault> BinpackFile::list_chunks(const Descriptor& file) {
+    file.expect_jumps();
     std::uint64_t offset = 0;
-    while (offset < bytes_.size()) {
-        std::string fault = header_fault(offset);
-        if (!fault.empty()) {
-            header_damage_ = Damage{offset, 0, std::move(fault)};
-            return;
+    while (offset < size_) {
+        std::uint8_t header[binpack::kHeaderBytes];
+        const std::span present(header, std::min<std::uint64_t>(sizeof header, size_ - offset));
+        if (std::optional<Fault> fault = file.read(present, offset)) return fault;
+        std::string wrong = header_fault(offset, present);
+        if (!wrong.empty()) {
+            header_damage_ = Damage{offset, 0, std::move(wrong)};
+            return std::nullopt;
         }
-        const std::uint32_t size = load_little_endian(bytes_.data() + offset + sizeof binpack::kMagic);
+        const std::uint32_t size = load_little_endian(header + sizeof binpack::kMagic);
         chunks_.push_back({offset, size});
         offset += binpack::kHeaderBytes + size;
     }
+    return std::nullopt;
 }
 
-// What is wrong with the header at `offset`; empty if nothing is.
-std::string BinpackFile::header_fault(std::uint64_t offset) const {
-    const std::span<const std::uint8_t> rest = bytes_.subspan(offset);
-    const std::span<const std::uint8_t> magic = rest.first(std::min(rest.size(), sizeof binpack::kMagic));
+// What is wrong with the header at `offset`, of which so much is there; empty if nothing is.
+std::string BinpackFile::header_fault(std::uint64_t offset, std::span<const std::uint8_t> header) {
+    const std::span<const std::uint8_t> magic = header.first(std::min(header.size(), sizeof binpack::kMagic));
     if (std::memcmp(magic.data(), binpack::kMagic, magic.size()) != 0) return "bad magic " + quoted(magic);
-    if (rest.size() < binpack::kHeaderBytes) return "truncated chunk header";
-    const std::uint32_t size = load_little_endian(rest.data() + sizeof binpack::kMagic);
-    if (size > binpack::kMaxPayload) return "chunk size " + std::to_string(size) + " is absurd";
-    const std::uint64_t present = rest.size() - binpack::kHeaderBytes;
-    if (size > present) {
-        return "chunk of " + std::to_string(size) + " bytes is cut at " + std::to_string(present);
-    }
+    cut_ = true;
+    if (header.size() < binpack::kHeaderBytes) return "truncated chunk header";
+    const std::uint32_t size = load_little_endian(header.data() + sizeof binpack::kMagic);
+    const std::uint64_t present = size_ - offset - binpack::kHeaderBytes;
+    const bool absurd = size > binpack::kMaxPayload;
+    cut_ = !absurd && size > present;
+    if (absurd) return "chunk size " + std::to_string(size) + " is absurd";
+    if (cut_) return "chunk of " + std::to_string(size) + " bytes is cut at " + std::to_string(present);
     return {};
 }
 

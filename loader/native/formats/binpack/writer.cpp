@@ -157,19 +157,19 @@ void BinpackWriter::put_score(std::uint16_t value) {
     } while (rest != 0);
 }
 
-std::optional<Damage> copy_chunk(const BinpackFile& file, std::size_t chunk, std::uint32_t first_chain,
-                                 BinpackWriter& writer) {
+std::optional<Damage> copy_chunk(std::span<const std::uint8_t> payload, std::uint64_t payload_offset,
+                                 std::uint32_t first_chain, BinpackWriter& writer) {
     for (const bool before : {false, true}) {
         if (before && first_chain == 0) break;
         binpack::ChunkState state;
-        state.payload = file.payload(chunk);
+        state.payload = payload;
         while (binpack::next_entry(state)) {
             if (before && state.chains > first_chain) break;
             if (!before && state.chains <= first_chain) continue;
             std::string fault = writer.add(state.entry);
-            if (!fault.empty()) return Damage{file.payload_offset(chunk) + state.stem, state.number, std::move(fault)};
+            if (!fault.empty()) return Damage{payload_offset + state.stem, state.number, std::move(fault)};
         }
-        if (state.fault != binpack::Fault::kNone) return damage_of(state, file.payload_offset(chunk));
+        if (state.fault != binpack::Fault::kNone) return damage_of(state, payload_offset);
     }
     return std::nullopt;
 }

@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "chess/position.h"
 #include "formats/binpack/damage.h"
-#include "formats/binpack/file.h"
 
 namespace sparsepool {
 
@@ -50,7 +51,7 @@ class BinpackWriter {
 
 // Adds all entries of a chunk, its chain number `first_chain` first and those before it last.
 // Damage ends it; the entries before it have been added.
-std::optional<Damage> copy_chunk(const BinpackFile& file, std::size_t chunk, std::uint32_t first_chain,
-                                 BinpackWriter& writer);
+std::optional<Damage> copy_chunk(std::span<const std::uint8_t> payload, std::uint64_t payload_offset,
+                                 std::uint32_t first_chain, BinpackWriter& writer);
 
 }  // namespace sparsepool

@@ -1,0 +1,70 @@
+"""Data files: what each was when it was first looked at, and whether it still is.
+
+The stream is a function of the files' bytes (I1), so a file that changes under a reader is an error and not other data.
+Looking costs a system call a file; that the bytes are the same is known where they are read (`loader.stream.Compared`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from loader import _native
+from loader.errors import DataChangedError, DataError
+
+_SETTLED_NS = 50_000_000  # a write within a tick of the file system's clock leaves the time of the one before it
+_ROUNDS = 20  # of waiting for that; a file that is written all the time never settles
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file, and what the system said of it when it was identified."""
+
+    path: Path
+    size: int  # bytes that count: none behind them is read
+    device: int
+    inode: int
+    modified: int  # nanoseconds since 1970; 0: not compared, for the file had more bytes than count
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    @property
+    def identity(self) -> tuple[int, int, int, int]:
+        """As `_native.BinpackFile` takes it."""
+        return self.size, self.device, self.inode, self.modified
+
+    def up_to(self, size: int) -> DataFile:
+        """The same file, of which only the first `size` bytes count."""
+        return self if size >= self.size else replace(self, size=size, modified=0)
+
+
+def identify(paths: Sequence[Path]) -> tuple[DataFile, ...]:
+    """What the files are now. Raises DataError for one that can't be found."""
+    found = [_identified(path) for path in paths]
+    for _ in range(_ROUNDS):
+        now = time.time_ns()
+        fresh = [i for i, file in enumerate(found) if 0 <= now - file.modified < _SETTLED_NS]
+        if not fresh:
+            break
+        time.sleep(_SETTLED_NS / 1e9)
+        for i in fresh:
+            found[i] = _identified(paths[i])
+    return tuple(found)
+
+
+def check_unchanged(files: Sequence[DataFile], *, may_grow: bool) -> None:
+    """Raises DataChangedError for the first file that is not what it was; `may_grow`: new bytes behind it are not."""
+    for file in files:
+        if change := _native.file_change(file.path, file.identity, may_grow):
+            raise DataChangedError(file.path, change)
+
+
+def _identified(path: Path) -> DataFile:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise DataError(path, error.strerror or str(error)) from None
+    return DataFile(path, status.st_size, status.st_dev, status.st_ino, status.st_mtime_ns)

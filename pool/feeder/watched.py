@@ -1,0 +1,85 @@
+"""A stream of the run's data files: whatever changes them, or goes wrong in a source's own code, is one line.
+
+Looks at the files when the stream is opened, at each seek (a validation begins with one), and at the end of each epoch.
+A source that compares its chunks is given what was read of them before, in this life of the feeder or another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from loader.errors import DataChangedError, DataError
+from loader.files import check_unchanged
+from loader.sources import open_stream
+from loader.stream import Compared, Cursor, Filled, Stream
+from pool.errors import RunError
+from pool.launch import Launch
+from pool.protocol.messages import Purpose
+from pool.shm.memory import Memory
+from pool.failure import told
+
+log = logging.getLogger(__name__)
+
+
+class WatchedStream:
+    """The calls of `loader.stream.Stream`. Raises DataError, DataChangedError, RunError."""
+
+    def __init__(self, launch: Launch, memory: Memory, purpose: Purpose) -> None:
+        self._data = launch.config.data
+        self._files = launch.files[purpose]
+        with self._one_line():
+            try:
+                self._stream: Stream = open_stream(self._data, self._files, launch.config.run.seed)
+            finally:
+                self._look()  # or a file that was cut is said to be damaged
+            if isinstance(self._stream, Compared):
+                self._compare(self._stream, memory.sums()[purpose])
+            self._stream.attach(memory.rings[purpose])
+
+    def seek(self, cursor: Cursor) -> None:
+        self._look()
+        with self._one_line():
+            self._stream.seek(cursor)
+
+    def give(self, slot: int) -> None:
+        with self._one_line():
+            self._stream.give(slot)
+
+    def take(self) -> Filled | None:
+        with self._one_line():
+            filled = self._stream.take()
+        if filled is not None and filled.next_cursor.epoch > filled.cursor.epoch:
+            self._look()
+        return filled
+
+    def skipped(self) -> Sequence[DataError]:
+        with self._one_line():
+            return self._stream.skipped()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def _look(self) -> None:
+        check_unchanged(self._files, may_grow=self._data.may_grow)
+
+    def _compare(self, stream: Compared, words: npt.NDArray[np.uint64]) -> None:
+        if stream.num_chunks != words.size:
+            names = ", ".join(str(file.path) for file in self._files[:3])
+            raise DataChangedError(names, f"{stream.num_chunks} chunks now, {words.size} when the run began")
+        stream.compare_with(words)
+
+    @contextlib.contextmanager
+    def _one_line(self) -> Iterator[None]:
+        """An error of the source's code would come again in the next life."""
+        try:
+            yield
+        except (DataError, MemoryError):
+            raise
+        except Exception as error:
+            log.exception("the source fails")
+            raise RunError(f"data.source: {self._data.source}: {told(error)}") from None

@@ -1,0 +1,54 @@
+"""The planner's look at the data: that it can be read, what a batch holds, and how much of each file counts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+
+from loader.errors import DataError
+from loader.files import DataFile
+from loader.schema import BatchSchema
+from loader.sources import open_stream, schema_of, whole_files
+from loader.stream import Compared
+from pool.errors import ConfigError
+from pool.launch import Launch
+from pool.protocol.messages import Purpose
+from pool.failure import told
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Data:
+    schema: BatchSchema
+    files: Mapping[Purpose, tuple[DataFile, ...]]
+    num_chunks: Mapping[Purpose, int]  # of streams that compare their chunks
+
+
+def look_at(launch: Launch) -> Data:
+    """Opens each stream once.
+
+    Raises ConfigError for settings that the source can't serve and for whatever goes wrong in its code, DataError for a
+    file that can't be used at all.
+    """
+    config = launch.config.data
+    files, num_chunks = dict(launch.files), {}
+    try:
+        schema = schema_of(config)
+        for purpose in launch.files:
+            if purpose == "validate" and not launch.validation_files:
+                continue
+            files[purpose] = whole_files(config, launch.files[purpose])
+            with closing(open_stream(config, files[purpose], launch.config.run.seed)) as stream:
+                if isinstance(stream, Compared):
+                    num_chunks[purpose] = stream.num_chunks
+    except DataError:
+        raise
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    except (Exception, SystemExit) as error:
+        log.exception("the data can't be opened")
+        raise ConfigError(f"data.source: {config.source}: {told(error)}") from None
+    return Data(schema, files, num_chunks)
