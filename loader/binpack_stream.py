@@ -51,6 +51,12 @@ class BinpackSource:
     def origin(self, config: DataConfig, files: Sequence[Path], seed: int, cursor: Cursor) -> dict[str, Any]:
         return origin(config, files, seed, cursor)
 
+    def samples_per_epoch(self, config: DataConfig, files: Sequence[Path], seed: int) -> int | None:
+        """About how many positions pass the filters. Raises DataError."""
+        from loader.binpack_estimate import samples_per_epoch  # which opens a stream itself
+
+        return samples_per_epoch(config, files, seed)
+
 
 class BinpackStream:
     """The `Stream` protocol over the native pipeline. Not for two threads at once."""

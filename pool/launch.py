@@ -33,6 +33,7 @@ class Launch:
     sockets: Path  # folder of the sockets
     coordinator: Peer  # the living coordinator
     devices: tuple[str, ...]  # one a worker, `auto` resolved
+    device_names: tuple[str, ...]  # what each of them is, for people; known from the planner on
     train_files: tuple[Path, ...]
     validation_files: tuple[Path, ...]
     schema: BatchSchema | None  # known from the planner on
@@ -69,6 +70,7 @@ class Launch:
             "sockets": str(self.sockets),
             "coordinator": asdict(self.coordinator),
             "devices": self.devices,
+            "device_names": self.device_names,
             "train_files": [str(path) for path in self.train_files],
             "validation_files": [str(path) for path in self.validation_files],
             "schema": None if self.schema is None else self.schema.to_dict(),
@@ -95,6 +97,7 @@ class Launch:
             sockets=Path(data["sockets"]),
             coordinator=Peer(**data["coordinator"]),
             devices=tuple(data["devices"]),
+            device_names=tuple(data["device_names"]),
             train_files=tuple(Path(path) for path in data["train_files"]),
             validation_files=tuple(Path(path) for path in data["validation_files"]),
             schema=None if data["schema"] is None else BatchSchema.from_dict(data["schema"]),

@@ -11,16 +11,26 @@ from pathlib import Path
 
 from loader.sources import find_files
 from pool.config import Config
+from pool.devices import idle_devices
 from pool.errors import ConfigError, PoolError, ResourceError
 from pool.launch import Launch
 from pool.protocol.identity import COORDINATOR, PLANNER, Peer
 from pool.shm import segment
 from pool.shm.memory import segment_sizes
 from pool.supervisor.available import available_memory
+from pool.supervisor.check_page import check_page
 from pool.supervisor.forkserver import ForkServer
 from pool.supervisor.memory_plan import memory_plan, mib, shortage, table
 from pool.supervisor.planning import ask_planner
-from pool.supervisor.preflight import check_descriptors, check_disk, check_folder, check_trace
+from pool.supervisor.preflight import (
+    check_current_folder,
+    check_descriptors,
+    check_disk,
+    check_folder,
+    check_trace,
+    check_validation,
+    disk_plan,
+)
 from pool.supervisor.resuming import compare_numerics, compare_optimizer, resume_point
 from pool.supervisor.run_folder import RunFolder
 from pool.supervisor.signals import StopSignals
@@ -34,34 +44,41 @@ def prepare(
     Raises ConfigError, ResourceError, RunError; also for a signal to stop.
     """
     check_folder(folder.path)
-    check_trace(config.run.trace)
+    check_trace(config)
     checkpoint = folder.last_checkpoint()
     launch, forkserver = _launch(config, folder.path, folder.sockets, folder.logs, checkpoint, signals)
     try:
-        check_disk(launch)
+        check_disk(disk_plan(launch))
         if checkpoint is not None:
             compare_optimizer(config, checkpoint, folder)
             compare_numerics(launch, checkpoint, folder, allowed=allow_different_numerics)
     except PoolError:
         forkserver.end()
         raise
+    if (idle := idle_devices(len(launch.devices), config.train.batches_per_step)) is not None:
+        folder.note(idle)
     return launch, forkserver
 
 
 def check(config: Config) -> str:
-    """All that `prepare` and `reserve` do short of making or starting anything: the memory plan as a table.
+    """All that `prepare` and `reserve` do short of making or starting anything: a page about the run.
 
-    Raises ConfigError, ResourceError, RunError; then the table is its first lines.
+    Raises ConfigError, ResourceError, RunError; if memory or disk is too small the page is its first lines.
     """
-    run_dir = Path(config.run.dir).expanduser().absolute()
+    check_trace(config)
+    run_dir = config.run_dir
     with tempfile.TemporaryDirectory(prefix="pool-check-") as logs:
         launch, forkserver = _launch(config, run_dir, run_dir, Path(logs), None)
         forkserver.end()
-    check_disk(launch)
-    rows, available = memory_plan(launch, segment_sizes(launch)), available_memory()
+    rows, available, disk = memory_plan(launch, segment_sizes(launch)), available_memory(), disk_plan(launch)
+    page = check_page(launch, disk, table(rows, available))
+    try:
+        check_disk(disk)
+    except ResourceError as error:
+        raise ResourceError(f"{page}\n{error}") from None
     if (problem := shortage(rows, available)) is not None:
-        raise ResourceError(f"{table(rows, available)}\n{problem}")
-    return table(rows, available)
+        raise ResourceError(f"{page}\n{problem}")
+    return page
 
 
 def reserve(launch: Launch) -> tuple[dict[str, int], dict[str, int]]:
@@ -105,9 +122,11 @@ def _launch(
     checkpoint: Path | None,
     signals: StopSignals | None = None,
 ) -> tuple[Launch, ForkServer]:
+    check_current_folder()
+    check_validation(config)
     try:
         train = tuple(find_files(config.data.train, "data.train"))
-        validation = tuple(find_files(config.data.validation if config.train.validate_every else (), "data.validation"))
+        validation = tuple(find_files(config.data.validation, "data.validation"))
     except ValueError as error:
         raise ConfigError(str(error)) from None
     check_descriptors(config, len(train) + len(validation))
@@ -120,6 +139,7 @@ def _launch(
             sockets=sockets,
             coordinator=Peer(COORDINATOR),
             devices=config.pool.devices,
+            device_names=(),
             train_files=train,
             validation_files=validation,
             schema=None,

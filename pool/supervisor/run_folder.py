@@ -26,7 +26,7 @@ class RunFolder:
     """Exclusive use of a run folder, until `close` or the end of the process. Raises ConfigError."""
 
     def __init__(self, config: Config, *, resume: bool) -> None:
-        self.path = Path(config.run.dir).expanduser().absolute()
+        self.path = config.run_dir
         self.logs = self.path / "logs"
         self._notes: list[str] = []
         self._sockets: Path | None = None

@@ -64,6 +64,7 @@ def launch(tmp_path: Path, peer: Peer, *crash_points: str, start_timeout: float 
         sockets=tmp_path,
         coordinator=Peer(COORDINATOR),
         devices=("fake:0",),
+        device_names=(),
         train_files=(),
         validation_files=(),
         schema=None,
