@@ -57,6 +57,12 @@ class BinpackSource:
             return file.size
         return opened.header_damage.offset
 
+    def samples_per_epoch(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> int | None:
+        """About how many positions pass the filters. Raises DataError."""
+        from loader.binpack_estimate import samples_per_epoch  # which opens a stream itself
+
+        return samples_per_epoch(config, files, seed)
+
 
 class BinpackStream:
     """The `Stream` protocol over the native pipeline. Not for two threads at once."""

@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from loader.config import DataConfig
 from loader.files import DataFile, identify
+from loader.paths import expanded
 from loader.schema import BatchSchema
 from loader.stream import Cursor, Stream
 
@@ -84,6 +85,13 @@ def open_stream(config: DataConfig, files: Sequence[Path | DataFile], seed: int)
     return stream
 
 
+def samples_per_epoch(config: DataConfig, files: Sequence[Path | DataFile], seed: int) -> int | None:
+    """About how many samples a pass over the files gives, by a look at a few places of them. None if the source has no
+    method `samples_per_epoch` with these arguments, or can't say. Raises DataError."""
+    estimate = getattr(source_by_name(config.source), "samples_per_epoch", None)
+    return None if estimate is None else estimate(config, _identified(files), seed)
+
+
 def origin_of(config: DataConfig, files: Sequence[Path | DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
     """Where the batch that begins at `cursor` comes from, as plain data for people. Raises DataError."""
     return source_by_name(config.source).origin(config, _identified(files), seed, cursor)
@@ -104,9 +112,9 @@ def find_files(patterns: Sequence[str], key: str) -> list[Path]:
     """
     files: list[Path] = []
     for pattern in patterns:
-        expanded = str(Path(pattern).expanduser())
+        path = expanded(pattern, key)
         # A name that exists is taken as it is, so that brackets in a file's name need no quoting.
-        names = [expanded] if Path(expanded).exists() else sorted(glob.glob(expanded))  # noqa: PTH207 (absolute patterns)
+        names = [str(path)] if path.exists() else sorted(glob.glob(str(path)))  # noqa: PTH207 (absolute patterns)
         matches = [Path(name) for name in names]
         if not matches:
             raise ValueError(f"{key}: no file matches {pattern!r}")

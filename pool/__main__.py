@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 
@@ -9,8 +10,9 @@ from pool.errors import EXIT_INTERRUPTED
 
 
 def main() -> None:
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.insert(0, here)  # a task's module may lie there
+    with contextlib.suppress(FileNotFoundError):  # it is gone; whoever needs it says so
+        if (here := str(Path.cwd())) not in sys.path:
+            sys.path.insert(0, here)  # a task's module may lie there
     try:
         from pool.cli import main as run
     except KeyboardInterrupt:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, create_
 from pydantic.fields import FieldInfo
 
 from loader.config import DataConfig, Section
+from loader.paths import absolute
 from pool.config_keys import dotted, field_at
 from pool.config_values import unfit
 from pool.errors import ConfigError, one_line
@@ -190,6 +191,16 @@ class Config(BaseModel):
     loss: Section = Section()
 
     @property
+    def run_dir(self) -> Path:
+        """The run folder, from the root. Raises ConfigError."""
+        return _absolute(self.run.dir, "run.dir")
+
+    @property
+    def trace_file(self) -> Path | None:
+        """Where the trace goes; None if there is to be none. Raises ConfigError."""
+        return _absolute(self.run.trace, "run.trace") if self.run.trace else None
+
+    @property
     def num_ring_slots(self) -> int:
         """Slots of the training ring; a step's batches stay in theirs until it is committed (I3)."""
         return self.pool.ring_slots or 2 * self.train.batches_per_step + 2
@@ -273,6 +284,13 @@ def worker_threads(config: Config, spec: str, workers: int) -> int:
     return 1 if spec.startswith("fake:") else cpu_threads(config, workers)
 
 
+def _absolute(text: str, key: str) -> Path:
+    try:
+        return absolute(text, key)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
 def _explain(cls: type[BaseModel], where: str, item: Any) -> str:
     """One line for one pydantic error: where, key, what is wrong, what was given, what the key means."""
     location = [str(part) for part in item["loc"]]
@@ -285,4 +303,4 @@ def _explain(cls: type[BaseModel], where: str, item: Any) -> str:
     said = one_line(f"{where}: {key}: {item['msg'][:1].lower()}{item['msg'][1:]}, not {given[:80]}")
     field = field_at(cls, location)
     about = field.description if isinstance(field, FieldInfo) else None
-    return f"{said} ({key}: {about})" if about else said
+    return f"{said} ({about})" if about else said

@@ -1,4 +1,4 @@
-"""Device names: `cuda:N`, `cpu`, and `fake:N`, a CPU worker that behaves like a device for tests.
+"""Device names: `cuda:N`, `cpu`, and, for tests alone, `fake:N`, a CPU worker that behaves like a device.
 
 A fake device takes options after a question mark: `fake:0?compute_ms=5&crash=3:backward`. Faults happen in
 a worker's first life only, so that its restart can succeed, and once each: at that step, or at the first
@@ -14,6 +14,7 @@ later one that the worker takes part in. Free of torch.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
@@ -23,7 +24,9 @@ from pool.errors import ConfigError
 
 Phase = Literal["forward", "backward", "bucket"]
 FaultKind = Literal["crash", "hang", "nan", "oom", "slow"]
-ALLOWED = "allowed: cuda:N, cpu, fake:N, auto"
+ALLOWED = "allowed: cuda:N, cpu, auto"
+LONGEST_PAUSE = 1e6  # milliseconds of a fake device
+_INDEX = re.compile(r"[0-9]{1,4}")
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ def parse_device(text: str) -> Device:
     kind, colon, number = name.partition(":")
     if kind == "cpu" and not colon and not question:
         return Device("cpu")
-    if kind not in ("cuda", "fake") or not number.isdecimal() or (question and kind != "fake"):
+    if kind not in ("cuda", "fake") or not _INDEX.fullmatch(number) or (question and kind != "fake"):
         raise ConfigError(f"pool.devices: {text!r}: {ALLOWED}")
     compute_ms, faults = _options(text, options)
     return Device("cuda" if kind == "cuda" else "fake", int(number), compute_ms, faults)
@@ -64,7 +67,7 @@ def _options(text: str, options: str) -> tuple[float, tuple[Fault, ...]]:
     try:
         for key, value in parse_qsl(options, strict_parsing=bool(options)):
             if key == "compute_ms":
-                compute_ms = float(value)
+                compute_ms = _milliseconds(value)
             elif key in get_args(FaultKind):
                 faults.append(_fault(cast(FaultKind, key), value))
             else:
@@ -77,11 +80,20 @@ def _options(text: str, options: str) -> tuple[float, tuple[Fault, ...]]:
 
 def _fault(kind: FaultKind, value: str) -> Fault:
     step, _, rest = value.partition(":")
+    if not (step.isascii() and step.isdecimal() and len(step) <= 12):
+        raise ValueError(f"{kind}={value}: a step is needed")
     if kind == "slow":
-        return Fault(kind, int(step), milliseconds=float(rest))
+        return Fault(kind, int(step), milliseconds=_milliseconds(rest))
     if rest and (kind not in ("crash", "hang") or rest not in get_args(Phase)):
         raise ValueError(f"{kind}={value}: expected STEP or, for crash and hang, STEP:{'|'.join(get_args(Phase))}")
     return Fault(kind, int(step), cast(Phase, rest or "forward"))
+
+
+def _milliseconds(text: str) -> float:
+    number = float(text)
+    if not 0 <= number <= LONGEST_PAUSE:  # false for nan, too
+        raise ValueError(f"{text} milliseconds; allowed: 0 to {LONGEST_PAUSE:,.0f}")
+    return number
 
 
 def resolve_devices(specs: Sequence[str], cuda_count: int | None) -> tuple[str, ...]:
@@ -98,3 +110,17 @@ def resolve_devices(specs: Sequence[str], cuda_count: int | None) -> tuple[str, 
     if not resolved:
         raise ConfigError(f"pool.devices: no device; {ALLOWED}")
     return tuple(resolved)
+
+
+def idle_devices(devices: int, batches_per_step: int) -> str | None:
+    """One line if a step has no batch for some of the devices, or for some of them in its last round; else None."""
+    busy = batches_per_step % devices
+    if busy == 0:
+        return None
+    better = [count for count in (batches_per_step - busy, batches_per_step - busy + devices) if count > 0]
+    idle = f"{devices - busy} of {devices} devices"
+    when = "stand idle" if batches_per_step < devices else "stand idle at the end of each step"
+    return (
+        f"{idle} {when}: train.batches_per_step = {batches_per_step}, and a device takes whole batches; set it to "
+        f"{' or '.join(map(str, better))} (the size of a step changes what is learned: see to the learning rate, too)"
+    )

@@ -35,6 +35,7 @@ class Launch:
     coordinator: Peer  # the living coordinator
     coordinator_pid: int | None  # None if it is still to be started
     devices: tuple[str, ...]  # one a worker, `auto` resolved
+    device_names: tuple[str, ...]  # what each of them is, for people; known from the planner on
     train_files: tuple[DataFile, ...]  # as they were when the run began; a worker is told of none
     validation_files: tuple[DataFile, ...]
     schema: BatchSchema | None  # known from the planner on
@@ -75,6 +76,7 @@ class Launch:
             "coordinator": asdict(self.coordinator),
             "coordinator_pid": self.coordinator_pid,
             "devices": self.devices,
+            "device_names": self.device_names,
             "train_files": [_plain(file) for file in self.train_files],
             "validation_files": [_plain(file) for file in self.validation_files],
             "schema": None if self.schema is None else self.schema.to_dict(),
@@ -103,6 +105,7 @@ class Launch:
             coordinator=Peer(**data["coordinator"]),
             coordinator_pid=data["coordinator_pid"],
             devices=tuple(data["devices"]),
+            device_names=tuple(data["device_names"]),
             train_files=tuple(DataFile(Path(path), *numbers) for path, *numbers in data["train_files"]),
             validation_files=tuple(DataFile(Path(path), *numbers) for path, *numbers in data["validation_files"]),
             schema=None if data["schema"] is None else BatchSchema.from_dict(data["schema"]),

@@ -18,10 +18,10 @@ from loader.files import check_unchanged
 from loader.sources import open_stream
 from loader.stream import Compared, Cursor, Filled, Stream
 from pool.errors import RunError
+from pool.failure import told
 from pool.launch import Launch
 from pool.protocol.messages import Purpose
 from pool.shm.memory import Memory
-from pool.failure import told
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,6 @@ whole, and each bucket's optimizer works on its rows of it.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,19 +15,13 @@ from torch import Tensor, nn
 from pool.buckets.plan import Bucket, Plan
 from pool.buckets.tensors import rows_of
 from pool.config import OptimizerConfig, ScheduleConfig
-from pool.errors import CheckpointError, ConfigError
+from pool.errors import CheckpointError, ConfigError, RunError, in_words
 from pool.optim.adam import Adam, Touched
+from pool.optim.names import load_class
+
+_OF_CODE = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError)
 
 Work = tuple[nn.Parameter, Tensor, Sequence[Tensor], Sequence[Touched] | None]  # parameter, old, gradients, touched
-
-
-def load_class(name: str, key: str) -> Any:
-    """The class of a dotted name. Raises ConfigError naming the config key."""
-    module_name, _, class_name = name.rpartition(".")
-    try:
-        return getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
-        raise ConfigError(f"{key}: {name!r} can't be loaded: {error}") from None
 
 
 class BucketOptimizers:
@@ -45,30 +38,29 @@ class BucketOptimizers:
             return whole if bucket.rows is None else nn.Parameter(rows_of(whole.data, bucket))
 
         self._plan = plan
-        self._every = schedule.every
+        self._name = config.name
+        self._schedule = schedule
         self.parameters = [[part(index, bucket) for index in bucket.parameters] for bucket in plan.buckets]
         make = load_class(config.name, "optimizer.name")
-        try:
-            self._optimizers = [make(members, **_tuples(config.args)) for members in self.parameters]
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"optimizer.args: {config.name}: {error}") from None
+        self._optimizers = [_made(make, members, config, "optimizer.args") for members in self.parameters]
         self._folding = [each if isinstance(each, Adam) else None for each in self._optimizers]
         self._whole: dict[str, Tensor] = {}  # state of tables that are several buckets, by `parameter/key`
-        self._schedulers = []
+        self.schedulers: list[Any] = []
         if schedule.name is not None:
             make = load_class(schedule.name, "schedule.name")
-            try:
-                self._schedulers = [make(each, **_tuples(schedule.args)) for each in self._optimizers]
-            except (TypeError, ValueError) as error:
-                raise ConfigError(f"schedule.args: {schedule.name}: {error}") from None
+            self.schedulers = [_made(make, each, schedule, "schedule.args") for each in self._optimizers]
 
     @property
     def learning_rate(self) -> float:
         return float(self._optimizers[0].param_groups[0]["lr"])
 
     def step(self, bucket: int) -> None:
-        """Updates the bucket's parameters; those whose grad is None are left alone, as in torch."""
-        self._optimizers[bucket].step()
+        """Updates the bucket's parameters; those whose grad is None are left alone, as in torch. Raises RunError for an
+        error of the optimizer's code, which would come again in the coordinator's next life."""
+        try:
+            self._optimizers[bucket].step()
+        except _OF_CODE as error:
+            raise RunError(f"optimizer.name: {self._name}: fails: {in_words(error)}") from error
         self._join(bucket)
 
     def folds(self, bucket: int) -> bool:
@@ -92,10 +84,14 @@ class BucketOptimizers:
         self._join(bucket)
 
     def end_step(self, step: int) -> None:
-        """After all buckets of step `step`: the schedule moves on when it is due."""
-        if (step + 1) % self._every == 0:
-            for scheduler in self._schedulers:
-                scheduler.step()
+        """After all buckets of step `step`: the schedule moves on when it is due. Raises RunError if it can't."""
+        if (step + 1) % self._schedule.every == 0:
+            try:
+                for scheduler in self.schedulers:
+                    scheduler.step()
+            except Exception as error:  # it would raise again in the coordinator's next life
+                name = self._schedule.name
+                raise RunError(f"schedule.name: {name}: fails after step {step + 1}: {in_words(error)}") from error
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Tensors by `parameter/key`, and the rest as plain data."""
@@ -115,7 +111,7 @@ class BucketOptimizers:
             [{k: v for k, v in group.items() if k != "params"} for group in optimizer.param_groups]
             for optimizer in self._optimizers
         ]
-        schedulers = [scheduler.state_dict() for scheduler in self._schedulers]
+        schedulers = [scheduler.state_dict() for scheduler in self.schedulers]
         return tensors, {"numbers": numbers, "groups": groups, "schedulers": schedulers}
 
     def load_state(self, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
@@ -141,7 +137,7 @@ class BucketOptimizers:
                 for group, own in zip(optimizer.param_groups, own_groups, strict=True):
                     if missing := own.keys() - group.keys():  # another optimizer's, and would fail in the first step
                         raise ValueError(f"it has no {min(missing)}")
-            for scheduler, entry in zip(self._schedulers, plain["schedulers"], strict=True):
+            for scheduler, entry in zip(self.schedulers, plain["schedulers"], strict=True):
                 own = scheduler.state_dict()
                 scheduler.load_state_dict({key: _like(own.get(key), value) for key, value in entry.items()})
         except (KeyError, IndexError, ValueError, TypeError) as error:
@@ -183,6 +179,14 @@ class BucketOptimizers:
             place = rows_of(whole, bucket)
             if place.data_ptr() != value.data_ptr():
                 self._optimizers[b].state[parameter][key] = place.copy_(value)
+
+
+def _made(make: Any, first: Any, config: OptimizerConfig | ScheduleConfig, key: str) -> Any:
+    """An optimizer or a scheduler. Raises ConfigError that names the key."""
+    try:
+        return make(first, **_tuples(config.args))
+    except (Exception, SystemExit) as error:  # a class of the user's choice may raise anything
+        raise ConfigError(f"{key}: {config.name}: {in_words(error)}") from None
 
 
 def _like(own: Any, saved: Any) -> Any:

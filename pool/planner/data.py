@@ -13,9 +13,9 @@ from loader.schema import BatchSchema
 from loader.sources import open_stream, schema_of, whole_files
 from loader.stream import Compared
 from pool.errors import ConfigError
+from pool.failure import told
 from pool.launch import Launch
 from pool.protocol.messages import Purpose
-from pool.failure import told
 
 log = logging.getLogger(__name__)
 

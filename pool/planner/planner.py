@@ -10,22 +10,23 @@ import logging
 from typing import Any
 
 import torch
-from torch import nn
 
 from loader.errors import DataError
 from loader.schema import BatchSchema
 from pool import numerics
-from pool.buckets.plan import Plan, make_plan
+from pool.buckets.plan import Plan, TensorSpec, make_plan
 from pool.buckets.tensors import specs
 from pool.config import Config
 from pool.crash_points import crash_point
-from pool.devices import resolve_devices
-from pool.errors import EXIT_DATA, ConfigError, PoolError
+from pool.devices import parse_device, resolve_devices
+from pool.errors import EXIT_DATA, ConfigError, PoolError, one_line
 from pool.failure import told
 from pool.launch import Launch
 from pool.optim.elementwise import ELEMENTWISE
 from pool.planner.data import Data, look_at
+from pool.planner.model_check import check_model
 from pool.planner.trial import state_nbytes
+from pool.protocol.codec import MAX_ITEMS
 from pool.tasks.making import make_task
 
 log = logging.getLogger(__name__)
@@ -39,23 +40,31 @@ def plan_run(launch: Launch) -> tuple[Data, Plan, tuple[str, ...]]:
     config = launch.config
     devices = resolve_devices(config.pool.devices, torch.cuda.device_count() if torch.cuda.is_available() else 0)
     data = look_at(launch)
-    model = _build_model(config, data.schema)
-    split = config.optimizer.name in ELEMENTWISE
-    return data, make_plan(*specs(model), _bucket_limits(config), split_tables=split), devices
+    tensors = _model_tensors(config, data.schema)
+    plan = make_plan(*tensors, _bucket_limits(config), split_tables=config.optimizer.name in ELEMENTWISE)
+    if len(plan.buckets) > MAX_ITEMS:
+        raise ConfigError(
+            f"pool.bucket_mb: {config.pool.bucket_mb:g} makes {len(plan.buckets)} buckets of gradients, and a message "
+            f"can name {MAX_ITEMS}: raise it"
+        )
+    return data, plan, devices
 
 
-def _build_model(config: Config, schema: BatchSchema) -> nn.Module:
-    """Without memory. Raises ConfigError for whatever goes wrong in the task's code; the log has all of that."""
+def _model_tensors(config: Config, schema: BatchSchema) -> tuple[list[TensorSpec], list[TensorSpec]]:
+    """Trained and carried tensors of the task's model, which is built without memory. Raises ConfigError for whatever
+    goes wrong in the task's code; the log has all of that."""
     try:
         task = make_task(config.task, config.model, config.loss)
         task.check(schema)
         with torch.device("meta"):
-            return task.build_model()
+            model = task.build_model()
+        check_model(model)
+        return specs(model)
     except (PoolError, DataError):
         raise
     except ValueError as error:
-        raise ConfigError(str(error)) from None
-    except (Exception, SystemExit) as error:
+        raise ConfigError(one_line(str(error)) or f"task: {config.task}: {told(error)}") from None
+    except BaseException as error:
         log.exception("the task's model can't be built")
         raise ConfigError(f"task: {config.task}: {told(error)}") from None
 
@@ -70,6 +79,7 @@ def run(launch: Launch) -> bytes:
             "num_chunks": dict(data.num_chunks),
             "plan": plan.to_dict(),
             "devices": devices,
+            "device_names": [_device_name(spec) for spec in devices],
             "state_nbytes": state_nbytes(launch.config, plan),
             "fingerprint": numerics.reference(launch.config, plan, devices),
         }
@@ -77,6 +87,15 @@ def run(launch: Launch) -> bytes:
         answer = {"error": str(error), "exit_code": getattr(error, "exit_code", EXIT_DATA)}
     crash_point("planner.before_answer")
     return json.dumps(answer).encode()
+
+
+def _device_name(spec: str) -> str:
+    """What a device is, for people."""
+    device = parse_device(spec)
+    if device.kind != "cuda":
+        return spec.partition("?")[0]
+    properties = torch.cuda.get_device_properties(device.index)
+    return f"{spec}: {properties.name}, {properties.total_memory / (1 << 30):.0f} GiB"
 
 
 def _bucket_limits(config: Config) -> list[int]:

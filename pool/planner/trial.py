@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,22 +17,30 @@ from torch import nn
 from pool.buckets.plan import Plan
 from pool.buckets.tensors import torch_dtype
 from pool.checkpoint.snapshot import area_nbytes
+from pool.checkpoint.store import tensor_bytes
 from pool.config import Config
-from pool.errors import CheckpointError, ConfigError
+from pool.config_keys import dotted
+from pool.errors import ConfigError, PoolError, RunError, in_words, one_line
 from pool.optim.buckets import BucketOptimizers
 
 LONGEST = 16  # of a dimension of the small tensors
+QUICK = 10_000  # steps of a schedule: a tenth of a second
 
 
 def state_nbytes(config: Config, plan: Plan) -> int:
     """Bytes of the area that holds weights and optimizer state, for every optimizer whose state grows no faster than
     its parameters. Raises ConfigError if optimizer or schedule can't be used."""
     small = _small(plan)
-    tensors, plain = _after_one_step(config, small)
+    try:
+        tensors, plain = _after_one_step(config, small)
+    except ConfigError as error:
+        raise ConfigError(f"{error}{_culprit(config, small)}") from None
+    _try_schedule(config, small)
+    _try_clipping(config, small)
     sizes = [tensor.nbytes for tensor in (*plan.parameters, *plan.buffers)]
     for tensor, tried in zip(plan.parameters, small.parameters, strict=True):
         numbers = math.prod(tried.shape)
-        growth = -(-math.prod(tensor.shape) // numbers) if numbers else 1
+        growth = -(-math.prod(tensor.shape) // numbers)
         for name, state in tensors.items():
             if name.rpartition("/")[0] == tensor.name:
                 sizes.append(state.nbytes * (growth if state.numel() > 1 or numbers == 1 else 1))
@@ -41,26 +50,78 @@ def state_nbytes(config: Config, plan: Plan) -> int:
 
 
 def _after_one_step(config: Config, plan: Plan) -> tuple[Mapping[str, torch.Tensor], Mapping[str, Any]]:
-    """The state after a step, as it comes back from plain data."""
-    keys = f"optimizer.name: {config.optimizer.name}"
-    if config.schedule.name is not None:
-        keys += f", schedule.name: {config.schedule.name}"
-    parameters = [nn.Parameter(torch.zeros(t.shape, dtype=torch_dtype(t.dtype))) for t in plan.parameters]
-    optimizers = BucketOptimizers(plan, parameters, config.optimizer, config.schedule)
+    """The state after a step, as it comes back from plain data. Raises ConfigError."""
+    parameters = _zeros(plan)
     try:
+        optimizers = BucketOptimizers(plan, parameters, config.optimizer, config.schedule)
         for bucket, members in enumerate(optimizers.parameters):
             for parameter in members:
                 parameter.grad = torch.zeros_like(parameter)
             optimizers.step(bucket)
         optimizers.end_step(config.schedule.every - 1)
+        assert isinstance(optimizers.learning_rate, float)
         tensors, plain = optimizers.state()
+        tensor_bytes(tensors)
         plain = json.loads(json.dumps(plain))
         BucketOptimizers(plan, parameters, config.optimizer, config.schedule).load_state(tensors, plain)
-    except (ConfigError, CheckpointError):
-        raise
-    except Exception as error:  # a class of the user's choice may raise anything
-        raise ConfigError(f"{keys}: can't be used here: {type(error).__name__}: {error}") from None
+    except PoolError as error:  # it names the key
+        raise ConfigError(str(error)) from None
+    except (Exception, SystemExit) as error:  # a class of the user's choice may raise anything
+        keys = f"optimizer.name: {config.optimizer.name}"
+        if config.schedule.name is not None:
+            keys += f", schedule.name: {config.schedule.name}"
+        raise ConfigError(f"{keys}: can't be used here: {in_words(error)}") from None
     return tensors, plain
+
+
+def _culprit(config: Config, plan: Plan) -> str:
+    """Words about the first argument without which optimizer and schedule can be used; empty if there is none."""
+    for section in ("optimizer", "schedule"):
+        args: Mapping[str, Any] = getattr(config, section).args
+        for key, value in args.items():
+            others = {name: each for name, each in args.items() if name != key}
+            changed = getattr(config, section).model_copy(update={"args": others})
+            try:
+                _after_one_step(config.model_copy(update={section: changed}), plan)
+            except ConfigError:
+                continue
+            return f" (it is {section}.args.{dotted([key])} = {one_line(repr(value))[:80]}: without it, it works)"
+    return ""
+
+
+def _try_schedule(config: Config, plan: Plan) -> None:
+    """Steps the schedule as often as the run will, or as far as is quick, then over the last few steps of those of
+    torch, which count in `last_epoch`. Raises ConfigError."""
+    due = config.train.steps // config.schedule.every
+    bucket = plan.buckets[0]
+    one = replace(plan, buckets=(replace(bucket, parameters=bucket.parameters[:1]),))
+    optimizers = BucketOptimizers(one, _zeros(plan), config.optimizer, config.schedule)
+    steps = [*range(min(due, QUICK)), *range(max(QUICK, due - 2), due)]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's, that no optimizer has been stepped before
+            for step in steps:
+                for scheduler in optimizers.schedulers:
+                    if step >= QUICK and type(scheduler).__module__ == torch.optim.lr_scheduler.__name__:
+                        scheduler.last_epoch = step
+                optimizers.end_step((step + 1) * config.schedule.every - 1)
+    except RunError as error:
+        raise ConfigError(f"{error}; the run has train.steps = {config.train.steps}") from None
+
+
+def _try_clipping(config: Config, plan: Plan) -> None:
+    """Raises ConfigError for a limit that the gradients' type can't hold."""
+    if (limit := config.train.clip_value) is None:
+        return
+    for dtype in sorted({tensor.dtype for tensor in plan.parameters}):
+        try:
+            torch.zeros(1, dtype=torch_dtype(dtype)).clamp_(-limit, limit)
+        except RuntimeError as error:
+            raise ConfigError(f"train.clip_value: {limit:g}: gradients are {dtype}: {in_words(error)}") from None
+
+
+def _zeros(plan: Plan) -> list[nn.Parameter]:
+    return [nn.Parameter(torch.zeros(t.shape, dtype=torch_dtype(t.dtype))) for t in plan.parameters]
 
 
 def _small(plan: Plan) -> Plan:

@@ -41,7 +41,7 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
     Raises ConfigError; RunError for a file that can't be found.
     """
     data = config.data
-    patterns = {"train": data.train, "validation": data.validation if config.train.validate_every else ()}
+    patterns = {"train": data.train, "validation": data.validation}
     recorded: Mapping[str, Recorded] = {}
     if saved is not None:
         recorded = {"train": saved.data, "validation": saved.validation}

@@ -89,6 +89,7 @@ def _with_answer(launch: Launch, answer: Mapping[str, Any]) -> Launch:
         schema=BatchSchema.from_dict(answer["schema"]),
         plan=Plan.from_dict(answer["plan"]),
         devices=tuple(answer["devices"]),
+        device_names=tuple(answer["device_names"]),
         state_nbytes=answer["state_nbytes"],
         fingerprint=answer["fingerprint"],
     )

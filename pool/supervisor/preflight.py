@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
+from dataclasses import dataclass
 from pathlib import Path
 
 from pool.checkpoint import files
@@ -42,11 +43,28 @@ def check_descriptors(config: Config) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (need, hard))
 
 
-def check_trace(path: str) -> None:
+def check_current_folder() -> None:
+    """Raises ConfigError if it was deleted: libraries and relative paths need one."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise ConfigError(f"the current folder can't be found, change to another: {error.strerror}") from None
+
+
+def check_validation(config: Config) -> None:
+    """Raises ConfigError for validations without data."""
+    if config.train.validate_every and not config.data.validation:
+        raise ConfigError(
+            f"train.validate_every: {config.train.validate_every}, but data.validation names no file; name one, or "
+            "leave train.validate_every out"
+        )
+
+
+def check_trace(config: Config) -> None:
     """A file can be made there when the run has ended. Raises ConfigError."""
-    to = Path(path).expanduser()
-    if path and (to.is_dir() or not to.parent.is_dir() or not os.access(to.parent, os.W_OK)):
-        raise ConfigError(f"run.trace: {path} can't be written: it must be a file in a folder that is there")
+    to = config.trace_file
+    if to is not None and (to.is_dir() or not to.parent.is_dir() or not os.access(to.parent, os.W_OK)):
+        raise ConfigError(f"run.trace: {to} can't be written: it must be a file in a folder that is there")
 
 
 def check_folder(run_dir: Path) -> None:
@@ -67,10 +85,19 @@ def check_folder(run_dir: Path) -> None:
         ) from None
 
 
-def check_disk(launch: Launch) -> None:
-    """Room for the checkpoints that are kept and the one that is being written. Raises RunError."""
+@dataclass(frozen=True)
+class DiskPlan:
+    """What checkpoints will take."""
+
+    nbytes: int  # of one
+    more: int  # of them that will be there at a time, beside those that are there
+    place: Path  # the folder, or the nearest one above it that is there
+    free: int  # bytes
+
+
+def disk_plan(launch: Launch) -> DiskPlan:
+    """Those that are kept, and the one that is being written. Raises RunError."""
     train = launch.config.train
-    size = launch.state_nbytes + _STATE
     due = 1 if train.checkpoint_every == 0 else 1 + (train.steps - launch.step) // train.checkpoint_every
     folder = launch.run_dir / FOLDER
     there = len(checkpoints(folder))
@@ -80,9 +107,13 @@ def check_disk(launch: Launch) -> None:
         space = os.statvfs(place)
     except OSError as error:
         raise RunError(f"{place}: {error.strerror}") from None
-    free = space.f_bavail * space.f_frsize
-    if more * size > free:
+    return DiskPlan(launch.state_nbytes + _STATE, more, place, space.f_bavail * space.f_frsize)
+
+
+def check_disk(plan: DiskPlan) -> None:
+    """Raises ResourceError if there is no room for the checkpoints."""
+    if plan.more * plan.nbytes > plan.free:
         raise ResourceError(
-            f"not enough room on the disk of {place}: {more} more checkpoints of {mib(size)} are to be written, and "
-            f"{mib(free)} are free; lower train.keep_checkpoints, or choose another run.dir"
+            f"not enough room on the disk of {plan.place}: {plan.more} more checkpoints of {mib(plan.nbytes)} are to "
+            f"be written, and {mib(plan.free)} are free; lower train.keep_checkpoints, or choose another run.dir"
         )

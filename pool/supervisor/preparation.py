@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pool.config import Config
+from pool.devices import idle_devices
 from pool.errors import PoolError, ResourceError
 from pool.launch import Launch
 from pool.protocol.address import new_key
@@ -19,11 +20,20 @@ from pool.shm import segment
 from pool.shm.memory import SUMS, segment_sizes, write_sums
 from pool.supervisor import data_files
 from pool.supervisor.available import available_memory
+from pool.supervisor.check_page import check_page
 from pool.supervisor.data_files import DataFiles
 from pool.supervisor.forkserver import ForkServer
 from pool.supervisor.memory_plan import memory_plan, mib, shortage, table
 from pool.supervisor.planning import ask_planner
-from pool.supervisor.preflight import check_descriptors, check_disk, check_folder, check_trace
+from pool.supervisor.preflight import (
+    check_current_folder,
+    check_descriptors,
+    check_disk,
+    check_folder,
+    check_trace,
+    check_validation,
+    disk_plan,
+)
 from pool.supervisor.resuming import compare_numerics, compare_optimizer, resume_point, saved_state
 from pool.supervisor.run_folder import RunFolder
 from pool.supervisor.signals import StopSignals
@@ -37,37 +47,46 @@ def prepare(
     Raises ConfigError, ResourceError, RunError; also for a signal to stop.
     """
     check_folder(folder.inside)
-    check_trace(config.run.trace)
+    check_trace(config)
     checkpoint = folder.last_checkpoint()
-    files = data_files.find(config, None if checkpoint is None else saved_state(checkpoint))
+    files = _find_files(config, checkpoint)
     launch, forkserver = _launch(config, files, folder.inside, folder.logs, checkpoint, signals)
     try:
         for note in (*files.notes, *data_files.left_out(launch)):
             folder.note(note)
-        check_disk(launch)
+        check_disk(disk_plan(launch))
         if checkpoint is not None:
             compare_optimizer(config, checkpoint, folder)
             compare_numerics(launch, checkpoint, folder, allowed=allow_different_numerics)
     except PoolError:
         forkserver.end()
         raise
+    if (idle := idle_devices(len(launch.devices), config.train.batches_per_step)) is not None:
+        folder.note(idle)
     return launch, forkserver
 
 
 def check(config: Config) -> str:
-    """All that `prepare` and `reserve` do short of making or starting anything: the memory plan as a table.
+    """All that `prepare` and `reserve` do short of making or starting anything: a page about the run.
 
-    Raises ConfigError, ResourceError, RunError; then the table is its first lines.
+    Raises ConfigError, ResourceError, RunError; if memory or disk is too small the page is its first lines.
     """
-    run_dir = Path(config.run.dir).expanduser().absolute()
+    check_trace(config)
+    run_dir = config.run_dir
     with tempfile.TemporaryDirectory(prefix="pool-check-") as logs:
-        launch, forkserver = _launch(config, data_files.find(config, None), Path(logs), Path(logs), None)
+        launch, forkserver = _launch(config, _find_files(config, None), Path(logs), Path(logs), None)
         forkserver.end()
-    check_disk(replace(launch, run_dir=run_dir))
+    launch = replace(launch, run_dir=run_dir)
     rows, available = memory_plan(launch, segment_sizes(launch)), available_memory()
+    disk = disk_plan(launch)
+    page = check_page(launch, disk, table(rows, available))
+    try:
+        check_disk(disk)
+    except ResourceError as error:
+        raise ResourceError(f"{page}\n{error}") from None
     if (problem := shortage(rows, available)) is not None:
-        raise ResourceError(f"{table(rows, available)}\n{problem}")
-    return table(rows, available)
+        raise ResourceError(f"{page}\n{problem}")
+    return page
 
 
 def reserve(launch: Launch) -> tuple[dict[str, int], dict[str, int]]:
@@ -108,6 +127,12 @@ def reserve(launch: Launch) -> tuple[dict[str, int], dict[str, int]]:
     return segments, sizes
 
 
+def _find_files(config: Config, checkpoint: Path | None) -> DataFiles:
+    check_current_folder()
+    check_validation(config)
+    return data_files.find(config, None if checkpoint is None else saved_state(checkpoint))
+
+
 def _launch(
     config: Config,
     files: DataFiles,
@@ -127,6 +152,7 @@ def _launch(
             coordinator=Peer(COORDINATOR),
             coordinator_pid=None,
             devices=config.pool.devices,
+            device_names=(),
             train_files=files.train,
             validation_files=files.validation,
             schema=None,

@@ -28,7 +28,7 @@ class RunFolder:
     """Exclusive use of a run folder, until `close` or the end of the process. Raises ConfigError."""
 
     def __init__(self, config: Config, *, resume: bool) -> None:
-        self.path = Path(config.run.dir).expanduser().absolute()
+        self.path = config.run_dir
         self._notes: list[str] = []
         self._lock = -1
         self._lost = False  # deleted, and not made again

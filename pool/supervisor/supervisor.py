@@ -93,14 +93,14 @@ def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool
         finally:
             supervisor.end_all()
             progress.close()
-            if config.run.trace:
-                progress.say(_merge_trace(folder.inside, config.run.trace))
+            if (trace_file := config.trace_file) is not None:
+                progress.say(_merge_trace(folder.inside, trace_file))
 
 
-def _merge_trace(run_dir: Path, to: str) -> str:
+def _merge_trace(run_dir: Path, to: Path) -> str:
     """A line for the user. The run has ended as it has: a trace that can't be written does not change that."""
     try:
-        count = trace.merge(run_dir, Path(to).expanduser())
+        count = trace.merge(run_dir, to)
     except OSError as error:
         return f"{to}: {error.strerror}; its parts stay in {run_dir / trace.FOLDER}"
     return f"{to}: {count} events; open it in Perfetto or chrome://tracing"

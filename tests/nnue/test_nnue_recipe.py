@@ -63,7 +63,7 @@ def test_model_and_loss_of_the_recipe_are_the_defaults(recipe: Config) -> None:
 
 
 def test_an_epoch_is_100_million_positions(recipe: Config) -> None:
-    assert recipe.schedule.every == recipe.train.validate_every == -(-100_000_000 // recipe.data.batch_size)
+    assert recipe.schedule.every == recipe.train.checkpoint_every == -(-100_000_000 // recipe.data.batch_size)
     assert recipe.train.steps == 400 * recipe.schedule.every
 
 

@@ -66,6 +66,7 @@ def launch(tmp_path: Path, peer: Peer, *crash_points: str, start_timeout: float 
         coordinator=Peer(COORDINATOR),
         coordinator_pid=None,
         devices=("fake:0",),
+        device_names=(),
         train_files=(),
         validation_files=(),
         schema=None,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, time
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +55,22 @@ class Ended:
         return [json.loads(line) for line in lines]
 
 
+def toml_value(value: Any) -> str:
+    """A value as TOML has it."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{toml_value(key)} = {toml_value(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml_value, value)) + "]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.isoformat() if isinstance(value, date | time) else repr(value)
+
+
 def toml(settings: Mapping[str, Any]) -> str:
     """A TOML file of dotted keys."""
-    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
+    return "".join(f"{key} = {toml_value(value)}\n" for key, value in settings.items())
 
 
 def command(dir: Path, settings: Mapping[str, Any], *arguments: str) -> list[str]:

@@ -1,0 +1,40 @@
+"""How many positions binpack files hold after the filters, without reading all of them."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Sequence
+
+from loader import _native
+from loader.binpack_stream import BinpackSource
+from loader.config import DataConfig
+from loader.files import DataFile
+from loader.slots import allocate_slots
+
+CHUNKS = 8  # that are decoded
+SECONDS = 5.0  # that the filters' share may take to show itself
+
+
+def samples_per_epoch(config: DataConfig, files: Sequence[DataFile], seed: int) -> int | None:
+    """About how many; None if the filters leave too few of those that were looked at. Raises DataError."""
+    opened = [_native.BinpackFile(file.path, file.identity) for file in files]
+    chunks = [(file, chunk) for file in opened for chunk in range(file.num_chunks)]
+    looked_at = chunks[:: max(1, len(chunks) // CHUNKS)]
+    entries = sum(file.count(chunk)[0] for file, chunk in looked_at)
+    share = _share_kept(config, files, seed)
+    return None if share is None else round(entries / len(looked_at) * len(chunks) * share)
+
+
+def _share_kept(config: DataConfig, files: Sequence[DataFile], seed: int) -> float | None:
+    """Of the entries that the stream reads for its first batch."""
+    small = config.model_copy(update={"window_chunks": CHUNKS, "batch_size": 16, "threads": 1})
+    with BinpackSource().open(small, files, seed) as stream:
+        stream.attach(allocate_slots(stream.schema, 1))
+        stream.give(0)
+        ready = select.poll()
+        ready.register(stream.fileno(), select.POLLIN)
+        while stream.take() is None:
+            if not ready.poll(1000 * SECONDS):
+                return None
+        read, kept, _ = stream.progress()
+    return kept / read

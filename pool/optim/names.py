@@ -1,0 +1,40 @@
+"""Classes of optimizers and schedules by dotted name, with a suggestion for a name that is not quite one."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from typing import Any
+
+from pool.errors import ConfigError, in_words
+
+PLACES = {"optimizer.name": ("torch.optim", "pool.optim"), "schedule.name": ("torch.optim.lr_scheduler",)}
+_NO_CHOICE = ("Optimizer", "LRScheduler", "_LRScheduler")
+
+
+def load_class(name: str, key: str) -> Any:
+    """The class of a dotted name. Raises ConfigError naming the config key."""
+    module_name, _, class_name = name.rpartition(".")
+    if not module_name or not all(part.isidentifier() for part in name.split(".")):
+        reason = f"{name!r} can't be loaded: a dotted name is needed, module.Class"
+        raise ConfigError(f"{key}: {reason}{_suggestion(name, key)}")
+    try:
+        made = getattr(importlib.import_module(module_name), class_name)
+        if not callable(made):
+            raise TypeError("it is no class")
+    except (Exception, SystemExit) as error:  # the import of a module of the user's may raise anything
+        reason = f"{name!r} can't be loaded: {in_words(error)}"
+        raise ConfigError(f"{key}: {reason}{_suggestion(name, key)}") from None
+    return made
+
+
+def _suggestion(name: str, key: str) -> str:
+    """Words for the end of a message; empty if nothing is like it."""
+    known: dict[str, list[str]] = {}  # by class name in small letters
+    for place in PLACES.get(key, ()):
+        for known_name, value in vars(importlib.import_module(place)).items():
+            if inspect.isclass(value) and value.__module__.startswith(place) and known_name not in _NO_CHOICE:
+                known.setdefault(known_name.lower(), []).append(f"{place}.{known_name}")
+    close = difflib.get_close_matches(name.rpartition(".")[2].lower(), known, n=1, cutoff=0.75)
+    return f"; did you mean {' or '.join(known[close[0]])}?" if close else ""

@@ -1,0 +1,39 @@
+"""What the runtime can't train, said before a run begins and not in its first step or at its first checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from pool.buckets.tensors import carried, trained
+from pool.checkpoint.store import DTYPES
+from pool.errors import ConfigError
+from pool.protocol.codec import MAX_ITEMS
+
+
+def check_model(model: Any) -> None:
+    """`model`: what the task's build_model has returned. Raises ConfigError that names the tensor."""
+    if not isinstance(model, nn.Module):
+        raise ConfigError(f"task: build_model must return a torch.nn.Module, and returned {type(model).__name__}")
+    for problem in _problems(model):
+        raise ConfigError(f"task: {problem}")
+
+
+def _problems(model: nn.Module) -> Iterator[str]:
+    parameters = list(trained(model))
+    if not parameters:
+        yield "there is nothing to train: no parameter of the model has requires_grad"
+    if len(parameters) > MAX_ITEMS:
+        yield f"the model has {len(parameters)} parameters, and at most {MAX_ITEMS} can be trained: join some"
+    for name, parameter in parameters:
+        if parameter.numel() == 0:
+            yield f"parameter {name} has no elements, its shape is {tuple(parameter.shape)}: leave it out of the model"
+    for name, tensor in (*parameters, *carried(model)):
+        if tensor.dtype not in DTYPES:
+            known = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
+            yield f"{name} is {tensor.dtype}, which a checkpoint can't hold; allowed: {known}"
+        if tensor.layout != torch.strided:
+            yield f"{name} is {tensor.layout}; only dense tensors can be shared between processes"
