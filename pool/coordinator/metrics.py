@@ -1,7 +1,8 @@
 """What a run records about itself: metrics.jsonl and TensorBoard scalars in the run folder, and the report
 that the supervisor shows. Records of steps that a resume does again are removed first.
 
-What can't be written (a full disk) is said once and never stops the training: lines wait, points of curves are lost.
+What can't be read or written (a full disk, foreign files of these names) is said once and never stops the training:
+lines wait, points of curves are lost.
 """
 
 from __future__ import annotations
@@ -10,24 +11,37 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal
+from typing import Literal
 
-from tensorboard.compat.proto.event_pb2 import Event
-from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.summary.writer.event_file_writer import EventFileWriter
-
+from pool.coordinator.records import forget_after
 from pool.coordinator.shares import Spent, shares
 from pool.protocol.messages import RunReport, Shares, Times
+from pool.telemetry.event_file import EventFile
 from pool.telemetry.line_file import LineFile
 
 METRICS = "metrics.jsonl"
 TENSORBOARD = "tensorboard"
 EVENT_SECONDS = 0.2  # between two points of a TensorBoard curve, at least
 EVENT_RETRY_SECONDS = 10.0  # until the next try when a point can't be written
+
+# Tags of the curves by the field of metrics.jsonl: what comes before the slash is TensorBoard's group.
+TAGS = {
+    "loss": "loss/train",
+    "validation_loss": "loss/validation",
+    "learning_rate": "schedule/learning_rate",
+    "epoch": "schedule/epoch",
+    "samples_per_second": "speed/samples_per_second",
+    "gradient_mb": "speed/gradient_mb",
+    "compute": "time/compute",
+    "loader": "time/loader",
+    "reduce": "time/reduce",
+    "optimizer": "time/optimizer",
+    "weights": "time/weights",
+}
 
 Work = Literal["reducing", "optimizing"]
 
@@ -36,7 +50,7 @@ class Metrics:
     def __init__(
         self, run_dir: Path, step: int, steps: int, samples_per_step: int, say: Callable[[str], object]
     ) -> None:
-        """`say`: to the user. Raises OSError if the run folder can't be read."""
+        """`say`: to the user."""
         self._say = say
         self._said: set[Path] = set()  # what can't be written, as its user knows
         self._steps = steps
@@ -50,14 +64,18 @@ class Metrics:
         self._spent = Spent()
         self._shares = Shares()
         path = run_dir / METRICS
-        self.validated_version = _forget_after(path, step)  # newest that is on record, -1: none
+        self.validated_version = -1  # `step` if its validation is on record, which need not be done again then
+        try:
+            self.validated_version = forget_after(path, step)
+        except OSError as error:
+            self._tell(path, error)
         self._path = path
         self._file = LineFile(path)
         self._for_tensorboard: dict[str, tuple[float, int]] = {}  # tag -> newest value, and its step
         self._next_event = 0.0
         self._tensorboard = run_dir / TENSORBOARD
-        self._events: EventFileWriter | None = None
-        self.validation_loss = math.nan
+        self._events = EventFile(self._tensorboard)
+        self.validation_loss, self.validation_step = math.nan, 0
         self.loss = math.nan
 
     def worker(self, index: int, times: Times) -> None:
@@ -97,7 +115,7 @@ class Metrics:
         self._seconds[work] += time.monotonic() - begin
 
     def validated(self, version: int, loss: float) -> None:
-        self.validation_loss = loss
+        self.validation_loss, self.validation_step = loss, version
         self._record(version, {"validation_loss": loss})
 
     def report(self, step: int, checkpoint: int, epoch: int, learning_rate: float, *, finished: bool) -> RunReport:
@@ -111,6 +129,7 @@ class Metrics:
             seconds=seconds,
             loss=self.loss,
             validation_loss=self.validation_loss,
+            validation_step=self.validation_step,
             learning_rate=learning_rate,
             shares=self._shares,
             computed=sum((worker.computing for worker in self._workers.values()), 0.0),
@@ -119,11 +138,9 @@ class Metrics:
         )
 
     def close(self) -> None:
-        self._write_events(time.time())
+        self._write_events()
         self._file.close()
-        if self._events is not None:
-            with suppress(OSError):
-                self._events.close()
+        self._events.close()
 
     def _look_at_times(self) -> None:
         """Takes stock once there is enough time to divide; the first time at once."""
@@ -140,24 +157,20 @@ class Metrics:
             self._spent = spent
 
     def _record(self, step: int, scalars: Mapping[str, float]) -> None:
-        now = time.time()
-        self._file.add(json.dumps({"step": step, "time": now, **scalars}))
+        self._file.add(json.dumps({"step": step, "time": time.time(), **scalars}))
         self._tell(self._path, self._file.error)
-        self._for_tensorboard |= {tag: (value, step) for tag, value in scalars.items()}
-        if now >= self._next_event:
+        self._for_tensorboard |= {TAGS[name]: (value, step) for name, value in scalars.items()}
+        if (now := time.monotonic()) >= self._next_event:  # the other clock may be set back
             self._next_event = now + EVENT_SECONDS
-            self._write_events(now)
+            self._write_events()
 
-    def _write_events(self, now: float) -> None:
+    def _write_events(self) -> None:
         scalars, self._for_tensorboard = self._for_tensorboard, {}
         try:
-            if self._events is None:
-                self._events = EventFileWriter(str(self._tensorboard))
-            for event in _events(scalars, now):
-                self._events.add_event(event)
+            for step, values in _by_step(scalars).items():
+                self._events.add(step, values)
         except OSError as error:
-            self._events = None
-            self._next_event = now + EVENT_RETRY_SECONDS
+            self._next_event = time.monotonic() + EVENT_RETRY_SECONDS
             self._tell(self._tensorboard, error)
         else:
             self._tell(self._tensorboard, None)
@@ -172,33 +185,7 @@ class Metrics:
             self._say(f"{path} is written again")
 
 
-def _events(scalars: Mapping[str, tuple[float, int]], now: float) -> Iterator[Event]:
-    """One for each step that some of the newest values are of."""
-    for step in sorted({step for _, step in scalars.values()}):
-        values = [Summary.Value(tag=tag, simple_value=value) for tag, (value, its) in scalars.items() if its == step]
-        yield Event(wall_time=now, step=step, summary=Summary(value=values))
-
-
-def _forget_after(path: Path, step: int) -> int:
-    """Removes records of steps after `step`, and a last line that was cut; of a run that begins, all.
-
-    Returns the newest version whose validation is among the rest.
-    """
-    if not path.exists():
-        return -1
-    validated = -1
-    kept: list[str] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            record: dict[str, Any] = json.loads(line)
-        except ValueError:
-            break
-        if 0 < step >= record["step"]:
-            kept.append(line + "\n")
-            if "validation_loss" in record:
-                validated = record["step"]
-    beside = path.with_suffix(".tmp")
-    with suppress(OSError):  # then some steps are recorded twice
-        beside.write_text("".join(kept), encoding="utf-8")
-        beside.rename(path)
-    return validated
+def _by_step(scalars: Mapping[str, tuple[float, int]]) -> dict[int, dict[str, float]]:
+    """The newest values by the step that each is of, in order."""
+    steps = sorted({step for _, step in scalars.values()})
+    return {step: {tag: value for tag, (value, its) in scalars.items() if its == step} for step in steps}

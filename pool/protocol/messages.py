@@ -83,6 +83,7 @@ class RunReport:
     seconds: float  # since the first step of this process
     loss: float
     validation_loss: float  # NaN before the first validation
+    validation_step: int  # whose weights that is of
     learning_rate: float
     shares: Shares
     computed: float  # seconds that workers have spent on batches they have finished, validation's too

@@ -63,7 +63,10 @@ def check_validation(config: Config) -> None:
 def check_trace(config: Config) -> None:
     """A file can be made there when the run has ended. Raises ConfigError."""
     to = config.trace_file
-    if to is not None and (to.is_dir() or not to.parent.is_dir() or not os.access(to.parent, os.W_OK)):
+    if to is None:
+        return
+    no_file = to.exists() and not to.is_file()
+    if no_file or not to.parent.is_dir() or not os.access(to.parent, os.W_OK):
         raise ConfigError(f"run.trace: {to} can't be written: it must be a file in a folder that is there")
 
 

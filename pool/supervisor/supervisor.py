@@ -75,6 +75,8 @@ def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool
     with StopSignals() as signals:
         crash_points.arm(config.testing.crash_points, Peer(SUPERVISOR))
         progress.say(f"run {folder.path}: preparing")
+        if config.run.trace:
+            trace.clear(folder.inside)
         launch, forkserver = prepare(config, folder, signals, allow_different_numerics=allow_different_numerics)
         try:
             folder.record(config)
@@ -100,10 +102,13 @@ def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool
 def _merge_trace(run_dir: Path, to: Path) -> str:
     """A line for the user. The run has ended as it has: a trace that can't be written does not change that."""
     try:
-        count = trace.merge(run_dir, to)
+        merged = trace.merge(run_dir, to.resolve())
     except OSError as error:
-        return f"{to}: {error.strerror}; its parts stay in {run_dir / trace.FOLDER}"
-    return f"{to}: {count} events; open it in Perfetto or chrome://tracing"
+        return (
+            f"{to} can't be written: {error.strerror}; its parts stay in {run_dir / trace.FOLDER} until the next trace"
+        )
+    torn = f", {merged.torn} more were torn" if merged.torn else ""
+    return f"{to}: {merged.events} events{torn}; open it in Perfetto or chrome://tracing"
 
 
 class Supervisor:

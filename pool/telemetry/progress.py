@@ -38,6 +38,7 @@ class ProgressLine:
         self._has_bar = False
         self._task = TaskID(0)
         self._next_plain = 0.0
+        self._plain = (0, 0)  # what the newest plain line is about
 
     def say(self, text: str) -> None:
         """A line that stays."""
@@ -75,8 +76,9 @@ class ProgressLine:
                 self._live.start()
             text = describe(report, self._console.width - (BAR_WIDTH + 1 if self._has_bar else 0))
             self._live.update(self._task, completed=report.step, description=text)
-        elif report.finished or (report.step > 0 and time.monotonic() >= self._next_plain):
+        elif (report.finished or time.monotonic() >= self._next_plain) and _news(report) != self._plain:
             self._next_plain = time.monotonic() + PLAIN_SECONDS
+            self._plain = _news(report)
             sys.stdout.write(describe(report) + "\n")
             sys.stdout.flush()
 
@@ -93,7 +95,7 @@ def describe(report: RunReport, width: int | None = None) -> str:
     if not math.isnan(report.loss):
         parts["loss"] = f"loss {report.loss:.6f}"
     if not math.isnan(report.validation_loss):
-        parts["validation"] = f"validation {report.validation_loss:.6f}"
+        parts["validation"] = f"validation {report.validation_loss:.6f} of step {report.validation_step}"
     parts["lr"] = f"lr {report.learning_rate:.3g}"
     if any(asdict(report.shares).values()):
         parts["bound"] = "bound by " + " ".join(f"{name} {share:.0%}" for name, share in _largest(report.shares))
@@ -103,6 +105,11 @@ def describe(report: RunReport, width: int | None = None) -> str:
         if width is not None and len("  ".join(parts.values())) > width:
             parts.pop(name, None)
     return "  ".join(parts.values())
+
+
+def _news(report: RunReport) -> tuple[int, int]:
+    """Without them the next plain line would say the same again."""
+    return report.step, report.validation_step
 
 
 def _largest(shares: Shares) -> list[tuple[str, float]]:

@@ -1,21 +1,28 @@
 """What each process does when: spans in the trace format that Chrome and Perfetto show, a row per process and thread.
 
 Off unless `run.trace` names a file. Each process writes lines into a file of its own in the run folder; the supervisor
-makes one trace of them when the run ends. All clocks are the machine's monotonic one.
+makes one trace of them when the run ends. All clocks are the machine's monotonic one. What can't be written or read is
+left out: a trace never ends a run.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pool.checkpoint import files
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
+from pool.run_dir import make_folder, open_file
+
+log = logging.getLogger(__name__)
 
 FOLDER = "trace"
 _ROWS = (COORDINATOR, WORKER, FEEDER)  # from top to bottom
@@ -27,12 +34,16 @@ class Trace:
 
     def __init__(self, run_dir: Path, peer: Peer, *, on: bool) -> None:
         self._fd = -1
+        self._torn = False  # the newest line is not whole
         if not on:
             return
-        folder = run_dir / FOLDER
-        folder.mkdir(mode=0o700, exist_ok=True)
-        path = folder / f"{peer.role}-{peer.index}-{peer.incarnation}.jsonl"
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        path = run_dir / FOLDER / f"{peer.role}-{peer.index}-{peer.incarnation}.jsonl"
+        try:
+            make_folder(path.parent)
+            self._fd = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        except OSError as error:
+            log.warning("no trace of this process: %s: %s", path, error.strerror)
+            return
         self._process = 100 * _ROWS.index(peer.role) + peer.index
         self._write({"ph": "M", "name": "process_name", "args": {"name": str(peer)}})
         self._write({"ph": "M", "name": "process_sort_index", "args": {"sort_index": self._process}})
@@ -66,23 +77,53 @@ class Trace:
     def _write(self, event: dict[str, Any]) -> None:
         """One call, so that lines of several threads do not mix and a death leaves whole ones."""
         event |= {"pid": self._process, "tid": threading.get_native_id()}
+        line = b"\n" * self._torn + json.dumps(event).encode() + b"\n"
         with suppress(OSError):  # a full disk costs events, not the run
-            os.write(self._fd, json.dumps(event).encode() + b"\n")
+            self._torn = os.write(self._fd, line) < len(line)
 
 
-def merge(run_dir: Path, to: Path) -> int:
-    """Makes one trace of what the processes wrote, and removes that. Returns the number of events. Raises OSError."""
-    events = []
-    parts = sorted((run_dir / FOLDER).glob("*.jsonl"))
+@dataclass(frozen=True)
+class Merged:
+    events: int
+    torn: int  # lines that were left out
+
+
+def merge(run_dir: Path, to: Path) -> Merged:
+    """Makes one trace of what the processes wrote, and removes that. Raises OSError; then there is no new `to`."""
+    events: list[dict[str, Any]] = []
+    torn = 0
+    parts = _parts(run_dir)
     for part in parts:
-        events += [json.loads(line) for line in part.read_text(encoding="utf-8").splitlines()]
-    events.sort(key=lambda event: event.get("ts", 0))
-    to.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}), encoding="utf-8")
-    for part in parts:
-        part.unlink()
-    if parts:
+        for line in files.read_all(part).splitlines():
+            if (event := _event_in(line)) is not None:
+                events.append(event)
+            else:
+                torn += 1
+    events.sort(key=lambda event: event["ts"])
+    files.replace_file(to, json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}).encode())
+    clear(run_dir)
+    return Merged(len(events), torn)
+
+
+def clear(run_dir: Path) -> None:
+    """Removes what processes of an earlier run wrote, as far as it goes."""
+    for part in _parts(run_dir):
+        files.remove_quietly(part)
+    with suppress(OSError):
         (run_dir / FOLDER).rmdir()
-    return len(events)
+
+
+def _parts(run_dir: Path) -> list[Path]:
+    return sorted((run_dir / FOLDER).glob("*.jsonl"))
+
+
+def _event_in(line: bytes) -> dict[str, Any] | None:
+    """With a time; None if a full disk or a death has cut it."""
+    with suppress(ValueError, RecursionError):
+        event = json.loads(line)
+        if isinstance(event, dict) and isinstance(event.setdefault("ts", 0), int | float):
+            return event
+    return None
 
 
 def _now() -> float:

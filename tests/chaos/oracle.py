@@ -37,7 +37,7 @@ CHESS: dict[str, Any] = {
     "pool.bucket_mb": 25.0,
 }
 _FILES = re.compile(
-    r"config\.json|history\.jsonl|metrics\.jsonl|lock|tensorboard/events\..*|logs/[a-z]+(-\d+)?\.log|sockets/[a-z]+"
+    r"config\.json|history\.jsonl|metrics\.jsonl|lock|tensorboard/events\..*|logs/[a-z]+(-\d+)?\.log"
     r"|checkpoints/(step-\d{9}|last)/(weights\.safetensors|optimizer\.safetensors|chunk-sums\.safetensors|state\.json)"
 )
 

@@ -5,13 +5,20 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tensorboard.backend.event_processing.directory_watcher import DirectoryWatcher
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
+from pool.coordinator import metrics as metrics_module
 from pool.coordinator.metrics import METRICS, TENSORBOARD, Metrics
 from pool.protocol.codec import Envelope, decode, encode
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, Peer
+from pool.telemetry.event_file import EventFile
 from pool.telemetry.line_file import MOST_KEPT, LineFile
 
 
@@ -45,6 +52,10 @@ def test_a_resumed_run_forgets_what_it_does_again_and_knows_what_is_validated(tm
 
 def test_a_full_disk_is_said_once_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
+
+    def said_of(name: str) -> list[str]:
+        return [line for line in said if f"{tmp_path / name} " in line]
+
     metrics = Metrics(tmp_path, 0, 10, 64, said.append)
     write, left = os.write, 30
 
@@ -59,11 +70,12 @@ def test_a_full_disk_is_said_once_and_nothing_is_lost(tmp_path: Path, monkeypatc
     monkeypatch.setattr(os, "write", full)
     for step in range(3):
         metrics.committed(step, (1.0,), 0, 0.1, 0)
-    assert said == [f"{tmp_path / METRICS} can't be written: No space left on device; training goes on"]
+    assert said_of(METRICS) == [f"{tmp_path / METRICS} can't be written: No space left on device; training goes on"]
+    assert len(said_of(TENSORBOARD)) == 1
     monkeypatch.setattr(os, "write", write)
     metrics.committed(3, (1.0,), 0, 0.1, 0)
     metrics.close()
-    assert said[1:] == [f"{tmp_path / METRICS} is written again"]
+    assert said_of(METRICS)[1:] == [f"{tmp_path / METRICS} is written again"]
     assert [step for step, _ in records(tmp_path)] == [1, 2, 3, 4]
 
 
@@ -82,6 +94,145 @@ def test_what_a_full_disk_can_not_hold_is_bounded(tmp_path: Path, monkeypatch: p
 
 def fail() -> int:
     raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_a_line_that_a_dead_coordinator_left_half_written_costs_no_other_line(tmp_path: Path) -> None:
+    """Its successor does that step again, whatever the snapshot is that it goes on from."""
+    write(tmp_path, 0, 6)
+    path = tmp_path / METRICS
+    path.write_bytes(path.read_bytes()[:-20])
+    write(tmp_path, 5, 8)
+    write(tmp_path, 6, 6)
+    assert [step for step, kind in records(tmp_path) if kind == "step"] == [1, 2, 3, 4, 5, 6]
+
+
+FOREIGN = {
+    "an object": b"{}\n",
+    "a number": b"5\n",
+    "no UTF-8": b"\xff\xfe\n",
+    "a step that is none": b'{"step": "7"}\n{"step": true}\n{"step": null}\n',
+    "no line end": b"half of someth",
+    "deep": b"[" * 200_000 + b"\n",
+    "a large number": b"9" * 10_000 + b"\n",
+    "zeros": bytes(3 << 20),
+    "many": b"{}\n" * 700_000,
+}
+
+
+@pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN.keys())
+def test_foreign_lines_are_left_alone_and_cost_no_record(content: bytes, tmp_path: Path) -> None:
+    write(tmp_path, 0, 4)
+    with (tmp_path / METRICS).open("ab") as file:
+        file.write(content)
+    metrics = write(tmp_path, 4, 8)
+    assert metrics.validated_version in (4, -1)
+    write(tmp_path, 6, 8)
+    lines = (tmp_path / METRICS).read_bytes().split(b"\n")
+    assert content.split(b"\n")[0] in lines
+    steps = [json.loads(line)["step"] for line in lines if b"learning_rate" in line]
+    assert steps == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def link(path: Path) -> None:
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+@pytest.mark.parametrize("name", [METRICS, TENSORBOARD])
+@pytest.mark.parametrize("plant", [Path.mkdir, fifo, link], ids=["folder", "pipe", "link"])
+def test_what_is_in_the_way_of_records_is_said_and_training_goes_on(
+    plant: Callable[[Path], None], name: str, tmp_path: Path
+) -> None:
+    plant(tmp_path / name)
+    if name == TENSORBOARD and (tmp_path / name).is_dir():
+        (tmp_path / name).chmod(0o777)
+    said: list[str] = []
+    metrics = Metrics(tmp_path, 2, 10, 64, said.append)
+    for step in range(2, 5):
+        metrics.committed(step, (1.0,), 0, 0.1, 0)
+    metrics.close()
+    assert len(said) == 1
+    assert said[0].startswith(f"{tmp_path / name} can't be written: ")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_no_more_of_the_records_is_read_than_has_to_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [json.dumps({"step": step, "time": 0.0, "loss": 0.5}) for step in range(1, 100_001)]
+    (tmp_path / METRICS).write_text("\n".join(lines) + "\n")
+    read: list[int] = []
+    pread = os.pread
+
+    def counted(fd: int, count: int, at: int) -> bytes:
+        read.append(count)
+        return pread(fd, count, at)
+
+    monkeypatch.setattr(os, "pread", counted)
+    write(tmp_path, 99_900, 99_900)
+    assert sum(read) < 100_000
+    assert [step for step, _ in records(tmp_path)] == list(range(1, 99_901))
+
+
+def test_what_is_deleted_meanwhile_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_module, "EVENT_SECONDS", 0.0)
+    said: list[str] = []
+    metrics = Metrics(tmp_path, 0, 10, 64, said.append)
+    metrics.committed(0, (1.0,), 0, 0.1, 0)
+    shutil.rmtree(tmp_path / TENSORBOARD)
+    (tmp_path / METRICS).unlink()
+    for step in (1, 2):
+        metrics.committed(step, (1.0,), 0, 0.1, 0)
+    metrics.close()
+    assert [step for step, _ in records(tmp_path)] == [2, 3]
+    assert [step for step, _ in curves(tmp_path)] == [2, 3]
+    assert said == []
+
+
+def curves(dir: Path) -> list[tuple[int, list[str]]]:
+    """Steps and tags of the points that TensorBoard sees."""
+    loader = DirectoryWatcher(str(dir / TENSORBOARD), EventFileLoader)
+    return [(event.step, [value.tag for value in event.summary.value]) for event in loader.Load() if event.step]
+
+
+def test_curves_go_on_when_the_clock_is_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_module, "EVENT_SECONDS", 0.0)
+    metrics = Metrics(tmp_path, 0, 10, 64, say=str)
+    for step in range(4):
+        monkeypatch.setattr(time, "time", lambda: 2e9 - 1e6 * step)  # noqa: B023
+        metrics.committed(step, (1.0,), 0, 0.1, 0)
+    metrics.close()
+    assert [step for step, _ in curves(tmp_path)] == [1, 2, 3, 4]
+
+
+def test_curves_are_in_groups(tmp_path: Path) -> None:
+    metrics = Metrics(tmp_path, 0, 10, 64, say=str)
+    metrics.validated(0, 0.5)
+    metrics.committed(0, (1.0,), 0, 0.1, 0)
+    metrics.close()
+    tags = [tag for _, tags in curves(tmp_path) for tag in tags]
+    assert "loss/train" in tags
+    assert {tag.partition("/")[0] for tag in tags} == {"loss", "schedule", "speed", "time"}
+
+
+def test_a_point_that_does_not_fit_on_the_disk_spoils_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = EventFile(tmp_path)
+    file.add(1, {"a": 1.0})
+    write = os.write
+
+    def full(fd: int, data: bytes) -> int:
+        monkeypatch.setattr(os, "write", lambda *_: fail())
+        return write(fd, data[:7])
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="Input/output error"):
+        file.add(2, {"a": 1.0})
+    monkeypatch.setattr(os, "write", write)
+    file.add(3, {"a": 1.0})
+    file.close()
+    (path,) = tmp_path.iterdir()
+    assert [event.step for event in EventFileLoader(str(path)).Load()] == [0, 1, 3]
 
 
 def test_no_tensorboard_is_no_reason_to_stop(tmp_path: Path) -> None:

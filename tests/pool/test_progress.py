@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from pool.protocol.messages import RunReport, Shares
-from pool.telemetry.progress import describe
+from pool.telemetry import progress
+from pool.telemetry.progress import ProgressLine, describe
 
 REPORT = RunReport(
     step=400,
@@ -19,6 +20,7 @@ REPORT = RunReport(
     samples_per_step=8192,
     loss=0.001125,
     validation_loss=0.002,
+    validation_step=300,
     learning_rate=8.75e-4,
     shares=Shares(compute=0.55, loader=0.09, reduce=0.02, optimizer=0.11, weights=0.23),
     computed=19.5,
@@ -30,7 +32,7 @@ REPORT = RunReport(
 def test_all_is_shown_where_there_is_room() -> None:
     assert describe(REPORT) == describe(REPORT, 200)
     assert describe(REPORT) == (
-        "step 400/3000  epoch 16  163.84 k samples/s  loss 0.001125  validation 0.002000  lr 0.000875  "
+        "step 400/3000  epoch 16  163.84 k samples/s  loss 0.001125  validation 0.002000 of step 300  lr 0.000875  "
         "bound by compute 55% weights 23% optimizer 11% loader 9%  ETA 2:10"
     )
 
@@ -47,3 +49,21 @@ def test_before_the_first_step_no_loss_and_no_speed_are_shown() -> None:
     before = replace(REPORT, step=0, samples=0, seconds=0.0, loss=math.nan, validation_loss=math.nan)
     assert "nan" not in describe(before)
     assert "samples/s" not in describe(before)
+
+
+def test_off_a_terminal_no_line_comes_twice(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last step is reported when it is done, and once more when its checkpoint is written."""
+    monkeypatch.setattr(progress, "PLAIN_SECONDS", 0.0)
+    line = ProgressLine()
+    before = replace(REPORT, step=0, samples=0, validation_loss=math.nan, validation_step=0)
+    for report in (before, REPORT, REPORT, replace(REPORT, step=3000), replace(REPORT, step=3000, seconds=21.0)):
+        line.show(report)
+    line.show(replace(REPORT, step=3000, seconds=22.0, finished=True))
+    validated = replace(REPORT, step=3000, validation_step=3000)
+    line.show(validated)
+    line.close()
+    shown = capsys.readouterr().out.splitlines()
+    assert [text.split("  ")[0] for text in shown] == ["step 400/3000", "step 3000/3000", "step 3000/3000"]
+    assert "of step 3000" in shown[-1]
