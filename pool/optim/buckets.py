@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from loader.users_code import look_in_current_folder
 from pool.buckets.plan import Bucket, Plan
 from pool.buckets.tensors import rows_of
 from pool.config import OptimizerConfig, ScheduleConfig
@@ -25,6 +26,7 @@ Work = tuple[nn.Parameter, Tensor, Sequence[Tensor], Sequence[Touched] | None]  
 def load_class(name: str, key: str) -> Any:
     """The class of a dotted name. Raises ConfigError naming the config key."""
     module_name, _, class_name = name.rpartition(".")
+    look_in_current_folder()
     try:
         return getattr(importlib.import_module(module_name), class_name)
     except (ImportError, AttributeError, ValueError, TypeError) as error:
