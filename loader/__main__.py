@@ -2,6 +2,10 @@
 
 import sys
 
-from loader.cli import main
+from loader.users_code import forget_current_folder
+
+forget_current_folder()
+
+from loader.cli import main  # noqa: E402
 
 sys.exit(main())

@@ -18,6 +18,7 @@ from loader.files import DataFile, identify
 from loader.paths import expanded
 from loader.schema import BatchSchema
 from loader.stream import Cursor, Stream
+from loader.users_code import look_in_current_folder
 
 
 class Source(Protocol):
@@ -56,6 +57,8 @@ def source_by_name(name: str) -> Source:
     module_name, colon, attribute = SOURCES.get(name, name).partition(":")
     if not colon or not module_name or not attribute:
         raise ValueError(f"data.source: {name!r} is none of {', '.join(SOURCES)} and not of the form module:factory")
+    if name not in SOURCES:
+        look_in_current_folder()
     try:
         factory: Any = getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError) as error:

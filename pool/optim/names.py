@@ -7,6 +7,7 @@ import importlib
 import inspect
 from typing import Any
 
+from loader.users_code import look_in_current_folder
 from pool.errors import ConfigError, in_words
 
 PLACES = {"optimizer.name": ("torch.optim", "pool.optim"), "schedule.name": ("torch.optim.lr_scheduler",)}
@@ -19,6 +20,7 @@ def load_class(name: str, key: str) -> Any:
     if not module_name or not all(part.isidentifier() for part in name.split(".")):
         reason = f"{name!r} can't be loaded: a dotted name is needed, module.Class"
         raise ConfigError(f"{key}: {reason}{_suggestion(name, key)}")
+    look_in_current_folder()
     try:
         made = getattr(importlib.import_module(module_name), class_name)
         if not callable(made):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from loader.users_code import lies_in_current_folder
 from pool import lifeline, prctl
 from pool.protocol.identity import Peer
 from pool.supervisor.child import Child, open_log
@@ -102,12 +103,13 @@ def environment() -> dict[str, str]:
 
 
 def _exec(peer: Peer, crash_points: Sequence[str], theirs: socket.socket, output: int) -> int:
-    """The pid."""
+    """The pid. What lies in the current folder is not for it to import, unless that is where we are ourselves."""
     os.set_inheritable(theirs.fileno(), True)
+    options = [] if lies_in_current_folder() else ["-P"]
     arguments = [str(theirs.fileno()), str(os.getpid()), str(peer.incarnation), *crash_points]
     return os.posix_spawn(
         sys.executable,
-        [sys.executable, "-m", "pool.forkserver", *arguments],
+        [sys.executable, *options, "-m", "pool.forkserver", *arguments],
         environment(),
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from pydantic import ValidationError
 
 from loader.config import Section
+from loader.users_code import look_in_current_folder
 from pool.errors import ConfigError
 from pool.failure import definition_of, told
 
@@ -36,6 +37,8 @@ def task_module(name: str) -> TaskModule:
     unknown = f"task: no task {name!r}; allowed: {', '.join(sorted(BUILT_IN))}, or the name of a module"
     if not all(part.isidentifier() for part in path.split(".")):
         raise ConfigError(unknown)
+    if path == name:
+        look_in_current_folder()
     try:
         module = importlib.import_module(path)
     except (Exception, SystemExit) as error:
@@ -44,7 +47,7 @@ def task_module(name: str) -> TaskModule:
             raise ConfigError(unknown) from None
         raise ConfigError(f"task: module {name!r} can't be imported: {told(error)}") from error
     if problem := _problem(module):
-        raise ConfigError(f"task: module {name!r}: {problem}")
+        raise ConfigError(f"task: module {name!r} ({getattr(module, '__file__', None)}): {problem}")
     return cast(TaskModule, module)
 
 
@@ -76,7 +79,7 @@ def _problem(module: ModuleType) -> str:
         if not (isinstance(section, type) and issubclass(section, Section)):
             return f"{name} must be a class made from loader.config.Section, not {reprlib.repr(section)}"
         if problem := _defaults_problem(section):
-            return f"{name}.{problem}"
+            return f"{name}{problem}"
     problem = call_problem(module.create_task, ("model", "loss"))
     return f"create_task {problem}" if problem else ""
 
@@ -87,7 +90,7 @@ def _defaults_problem(section: type[Section]) -> str:
         section.model_validate_json(section().model_dump_json(warnings=False))
     except ValidationError as error:
         first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: has no good default: {first['msg']}"
+        return f".{'.'.join(map(str, first['loc']))}: has no good default: {first['msg']}"
     except Exception as error:  # validators and default factories are the user's code
-        return f"its defaults can't be made: {told(error)}"
+        return f": its defaults can't be made: {told(error)}"
     return ""

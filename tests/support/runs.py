@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -80,10 +81,22 @@ def command(dir: Path, settings: Mapping[str, Any], *arguments: str) -> list[str
     return [sys.executable, "-m", "pool", "train", str(config), *arguments]
 
 
-def run(dir: Path, settings: Mapping[str, Any], *arguments: str, timeout: float = 110) -> Ended:
+def elsewhere() -> dict[str, str]:
+    """The environment of a command that is called in another folder and still uses the tests' modules."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))}
+
+
+def run(dir: Path, settings: Mapping[str, Any], *arguments: str, timeout: float = 110, cwd: Path = ROOT) -> Ended:
     """Runs to the end, whatever that is."""
     done = subprocess.run(
-        command(dir, settings, *arguments), cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False
+        command(dir, settings, *arguments),
+        cwd=cwd,
+        env=elsewhere() if cwd != ROOT else None,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeout,
+        check=False,
     )
     return Ended(dir, done.returncode, done.stdout, done.stderr)
 
