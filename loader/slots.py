@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loader.batch_check import check_buckets, check_dense, check_names, check_once, check_rows, check_slot
 from loader.schema import BUCKET_OFFSETS, HEADER, BatchSchema, SparseBatch
 from loader.stream import Stream
 
@@ -37,20 +38,26 @@ def write_batch(
 
     rows: per sparse field (offsets [num_bags + 1], features [active]); a feature occurs once in a bag at most.
     dense: [batch_size] each. bucket_offsets: [num_buckets + 1], may be left out if there is one bucket.
+    Raises ValueError that names the field for counts, numbers and types that are not the schema's; then nothing of the
+    batch may be used.
     """
 
     def put(name: str, values: npt.ArrayLike) -> None:
         region = schema.regions[name]
         array = np.asarray(values)
-        assert array.size <= region.count, f"{name}: {array.size} values for a region of {region.count}"
         end = region.offset + array.size * region.dtype.itemsize
         slot[region.offset : end].view(region.dtype)[:] = array
 
+    check_slot(schema, slot)
+    check_names("sparse fields", rows, [field.name for field in schema.sparse])
+    check_names("dense fields", dense, [field.name for field in schema.dense])
     header = [number]
     for field in schema.sparse:
-        offsets, features = rows[field.name]
+        offsets, features = (np.asarray(part) for part in rows[field.name])
+        check_rows(schema, field, offsets, features)
         bag_of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         order = np.argsort(features, kind="stable")  # bags stay ascending within a feature
+        check_once(field, features[order], bag_of[order])
         touched, counts = np.unique(features, return_counts=True)
         put(f"{field.name}.offsets", offsets)
         put(f"{field.name}.features", features)
@@ -59,8 +66,11 @@ def write_batch(
         put(f"{field.name}.bags", bag_of[order])
         header += [len(features), len(touched)]
     for entry in schema.dense:
+        check_dense(entry.name, np.asarray(dense[entry.name]), np.dtype(entry.dtype), schema.batch_size)
         put(entry.name, dense[entry.name])
-    put(BUCKET_OFFSETS, [0, schema.batch_size] if bucket_offsets is None else bucket_offsets)
+    borders = np.asarray([0, schema.batch_size] if bucket_offsets is None else bucket_offsets)
+    check_buckets(schema, borders)
+    put(BUCKET_OFFSETS, borders)
     put(HEADER, header)
 
 
