@@ -167,6 +167,7 @@ class WorkFile:
         write_at(self._lines, header, 0, self.journal)
         self._line_end = len(header)
         self._kept = False
+        os.fsync(self._lines)
         sync_folder(self.part.parent)
 
     def _cut(self) -> None:
