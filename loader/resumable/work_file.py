@@ -25,7 +25,9 @@ LARGEST_PIECE = 1 << 30  # more in one piece is damage, not work
 
 
 def part_of(path: Path) -> Path:
-    """Where the unfinished work for `path` lies."""
+    """Where the unfinished work for `path` lies. Raises UsageError if it is no name of a file."""
+    if not path.name:
+        raise UsageError(f"{path}: is a folder, not a file")
     return path.with_name(f"{path.name}.part")
 
 

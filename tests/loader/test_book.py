@@ -29,7 +29,9 @@ of two lines } *
 def book(folder: Path, text: str | bytes, name: str = "book.epd") -> tuple[str, ...]:
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return read_book(path, max_ply=400).fens
+    read = read_book(path)
+    read.check(max_ply=400)
+    return tuple(read.board(number).fen() for number in range(len(read.positions)))
 
 
 def test_epd_and_fen_lines_are_read(tmp_path: Path) -> None:
@@ -86,4 +88,4 @@ def test_a_wrong_game_of_a_pgn_file_is_named_by_its_first_line(
 def test_a_book_that_is_no_file_is_said_to_be_none(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "book.epd" if kind == "missing" else tmp_path
     with pytest.raises(DataError, match="No such file" if kind == "missing" else "is not a file"):
-        read_book(path, 400)
+        read_book(path)

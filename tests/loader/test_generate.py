@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -46,15 +47,20 @@ def made(out: Path, engine: Path, *arguments: str, positions: int = 200) -> byte
     return out.read_bytes()
 
 
-@pytest.fixture(scope="module")
-def long_file(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """What the engine makes of 700 positions."""
-    folder = tmp_path_factory.mktemp("long")
-    return made(folder / "x", write_engine(folder / "engine"), positions=700)
-
-
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("name", ["/", ".", ""])
+def test_a_folder_is_no_name_of_an_output(name: str, engine: Path, capsys: Capture) -> None:
+    assert main(command(Path(name), engine)) == 2
+    assert capsys.readouterr().err == f"loader: {Path(name)}: is a folder, not a file\n"
+
+
+def test_a_name_that_is_no_text_is_one_like_others(engine: Path, folder: Path, capsys: Capture) -> None:
+    out = folder / os.fsdecode(b"x\xff")
+    assert made(out, engine, positions=20)
+    assert capsys.readouterr().out.startswith(f"{folder}/x\\udcff: 20 positions")
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "dangling link", "device"])
@@ -83,25 +89,40 @@ def test_the_file_does_not_depend_on_the_number_of_engines(engine: Path, folder:
     assert captured.err == ""
 
 
+@pytest.fixture(scope="module")
+def held_engine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One that stops answering after a few games, while there is a file `hold` beside it."""
+    return write_engine(tmp_path_factory.mktemp("engines") / "engine", "held")
+
+
+@pytest.fixture(scope="module")
+def long_file(held_engine: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """What it makes of 300 positions, undisturbed."""
+    return made(tmp_path_factory.mktemp("long") / "x", held_engine, positions=300)
+
+
 @pytest.mark.parametrize("signal", ["INT", "TERM", "HUP", "KILL"])
-def test_the_same_command_goes_on_after_a_signal(signal: str, engine: Path, folder: Path, long_file: bytes) -> None:
-    out, part = folder / "x", folder / "x.part"
-    arguments = [sys.executable, "-m", "loader", *command(out, engine, positions=700)]
+def test_the_same_command_goes_on_after_a_signal(
+    signal: str, held_engine: Path, folder: Path, long_file: bytes
+) -> None:
+    out, part, hold = folder / "x", folder / "x.part", held_engine.with_name("hold")
+    hold.touch()
+    arguments = [sys.executable, "-m", "loader", *command(out, held_engine, positions=300)]
     with subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        wait_for(lambda: part.exists() and part.stat().st_size > 300, "some games")
+        wait_for(lambda: part.exists() and part.stat().st_size > 200, "some games")
         subprocess.run(["kill", f"-{signal}", str(process.pid)], check=True)
         _, err = process.communicate(timeout=60)
-    code = {"INT": 130, "TERM": 143, "HUP": 129, "KILL": -9}[signal]
-    assert process.returncode == code
+    hold.unlink()
+    assert process.returncode == {"INT": 130, "TERM": 143, "HUP": 129, "KILL": -9}[signal]
     assert names(folder) == ["x.part", "x.part.journal"]
     verdict = verify(part)
     assert verdict.ok
     if signal != "KILL":
         said = "interrupted" if signal == "INT" else f"interrupted by SIG{signal}"
         games = part.read_bytes().count(b"BINP")
-        left = f"{verdict.entries:,} of 700 positions ({games} games) are in {part}; the same command goes on"
+        left = f"{verdict.entries:,} of 300 positions ({games} games) are in {part}; the same command goes on"
         assert err == f"loader: {said}; {left}\n"
-    assert made(out, engine, "--engines", "2", positions=700) == long_file
+    assert made(out, held_engine, "--engines", "2", positions=300) == long_file
     assert names(folder) == ["x"]
 
 
@@ -192,10 +213,10 @@ def test_an_engine_that_crashes_now_and_then_changes_nothing_in_the_file(
     engine: Path, folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("loader.selfplay.players.TRIES", 50)
-    whole = made(folder / "whole", engine)
+    whole = made(folder / "whole", engine, positions=120)
     capsys.readouterr()
     crashing = write_engine(engine.parent / "crashing", "crash:30")
-    assert made(folder / "x", crashing) == whole
+    assert made(folder / "x", crashing, positions=120) == whole
     told = capsys.readouterr().err.splitlines()
     assert len(told) >= 3
     for line in told:
@@ -233,7 +254,7 @@ def test_a_game_that_fails_twice_is_dropped_by_its_number_and_told(engine: Path,
     dropped = [line for line in captured.err.splitlines() if line.endswith("is dropped")]
     assert len(dropped) >= 2
     assert captured.err.count("the engine is started again") == 2 * len(dropped)
-    assert f"200 positions of 10 games, {len(dropped)} dropped in" in captured.out
+    assert re.search(rf"200 positions of \d+ games, {len(dropped)} dropped in", captured.out)
     leave_work(folder / "x", failing, games=4)
     commits = [json.loads(line) for line in (folder / "x.part.journal").read_text().splitlines()[1:]]
     numbers = [number for commit in commits for number in commit[2].get("dropped before this", ())]
