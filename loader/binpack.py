@@ -191,11 +191,13 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._file:
+        try:
             if kind is None:
                 self.native.finish()
                 self._flush()
                 self._file.publish()
+        finally:
+            self._file.__exit__(kind, error, trace)
 
     def _flush(self) -> None:
         closed = self.native.take()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import importlib.metadata
+import io
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -78,6 +79,8 @@ def fail(message: str, code: int) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line (sys.argv without the program's name) and gives back the exit code."""
     open_closed_streams()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be no text
     try:
         code = build_app()(args=arguments, prog_name="loader", standalone_mode=False)
         sys.stdout.flush()

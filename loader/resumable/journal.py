@@ -1,9 +1,9 @@
 """The journal of a work file: which of its bytes are whole, and what its command has to know to go on. Pure.
 
 Lines of JSON. The first holds the settings of the work; each further one commits a piece of the data:
-`[end, crc, state]`, the data's length with the piece, the CRC-32 of the piece, and the command's state after it. The
-line SYNCED says that everything before it has reached the disk, DONE that the data are not needed any more. A journal
-may end anywhere: a line counts if it is whole and the piece it commits is.
+`[end, crc, state]`, the data's length with the piece, a CRC-32, and the command's state after the piece. The line
+SYNCED says that everything before it has reached the disk, DONE that the data are not needed any more. A journal may
+end anywhere: a line counts if it is whole and the piece it commits is.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def header_line(settings: Settings) -> bytes:
 
 
 def commit_line(end: int, piece: bytes, state: State) -> bytes:
-    return _line([end, zlib.crc32(piece), dict(state)])
+    return _line([end, _sum(end, piece, state), dict(state)])
 
 
 def read_header(line: bytes) -> Settings | None:
@@ -96,7 +96,7 @@ def _follow(whole: Committed, line: bytes, read: Read) -> Committed:
             piece = read(whole.end, end - whole.end)
             if len(piece) < end - whole.end:
                 raise _ShortError
-            if zlib.crc32(piece) == crc:
+            if _sum(end, piece, state) == crc:
                 return Committed(end, journal_end, state)
     raise ValueError(line)
 
@@ -107,6 +107,10 @@ def _judge(whole: Committed, rest: Iterable[bytes]) -> Committed:
     if SYNCED in later and DONE not in later:
         raise DamagedError(whole.end)
     return replace(whole, done=DONE in later)
+
+
+def _sum(end: int, piece: bytes, state: State) -> int:
+    return zlib.crc32(piece, zlib.crc32(_line([end, dict(state)])))
 
 
 def _line(value: object) -> bytes:

@@ -26,17 +26,15 @@ class NewFile:
         self._descriptor = -1
 
     def __enter__(self) -> Self:
-        if self._descriptor < 0:
-            refuse_existing(self.path)
-            self._descriptor = open_regular(self.beside)
-            os.ftruncate(self._descriptor, 0)
+        refuse_existing(self.path)
+        self._descriptor = open_regular(self.beside)
+        os.ftruncate(self._descriptor, 0)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         os.close(self._descriptor)
-        self._descriptor = -1
         self.beside.unlink(missing_ok=True)
 
     @property

@@ -25,7 +25,9 @@ LARGEST_PIECE = 1 << 30  # more in one piece is damage, not work
 
 
 def part_of(path: Path) -> Path:
-    """Where the unfinished work for `path` lies."""
+    """Where the unfinished work for `path` lies. Raises UsageError if it is no name of a file."""
+    if not path.name:
+        raise UsageError(f"{path}: is a folder, not a file")
     return path.with_name(f"{path.name}.part")
 
 
@@ -167,6 +169,7 @@ class WorkFile:
         write_at(self._lines, header, 0, self.journal)
         self._line_end = len(header)
         self._kept = False
+        os.fsync(self._lines)
         sync_folder(self.part.parent)
 
     def _cut(self) -> None:

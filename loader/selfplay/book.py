@@ -17,22 +17,37 @@ from loader.errors import DataError
 
 @dataclass(frozen=True)
 class Book:
-    """Positions with a move to be made, as FENs with move numbers; at least one."""
+    """Positions with a move to be made; at least one."""
 
-    fens: tuple[str, ...]
+    path: Path
     digest: str  # SHA-256 of the file
+    positions: tuple[str, ...]  # FEN or EPD
+    lines: tuple[int, ...]  # of each, in the file
 
-    def order(self, seed: int) -> list[int]:
+    def order(self, seed: str) -> list[int]:
         """All positions in the order in which games take them."""
-        numbers = list(range(len(self.fens)))
+        numbers = list(range(len(self.positions)))
         random.Random(f"{seed}/book").shuffle(numbers)
         return numbers
 
+    def board(self, number: int) -> chess.Board:
+        return parse_position(self.positions[number])
 
-def read_book(path: Path, max_ply: int) -> Book:
+    def check(self, max_ply: int) -> None:
+        """Raises DataError that names the line of a position that is wrong, over, or at `max_ply` or beyond."""
+        for number, line in enumerate(self.lines):
+            try:
+                fault = why_no_opening(self.board(number), max_ply)
+            except ValueError as error:
+                fault = str(error)
+            if fault:
+                raise DataError(self.path, f"line {line}: {fault}")
+
+
+def read_book(path: Path) -> Book:
     """A PGN file by its name or its first character, else a position a line. In PGN the end of each game counts.
 
-    Raises DataError that names the line of a position that is wrong, over, or at `max_ply` or beyond.
+    Raises DataError that names the line of what is no text or no game; positions are not looked at.
     """
     if not path.is_file():
         raise DataError(path, "is not a file" if path.exists() else "No such file or directory")
@@ -42,26 +57,18 @@ def read_book(path: Path, max_ply: int) -> Book:
     except UnicodeDecodeError as error:
         raise DataError(path, f"line {content[: error.start].count(10) + 1}: is not UTF-8 text") from None
     pgn = path.suffix.lower() == ".pgn" or text.lstrip().startswith("[")
-    fens = []
-    for line, found in positions_of_pgn(text) if pgn else positions_of_epd(text):
-        fault = found if isinstance(found, str) else why_no_opening(found, max_ply)
-        if fault:
-            raise DataError(path, f"line {line}: {fault}")
-        assert isinstance(found, chess.Board)
-        fens.append(found.fen())
-    if not fens:
+    found = list(positions_of_pgn(path, text) if pgn else positions_of_epd(text))
+    if not found:
         raise DataError(path, "holds no positions")
-    return Book(tuple(fens), hashlib.sha256(content).hexdigest())
+    lines, positions = zip(*found, strict=True)
+    return Book(path, hashlib.sha256(content).hexdigest(), positions, lines)
 
 
-def positions_of_epd(text: str) -> Iterator[tuple[int, chess.Board | str]]:
-    """Line and position, or line and what is wrong with it. Empty lines and those that begin with # are left out."""
-    for number, line in enumerate(text.splitlines(), start=1):
+def positions_of_epd(text: str) -> Iterator[tuple[int, str]]:
+    """Line number and line. Empty lines and those that begin with # are left out."""
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip() and not line.lstrip().startswith("#"):
-            try:
-                yield number, parse_position(line.strip())
-            except ValueError as error:
-                yield number, str(error)
+            yield number, line.strip()
 
 
 def parse_position(text: str) -> chess.Board:
@@ -74,15 +81,17 @@ def parse_position(text: str) -> chess.Board:
     return board
 
 
-def positions_of_pgn(text: str) -> Iterator[tuple[int, chess.Board | str]]:
-    """The line that each game begins in, and its last position or what is wrong with it."""
+def positions_of_pgn(path: Path, text: str) -> Iterator[tuple[int, str]]:
+    """The line that each game begins in, and its last position."""
     lines = CountedLines(text)
     while True:
         begin = lines.next_with_text()
         game = chess.pgn.read_game(lines, Visitor=_QuietBuilder)
         if game is None:
             return
-        yield begin, (str(game.errors[0]) if game.errors else game.end().board())
+        if game.errors:
+            raise DataError(path, f"line {begin}: {game.errors[0]}")
+        yield begin, game.end().board().fen()
 
 
 class _QuietBuilder(chess.pgn.GameBuilder[chess.pgn.Game]):
@@ -97,7 +106,7 @@ class CountedLines(io.StringIO):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self._texts = text.splitlines()
+        self._texts = text.split("\n")
         self._read = 0
 
     def readline(self, size: int = -1, /) -> str:  # type: ignore[override]
@@ -115,6 +124,6 @@ def why_no_opening(board: chess.Board, max_ply: int) -> str:
     if not board.is_valid():
         faults = [flag.name for flag in chess.Status if flag & board.status() and flag.name]
         return f"no legal position: {', '.join(faults).lower().replace('_', ' ')}"
-    if board.is_game_over() or board.halfmove_clock >= 100:
+    if not any(board.generate_legal_moves()) or board.halfmove_clock >= 100 or board.is_insufficient_material():
         return "the game is over there"
     return f"ply {board.ply()} is not below --max-ply {max_ply}" if board.ply() >= max_ply else ""

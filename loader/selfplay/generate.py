@@ -55,13 +55,15 @@ def generate(settings: GenerateSettings, out: Path, report: Report) -> dict[str,
     """
     if not settings.append and not os.path.lexists(part_of(out)):
         refuse_existing(out)
-    book = None if settings.book is None else read_book(settings.book, settings.game.max_ply)
+    book = None if settings.book is None else read_book(settings.book)
     start = {GAMES: 0, POSITIONS: 0, DROPPED: 0, AFTER: size_of(out) if settings.append else 0}
     with WorkFile(out, settings.identity(book), start) as work:
         if is_delivered(work):
             work.remove()
             return work.state
         refuse_output(settings, work)
+        if book is not None and not work.state[GAMES]:
+            book.check(settings.game.max_ply)
         with interruptible() as interruption, work_left(settings, work):
             play(settings, book, work, report, interruption)
             deliver(settings, work, interruption)
@@ -111,7 +113,7 @@ def work_left(settings: GenerateSettings, work: WorkFile) -> Iterator[None]:
 def openings(settings: GenerateSettings, book: Book | None, after: int) -> Openings:
     """The same command, given again to append, makes other games: the seed is mixed with the bytes that were there."""
     seed = f"{settings.seed}+{after}" if after else f"{settings.seed}"
-    order = () if book is None else tuple(book.order(settings.seed))
+    order = () if book is None else tuple(book.order(seed))
     return Openings(seed, settings.random_plies, book, order)
 
 

@@ -39,7 +39,7 @@ class Openings:
         if self.book is None:
             return chess.Board()
         at = number % len(self.order) if attempt == 0 else rng.randrange(len(self.order))
-        return chess.Board(self.book.fens[self.order[at]])
+        return self.book.board(self.order[at])
 
 
 def play_randomly(board: chess.Board, rng: random.Random, plies: int) -> bool:

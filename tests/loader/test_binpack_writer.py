@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loader._native import BinpackFile, BinpackWriter, play
-from loader.binpack import Entry, Writer, entries
+from loader.binpack import Entry, Writer, encode, entries, rechunk
 from loader.errors import DataError
 from tests.loader.binpack_bytes import EXAMPLE, Stem, chunk
 
@@ -37,6 +36,7 @@ def same(entry: Entry) -> Entry:
 
 
 def round_trip(folder: Path, given_entries: list[Entry]) -> list[Entry]:
+    (folder / "out.binpack").unlink(missing_ok=True)
     with Writer(folder / "out.binpack") as writer:
         for entry in given_entries:
             writer.add(entry)
@@ -191,13 +191,33 @@ def test_rare_castling_rights_and_en_passant_squares_survive(tmp_path: Path) -> 
     assert [" ".join(entry.fen.split()[:5]) for entry in read] == fens
 
 
-def test_a_failing_write_leaves_the_older_file_and_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "out.binpack"
-    path.write_bytes(EXAMPLE)
-    with pytest.raises(ValueError, match="result must be"), Writer(path) as writer:
+def test_a_failing_write_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="result must be"), Writer(tmp_path / "out.binpack") as writer:
         writer.add(Entry(chess.STARTING_FEN, "e2e4", 0, 0, 3))
-    assert path.read_bytes() == EXAMPLE
-    assert list(tmp_path.iterdir()) == [path]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_exists_is_not_replaced_even_if_it_appears_meanwhile(tmp_path: Path) -> None:
+    path = tmp_path / "out.binpack"
+    writer = Writer(path)
+    writer.__enter__()
+    path.write_bytes(b"somebody's")
+    with pytest.raises(FileExistsError):
+        writer.__exit__(None, None, None)
+    with pytest.raises(FileExistsError), Writer(path):
+        pass
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("out.binpack", b"somebody's")]
+
+
+def test_games_in_chunks_of_their_own_are_packed_as_if_written_one_after_another(tmp_path: Path) -> None:
+    rng = random.Random(7)
+    games = [random_game(rng, 60) for _ in range(40)]
+    (tmp_path / "games").write_bytes(b"".join(map(encode, games)))
+    round_trip(tmp_path, [entry for game in games for entry in game])
+    assert b"".join(rechunk(tmp_path / "games")) == (tmp_path / "out.binpack").read_bytes()
+    (tmp_path / "games").write_bytes(encode(games[0]) + b"BI")
+    with pytest.raises(DataError, match="truncated chunk header"):
+        list(rechunk(tmp_path / "games"))
 
 
 def test_copying_a_damaged_file_says_where(tmp_path: Path) -> None:
@@ -212,10 +232,3 @@ def test_copying_a_damaged_file_says_where(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="offset 64: truncated chunk header"), Writer(tmp_path / "o") as out:
         out.add_file(bad)
     assert list(tmp_path.iterdir()) == [bad]
-
-
-def test_a_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="is not a regular file"), Writer(tmp_path / "pipe"):
-        pass
-    assert [path.is_fifo() for path in tmp_path.iterdir()] == [True]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import random
@@ -131,6 +132,11 @@ def test_a_wrong_command_line_is_one_line_on_stderr_and_exit_code_2(reason: str,
     captured = capsys.readouterr()
     assert captured.out == ""
     assert reason in one_line(captured.err)
+
+
+def test_the_version_is_told(capsys: Capture) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"loader {importlib.metadata.version('sparsepool')}\n"
 
 
 @pytest.mark.parametrize("command", [[], ["inspect"], ["verify"], ["dump"], ["generate"]])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections import Counter
+from itertools import permutations
 from pathlib import Path
 
 import chess
@@ -13,10 +14,10 @@ import pytest
 from loader.binpack import Entry, entries
 from loader.cli import main
 from loader.errors import EngineError
-from loader.selfplay.engine import Engine, Search, internal_score, parse_score
-from loader.selfplay.game import GameSettings, Played, adjudicate, play_game, random_opening, result_by_rules
-
-Capture = pytest.CaptureFixture[str]
+from loader.selfplay.book import Book
+from loader.selfplay.game import GameSettings, Played, adjudicate, play_game, result_by_rules
+from loader.selfplay.opening import Openings
+from loader.uci.engine import Engine, EngineSettings, Limits, Search
 
 
 class RandomPlayer:
@@ -25,20 +26,23 @@ class RandomPlayer:
     def __init__(self, score: int) -> None:
         self.score = score
         self.games = 0
-        self.nodes: set[int] = set()
+        self.limits: set[Limits] = set()
         self._rng = random.Random(0)
 
     def new_game(self) -> None:
         self.games += 1
         self._rng = random.Random(0)
 
-    def search(self, fen: str, moves: list[str], nodes: int) -> Search:
+    def search(self, fen: str, moves: list[str], limits: Limits) -> Search:
         board = chess.Board(fen)
         for move in moves:
             board.push_uci(move)
-        self.nodes.add(nodes)
+        self.limits.add(limits)
         legal = list(board.legal_moves)
         return Search(self._rng.choice(legal).uci(), self.score if board.turn else -self.score)
+
+    def fault(self, reason: str) -> EngineError:
+        return EngineError(reason)
 
 
 def played(score: int, ply: int) -> Played:
@@ -48,34 +52,6 @@ def played(score: int, ply: int) -> Played:
 def game_of(scores: list[int], first_ply: int = 0) -> list[Played]:
     """Scores from white's point of view."""
     return [played(score, first_ply + i) for i, score in enumerate(scores)]
-
-
-@pytest.mark.parametrize(
-    ("kind", "value", "score"),
-    [
-        ("cp", 0, 0),
-        ("cp", 100, 361),
-        ("cp", -100, -361),
-        ("cp", 1, 4),
-        ("cp", -1, -4),
-        ("cp", 50_000, 31_000),
-        ("cp", -50_000, -31_000),
-        ("mate", 1, 31_999),
-        ("mate", 3, 31_995),
-        ("mate", 0, -32_000),
-        ("mate", -1, -31_998),
-        ("mate", -2, -31_996),
-    ],
-)
-def test_scores_become_internal_units(kind: str, value: int, score: int) -> None:
-    assert internal_score(kind, value, 361) == score
-
-
-def test_the_score_of_an_info_line_is_found_wherever_it_stands() -> None:
-    assert parse_score("info depth 3 score cp -12 nodes 5 pv e2e4") == ("cp", -12, True)
-    assert parse_score("info score mate 2 upperbound depth 3") == ("mate", 2, False)
-    assert parse_score("info string no score here") is None
-    assert parse_score("info currmove e2e4 currmovenumber 1") is None
 
 
 def test_games_are_settled_by_several_scores_in_a_row_for_one_side() -> None:
@@ -88,6 +64,16 @@ def test_games_are_settled_by_several_scores_in_a_row_for_one_side() -> None:
     assert adjudicate(game_of([0] * 10, first_ply=60), settings) is None
     assert adjudicate(game_of([9] + [0] * 9, first_ply=100), settings) is None
     assert adjudicate(game_of([500], first_ply=400), settings) == 0
+
+
+def test_how_games_are_settled_is_a_matter_of_settings() -> None:
+    longer = GameSettings(win_plies=12, draw_plies=3, draw_from_ply=0)
+    assert adjudicate(game_of([2600] * 11), longer) is None
+    assert adjudicate(game_of([2600] * 12), longer) == 1
+    assert adjudicate(game_of([0, 8, -8]), longer) == 0
+    never = GameSettings(win_plies=0, draw_plies=0, max_ply=1000)
+    assert adjudicate(game_of([32000] * 500), never) is None
+    assert adjudicate(game_of([0] * 500), never) is None
 
 
 @pytest.mark.parametrize(
@@ -110,18 +96,50 @@ def test_a_position_seen_three_times_is_a_draw() -> None:
     assert result_by_rules(chess.Board(), Counter({"a": 3})) == 0
 
 
-def test_openings_are_a_function_of_the_seed() -> None:
-    openings = [random_opening(random.Random(f"1/{i}"), 8).fen() for i in range(20)]
-    assert openings == [random_opening(random.Random(f"1/{i}"), 8).fen() for i in range(20)]
-    assert len(set(openings)) == 20
+def first(openings: Openings, number: int) -> chess.Board:
+    return next(openings.of_game(number))
+
+
+def test_openings_are_a_function_of_seed_and_number() -> None:
+    fens = [first(Openings("1", 8), number).fen() for number in range(20)]
+    assert fens == [first(Openings("1", 8), number).fen() for number in range(20)]
+    assert len({*fens, *(first(Openings("2", 8), number).fen() for number in range(20))}) == 40
+
+
+def test_every_position_of_a_book_is_used_before_one_comes_again() -> None:
+    fens = ("4k3/8/8/8/8/8/4P3/4K3 w - - 0 1", "4k3/8/8/8/8/8/3P4/4K3 b - - 0 1", "4k3/8/8/8/8/8/2P5/4K3 w - - 0 9")
+    book = Book(Path("book"), "", fens, (1, 2, 3))
+    openings = Openings("1", 0, book, tuple(book.order("1")))
+    drawn = [first(openings, number).fen() for number in range(6)]
+    assert sorted(drawn[:3]) == sorted(drawn[3:]) == sorted(fens)
+    assert {tuple(book.order(f"{seed}")) for seed in range(50)} == {tuple(x) for x in permutations(range(3))}
+    deeper = Openings("1", 4, book, (0, 1, 2))
+    assert [len(first(deeper, number).move_stack) for number in range(4)] == [4, 4, 4, 4]
+
+
+def test_a_game_without_an_opening_that_is_playable_is_the_engines_fault() -> None:
+    with pytest.raises(EngineError, match="no opening has a score within 1000"):
+        play_game(RandomPlayer(score=1001), GameSettings(), Openings("1", 8).of_game(0))
+
+
+@pytest.mark.parametrize(
+    ("move", "words"),
+    [("e2e5", "'e2e5' is not a legal move"), ("0000", "is not a legal move"), (None, "'no move' is"), ("x", "'x' is")],
+)
+def test_a_move_that_is_not_legal_ends_the_game(move: str | None, words: str) -> None:
+    player = RandomPlayer(score=0)
+    player.search = lambda *_: Search(move, 0)  # type: ignore[method-assign]
+    with pytest.raises(EngineError, match=words):
+        play_game(player, GameSettings(), Openings("1", 0).of_game(0))
 
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_game_is_one_chain_with_results_for_the_side_to_move(number: int) -> None:
     player = RandomPlayer(score=200)
-    game = play_game(player, GameSettings(nodes=7), seed=3, number=number)
-    assert game == play_game(player, GameSettings(nodes=7), seed=3, number=number)
-    assert player.nodes == {7}
+    settings, openings = GameSettings(Limits(nodes=7, depth=3)), Openings("3", 8)
+    game = play_game(player, settings, openings.of_game(number))
+    assert game == play_game(player, settings, openings.of_game(number))
+    assert player.limits == {Limits(nodes=7, depth=3)}
     board = chess.Board(game[0].fen)
     white_result = game[0].result if board.turn else -game[0].result
     for i, entry in enumerate(game):
@@ -134,7 +152,7 @@ def test_a_game_is_one_chain_with_results_for_the_side_to_move(number: int) -> N
 
 def test_a_won_score_ends_the_game_as_a_win() -> None:
     settings = GameSettings(opening_score=32_000)
-    game = play_game(RandomPlayer(score=2600), settings, seed=1, number=0)
+    game = play_game(RandomPlayer(score=2600), settings, Openings("1", 8).of_game(0))
     assert [entry.result for entry in game] == [1, -1, 1, -1]
 
 
@@ -169,41 +187,10 @@ def check_entries(made: list[Entry]) -> None:
 
 @pytest.mark.engine
 def test_the_engine_finds_a_mate_and_scores_it_in_plies(stockfish: Path) -> None:
-    with Engine(stockfish, 361) as engine:
+    with Engine(EngineSettings(str(stockfish))) as engine:
+        assert engine.name.startswith("Stockfish")
         engine.new_game()
-        found = engine.search("6k1/5ppp/8/8/8/8/8/R5K1 w - - 0 1", [], 2000)
-        assert found == Search("a1a8", 31_999)
-        assert engine.search("6k1/5ppp/8/8/8/8/8/R5K1 w - - 0 1", ["a1a8"], 100) == Search(None, -32_000)
-
-
-def test_a_program_that_is_no_engine_is_one_line_and_leaves_no_file(tmp_path: Path, capsys: Capture) -> None:
-    for program, reason in (("/bin/true", "the engine has ended"), ("/nowhere/engine", "can't be started")):
-        command = ["generate", "-o", str(tmp_path / "x.binpack"), "--engine", program, "--positions", "5"]
-        assert main(command) == 1
-        err = capsys.readouterr().err
-        assert err.startswith(f"loader: {program}: {reason}")
-        assert err.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("kind", ["file", "folder", "dangling link", "device"])
-def test_what_exists_is_never_replaced(kind: str, tmp_path: Path, capsys: Capture) -> None:
-    path = Path("/dev/null") if kind == "device" else tmp_path / "x.binpack"
-    if kind == "file":
-        path.write_bytes(b"hours of work")
-    elif kind == "folder":
-        path.mkdir()
-    elif kind == "dangling link":
-        path.symlink_to(tmp_path / "nowhere")
-    assert main(["generate", "-o", str(path), "--engine", "/bin/true", "--positions", "5"]) == 2
-    assert (
-        capsys.readouterr().err == f"loader: {path}: exists, and is never replaced; give another name or move it away\n"
-    )
-    assert list(tmp_path.iterdir()) == ([] if kind == "device" else [path])
-    assert kind != "file" or path.read_bytes() == b"hours of work"
-
-
-def test_an_engine_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("loader.selfplay.engine.ANSWER_SECONDS", 0.05)
-    with pytest.raises(EngineError, match="no uciok within"):
-        Engine("/bin/cat", 361)
+        back_rank = "6k1/5ppp/8/8/8/8/8/R5K1 w - - 0 1"
+        assert engine.search(back_rank, [], Limits(nodes=2000)) == Search("a1a8", 31_999)
+        assert engine.search(back_rank, [], Limits(depth=6)) == Search("a1a8", 31_999)
+        assert engine.search(back_rank, ["a1a8"], Limits(nodes=100)) == Search(None, -32_000)

@@ -8,6 +8,8 @@ Usable as a program: `write_engine` makes one. Its script is a list of words, ea
     illegal:N       an illegal move           null:N          gives up, though there are moves
     chance:P        ends in a search with probability P percent, by true chance
     flood:N         endless lines             endless:N       a line without an end
+    refuses:P       ends when it is asked for P percent of all first positions, the same ones always
+    held            does not answer from search 100 on while there is a file `hold` beside the program
     lost            every score is 30 pawns   unscored:N      no score
 """
 
@@ -70,8 +72,12 @@ def main(script: list[str]) -> None:
             case ["go", *_]:
                 searches += 1
                 fail(next((kind for kind, number in at.items() if number == searches), ""))
+                if "held" in script and searches >= 100 and Path(sys.argv[0]).with_name("hold").exists():
+                    fail("hang")
                 if random.SystemRandom().random() * 100 < at.get("chance", 0):
                     os._exit(1)
+                if " moves " not in position and zlib.crc32(position.encode()) % 100 < at.get("refuses", 0):
+                    os._exit(2)
                 if "garbage" in script:
                     sys.stdout.buffer.write(b"\xff\xfe info score cp\ninfo score mate x\n\n\tinfo score\n")
                 answer(position, 3000 if "lost" in script else None)
