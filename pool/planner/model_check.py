@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import UninitializedParameter
 
 from pool.buckets.tensors import carried, trained
 from pool.checkpoint.store import DTYPES
@@ -29,7 +30,9 @@ def _problems(model: nn.Module) -> Iterator[str]:
     if len(parameters) > MAX_ITEMS:
         yield f"the model has {len(parameters)} parameters, and at most {MAX_ITEMS} can be trained: join some"
     for name, parameter in parameters:
-        if parameter.numel() == 0:
+        if isinstance(parameter, UninitializedParameter):
+            yield f"parameter {name} has no shape before the first batch (a lazy module): say its shape"
+        elif parameter.numel() == 0:
             yield f"parameter {name} has no elements, its shape is {tuple(parameter.shape)}: leave it out of the model"
     for name, tensor in (*parameters, *carried(model)):
         if tensor.dtype not in DTYPES:

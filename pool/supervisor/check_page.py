@@ -51,7 +51,11 @@ def _data(launch: Launch, samples: int) -> str:
 
 def _files(files: Sequence[DataFile]) -> str:
     size = mib(sum(file.size for file in files))
-    return f"{len(files)} file{'s' if len(files) > 1 else ''}, {size}" if files else "no files"
+    return f"{_count(len(files), 'file')}, {size}" if files else "no files"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _model(launch: Launch) -> Iterator[tuple[str, str]]:
@@ -59,7 +63,8 @@ def _model(launch: Launch) -> Iterator[tuple[str, str]]:
     trained = sum(prod(tensor.shape) for tensor in plan.parameters)
     carried = sum(prod(tensor.shape) for tensor in plan.buffers)
     others = f", and {carried:,} numbers that are not trained" if carried else ""
-    yield "parameters", f"{trained:,} in {len(plan.parameters)} tensors, {len(plan.buckets)} buckets{others}"
+    tensors, buckets = _count(len(plan.parameters), "tensor"), _count(len(plan.buckets), "bucket")
+    yield "parameters", f"{trained:,} in {tensors}, gradients in {buckets}{others}"
 
 
 def _machine(launch: Launch, disk: DiskPlan) -> Iterator[tuple[str, str]]:

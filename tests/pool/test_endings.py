@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pool.config import MOST_STEPS
 from tests.support.processes import children, role_pid
 from tests.support.runs import ROOT, TOY, Ended, command, pids_of, run_well, steps_done
 from tests.support.wait import wait_for
@@ -52,6 +53,18 @@ def test_ctrl_c_writes_a_checkpoint_and_a_resumed_run_ends_with_the_same_bits(tm
     assert gone(pids)
     assert 5 <= steps_done(tmp_path / "cut") < 60
     assert run_well(tmp_path / "cut", SLOW, "--resume").digest() == whole.digest()
+
+
+def test_the_longest_run_reports_and_ends_by_signal(tmp_path: Path) -> None:
+    longest = {**TOY, "train.steps": MOST_STEPS}
+    with started(tmp_path / "run", longest) as process:
+        wait_for(lambda: steps_done(tmp_path / "run") >= 5, "five steps")
+        process.send_signal(signal.SIGTERM)
+        ended = finish(process, tmp_path / "run")
+    assert ended.code == 143, ended.err
+    assert ended.err == ""
+    assert f"/{MOST_STEPS}  " in ended.out
+    assert (tmp_path / "run/checkpoints/last/state.json").exists()
 
 
 def test_a_closed_terminal_writes_a_checkpoint(tmp_path: Path) -> None:

@@ -1,0 +1,247 @@
+"""Odd values for the keys of a config, in its file and by `--set`: extremes, other types, texts that are no text.
+
+Most draws are only parsed, in this process: each is a config or one line. Then the first ones that parse are tried as a
+user would, by `--check` and by a run of a few steps.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from loader.config import alternatives
+from pool.config import Config, config_class, load_config
+from pool.config_keys import dotted, is_untyped, walk
+from pool.errors import ConfigError
+from tests.hostile.attack import assert_said_well
+from tests.support.runs import ROOT, TOY, Ended, command, toml, toml_value
+
+PARSED = 150  # draws of an attack that are only parsed
+TRIED = 1  # of them that are run
+SECONDS = 100  # that a command may take on a busy machine
+
+NNUE: dict[str, Any] = {
+    "task": "nnue",
+    "data.train": [str(ROOT / "configs/sample/validation.binpack")],
+    "data.batch_size": 64,
+    "model.l1": 16,
+    "pool.devices": ["fake:0"],
+}
+BASES: tuple[dict[str, Any], ...] = ({**TOY, "train.steps": 2}, {**NNUE, "train.steps": 2})
+LONG = ("train.steps", "train.validation_batches", "data.batch_size")  # large values of these are right, and take long
+
+NUMBERS: tuple[Any, ...] = (
+    *(0, 1, -1, 2, 3, 7, 2**31 - 1, 2**31, 2**32, 2**53 + 1, 2**63 - 1, 2**63, 2**64, 2**70, -(2**63) - 1),
+    *(0.0, -0.0, 1.0, 0.5, 1e6, 1e-308, 5e-324, 1e308, -1e308, 1e30, math.inf, -math.inf, math.nan),
+)
+TEXTS = (
+    *(
+        "",
+        " ",
+        "x",
+        "a\0b",
+        "\n",
+        "a\nb\n",
+        "\x1b[31m",
+        "\u2028",
+        "\U0001f600",
+        "é" * 300,
+        "a" * 5000,
+        "~",
+        "~nosuchuser/x",
+    ),
+    *(
+        "..",
+        "/",
+        "/dev/null",
+        "/dev/full/x",
+        "/proc/self/mem",
+        "%s%n",
+        "{0}",
+        "auto",
+        "cpu",
+        "fake:0",
+        "1e-3x",
+        "nan",
+        "'",
+        '"',
+    ),
+    *(
+        "os.path",
+        "sys.exit",
+        "Adam",
+        "torch.optim.Adam",
+        "pool.optim.Adam",
+        "torch.optim",
+        "tests",
+    ),
+)
+WHEN = (date(2026, 1, 1), time(1, 2), datetime(2026, 1, 1, 1, 2))
+DEVICES = (
+    *("compute_ms=nan", "compute_ms=-5", "compute_ms=1", "compute_ms=1e400", "compute_ms=", "slow=1:nan", "slow=0:1"),
+    *(
+        "slow=-1:1",
+        "nan=1",
+        "nan=99999999999999999999",
+        "crash=1:bucket",
+        "crash=nan",
+        "oom=1:forward",
+        "&",
+        "=",
+        "a\0b=1",
+    ),
+)
+ARGUMENTS = ("lr", "betas", "eps", "weight_decay", "foreach", "step_size", "gamma", "a b", "", "self", "params")
+
+
+def odd(rng: random.Random, depth: int = 0) -> Any:
+    """A value of any type of TOML."""
+    kind = rng.randrange(8 if depth < 3 else 5)
+    if kind == 0:
+        return rng.choice((True, False))
+    if kind < 3:
+        return rng.choice(NUMBERS)
+    if kind == 3:
+        return rng.choice(TEXTS)
+    if kind == 4:
+        return rng.choice((*WHEN, rng.randrange(1 << 80), rng.uniform(-2, 2)))
+    if kind < 7:
+        return [odd(rng, depth + 1) for _ in range(rng.randrange(4))]
+    return {rng.choice((*ARGUMENTS, *TEXTS)): odd(rng, depth + 1) for _ in range(rng.randrange(4))}
+
+
+def fitting(rng: random.Random, annotation: Any) -> Any:
+    """An extreme value of a key's own type."""
+    kind = rng.choice(alternatives(annotation))
+    if get_origin(kind) is Literal:
+        return rng.choice(get_args(kind))
+    if kind is bool:
+        return rng.choice((True, False))
+    if kind in (int, float):
+        return rng.choice(NUMBERS)
+    if get_origin(kind) is tuple:
+        return [rng.choice(TEXTS) for _ in range(rng.randrange(3))]
+    if get_origin(kind) is dict:
+        return {rng.choice(ARGUMENTS): odd(rng, 1) for _ in range(rng.randrange(3))}
+    return rng.choice(TEXTS)
+
+
+def drawn(rng: random.Random, task: str) -> dict[str, Any]:
+    """One to three keys with odd values; most of them of the right type, or little would come further."""
+    keys = [
+        (key, field) for key, field in walk(config_class(task)) if key != "run.dir" and not key.startswith("testing.")
+    ]
+    values: dict[str, Any] = {}
+    for key, field in rng.sample(keys, rng.randrange(1, 4)):
+        name = f"{key}.{rng.choice(ARGUMENTS[:7])}" if is_untyped(field) and rng.random() < 0.5 else key
+        values[name] = fitting(rng, field.annotation) if rng.random() < 0.7 and name == key else odd(rng)
+    return values
+
+
+def parsed(file: Path, overrides: list[str]) -> Config | None:
+    """The config; None if there is one line instead. Nothing else may happen."""
+    try:
+        return load_config(file, overrides)
+    except ConfigError as error:
+        said = str(error)
+    assert said
+    assert len(said.splitlines()) == 1, said
+    return None
+
+
+def takes_long(values: Mapping[str, Any], config: Config) -> bool:
+    """A run of it would be right, and not end in time."""
+    huge = any(isinstance(values.get(key), int | float) and values[key] > 4096 for key in LONG)
+    return huge or config.train.batches_per_step > 8 or config.pool.stop_timeout > SECONDS
+
+
+def carried_out(folder: Path, settings: Mapping[str, Any], overrides: list[str], *, check: bool) -> None:
+    """As a user would: success, or one line."""
+    words = command(folder / "run", settings, *(word for text in overrides for word in ("--set", text)))
+    words += ["--check"] if check else []
+    done = subprocess.run(
+        words, cwd=ROOT, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
+    )
+    ended = Ended(folder / "run", done.returncode, done.stdout, done.stderr)
+    if check and ended.code == 71:  # the page is told, too
+        ended = replace(ended, err=ended.err.splitlines()[-1])
+    assert_said_well(ended)
+
+
+def file_with(folder: Path, settings: Mapping[str, Any]) -> Path:
+    file = folder / "drawn.toml"
+    file.write_text(toml(settings), encoding="utf-8")
+    return file
+
+
+def values_in_the_file(rng: random.Random, folder: Path) -> None:
+    """Keys of the file have odd values."""
+    tried = 0
+    for _ in range(PARSED):
+        base = rng.choice(BASES)
+        values = drawn(rng, base["task"])
+        settings = {key: value for key, value in {**base, **values}.items() if not _inside(key, values)}
+        settings = {_quoted(key): value for key, value in settings.items()}
+        config = parsed(file_with(folder, settings), [])
+        if config is not None and tried < TRIED:
+            tried += 1
+            carried_out(folder, settings, [], check=takes_long(values, config) or rng.random() < 0.3)
+
+
+def values_by_set(rng: random.Random, folder: Path) -> None:
+    """The same by `--set`, some of them as bare text."""
+    tried = 0
+    for _ in range(PARSED):
+        base = rng.choice(BASES)
+        values = drawn(rng, base["task"])
+        overrides = []
+        for key, value in values.items():
+            text = value if isinstance(value, str) and rng.random() < 0.7 else toml_value(value)
+            overrides.append(
+                f"{key}={text}" if rng.random() < 0.9 else rng.choice((key, f"={text}", f"{key}.x={text}", text))
+            )
+        config = parsed(file_with(folder, base), overrides)
+        passes = not any("\0" in text for text in overrides)  # the kernel takes no others
+        if config is not None and tried < TRIED and passes:
+            tried += 1
+            carried_out(folder, base, overrides, check=takes_long(values, config) or rng.random() < 0.3)
+
+
+def device_options(rng: random.Random, folder: Path) -> None:
+    """Options of fake devices, as many devices as come, and texts that are no devices."""
+    devices = []
+    for _ in range(rng.choice((1, 2, 3, 120))):
+        options = "&".join(rng.sample(DEVICES, rng.randrange(3)))
+        devices.append(f"fake:{rng.randrange(3)}" + (f"?{options}" if options else ""))
+    devices += rng.sample(TEXTS, rng.randrange(2))
+    settings = {**BASES[0], "train.on_bad_batch": "skip", "pool.devices": devices}
+    carried_out(folder, settings, [], check=rng.random() < 0.2)
+
+
+def bytes_of_an_argument(rng: random.Random, folder: Path) -> None:
+    """`--set` with bytes that are no text."""
+    odd_bytes = os.fsdecode(bytes(rng.randrange(1, 256) for _ in range(rng.randrange(1, 20))))
+    key = rng.choice(("run.trace", "data.train", "optimizer.args.x", "task", "schedule.name", odd_bytes))
+    override = f"{key}={odd_bytes}"
+    parsed(file_with(folder, BASES[0]), [override])
+    carried_out(folder, BASES[0], [override], check=rng.random() < 0.5)
+
+
+def _inside(key: str, values: Mapping[str, Any]) -> bool:
+    """A key of the base whose table is drawn as a whole."""
+    return any(key.startswith(f"{table}.") or table.startswith(f"{key}.") for table in values)
+
+
+def _quoted(key: str) -> str:
+    section, args, name = key.partition(".args.")
+    return f"{section}.args.{dotted([name])}" if args else key
+
+
+ATTACKS = (values_in_the_file, values_by_set, device_options, bytes_of_an_argument)

@@ -1,0 +1,74 @@
+"""`pool train --check`: what a run is going to do and to take, and what is said when a real one begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from loader.config import DataConfig, FilterConfig
+from loader.sources import samples_per_epoch
+from pool.config import parse_config
+from tests.nnue.test_nnue_training import SMALL, validation_losses
+from tests.support.runs import ROOT, run, run_well
+
+SAMPLE = ROOT / "configs/sample"
+TRAIN = SAMPLE / "train.binpack"
+VALIDATION = SAMPLE / "validation.binpack"
+NO_EVERY = {key: value for key, value in SMALL.items() if key != "train.validate_every"}
+
+
+def test_the_page_shows_data_model_machine_and_memory(tmp_path: Path) -> None:
+    settings = {**NO_EVERY, "pool.devices": ["fake:0", "fake:1"], "train.steps": 6e0, "train.checkpoint_every": 2}
+    ended = run(tmp_path / "run", settings, "--check")
+    assert ended.code == 0, ended.err
+    lines = {line[:22].strip(): line[22:] for line in ended.out.splitlines()}
+    assert lines["samples of a step"] == "3,072 = 3 x 1,024"
+    assert lines["samples of the run"] == "18,432 in 6 steps"
+    assert lines["training data"].startswith("1 file, 1 MiB; about 1")
+    assert lines["training data"].endswith(" samples after the filters: 0.1 epochs")
+    assert lines["validation"] == "1 file, 0 MiB; every 2 steps, 3 x 1,024 samples"
+    assert lines["parameters"] == "914,104 in 11 tensors, gradients in 1 bucket"
+    assert lines["workers on"] == "fake:0; fake:1"
+    assert lines["idle devices"].startswith("1 of 2 devices stand idle at the end of each step")
+    assert " are free on the disk of " in lines["checkpoints"]
+    assert "together" in ended.out
+    assert not (tmp_path / "run").exists()
+
+
+def test_validation_files_alone_mean_a_validation_at_each_checkpoint_and_idle_devices_are_said(tmp_path: Path) -> None:
+    settings = {**NO_EVERY, "train.steps": 3, "train.checkpoint_every": 2, "train.batches_per_step": 1}
+    ended = run_well(tmp_path / "run", settings)
+    assert set(validation_losses(ended)) == {0, 2, 3}
+    assert "1 of 2 devices stand idle: train.batches_per_step = 1" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("train", "validation", "every"),
+    [
+        ({}, [], 0),
+        ({}, ["x"], 1000),
+        ({"checkpoint_every": 7}, ["x"], 7),
+        ({"checkpoint_every": 0, "steps": 70}, ["x"], 70),
+        ({"validate_every": 0}, ["x"], 0),
+        ({"validate_every": 5}, ["x"], 5),
+    ],
+)
+def test_steps_between_validations(train: dict[str, int], validation: list[str], every: int) -> None:
+    tree = {"task": "tests.support.toy", "train": train, "data": {"validation": validation}}
+    assert parse_config(tree, "here").validate_every == every
+
+
+@pytest.mark.parametrize(
+    ("filters", "kept"),
+    [(FilterConfig(skip_no_score=False), 1.0), (FilterConfig(skip_no_score=False, random_skip=3.0), 0.25)],
+    ids=["none", "three of four"],
+)
+def test_the_samples_of_an_epoch_are_estimated_with_the_filters(filters: FilterConfig, kept: float) -> None:
+    found = samples_per_epoch(DataConfig(filters=filters), [TRAIN, TRAIN, VALIDATION], 1)
+    assert found is not None
+    assert 0.85 * 525_000 * kept < found < 1.15 * 525_000 * kept
+
+
+def test_a_source_that_can_not_estimate_says_so() -> None:
+    assert samples_per_epoch(DataConfig(source="synthetic", features="synthetic:10:2"), [], 1) is None

@@ -1,0 +1,56 @@
+"""Names of devices, and what is said of those that stand idle."""
+
+from __future__ import annotations
+
+import pytest
+
+from pool.devices import idle_devices, parse_device, resolve_devices
+from pool.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "gpu", "gpu:0", "cpu:1", "cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:\u0663", "cpu?compute_ms=1"),
+        *("cuda:" + "9" * 5000, "fake:0\n", "fake:0?compute_ms=nan", "fake:0?compute_ms=-5", "fake:0?compute_ms=inf"),
+        *("fake:0?compute_ms=1e308", "fake:0?slow=1:nan", "fake:0?slow=nan:1", "fake:0?slow=1", "fake:0?crash=-1"),
+        *(
+            "fake:0?crash=" + "9" * 5000,
+            "fake:0?crash=\u0663",
+            "fake:0?explode=1",
+            "fake:0?oom",
+            "fake:0?nan=1:backward",
+        ),
+    ],
+    ids=lambda text: repr(text)[:40],
+)
+def test_what_is_no_device_is_one_line_that_names_the_key(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^pool\.devices: ") as error:
+        parse_device(text)
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_devices_for_tests_are_not_offered_to_users() -> None:
+    with pytest.raises(ConfigError, match=r"allowed: cuda:N, cpu, auto$"):
+        parse_device("gpu:0")
+    with pytest.raises(ConfigError, match=r"no device; allowed: cuda:N, cpu, auto$"):
+        resolve_devices((), 0)
+
+
+TAKES = "and a device takes whole batches; set it to"
+
+
+@pytest.mark.parametrize(
+    ("devices", "batches_per_step", "words"),
+    [
+        (1, 1, None),
+        (2, 2, None),
+        (2, 8, None),
+        (4, 2, f"2 of 4 devices stand idle: train.batches_per_step = 2, {TAKES} 4 ("),
+        (4, 1, f"3 of 4 devices stand idle: train.batches_per_step = 1, {TAKES} 4 ("),
+        (4, 6, f"2 of 4 devices stand idle at the end of each step: train.batches_per_step = 6, {TAKES} 4 or 8 ("),
+    ],
+)
+def test_idle_devices_are_told_with_what_to_set(devices: int, batches_per_step: int, words: str | None) -> None:
+    told = idle_devices(devices, batches_per_step)
+    assert told is None if words is None else told is not None and told.startswith(words)
