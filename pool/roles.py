@@ -53,6 +53,7 @@ def _become(launch: Launch, channel: socket.socket, folder: int) -> int:
     """The exit code. `folder`: descriptor of the run's."""
     prctl.show_as(str(launch.peer))  # the command line is the fork server's
     crash_points.arm(launch.config.testing.crash_points, launch.peer)
+    lifeline.forks_die_with_this_process()
     run: Callable[[Launch], bytes | None] = importlib.import_module(_ROLES[launch.peer.role]).run
     if launch.peer.role == PLANNER:
         answer = run(launch)

@@ -41,6 +41,7 @@ from pool.errors import RunError
 from pool.launch import Launch
 from pool.optim.adam import Touched
 from pool.protocol.channel import Hub
+from pool.run_dir import shown
 from pool.shm.memory import Memory
 from pool.shm.shortcut import CoordinatorEnd
 from pool.tasks.registry import task_module
@@ -146,7 +147,7 @@ class Execution:
             text += f"; it can't be kept: {error}"
         if action.fatal:
             raise RunError(f'{text}; train.on_bad_batch = "skip" would leave it out')
-        log.warning("%s; it is left out", text)
+        log.warning("%s; it is left out", shown(text))
 
     def _origin(self, action: BadBatch) -> Mapping[str, Any]:
         launch, cursor = self._launch, action.cursor

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from pool import lifeline, prctl
 from pool.protocol.identity import Peer
-from pool.supervisor.child import Child, open_log
+from pool.supervisor.child import Child
+from pool.supervisor.logs import open_log
 
 
 def be_the_parent() -> None:
