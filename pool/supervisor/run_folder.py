@@ -65,14 +65,17 @@ class RunFolder:
         return self.inside / LOGS
 
     def look(self) -> bool:
-        """Makes a deleted folder again; true if the run's processes need the new one. `take_notes` says so."""
-        deleted = False
+        """Makes a folder that was deleted or emptied usable again; true if it was, and the run's processes need the
+        descriptor again. `take_notes` says so."""
         try:
-            if deleted := run_dir.is_deleted(self.fd):
+            if run_dir.is_deleted(self.fd):
                 self._make_again()
                 self.note(f"run.dir {self.path} was deleted; it is made again, and training goes on")
             elif os.fstat(self._lock).st_nlink == 0:
                 self._lock_again(self.inside)
+                self.note(f"run.dir {self.path} was emptied; training goes on")
+            else:
+                return False
         except OSError as error:
             reason = "another run uses it" if isinstance(error, BlockingIOError) else error.strerror
             if not self._lost:
@@ -80,7 +83,7 @@ class RunFolder:
             self._lost = True
             return False
         self._lost = False
-        return deleted
+        return True
 
     def last_checkpoint(self) -> Path | None:
         """The newest good one, None before the first; `take_notes` says which damaged ones were passed over.

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -39,13 +40,16 @@ def moved_and_replaced(run: Path) -> Path:
 
 
 def deleted(run: Path) -> Path:
-    shutil.rmtree(run, ignore_errors=True)
+    inode = run.stat().st_ino
+    with suppress(FileNotFoundError):
+        while run.stat().st_ino == inode:  # something may be made while the rest is deleted
+            shutil.rmtree(run, ignore_errors=True)
     return run
 
 
 def emptied(run: Path) -> Path:
-    for path in run.iterdir():
-        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
+    for path in [run / "lock", *run.iterdir()]:
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
     return run
 
 
@@ -72,6 +76,8 @@ def test_a_run_outlives_what_happens_to_its_folder_and_deaths_after_it(
     assert ended.metrics()[-1]["step"] == 60
     assert (now / "logs/worker-0.log").exists()
     assert ("was deleted; it is made again" in ended.out) == (harm is deleted)
+    assert ("was emptied; training goes on" in ended.out) == (harm is emptied)
+    assert (now / "config.json").exists()
     assert "/proc/" not in ended.out
     if harm is moved_and_replaced:
         assert not list((tmp_path / "run").iterdir())

@@ -163,7 +163,9 @@ def test_an_emptied_folder_is_locked_again(place: Path) -> None:
     folder = entered(place)
     for entry in place.iterdir():
         shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    assert folder.look()
     assert not folder.look()
+    assert folder.take_notes() == [f"run.dir {place} was emptied; training goes on"]
     assert "in use by another run" in refused(place)
     folder.close()
 
