@@ -132,6 +132,25 @@ def die_with_parent(parent: int) -> None:
         os._exit(EXIT_FAILED)
 
 
+def forks_die_with_this_process() -> None:
+    """What this process forks in its main thread, a task's helper, the kernel kills with it: they share its memory.
+
+    Not of other threads: what they fork would die with the thread.
+    """
+    me, parent = os.getpid(), 0
+
+    def before() -> None:
+        nonlocal parent
+        is_mine = os.getpid() == me and threading.current_thread() is threading.main_thread()
+        parent = me if is_mine else 0
+
+    def in_child() -> None:
+        if parent:
+            die_with_parent(parent)
+
+    os.register_at_fork(before=before, after_in_child=in_child)
+
+
 def die_with(channel: socket.socket, folder: int) -> None:
     """The same by the socket's end, from a thread: for what may have taken the kernel's promise back. Until then
     `folder` becomes each run folder that the supervisor sends."""

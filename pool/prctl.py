@@ -9,6 +9,7 @@ import signal
 _SET_PDEATHSIG = 1
 _SET_NAME = 15
 _SET_CHILD_SUBREAPER = 36
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_parent() -> None:
@@ -27,7 +28,6 @@ def show_as(name: str) -> None:
 
 
 def _prctl(option: int, argument: int | bytes) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
     value = argument if isinstance(argument, bytes) else ctypes.c_ulong(argument)
-    if libc.prctl(option, value, ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)) != 0:
+    if _LIBC.prctl(option, value, ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)) != 0:
         raise OSError(ctypes.get_errno(), f"prctl {option}: {os.strerror(ctypes.get_errno())}")

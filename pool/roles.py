@@ -84,6 +84,7 @@ def _become(launch: Launch, channel: socket.socket, folder: int) -> int:
 def _role(launch: Launch) -> ModuleType:
     prctl.show_as(str(launch.peer))  # the command line is the fork server's
     crash_points.arm(launch.config.testing.crash_points, launch.peer)
+    lifeline.forks_die_with_this_process()
     return importlib.import_module(_ROLES[launch.peer.role])
 
 

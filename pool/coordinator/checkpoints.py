@@ -1,7 +1,7 @@
 """The coordinator's side of what must not be lost: snapshots in memory every few steps, checkpoints on disk.
 
 A checkpoint is a snapshot that a thread writes while training goes on. One that can't be written costs nothing
-but itself: the run says so, goes on, and tries again; only the final one has to succeed.
+but itself: the run says so, goes on, and tries again; only the final one has to succeed, in one of a few attempts.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from pool.checkpoint.store import Checkpoint
 from pool.checkpoint.writer import CheckpointWriter, Written
 from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
+
+FINAL_ATTEMPTS = 3
+FINAL_PAUSE = 1.0  # seconds before the next one; within it the supervisor makes a deleted run folder again
 
 Say = Callable[[str], object]
 State = Callable[[], Checkpoint]  # consistent only between two steps
@@ -39,6 +42,8 @@ class Checkpoints:
         self._state = state
         self._say = say
         self._final: int | None = None  # step of the attempt that must succeed
+        self._final_attempts = 0
+        self._next_final = 0.0  # time of the next one, at the earliest
 
     @property
     def saved(self) -> int:
@@ -65,8 +70,9 @@ class Checkpoints:
         """Whether the checkpoint of the run's last step is on the disk; call again until it is."""
         if self._schedule.saved == step:
             return True
-        if not self._writer.busy:
+        if not self._writer.busy and time.monotonic() >= self._next_final:
             self._final = step
+            self._final_attempts += 1
             self._begin()
         return False
 
@@ -84,5 +90,8 @@ class Checkpoints:
         have = "there is none yet" if self.saved < 0 else f"the newest good one is that of step {self.saved}"
         account = f"checkpoint of step {written.step} can't be written: {written.problem}; {have}"
         if self._final == written.step:
-            raise CheckpointError(account)
+            if self._final_attempts == FINAL_ATTEMPTS:
+                raise CheckpointError(account)
+            self._next_final = time.monotonic() + FINAL_PAUSE
+            return
         self._say(f"{account}; training goes on, next attempt in {pause:.0f} s or at the end")

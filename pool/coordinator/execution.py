@@ -42,6 +42,7 @@ from pool.errors import RunError
 from pool.launch import Launch
 from pool.optim.adam import Touched
 from pool.protocol.channel import Hub
+from pool.run_dir import shown
 from pool.shm.memory import Memory
 from pool.shm.shortcut import CoordinatorEnd
 from pool.tasks.making import make_task
@@ -150,7 +151,7 @@ class Execution:
         if action.fatal:
             stops = self._launch.config.train.on_bad_batch == "stop"
             raise RunError(text + ('; train.on_bad_batch = "skip" would leave it out' if stops else ""))
-        log.warning("%s; it is left out", text)
+        log.warning("%s; it is left out", shown(text))
         self._say(f"{text}; it is left out")
 
     def _origin(self, action: BadBatch) -> Mapping[str, Any]:

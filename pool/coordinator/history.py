@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pool.coordinator.actions import Action, BadBatch, Commit, Fold, Update
+from pool.run_dir import open_file
 from pool.shm.memory import Slot
 
 HISTORY = "history.jsonl"
@@ -21,7 +22,7 @@ HISTORY = "history.jsonl"
 class History:
     def __init__(self, folder: Path, life: int, step: int, weights: Callable[[], Slot]) -> None:
         """`weights`: the memory of the newest complete version."""
-        self._fd = os.open(folder / HISTORY, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._fd = open_file(folder / HISTORY, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._weights = weights
         self._write({"life": life, "begin": step, "hash": self._hash()})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import select
 import signal
@@ -16,26 +15,13 @@ from pool import lifeline
 from pool.failure import Failure
 from pool.launch import Launch, SegmentHandle
 from pool.protocol.identity import Peer
-from pool.run_dir import make_folder, open_file
 from pool.shm.bells import within_reach
 from pool.shm.memory import access
 from pool.shm.segment import read_only
+from pool.supervisor.logs import open_log
 
 LAST_LINES = 5
 MOST_OF_LOG = 64 << 10  # bytes of the log's end that are read for them
-
-log = logging.getLogger(__name__)
-
-
-def open_log(path: Path) -> int:
-    """A descriptor for a process's output; of nothing at all if the log can't be opened, which is no reason to end a
-    run."""
-    try:
-        make_folder(path.parent)
-        return open_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
-    except OSError as error:
-        log.warning("%s can't be written: %s", path, error.strerror)
-        return os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
 
 
 class Child:

@@ -13,7 +13,8 @@ from pathlib import Path
 from loader.users_code import lies_in_current_folder
 from pool import lifeline, prctl
 from pool.protocol.identity import Peer
-from pool.supervisor.child import Child, open_log
+from pool.supervisor.child import Child
+from pool.supervisor.logs import open_log
 
 
 def be_the_parent() -> None:

@@ -65,19 +65,24 @@ class RunFolder:
         return self.inside / LOGS
 
     def look(self) -> bool:
-        """Makes a deleted folder again; true if the run's processes need the new one. `take_notes` says so."""
+        """Makes a folder that was deleted or emptied usable again; true if it was, and the run's processes need the
+        descriptor again. `take_notes` says so."""
         try:
-            if not run_dir.is_deleted(self.fd):
-                self._look_at_lock()
+            if run_dir.is_deleted(self.fd):
+                self._make_again()
+                self.note(f"run.dir {self.path} was deleted; it is made again, and training goes on")
+            elif os.fstat(self._lock).st_nlink == 0:
+                self._lock_again(self.inside)
+                self.note(f"run.dir {self.path} was emptied; training goes on")
+            else:
                 return False
-            self._make_again()
         except OSError as error:
+            reason = "another run uses it" if isinstance(error, BlockingIOError) else error.strerror
             if not self._lost:
-                self._lost = True
-                self.note(f"run.dir {self.path} can't be made again after its end: {error.strerror}; training goes on")
+                self.note(f"run.dir {self.path} was deleted, and can't be had again: {reason}")
+            self._lost = True
             return False
         self._lost = False
-        self.note(f"run.dir {self.path} was deleted; it is made again, and training goes on")
         return True
 
     def last_checkpoint(self) -> Path | None:
@@ -129,19 +134,16 @@ class RunFolder:
         try:
             if any(run_dir.inside(fd).iterdir()):
                 raise FileExistsError(errno.EEXIST, "there is another folder with something in it", str(self.path))
-            lock = _locked(run_dir.inside(fd))
-            os.close(self._lock)
-            self._lock = lock
+            self._lock_again(run_dir.inside(fd))
             os.dup2(fd, self.fd, inheritable=False)
         finally:
             os.close(fd)
 
-    def _look_at_lock(self) -> None:
-        """If the folder was emptied another run could lock it. Raises OSError."""
-        if os.fstat(self._lock).st_nlink == 0:
-            lock = _locked(self.inside)
-            os.close(self._lock)
-            self._lock = lock
+    def _lock_again(self, folder: Path) -> None:
+        """The old lock is deleted, and keeps nobody out. Raises OSError."""
+        lock = _locked(folder)
+        os.close(self._lock)
+        self._lock = lock
 
     def _check_no_run_yet(self) -> None:
         if checkpoints(self.inside / FOLDER) or os.path.lexists(self.inside / FOLDER / LAST):

@@ -7,19 +7,18 @@ coordinator as a roster. Never imports torch.
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import zmq
 
 from pool import crash_points
 from pool.config import Config
 from pool.crash_points import crash_point
-from pool.errors import EXIT_CRASH_LOOP, EXIT_DONE, PoolError, RunError
+from pool.errors import EXIT_CRASH_LOOP, EXIT_DONE, ConfigError, PoolError, RunError
 from pool.launch import Launch
 from pool.protocol.again import SAY_AGAIN_MS, SAY_AGAIN_SECONDS, SayAgain
 from pool.protocol.channel import Hub
@@ -27,11 +26,12 @@ from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, SUPERVISOR, 
 from pool.protocol.messages import Heartbeat, Hello, Notice, Roster, RosterEntry, RunReport
 from pool.run_dir import shown
 from pool.shm import bells
-from pool.supervisor.child import Child, open_log
+from pool.supervisor.child import Child
 from pool.supervisor.children import Children
 from pool.supervisor.data_files import check_at_end
 from pool.supervisor.deaths import Death, account
 from pool.supervisor.forkserver import ForkServer
+from pool.supervisor.logs import log_into
 from pool.supervisor.oom import oom_kills
 from pool.supervisor.orphans import Orphans
 from pool.supervisor.policy import RestartPolicy
@@ -70,8 +70,7 @@ def train(config: Config, *, resume: bool, allow_different_numerics: bool = Fals
 def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool) -> int:
     progress = ProgressLine()
     logging.raiseExceptions = False  # a full disk loses log lines, nothing else
-    output = os.fdopen(open_log(folder.logs / "supervisor-0.log"), "a", encoding="utf-8")
-    logging.basicConfig(stream=output, format="%(asctime)s %(levelname)s %(message)s", force=True)
+    log_into(folder.logs)
     with StopSignals() as signals:
         crash_points.arm(config.testing.crash_points, Peer(SUPERVISOR))
         progress.say(f"run {folder.path}: preparing")
@@ -92,23 +91,15 @@ def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool
         progress.say(f"workers on {', '.join(launch.devices)}")
         try:
             return supervisor.run()
+        except (PoolError, OSError):
+            if unsaved := supervisor.unsaved():
+                progress.say(unsaved)
+            raise
         finally:
             supervisor.end_all()
             progress.close()
             if (trace_file := config.trace_file) is not None:
-                progress.say(_merge_trace(folder.inside, trace_file))
-
-
-def _merge_trace(run_dir: Path, to: Path) -> str:
-    """A line for the user. The run has ended as it has: a trace that can't be written does not change that."""
-    try:
-        merged = trace.merge(run_dir, to.resolve())
-    except OSError as error:
-        return (
-            f"{to} can't be written: {error.strerror}; its parts stay in {run_dir / trace.FOLDER} until the next trace"
-        )
-    torn = f", {merged.torn} more were torn" if merged.torn else ""
-    return f"{to}: {merged.events} events{torn}; open it in Perfetto or chrome://tracing"
+                progress.say(trace.finish(folder.inside, trace_file))
 
 
 class Supervisor:
@@ -136,6 +127,7 @@ class Supervisor:
         self._stop = StopPlan(launch.config.pool.stop_timeout)
         self._service = ServiceManager()
         self._finished = False
+        self._report: RunReport | None = None  # the newest one
 
     def run(self) -> int:
         """Starts everybody, then: wait, hear, decide, act, until the coordinator has finished."""
@@ -179,6 +171,12 @@ class Supervisor:
         self._hub.close()
         self._context.destroy(linger=0)
         self._children.close()
+
+    def unsaved(self) -> str:
+        """What a run that ends early has to say first: which steps a resumed one does again; empty if none."""
+        if self._report is None or self._report.step <= (saved := max(0, self._report.checkpoint)):
+            return ""
+        return f"steps {saved + 1} to {self._report.step} are in no checkpoint; --resume does them again"
 
     # --- starting ---
 
@@ -244,6 +242,7 @@ class Supervisor:
                 self._pulse.beat(peer, 0.0, time.monotonic())
                 crash_point("supervisor.report_heard")
                 self._finished |= message.finished
+                self._report = message
                 self._policy.progress(message.step)
                 self._service.progress(message.computed)
                 self._progress.show(message)
@@ -300,6 +299,9 @@ class Supervisor:
     def _look_at_folder(self) -> None:
         if self._folder.look():
             self._children.give_folder(self._folder.fd)
+            log_into(self._folder.logs)
+            with suppress(ConfigError):
+                self._folder.record(self._launch.config)
         self._say_notes()
 
     def _say_notes(self) -> None:

@@ -105,6 +105,16 @@ def merge(run_dir: Path, to: Path) -> Merged:
     return Merged(len(events), torn)
 
 
+def finish(run_dir: Path, to: Path) -> str:
+    """`merge`, and a line for the user: the run has ended as it has, whatever becomes of the trace."""
+    try:
+        merged = merge(run_dir, to.resolve())
+    except OSError as error:
+        return f"{to} can't be written: {error.strerror}; its parts stay in {run_dir / FOLDER} until the next trace"
+    torn = f", {merged.torn} more were torn" if merged.torn else ""
+    return f"{to}: {merged.events} events{torn}; open it in Perfetto or chrome://tracing"
+
+
 def clear(run_dir: Path) -> None:
     """Removes what processes of an earlier run wrote, as far as it goes."""
     for part in _parts(run_dir):

@@ -334,8 +334,16 @@ MUTANTS = (
         "anybody may speak",
         "a message in a worker's name is taken from any process of the user",
         "pool/protocol/channel.py",
-        "if sender in self._pids and self._pids[sender] != (pid := _sender_pid(frames[1])):",
-        "if (pid := 0) != 0:",
+        'forged = _forged(frames[1], envelope, self._pids[sender]) if sender in self._pids else ""',
+        'forged = ""',
+        ("pytest", "-q", "-x", "tests/pool/test_channel.py"),
+    ),
+    Mutant(
+        "anybody may order",
+        "a link hears whoever listens at the other end's address",
+        "pool/protocol/channel.py",
+        "elif refusal := _forged(frames[0], envelope, self._other_pid) or self._admission.refusal(envelope):",
+        "elif refusal := self._admission.refusal(envelope):",
         ("pytest", "-q", "-x", "tests/pool/test_channel.py"),
     ),
     # --- the short way ---

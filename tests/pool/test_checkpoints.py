@@ -203,7 +203,7 @@ def test_a_full_disk_leaves_the_last_good_checkpoint_alone(tmp_path: Path) -> No
     import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mount(b"tmpfs", os.fsencode(tmp_path), b"tmpfs", 0, b"size=1m") != 0:
+    if libc.mount(b"tmpfs", os.fsencode(tmp_path), b"tmpfs", 0, b"size=1m,mode=700") != 0:
         pytest.skip(f"mount: {os.strerror(ctypes.get_errno())}")
     try:
         store.save(tmp_path, example(1, rows=1000), keep=1)
