@@ -59,7 +59,7 @@ def _plan(launch: Launch, channel: socket.socket) -> int:
 
 def _become(launch: Launch, channel: socket.socket) -> int:
     """Any other life: start, then do what that gives until there is nothing left to do. The exit code."""
-    started = False
+    started, me = False, os.getpid()
     try:
         lifeline.die_with(channel)
         logging.basicConfig(
@@ -72,7 +72,8 @@ def _become(launch: Launch, channel: socket.socket) -> int:
         failure = failure_of(error, started=started)
         if failure.signature:
             _log(error)
-        lifeline.leave(channel, failure)
+        if os.getpid() == me:  # else a task has forked: that is not this process's end
+            lifeline.leave(channel, failure)
         return EXIT_FAILED
     return 0
 
