@@ -26,7 +26,7 @@ Work = tuple[nn.Parameter, Tensor, Sequence[Tensor], Sequence[Touched] | None]  
 def load_class(name: str, key: str) -> Any:
     """The class of a dotted name. Raises ConfigError naming the config key."""
     module_name, _, class_name = name.rpartition(".")
-    look_in_current_folder()
+    look_in_current_folder(module_name)
     try:
         return getattr(importlib.import_module(module_name), class_name)
     except (ImportError, AttributeError, ValueError, TypeError) as error:
