@@ -163,7 +163,7 @@ def test_a_worker_that_raises_before_the_supervisor_has_heard_of_it_was_ready(tm
 
 
 class BadExport(ToyTask):
-    def export(self, model: nn.Module, path: Path, description: str) -> None:
+    def export(self, model: nn.Module, path: Path, description: str) -> None:  # noqa: ARG002
         raise KeyError("bad value")
 
 
