@@ -58,7 +58,7 @@ def source_by_name(name: str) -> Source:
     if not colon or not module_name or not attribute:
         raise ValueError(f"data.source: {name!r} is none of {', '.join(SOURCES)} and not of the form module:factory")
     if name not in SOURCES:
-        look_in_current_folder()
+        look_in_current_folder(module_name)
     try:
         factory: Any = getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError) as error:

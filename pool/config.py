@@ -81,9 +81,8 @@ class TrainConfig(Section):
     on_bad_batch: Annotated[
         Literal["stop", "skip"],
         Field(
-            description="a batch whose loss or gradient is not finite, that raises an exception twice, or that three "
-            "workers died of: end the run, or leave it out of its step; either way it is kept in the run folder's "
-            "poison/"
+            description="a batch whose loss or gradient is not finite, that raises twice, or that three workers "
+            "died of: end the run, or leave it out of its step; either way it is kept in the run folder's poison/"
         ),
     ] = "stop"
     clip_norm: Annotated[

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import json
 import sys
-import sysconfig
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import loader
-import pool
 from loader.errors import DataError
+from loader.users_code import is_installed, is_ours, is_pythons
 from pool.errors import EXIT_DATA, EXIT_FAILED, PoolError
 
 LONGEST_TEXT = 300  # characters of an exception's own text
@@ -92,14 +90,10 @@ def definition_of(function: Callable[..., Any]) -> str:
 
 def _distance(file: str) -> int:
     """From the user's own code: 0 for that, 1 for a library that is installed, 2 for Python's, torch's and ours."""
-    parts = Path(file).parts
     torch = getattr(sys.modules.get("torch"), "__file__", None)
-    ours = [Path(each).parent for each in (pool.__file__, loader.__file__, torch) if each is not None]
-    if file.startswith("<") or any(Path(file).is_relative_to(folder) for folder in ours):
+    if is_ours(file) or is_pythons(file) or (torch is not None and Path(file).is_relative_to(Path(torch).parent)):
         return 2
-    if "site-packages" in parts or "dist-packages" in parts:
-        return 1
-    return 2 if Path(file).is_relative_to(sysconfig.get_path("stdlib")) else 0
+    return int(is_installed(file))
 
 
 def _text(error: BaseException) -> str:

@@ -62,7 +62,7 @@ def _plan(launch: Launch, channel: socket.socket) -> int:
 def _become(launch: Launch, channel: socket.socket, folder: int) -> int:
     """Any other life: start, then do what that gives until there is nothing left to do. The exit code. `folder`:
     descriptor of the run's."""
-    started = False
+    started, me = False, os.getpid()
     try:
         lifeline.die_with(channel, folder)
         logging.basicConfig(
@@ -76,7 +76,8 @@ def _become(launch: Launch, channel: socket.socket, folder: int) -> int:
         failure = replace(failure, reason=shown(failure.reason))  # the supervisor's descriptors have other numbers
         if failure.signature:
             _log(error)
-        lifeline.leave(channel, failure)
+        if os.getpid() == me:  # else a task has forked: that is not this process's end
+            lifeline.leave(channel, failure)
         return EXIT_FAILED
     return 0
 

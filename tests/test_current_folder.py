@@ -61,11 +61,12 @@ def test_so_does_python_m_pool(folder: Path, tmp_path: Path) -> None:
     """As far as Python itself lets it: what `python -m` imports before us is not ours to choose."""
     ended = call(folder, [*command(tmp_path / "run", SETTINGS), "--check"])
     assert (ended.code, ended.err) == (0, "")
-    assert "total" in ended.out
+    assert "MemAvailable" in ended.out
 
 
 @pytest.mark.parametrize("arguments", [["pool", "settings", "--task", "my_task"], ["loader", "--help"]])
 def test_and_the_commands_that_start_nothing(arguments: list[str], folder: Path) -> None:
+    (folder / f"{arguments[0]}.py").unlink(missing_ok=True)  # or `python -m` means that
     ended = call(folder, [sys.executable, "-m", *arguments])
     assert (ended.code, ended.err) == (0, "")
 
@@ -82,4 +83,7 @@ def test_nothing_but_the_two_packages_lands_at_the_top_level() -> None:
     assert config["tool"]["scikit-build"]["wheel"]["packages"] == ["loader", "pool"]
     files = importlib.metadata.files("sparsepool") or []
     top = {file.parts[0] for file in files if file.parts[0] != ".."}
-    assert {name for name in top if not name.startswith(("sparsepool-", "_editable_"))} <= {"loader", "pool"}
+    assert {name for name in top if not name.startswith(("sparsepool-", "_editable_", "__pycache__"))} <= {
+        "loader",
+        "pool",
+    }

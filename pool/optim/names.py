@@ -20,7 +20,7 @@ def load_class(name: str, key: str) -> Any:
     if not module_name or not all(part.isidentifier() for part in name.split(".")):
         reason = f"{name!r} can't be loaded: a dotted name is needed, module.Class"
         raise ConfigError(f"{key}: {reason}{_suggestion(name, key)}")
-    look_in_current_folder()
+    look_in_current_folder(module_name)
     try:
         made = getattr(importlib.import_module(module_name), class_name)
         if not callable(made):

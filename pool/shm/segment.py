@@ -58,6 +58,7 @@ class Segment:
         size = os.fstat(fd).st_size
         self._map = mmap.mmap(fd, size, prot=mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0))
         self._map.madvise(mmap.MADV_DONTDUMP)  # or a core dump of a big ring delays every recovery
+        self._map.madvise(mmap.MADV_DONTFORK)  # a process that a task forks owns nothing of it (I4)
         address = np.frombuffer(self._map, np.uint8).ctypes.data
         self.size = size
         self.writable = writable

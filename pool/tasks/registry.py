@@ -38,7 +38,7 @@ def task_module(name: str) -> TaskModule:
     if not all(part.isidentifier() for part in path.split(".")):
         raise ConfigError(unknown)
     if path == name:
-        look_in_current_folder()
+        look_in_current_folder(name)
     try:
         module = importlib.import_module(path)
     except (Exception, SystemExit) as error:

@@ -71,6 +71,8 @@ HARMLESS = (
     "for number in (signal.SIGTERM, signal.SIGINT):\n    signal.signal(number, signal.SIG_IGN)\nreturn usual()",
     "threading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()\nreturn usual()",
     "os.waitpid(os.fork() or os._exit(0), 0)\nreturn usual()",
+    "os.fork()\nreturn usual()",  # and the new process goes on as if it were the worker
+    "if os.fork() == 0:\n    boom()\nreturn usual()",
     "torch.manual_seed(7)\nreturn usual()",
     'warnings.warn("old")\nreturn usual()',
     "sys.stdout = sys.stderr = None\nreturn usual()",

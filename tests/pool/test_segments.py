@@ -1,0 +1,31 @@
+"""Shared memory belongs to the process that was given it (I4)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+from tests.support.runs import ROOT
+
+FORKS = """
+import os
+from pool.shm.segment import Segment, create
+segment = Segment(create("test", 4096, lambda nbytes: None), writable=True)
+segment.array[0] = 7
+pid = os.fork()
+if pid == 0:
+    segment.array[0] = 8
+    os._exit(0)
+status = os.waitpid(pid, 0)[1]
+print(os.waitstatus_to_exitcode(status), segment.array[0])
+"""
+
+
+def test_a_process_that_a_task_forks_has_none_of_it() -> None:
+    """It would write where the memory is another batch's by then."""
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS], cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.split() == [str(-signal.SIGSEGV), "7"], done.stderr
