@@ -42,8 +42,8 @@ def objects(run: subprocess.CompletedProcess[str]) -> list[dict[str, object]]:
     return [json.loads(line) for line in run.stdout.splitlines()]
 
 
-def test_features_of_a_fen_are_those_of_the_slow_computation(shared_data: Path) -> None:
-    for fen in sample_fens(shared_data, 200):
+def test_features_of_a_fen_are_those_of_the_slow_computation() -> None:
+    for fen in sample_fens(200):
         found, expected = read_fen(fen), slow_position(fen)
         assert sorted(found.own.tolist()) == sorted(expected.own.tolist())
         assert sorted(found.opponent.tolist()) == sorted(expected.opponent.tolist())
