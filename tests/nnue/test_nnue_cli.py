@@ -62,7 +62,7 @@ def test_eval_gives_the_engines_integers_for_400_positions(engine_net: Path, sha
 
 
 def test_json_lines_are_the_evaluators_integers(net: NnueNet, net_file: Path) -> None:
-    found = objects(pool_eval(net_file, "--fen", START, "--fen", BARE, "--json"))
+    found = objects(pool_eval(net_file, "--fen", "startpos", "--fen", BARE, "--json"))
     expected = evaluate(net, [slow_position(START), slow_position(BARE + " 0 1")])
     for i, fen in enumerate((START, BARE)):
         assert found[i] == {
