@@ -8,18 +8,37 @@ NATIVE := $(shell find loader/native pool/native -name '*.cpp' -o -name '*.h' -o
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery
 POSITIONS := configs/sample/positions.epd
 
-.PHONY: demo test test-crashes test-chaos check format bench fuzz chaos chaos-mutants hostile soak gpu-check clean
+.PHONY: demo test test-crashes test-chaos check format bench fuzz chaos chaos-mutants hostile soak gpu-check wheel-check \
+        image-check clean
+
+# pip shows its progress on a terminal; elsewhere these lines say what takes long.
+PIP = $(BIN)/python -m pip install $$([ -t 1 ] || echo --quiet) --disable-pip-version-check --constraint constraints.txt
 
 $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --config-settings cmake.define.SPARSEPOOL_WERROR=$(if $(CI),ON,OFF) --editable '.[dev]'
-	touch $@
+	@$(PYTHON) -c 'import sys; sys.exit("$(PYTHON) is older than 3.11: make PYTHON=..." if sys.version_info < (3, 11) else 0)'
+	@command -v $(CXX) >/dev/null || { echo "no C++ compiler $(CXX): Debian's package is g++"; exit 1; }
+	@echo "install 1/3: a Python environment in $(VENV), 1.2 GB with the CPU build of torch"
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
+	@echo "install 2/3: torch, 190 MB to download as a CPU build, gigabytes as a CUDA build (README.md: Which torch)"
+	@$(PIP) torch
+	@echo "install 3/3: the other packages, 100 MB to download; the native code is compiled, 2 minutes on two cores"
+	@$(PIP) --config-settings cmake.define.SPARSEPOOL_WERROR=$(if $(CI),ON,OFF) --editable '.[dev]'
+	@touch $@
+	@echo "installed; to have the commands pool and loader in this shell: . $(BIN)/activate"
 
 demo: $(STAMP)
 	rm -rf runs/demo
 	$(BIN)/pool train configs/demo.toml
 	$(BIN)/pool export runs/demo/checkpoints/last -o runs/demo/net.nnue
 	$(BIN)/pool eval runs/demo/net.nnue --epd $(POSITIONS)
+
+# The wheel, built and used from an empty folder. Two minutes.
+wheel-check: $(STAMP)
+	$(BIN)/python -m pytest -m wheel tests/test_wheel.py
+
+# The steps of deploy/Dockerfile without docker: each stage is a copy-on-write view of this machine. Needs root.
+image-check:
+	unshare --mount $(PYTHON) -m tests.image
 
 test: $(STAMP)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile

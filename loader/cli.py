@@ -36,7 +36,6 @@ def build_app() -> typer.Typer:
     app = typer.Typer(
         name="loader",
         no_args_is_help=True,
-        add_completion=False,
         rich_markup_mode="rich" if sys.stdout.isatty() else None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )

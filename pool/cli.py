@@ -1,9 +1,10 @@
-"""The command `pool`: train, export, eval, settings. Parses, calls, and turns errors into one line and an exit code."""
+"""The command `pool`: train, export, eval, configs, settings. Turns errors into one line and an exit code."""
 
 from __future__ import annotations
 
 import errno
 import importlib.metadata
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -13,12 +14,11 @@ from rich.console import Console
 
 from loader.errors import DataError
 from loader.standard_streams import give_up_stdout, open_closed_streams
-from pool.errors import EXIT_DATA, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, EXIT_USAGE, PoolError
+from pool.errors import EXIT_DATA, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, EXIT_USAGE, ConfigError, PoolError
 from pool.tasks.nnue.cli import eval_command
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich" if sys.stdout is not None and sys.stdout.isatty() else None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -69,7 +69,7 @@ def train(
     Ctrl-C finishes the step, writes a checkpoint and stops; a second one stops at once. Exit codes: 0 done, 1 failed, 2
     command line or config, 65 damaged data, 71 not enough memory or disk, 75 a process died again and again, 130 or 143
     stopped by a signal. Example: pool train configs/nnue.toml
-    --set data.train=/data/*.binpack --set run.dir=runs/first
+    --set 'data.train=/data/*.binpack' --set run.dir=runs/first
     """
     from pool.config import load_config
     from pool.supervisor import preparation
@@ -95,6 +95,36 @@ def export(
 
     export_checkpoint(checkpoint, output, description)
     sys.stdout.write(f"{output}: {output.stat().st_size:,} bytes\n")
+
+
+def _config_names(incomplete: str) -> list[str]:
+    """What the shell may complete a word to."""
+    from pool import bundled
+
+    return [name for name in bundled.names() if name.startswith(incomplete)]
+
+
+@app.command()
+def configs(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="the config to copy", autocompletion=_config_names)] = "",
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="new file to write; else it is printed")
+    ] = None,
+) -> None:
+    """List the configs that come with the package, or copy one to begin with."""
+    from pool import bundled
+
+    if not name:
+        if output is not None:
+            raise ConfigError(f"configs: which one is to be copied? There are {', '.join(bundled.names())}")
+        lines = [f"{name:<12}{bundled.about(name)}" for name in bundled.names()]
+        lines += ["", "Copy one: pool configs NAME -o my.toml", f"Sample data: {bundled.folder() / 'sample'}"]
+        sys.stdout.write("\n".join(lines) + "\n")
+    elif output is None:
+        sys.stdout.write(bundled.text(name))
+    else:
+        bundled.copy(name, output)
+        sys.stdout.write(f"{output}: edit it, then pool train {shlex.quote(str(output))}\n")
 
 
 @app.command()

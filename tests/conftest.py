@@ -15,10 +15,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Folder of data that is not part of the project; tests that need it skip without it, except in CI."""
+    """Results of other programs to compare with, not part of the project; tests skip without them, except in CI."""
     folder = ROOT.parent / "shared" / "data"
     if not folder.is_dir():
-        message = f"{folder} is not there"
+        message = f"no {folder}: results of other programs to compare with, which are not part of the project"
         if os.environ.get("CI") == "true":
             pytest.fail(message)
         pytest.skip(message)

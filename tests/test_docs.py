@@ -72,6 +72,15 @@ def test_every_command_shown_exists_with_these_options(page: Path) -> None:
         assert given <= known, f"{name(page)}: {' '.join(words)}: {given - known}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_command_shown_can_be_pasted_into_zsh(page: Path) -> None:
+    """Which refuses a pattern that matches nothing, and at the prompt takes `#` for a word."""
+    blocks = [block for language, block in BLOCK.findall(page.read_text(encoding="utf-8")) if language == "sh"]
+    for line in (line for block in blocks for line in block.splitlines() if not line.startswith("#")):
+        bare = re.sub(r"'[^']*'|\"[^\"]*\"", "", line)
+        assert not re.search(r"[*?\[]| #", bare), f"{name(page)}: {line}"
+
+
 def test_the_readme_shows_every_command() -> None:
     shown = {tuple(words[:2]) for words in commands(ROOT / "README.md")}
     assert shown == {(program, command) for program, group in COMMANDS.items() for command in group.commands}

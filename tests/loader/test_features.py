@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import chess
 import pytest
 
 from loader import _native
+from loader.binpack import entries
+
+SAMPLE = Path(__file__).resolve().parents[2] / "configs/sample/validation.binpack"
 
 PIECES = [chess.PAWN, chess.KNIGHT, chess.BISHOP, chess.ROOK, chess.QUEEN, chess.KING]
 
@@ -86,10 +90,9 @@ def test_features_of_random_games_equal_a_slow_computation(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SLOW)
-def test_features_of_200_real_positions_equal_a_slow_computation(name: str, shared_data: Path) -> None:
-    lines = (shared_data / "small.sample.tsv").read_text().splitlines()
-    for line in lines[:: max(1, len(lines) // 200)][:200]:
-        check(chess.Board(line.split("\t")[1]), name)
+def test_features_of_200_real_positions_equal_a_slow_computation(name: str) -> None:
+    for entry in islice(entries(SAMPLE), 0, 200 * 61, 61):
+        check(chess.Board(entry.fen), name)
 
 
 def test_the_vectors_of_the_format_are_met() -> None:

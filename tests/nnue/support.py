@@ -6,6 +6,7 @@ import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import chess
@@ -13,10 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from loader.binpack import Entry, entries
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.tasks.nnue import arch
 from pool.tasks.nnue.evaluate import Evaluation, Position
 from pool.tasks.nnue.nnue_file import NnueNet
+
+SAMPLE = Path(__file__).resolve().parents[2] / "configs/sample"
 
 
 def slow_features(board: chess.Board, perspective: chess.Color) -> list[int]:
@@ -182,10 +186,13 @@ def expected_print(evaluation: Evaluation, i: int, black_to_move: bool) -> Print
     return Printed(cells, int(evaluation.bucket[i]), f"{value / 361:+.2f}")
 
 
-def sample_fens(shared_data: Path, count: int) -> list[str]:
-    """The first `count` positions of the sample."""
-    lines = (shared_data / "small.sample.tsv").read_text().splitlines()
-    return [line.split("\t")[1] for line in lines[:count]]
+def sample_entries(count: int) -> list[Entry]:
+    """Entries of the bundled sample, from all over its first games."""
+    return list(islice(entries(SAMPLE / "train.binpack"), 0, 41 * count, 41))
+
+
+def sample_fens(count: int) -> list[str]:
+    return [entry.fen for entry in sample_entries(count)]
 
 
 def expected_integers(shared_data: Path) -> tuple[Sequence[str], npt.NDArray[np.int64]]:

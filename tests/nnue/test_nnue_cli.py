@@ -42,8 +42,8 @@ def objects(run: subprocess.CompletedProcess[str]) -> list[dict[str, object]]:
     return [json.loads(line) for line in run.stdout.splitlines()]
 
 
-def test_features_of_a_fen_are_those_of_the_slow_computation(shared_data: Path) -> None:
-    for fen in sample_fens(shared_data, 200):
+def test_features_of_a_fen_are_those_of_the_slow_computation() -> None:
+    for fen in sample_fens(200):
         found, expected = read_fen(fen), slow_position(fen)
         assert sorted(found.own.tolist()) == sorted(expected.own.tolist())
         assert sorted(found.opponent.tolist()) == sorted(expected.opponent.tolist())
@@ -62,7 +62,7 @@ def test_eval_gives_the_engines_integers_for_400_positions(engine_net: Path, sha
 
 
 def test_json_lines_are_the_evaluators_integers(net: NnueNet, net_file: Path) -> None:
-    found = objects(pool_eval(net_file, "--fen", START, "--fen", BARE, "--json"))
+    found = objects(pool_eval(net_file, "--fen", "startpos", "--fen", BARE, "--json"))
     expected = evaluate(net, [slow_position(START), slow_position(BARE + " 0 1")])
     for i, fen in enumerate((START, BARE)):
         assert found[i] == {

@@ -31,8 +31,8 @@ def test_integers_equal_the_engines_for_400_positions(engine_net: Path, shared_d
     assert np.array_equal(found, expected)
 
 
-def test_every_printed_number_is_ours_for_200_positions(engine_path: str, engine_net: Path, shared_data: Path) -> None:
-    fens = sample_fens(shared_data, 200)
+def test_every_printed_number_is_ours_for_200_positions(engine_path: str, engine_net: Path) -> None:
+    fens = sample_fens(200)
     result = evaluate(read_net(engine_net), [slow_position(fen) for fen in fens])
     printed = 0
     with Engine(engine_path) as engine:
@@ -67,15 +67,13 @@ def assert_engine_agrees(engine_path: str, net_file: Path, fens: list[str]) -> N
     assert printed > len(fens) // 2
 
 
-def test_the_engine_loads_an_exported_net_and_agrees_with_us(
-    engine_path: str, fresh_net: Path, shared_data: Path
-) -> None:
-    assert_engine_agrees(engine_path, fresh_net, sample_fens(shared_data, 60))
+def test_the_engine_loads_an_exported_net_and_agrees_with_us(engine_path: str, fresh_net: Path) -> None:
+    assert_engine_agrees(engine_path, fresh_net, sample_fens(60))
 
 
-def test_the_engine_agrees_about_large_and_noisy_weights(engine_path: str, tmp_path: Path, shared_data: Path) -> None:
+def test_the_engine_agrees_about_large_and_noisy_weights(engine_path: str, tmp_path: Path) -> None:
     write_net(random_net(1024, seed=11), tmp_path / "noise.nnue")
-    assert_engine_agrees(engine_path, tmp_path / "noise.nnue", sample_fens(shared_data, 60))
+    assert_engine_agrees(engine_path, tmp_path / "noise.nnue", sample_fens(60))
 
 
 def test_the_engine_plays_a_whole_game_with_an_exported_net(engine_path: str, fresh_net: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -70,9 +68,9 @@ def test_every_bucket_equals_the_step_by_step_evaluator(l1: int, extreme: bool) 
         assert result.value[i] == divide(int(result.psqt[i, used] + result.positional[i, used]), 16)
 
 
-def test_many_positions_at_once_equal_each_alone(shared_data: Path) -> None:
+def test_many_positions_at_once_equal_each_alone() -> None:
     net = random_net(32, seed=3)
-    positions = [slow_position(fen) for fen in sample_fens(shared_data, 200)] * 6
+    positions = [slow_position(fen) for fen in sample_fens(200)] * 6
     together = evaluate(net, positions)
     for i in (0, 17, 1023, 1024, 1199):
         alone = evaluate(net, [positions[i]])

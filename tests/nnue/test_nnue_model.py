@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from loader.binpack import Entry
 from pool.nn.batch import TensorBatch
 from pool.tasks.nnue import arch, create_task
 from pool.tasks.nnue.config import LossConfig, ModelConfig
@@ -17,7 +18,15 @@ from pool.tasks.nnue.model import NnueModel
 from pool.tasks.nnue.nnue_file import read_net
 from pool.tasks.nnue.quantize import dequantize, quantize
 from pool.tasks.task import Progress
-from tests.nnue.support import expected_integers, make_batch, random_net, same_net, sample_fens, slow_position
+from tests.nnue.support import (
+    expected_integers,
+    make_batch,
+    random_net,
+    same_net,
+    sample_entries,
+    sample_fens,
+    slow_position,
+)
 
 
 def output_of(model: NnueModel, positions: list[Position], virtual: bool = False) -> np.ndarray:
@@ -29,18 +38,17 @@ def output_of(model: NnueModel, positions: list[Position], virtual: bool = False
     return found
 
 
-def is_quiet(row: list[str]) -> bool:
+def is_quiet(entry: Entry) -> bool:
     """As the filters for training: no check, no capture; a net says little about the other positions."""
-    board = chess.Board(row[1])
-    return not board.is_check() and not board.is_capture(chess.Move.from_uci(row[2])) and row[3] != "32002"
+    board = chess.Board(entry.fen)
+    return not board.is_check() and not board.is_capture(chess.Move.from_uci(entry.move)) and entry.score != 32002
 
 
-def labelled(shared_data: Path, count: int, quiet: bool = False) -> TensorBatch:
-    """The first positions of the sample with their scores and results."""
-    rows = [line.split("\t") for line in (shared_data / "small.sample.tsv").read_text().splitlines()[:count]]
-    rows = [row for row in rows if not quiet or is_quiet(row)]
-    positions = [slow_position(row[1]) for row in rows]
-    return make_batch(positions, [int(row[3]) for row in rows], [int(row[5]) for row in rows])[0]
+def labelled(count: int, quiet: bool = False) -> TensorBatch:
+    """Positions of the sample with their scores and results."""
+    chosen = [entry for entry in sample_entries(count) if not quiet or is_quiet(entry)]
+    positions = [slow_position(entry.fen) for entry in chosen]
+    return make_batch(positions, [entry.score for entry in chosen], [entry.result for entry in chosen])[0]
 
 
 def test_the_start_is_that_of_the_2022_trainer() -> None:
@@ -92,8 +100,8 @@ def test_loading_and_saving_a_net_changes_nothing(l1: int, factorized: bool, sha
     assert same_net(quantize(model.folded(), net.description, clip=True), net)
 
 
-def test_floats_and_integers_agree_up_to_the_floors(shared_data: Path) -> None:
-    positions = [slow_position(fen) for fen in sample_fens(shared_data, 300)]
+def test_floats_and_integers_agree_up_to_the_floors() -> None:
+    positions = [slow_position(fen) for fen in sample_fens(300)]
     net = random_net(32, seed=4)
     model = NnueModel(ModelConfig(l1=32))
     model.load_folded(dequantize(net))
@@ -103,7 +111,7 @@ def test_floats_and_integers_agree_up_to_the_floors(shared_data: Path) -> None:
     assert evaluate(net, positions).value.std() > 1000
 
 
-def test_an_exported_small_net_evaluates_as_its_floats(shared_data: Path, tmp_path: Path) -> None:
+def test_an_exported_small_net_evaluates_as_its_floats(tmp_path: Path) -> None:
     torch.manual_seed(2)
     task = create_task(ModelConfig(l1=32, factorized=True), LossConfig())
     model = task.build_model()
@@ -112,7 +120,7 @@ def test_an_exported_small_net_evaluates_as_its_floats(shared_data: Path, tmp_pa
     task.export(model, tmp_path / "small.nnue", "")
     net = read_net(tmp_path / "small.nnue")
     assert net.l1 == 32
-    positions = [slow_position(fen) for fen in sample_fens(shared_data, 200)]
+    positions = [slow_position(fen) for fen in sample_fens(200)]
     difference = evaluate(net, positions).value - output_of(model, positions, virtual=True)
     assert abs(difference.mean()) < 10
     assert np.abs(difference).max() < 60
@@ -131,8 +139,8 @@ def test_the_engines_net_in_floats_is_as_close_as_the_floors_allow(engine_net: P
 
 
 @pytest.mark.engine
-def test_a_net_started_from_the_engines_has_a_far_lower_loss(engine_net: Path, shared_data: Path) -> None:
-    batch = labelled(shared_data, 1600, quiet=True)
+def test_a_net_started_from_the_engines_has_a_far_lower_loss(engine_net: Path) -> None:
+    batch = labelled(1600, quiet=True)
     losses = []
     for path in (str(engine_net), None):
         torch.manual_seed(1)
@@ -154,7 +162,7 @@ def test_saving_the_net_a_run_started_from_gives_the_same_bytes(engine_net: Path
     assert (tmp_path / "again.nnue").read_bytes() == engine_net.read_bytes()
 
 
-def test_extra_features_and_the_shared_layer_are_folded_in(shared_data: Path) -> None:
+def test_extra_features_and_the_shared_layer_are_folded_in() -> None:
     """The full model equals one without them that is given the sums."""
     torch.manual_seed(3)
     full = NnueModel(ModelConfig(l1=16, factorized=True, shared_fc_0=True))
@@ -163,12 +171,12 @@ def test_extra_features_and_the_shared_layer_are_folded_in(shared_data: Path) ->
             parameter.add_(torch.randn_like(parameter) * 0.02)
     plain = NnueModel(ModelConfig(l1=16, factorized=False, shared_fc_0=False))
     plain.load_folded(full.folded())
-    positions = [slow_position(fen) for fen in sample_fens(shared_data, 100)]
+    positions = [slow_position(fen) for fen in sample_fens(100)]
     assert output_of(full, positions, virtual=True) == pytest.approx(output_of(plain, positions), abs=0.05)
 
 
-def test_each_sample_goes_through_its_buckets_stack_only(shared_data: Path) -> None:
-    batch = labelled(shared_data, 60)
+def test_each_sample_goes_through_its_buckets_stack_only() -> None:
+    batch = labelled(60)
     model = NnueModel(ModelConfig(l1=16, shared_fc_0=False))
     model(batch).sum().backward()
     for bucket in range(arch.NUM_BUCKETS):
@@ -186,12 +194,12 @@ def test_a_batch_of_one_sample_works() -> None:
     assert model(batch).shape == (1,)
 
 
-def test_training_reduces_the_loss(shared_data: Path) -> None:
+def test_training_reduces_the_loss() -> None:
     torch.manual_seed(0)
     task = create_task(ModelConfig(l1=16), LossConfig())
     model = task.build_model()
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
-    batch = labelled(shared_data, 400)
+    batch = labelled(400)
     losses = []
     for step in range(25):
         optimizer.zero_grad()

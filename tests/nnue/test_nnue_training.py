@@ -6,14 +6,11 @@ import json
 import subprocess
 import sys
 import tomllib
-from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import chess
 import pytest
 
-from loader.binpack import Entry, Writer, entries
 from pool.tasks.nnue.evaluate import evaluate
 from pool.tasks.nnue.nnue_file import read_net
 from pool.tasks.nnue.positions import read_fen
@@ -43,39 +40,23 @@ def validation_losses(ended: Ended) -> dict[int, float]:
     return {r["step"]: r["validation_loss"] for r in ended.metrics() if "validation_loss" in r}
 
 
-def games(path: Path) -> list[list[Entry]]:
-    """Runs of entries whose plies count up."""
-    numbered = enumerate(entries(path))
-    return [[entry for _, entry in group] for _, group in groupby(numbered, key=lambda item: item[1].ply - item[0])]
+LONGER = {
+    **SMALL,
+    "data.batch_size": 2048,
+    "data.features": "HalfKAv2_hm^",
+    "model.factorized": True,
+    "schedule.name": "torch.optim.lr_scheduler.ExponentialLR",
+    "schedule.args.gamma": 0.97,
+    "train.batches_per_step": 2,
+    "train.validate_every": 200,
+    "train.validation_batches": 4,
+}
 
 
 @pytest.fixture(scope="module")
-def held_out(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Settings for small.binpack: every tenth game is kept for validation."""
-    folder = tmp_path_factory.mktemp("held_out")
-    with Writer(folder / "train.binpack") as train, Writer(folder / "validation.binpack") as validation:
-        for number, game in enumerate(games(shared_data / "small.binpack")):
-            for entry in game:
-                (validation if number % 10 == 0 else train).add(entry)
-    return {
-        **SMALL,
-        "data.train": [str(folder / "train.binpack")],
-        "data.validation": [str(folder / "validation.binpack")],
-        "data.batch_size": 2048,
-        "data.features": "HalfKAv2_hm^",
-        "model.factorized": True,
-        "schedule.name": "torch.optim.lr_scheduler.ExponentialLR",
-        "schedule.args.gamma": 0.97,
-        "train.batches_per_step": 2,
-        "train.validate_every": 200,
-        "train.validation_batches": 8,
-    }
-
-
-@pytest.fixture(scope="module")
-def from_scratch(held_out: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Ended:
+def from_scratch(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     """200 steps of the test recipe."""
-    return run_well(tmp_path_factory.mktemp("scratch") / "run", {**held_out, "train.steps": 200})
+    return run_well(tmp_path_factory.mktemp("scratch") / "run", {**LONGER, "train.steps": 200})
 
 
 def test_the_held_out_loss_falls_by_forty_percent_in_200_steps(from_scratch: Ended) -> None:
@@ -85,9 +66,9 @@ def test_the_held_out_loss_falls_by_forty_percent_in_200_steps(from_scratch: End
 
 @pytest.mark.engine
 def test_a_net_started_from_the_engines_has_a_far_lower_loss(
-    held_out: dict[str, Any], from_scratch: Ended, engine_net: Path, tmp_path: Path
+    from_scratch: Ended, engine_net: Path, tmp_path: Path
 ) -> None:
-    settings = {**held_out, "model.l1": 1024, "model.start_from": str(engine_net), "train.steps": 1}
+    settings = {**LONGER, "model.l1": 1024, "model.start_from": str(engine_net), "train.steps": 1}
     started = run_well(tmp_path / "run", {**settings, "optimizer.args.lr": 1e-6})
     losses = validation_losses(from_scratch)
     assert validation_losses(started)[0] < 0.5 * losses[200] < 0.5 * losses[0]
@@ -131,10 +112,8 @@ def demo_net(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.engine
-def test_a_net_trained_by_the_demo_recipe_agrees_with_the_engine(
-    demo_net: Path, engine_path: str, shared_data: Path
-) -> None:
-    fens = sample_fens(shared_data, 100)
+def test_a_net_trained_by_the_demo_recipe_agrees_with_the_engine(demo_net: Path, engine_path: str) -> None:
+    fens = sample_fens(100)
     evaluation = evaluate(read_net(demo_net), [read_fen(fen) for fen in fens])
     with Engine(engine_path) as engine:
         engine.say(f"setoption name EvalFile value {demo_net}")

@@ -51,7 +51,8 @@ class _Evaluated:
 def eval_command(
     net: Annotated[Path, typer.Argument(metavar="NET.nnue", help="network in Stockfish 15.1's format")],
     fen: Annotated[
-        list[str] | None, typer.Option("--fen", metavar="FEN", help="a position; may be given several times")
+        list[str] | None,
+        typer.Option("--fen", metavar="FEN", help="a position, or startpos; may be given several times"),
     ] = None,
     epd: Annotated[
         Path | None,

@@ -86,7 +86,7 @@ def read_net(path: Path | str) -> NnueNet:
                 raise DataError(path, "not a regular file")
             return _parse(stream, status.st_size, path)
     except IsADirectoryError:
-        raise DataError(path, "is a folder, not a .nnue file") from None
+        raise DataError(path, "is a folder, not a .nnue file (pool export makes one of a checkpoint)") from None
     except OSError as error:
         raise DataError(path, f"can't be read: {error.strerror}") from None
 

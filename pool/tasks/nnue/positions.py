@@ -13,9 +13,9 @@ from pool.errors import ConfigError
 from pool.tasks.nnue import arch
 from pool.tasks.nnue.evaluate import Position
 
-_OPERATION = re.compile(
-    r'([^\s;"]+)((?:"[^"]*"|[^;"])*)(?:;|$)'
-)  # opcode, operands; a semicolon ends it, not in quotes
+# Opcode and operands of an EPD line's operation; a semicolon ends it, but not in quotes.
+_OPERATION = re.compile(r'([^\s;"]+)((?:"[^"]*"|[^;"])*)(?:;|$)')
+_START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ def read_fen(fen: str) -> Position:
 
 
 def given_positions(fens: Sequence[str]) -> Iterator[NamedPosition]:
-    """Those of `--fen`. Raises ConfigError."""
+    """Those of `--fen`; `startpos` is a word for the first of a game, as in UCI. Raises ConfigError."""
     for text in fens:
-        fen = " ".join(text.encode("utf-8", "replace").decode().split())
+        fen = _START if text == "startpos" else " ".join(text.encode("utf-8", "replace").decode().split())
         try:
             yield NamedPosition(fen, "", read_fen(fen))
         except ValueError as error:

@@ -1,0 +1,76 @@
+"""`pool configs`: what comes with the package is listed, copied, and never copied over a file that is there."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from pool import bundled
+from pool.config import parse_config
+from pool.errors import ConfigError, RunError
+from tests.support.runs import ROOT
+
+
+def pool(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "pool", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_the_command_lists_prints_and_copies(tmp_path: Path) -> None:
+    listed = pool("configs", cwd=tmp_path)
+    assert [line.split()[0] for line in listed.stdout.splitlines()[:3]] == ["demo", "nnue", "nnue-2022"]
+    printed = pool("configs", "nnue", cwd=tmp_path)
+    copied = pool("configs", "nnue", "-o", "my own.toml", cwd=tmp_path)
+    assert copied.stdout == "my own.toml: edit it, then pool train 'my own.toml'\n"
+    assert (tmp_path / "my own.toml").read_text() == printed.stdout == (ROOT / "configs/nnue.toml").read_text()
+    for wrong, complaint in (
+        (["nnue", "-o", "my own.toml"], "my own.toml: is there already; give another name, or remove it first"),
+        (["nnue", "-o", "."], ".: is there already; give another name, or remove it first"),
+        (["nuue"], "configs: no config 'nuue'; there are demo, nnue, nnue-2022"),
+        (["-o", "x.toml"], "configs: which one is to be copied? There are demo, nnue, nnue-2022"),
+    ):
+        done = pool("configs", *wrong, cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", f"pool: {complaint}\n")
+    assert (tmp_path / "my own.toml").read_text() == printed.stdout
+
+
+@pytest.mark.parametrize("name", bundled.names())
+def test_every_config_is_accepted_says_what_it_is_and_finds_the_sample(name: str) -> None:
+    settings = parse_config(tomllib.loads(bundled.text(name)), name)
+    for file in (*settings.data.train, *settings.data.validation):
+        assert "*" in file or Path(file).is_file()
+    assert bundled.about(name).endswith(".")
+
+
+def test_a_config_is_found_beside_an_installed_package_and_its_path_is_quoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / 'a "quoted" \\ folder' / "pool"
+    shutil.copytree(ROOT / "configs", package / "configs")
+    monkeypatch.setattr(bundled, "__file__", str(package / "bundled.py"))
+    (file,) = tomllib.loads(bundled.text("demo"))["data"]["train"]
+    assert Path(file) == package / "configs/sample/train.binpack"
+    shutil.rmtree(package / "configs")
+    with pytest.raises(RunError, match="install it again"):
+        bundled.names()
+
+
+def test_copying_never_replaces_a_file(tmp_path: Path) -> None:
+    target = tmp_path / "x.toml"
+    target.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigError, match="is there already"):
+        bundled.copy("demo", target)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_wheel_is_made_of_two_typed_packages_and_the_configs() -> None:
+    """What `make wheel-check` sees in a real one."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packages = project["tool"]["scikit-build"]["wheel"]["packages"]
+    assert packages == {"loader": "loader", "pool": "pool", "pool/configs": "configs"}
+    assert all((ROOT / package / "py.typed").is_file() for package in ("loader", "pool"))
