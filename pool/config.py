@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, create_model
 
 from loader.config import DataConfig, Section
+from loader.named_files import read_named
 from pool.errors import ConfigError
 from pool.tasks.registry import task_module
 
@@ -170,8 +171,7 @@ def config_class(task: str) -> type[Config]:
 def load_config(path: Path, overrides: Iterable[str] = ()) -> Config:
     """Reads a TOML file and applies `section.key=value` overrides. Raises ConfigError."""
     try:
-        text = path.read_text(encoding="utf-8")
-        tree = tomllib.loads(text)
+        tree = tomllib.loads(read_named(path).decode())
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
         raise ConfigError(f"{path}: {reason}") from None

@@ -6,9 +6,11 @@ Plain calls of `os`, each of which may fail; every OSError that leaves here name
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import secrets
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -56,11 +58,21 @@ def write_new(path: Path, pieces: Iterable[Piece]) -> None:
 
 
 class Reader:
-    """A file read from its start in pieces of wanted lengths; for a `with`. Raises OSError."""
+    """A regular file read from its start in pieces of wanted lengths; for a `with`. Raises OSError."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        self._status = os.fstat(self._fd)
+        if not stat.S_ISREG(self._status.st_mode):
+            os.close(self._fd)
+            number = errno.EISDIR if stat.S_ISDIR(self._status.st_mode) else errno.EINVAL
+            raise OSError(number, "is not a regular file", str(path))
+
+    @property
+    def nbytes(self) -> int:
+        """Of the file when it was opened."""
+        return self._status.st_size
 
     def __enter__(self) -> Reader:
         return self
@@ -73,15 +85,17 @@ class Reader:
         """The next `nbytes`; fewer only at the file's end."""
         taken = bytearray()
         with naming(self._path):
-            while len(taken) < nbytes and (data := os.read(self._fd, nbytes - len(taken))):
+            while len(taken) < nbytes and (data := os.read(self._fd, min(_PIECE, nbytes - len(taken)))):
                 taken += data
         return bytes(taken)
 
 
-def read_all(path: Path) -> bytes:
-    """Raises OSError."""
+def read_all(path: Path, limit: int) -> bytes:
+    """Raises OSError, also for a file of more than `limit` bytes."""
     with Reader(path) as file:
-        return b"".join(iter(lambda: file.take(_PIECE), b""))
+        if file.nbytes > limit:
+            raise OSError(errno.EFBIG, f"has {file.nbytes} bytes; at most {limit} are expected", str(path))
+        return file.take(limit)
 
 
 def replace_file(path: Path, data: bytes) -> None:

@@ -6,15 +6,17 @@ What is removed is renamed first: a folder named step-N is whole, or was damaged
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from pool.checkpoint import files
-from pool.checkpoint.state import LAST, verify
-from pool.errors import CheckpointError
+from pool.checkpoint.state import FOLDER, LAST, STATE, verify
+from pool.errors import CheckpointError, DamagedCheckpointError
 
 DAMAGED = "damaged-"
+LINKS = (LAST,)
 _NAME = re.compile(r"step-(\d{9,})")
 
 
@@ -46,16 +48,54 @@ def newest_step(folder: Path) -> int:
 
 
 def newest_good(folder: Path) -> Found:
-    """By step, whatever `last` points to: that is moved after the rename, and may be left behind. Raises OSError."""
+    """By step, whatever `last` points to: that is moved after the rename, and may be left behind.
+
+    Raises OSError; CheckpointError if the newest that is not damaged was written by something else: to go back from
+    it, or to rename it, is its owner's to decide.
+    """
     damaged = []
     for path in reversed(checkpoints(folder)):
         try:
-            verify(path)
-        except CheckpointError as error:
+            step = verify(path).step
+        except DamagedCheckpointError as error:
             damaged.append((path, str(error)))
+        except CheckpointError as error:
+            raise CheckpointError(f"{error}; to resume from an older checkpoint move {path.name} away") from None
         else:
+            if step_path(folder, step) != path:
+                raise CheckpointError(
+                    f"{path}: is a checkpoint of step {step}: give it the name {step_path(folder, step).name}"
+                )
             return Found(path, tuple(damaged))
     return Found(None, tuple(damaged))
+
+
+def locate(where: Path) -> Path:
+    """The checkpoint that a user means: `where` itself, or the newest of a run's folder or of its checkpoints/.
+
+    `last` and `best` are links that a run makes within its folder; where one points elsewhere something else has made
+    it. Raises CheckpointError.
+    """
+    try:
+        for folder in (where, where / FOLDER):
+            if os.path.lexists(folder / LAST):
+                return _followed(folder / LAST)
+            if there := checkpoints(folder):
+                return _followed(there[-1])
+        return _followed(where)
+    except OSError as error:
+        raise CheckpointError(f"{error.filename or where}: {error.strerror}") from None
+
+
+def _followed(where: Path) -> Path:
+    if where.name in LINKS and where.is_symlink():
+        target = where.readlink()
+        if not _NAME.fullmatch(str(target)):
+            raise CheckpointError(f"{where}: points to {target}, not to a checkpoint beside it")
+        where = where.with_name(target.name)
+    if not (where / STATE).exists():
+        raise CheckpointError(f"{where}: is no checkpoint folder: it has no {STATE}")
+    return where
 
 
 def set_aside(path: Path) -> Path:

@@ -18,6 +18,8 @@ from pool.buckets.tensors import rows_of
 from pool.config import OptimizerConfig, ScheduleConfig
 from pool.errors import CheckpointError, ConfigError
 from pool.optim.adam import Adam, Touched
+from pool.optim.elementwise import ELEMENTWISE
+from pool.optim.plain_state import check_group, check_schedule
 
 Work = tuple[nn.Parameter, Tensor, Sequence[Tensor], Sequence[Touched] | None]  # parameter, old, gradients, touched
 
@@ -46,6 +48,7 @@ class BucketOptimizers:
 
         self._plan = plan
         self._every = schedule.every
+        self._elementwise = config.name in ELEMENTWISE
         self.parameters = [[part(index, bucket) for index in bucket.parameters] for bucket in plan.buckets]
         make = load_class(config.name, "optimizer.name")
         try:
@@ -127,6 +130,7 @@ class BucketOptimizers:
                 "tables were cut in rows: a pool.bucket_mb larger than the table)"
             )
         try:
+            self._check_names(tensors, plain["numbers"])
             for bucket, optimizer, groups in zip(self._plan.buckets, self._optimizers, plain["groups"], strict=True):
                 state = {
                     position: self._state_of(bucket, index, tensors, plain["numbers"])
@@ -139,15 +143,33 @@ class BucketOptimizers:
                 ]
                 optimizer.load_state_dict({"state": state, "param_groups": groups})
                 for group, own in zip(optimizer.param_groups, own_groups, strict=True):
-                    if missing := own.keys() - group.keys():  # another optimizer's, and would fail in the first step
-                        raise ValueError(f"it has no {min(missing)}")
+                    check_group(own, group)  # another optimizer's would fail in the first step
             for scheduler, entry in zip(self._schedulers, plain["schedulers"], strict=True):
                 own = scheduler.state_dict()
-                scheduler.load_state_dict({key: _like(own.get(key), value) for key, value in entry.items()})
-        except (KeyError, IndexError, ValueError, TypeError) as error:
+                saved = {key: _like(own.get(key), value) for key, value in entry.items()}
+                check_schedule(own, saved)
+                scheduler.load_state_dict(saved)
+        except Exception as error:  # classes of the user's choice, given what may be anything
+            reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
             raise CheckpointError(
-                f"optimizer state does not fit optimizer and schedule of the config: {error}"
+                f"optimizer state does not fit optimizer and schedule of the config: {reason}"
             ) from None
+
+    def _check_names(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
+        """Each entry belongs to a parameter; of optimizers that compute each number by itself its shape is known."""
+        parameters = {parameter.name: parameter for parameter in self._plan.parameters}
+        if unknown := numbers.keys() - parameters.keys():
+            raise ValueError(f"it has numbers of {min(unknown)}, which is no parameter")
+        for name, tensor in tensors.items():
+            parameter = parameters.get(name.rpartition("/")[0])
+            if parameter is None:
+                raise ValueError(f"it has a tensor {name}, which belongs to no parameter")
+            if not self._elementwise:
+                continue
+            if tensor.shape != parameter.shape and tensor.numel() != 1:
+                raise ValueError(f"{name} has shape {tuple(tensor.shape)}, its parameter {parameter.shape}")
+            if name.endswith("/step") and tensor.numel() == 1 and not 0 <= float(tensor) < 2.0**63:
+                raise ValueError(f"{name} is {float(tensor)}")
 
     def _state_of(
         self, bucket: Bucket, index: int, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]

@@ -24,7 +24,7 @@ from pool.devices import resolve_devices
 from pool.errors import EXIT_DATA, ConfigError, PoolError
 from pool.launch import Launch
 from pool.optim.elementwise import ELEMENTWISE
-from pool.planner.trial import state_nbytes
+from pool.planner.trial import state_nbytes, try_state
 from pool.tasks.registry import task_module, told
 
 log = logging.getLogger(__name__)
@@ -71,6 +71,8 @@ def run(launch: Launch) -> bytes:
     answer: dict[str, Any]
     try:
         schema, plan, devices = plan_run(launch)
+        if launch.checkpoint is not None:
+            try_state(launch.config, plan, launch.checkpoint)
         answer = {
             "schema": schema.to_dict(),
             "plan": plan.to_dict(),

@@ -6,8 +6,9 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,9 +17,12 @@ from torch import nn
 from pool.buckets.plan import Plan
 from pool.buckets.tensors import torch_dtype
 from pool.checkpoint.snapshot import area_nbytes
+from pool.checkpoint.state import OPTIMIZER, STATE, read_header, read_state
+from pool.checkpoint.tensor_file import DTYPES, Header
 from pool.config import Config
 from pool.errors import CheckpointError, ConfigError
 from pool.optim.buckets import BucketOptimizers
+from pool.optim.elementwise import ELEMENTWISE
 
 LONGEST = 16  # of a dimension of the small tensors
 
@@ -40,22 +44,62 @@ def state_nbytes(config: Config, plan: Plan) -> int:
     return area_nbytes(sizes, len(json.dumps(plain)) + sum(len(name) + fields for name in names))
 
 
+def try_state(config: Config, plan: Plan, checkpoint: Path) -> None:
+    """Another step with what a checkpoint's state.json says of optimizer and schedule, and the names and dtypes of its
+    tensors. Raises CheckpointError if they are no good."""
+    saved, small = read_state(checkpoint), _small(plan)
+    tensors, plain = _after_one_step(config, small)
+    optimizers = _optimizers(config, small)
+    numbers = {**plain["numbers"], **saved.optimizer.numbers}
+    try:
+        if config.optimizer.name in ELEMENTWISE:
+            _compare_tensors(tensors, saved.optimizer.numbers, read_header(checkpoint, saved, OPTIMIZER))
+        optimizers.load_state(tensors, {**asdict(saved.optimizer), "numbers": numbers})
+        _step(config, optimizers)
+    except CheckpointError as error:
+        raise CheckpointError(f"{checkpoint / STATE}: {error}") from None
+    except Exception as error:
+        raise CheckpointError(
+            f"{checkpoint / STATE}: optimizer and schedule can't go on from this: {type(error).__name__}: {error}"
+        ) from None
+
+
+def _compare_tensors(tried: Mapping[str, torch.Tensor], stepped: Collection[str], header: Header) -> None:
+    """Whoever has been stepped has all entries that the optimizer makes. Raises CheckpointError."""
+    for name, tensor in tried.items():
+        if name.rpartition("/")[0] not in stepped:
+            continue
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        if name not in header:
+            raise CheckpointError(f"{OPTIMIZER} has no tensor {name}")
+        if (found := DTYPES[header[name].dtype][0]) != dtype:
+            raise CheckpointError(f"{OPTIMIZER}: {name} is {found}, not {dtype}")
+
+
+def _optimizers(config: Config, plan: Plan) -> BucketOptimizers:
+    parameters = [nn.Parameter(torch.zeros(t.shape, dtype=torch_dtype(t.dtype))) for t in plan.parameters]
+    return BucketOptimizers(plan, parameters, config.optimizer, config.schedule)
+
+
+def _step(config: Config, optimizers: BucketOptimizers) -> None:
+    for bucket, members in enumerate(optimizers.parameters):
+        for parameter in members:
+            parameter.grad = torch.zeros_like(parameter)
+        optimizers.step(bucket)
+    optimizers.end_step(config.schedule.every - 1)
+
+
 def _after_one_step(config: Config, plan: Plan) -> tuple[Mapping[str, torch.Tensor], Mapping[str, Any]]:
     """The state after a step, as it comes back from plain data."""
     keys = f"optimizer.name: {config.optimizer.name}"
     if config.schedule.name is not None:
         keys += f", schedule.name: {config.schedule.name}"
-    parameters = [nn.Parameter(torch.zeros(t.shape, dtype=torch_dtype(t.dtype))) for t in plan.parameters]
-    optimizers = BucketOptimizers(plan, parameters, config.optimizer, config.schedule)
+    optimizers = _optimizers(config, plan)
     try:
-        for bucket, members in enumerate(optimizers.parameters):
-            for parameter in members:
-                parameter.grad = torch.zeros_like(parameter)
-            optimizers.step(bucket)
-        optimizers.end_step(config.schedule.every - 1)
+        _step(config, optimizers)
         tensors, plain = optimizers.state()
         plain = json.loads(json.dumps(plain))
-        BucketOptimizers(plan, parameters, config.optimizer, config.schedule).load_state(tensors, plain)
+        _optimizers(config, plan).load_state(tensors, plain)
     except (ConfigError, CheckpointError):
         raise
     except Exception as error:  # a class of the user's choice may raise anything

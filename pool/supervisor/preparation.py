@@ -17,11 +17,12 @@ from pool.protocol.identity import COORDINATOR, PLANNER, Peer
 from pool.shm import segment
 from pool.shm.memory import segment_sizes
 from pool.supervisor.available import available_memory
+from pool.supervisor.comparing import compare_model, compare_numerics, compare_optimizer
 from pool.supervisor.forkserver import ForkServer
 from pool.supervisor.memory_plan import memory_plan, mib, shortage, table
 from pool.supervisor.planning import ask_planner
 from pool.supervisor.preflight import check_descriptors, check_disk, check_folder, check_trace
-from pool.supervisor.resuming import compare_numerics, compare_optimizer, resume_point
+from pool.supervisor.resuming import resume_point, saved_state
 from pool.supervisor.run_folder import RunFolder
 from pool.supervisor.signals import StopSignals
 
@@ -40,8 +41,10 @@ def prepare(
     try:
         check_disk(launch)
         if checkpoint is not None:
-            compare_optimizer(config, checkpoint, folder)
-            compare_numerics(launch, checkpoint, folder, allowed=allow_different_numerics)
+            saved = saved_state(checkpoint)
+            compare_model(launch, checkpoint, saved)
+            compare_optimizer(config, checkpoint, saved, folder)
+            compare_numerics(launch, checkpoint, saved, folder, allowed=allow_different_numerics)
     except PoolError:
         forkserver.end()
         raise

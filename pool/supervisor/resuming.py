@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from pool.checkpoint import snapshot
-from pool.checkpoint.fingerprint import differences
-from pool.checkpoint.state import SavedState, describe_files, read_state
+from pool.checkpoint.plain import not_ours, value_at
+from pool.checkpoint.state import STATE, SavedState, describe_files, read_state
 from pool.config import Config
 from pool.errors import CheckpointError, ConfigError
 from pool.launch import Launch
@@ -51,17 +51,21 @@ def resume_point(config: Config, checkpoint: Path | None, files: Sequence[Path])
     """Step and cursor that a run begins with. Raises CheckpointError; ConfigError if it would take other batches."""
     if checkpoint is None:
         return 0, CursorState(0, 0, 0, 0)
-    saved = _read_state(checkpoint)
+    saved = saved_state(checkpoint)
     if saved.step > config.train.steps:
         raise ConfigError(f"train.steps: {config.train.steps} is less than the {saved.step} steps done already")
-    given = config.model_dump(mode="json")
+    given, default = config.model_dump(mode="json"), type(config)().model_dump(mode="json")
     for key in _RESULT_KEYS:
-        section, _, name = key.partition(".")
-        if saved.config[section][name] != given[section][name]:
-            raise ConfigError(
-                f"{key}: {given[section][name]} now, {saved.config[section][name]} in {checkpoint}; "
-                "a resumed run must take the same batches"
-            )
+        now, then = value_at(given, key), value_at(saved.config, key)
+        then = value_at(default, key) if then is None else then  # a key that is newer than the checkpoint
+        if then != now:
+            raise ConfigError(f"{key}: {now} now, {then} in {checkpoint}; a resumed run must take the same batches")
+    if saved.cursor.batch != saved.step * config.train.batches_per_step:
+        raise not_ours(
+            checkpoint / STATE,
+            f"cursor.batch: {saved.cursor.batch}, but step {saved.step} begins with batch "
+            f"{saved.step * config.train.batches_per_step}",
+        )
     _compare_files(saved, files, checkpoint)
     return saved.step, saved.cursor
 
@@ -71,7 +75,7 @@ def _compare_files(saved: SavedState, files: Sequence[Path], checkpoint: Path) -
         now = describe_files(files)
     except OSError as error:
         raise ConfigError(f"data.train: {error.filename}: {error.strerror}") from None
-    then = [list(entry) for entry in saved.data]
+    then = list(saved.data)
     if now != then:
         different = next((new for new, old in zip(now, then, strict=False) if new != old), None)
         what = f"{different[0]} with {different[1]} bytes" if different else f"{len(now)} files"
@@ -82,15 +86,8 @@ def _compare_files(saved: SavedState, files: Sequence[Path], checkpoint: Path) -
         )
 
 
-def compare_optimizer(config: Config, checkpoint: Path, folder: RunFolder) -> None:
-    """What the checkpoint holds of optimizer and schedule wins over the config; its user may want to know."""
-    saved, given = _read_state(checkpoint).config, config.model_dump(mode="json")
-    for key in ("optimizer", "schedule"):
-        if saved[key] != given[key]:
-            folder.note(f"{key}: the config has changed, but what {checkpoint} holds stays in force: {saved[key]}")
-
-
-def _read_state(checkpoint: Path) -> SavedState:
+def saved_state(checkpoint: Path) -> SavedState:
+    """Raises CheckpointError."""
     try:
         return read_state(checkpoint)
     except OSError as error:
@@ -98,6 +95,7 @@ def _read_state(checkpoint: Path) -> SavedState:
 
 
 _RESULT_KEYS = (
+    "task",
     "run.seed",
     "data.source",
     "data.features",
@@ -108,23 +106,3 @@ _RESULT_KEYS = (
     "data.filters",
     "train.batches_per_step",
 )
-
-
-def compare_numerics(launch: Launch, checkpoint: Path, folder: RunFolder, *, allowed: bool) -> None:
-    """Other numerics give other bits (I2), so they have to be asked for."""
-    then, now = _read_state(checkpoint).fingerprint, launch.fingerprint
-    different = differences(then, now)
-    if not different:
-        return
-    if not allowed:
-        of_config = any(then.get(key) != now.get(key) for key in ("buckets", "optimizer"))
-        advice = (
-            "go back to the checkpoint's model, pool.bucket_mb, pool.first_bucket_mb and optimizer"
-            if of_config
-            else "--allow-different-numerics goes on all the same"
-        )
-        raise ConfigError(
-            f"other numerics than those of {checkpoint}: {different}; the run would not end with the bits "
-            f"it would have had; {advice}"
-        )
-    folder.note(f"other numerics: {different}; the run is bit for bit the same only up to step {launch.step}")

@@ -35,7 +35,7 @@ def example(step: int, rows: int = 8) -> Checkpoint:
         cursor=CursorState(2 * step, 0, 1, 17),
         config={"task": "toy", "data": {"files": ["a", "b"]}},
         fingerprint={"torch": "2"},
-        data=[["a.binpack", 4711]],
+        data=[("a.binpack", 4711)],
         weights={
             "table": torch.randn(rows, 4, generator=generator),
             "scalar": torch.tensor(step),

@@ -15,6 +15,7 @@ from rich.table import Column, Table
 
 from loader._native import extract_fen
 from loader.errors import DataError
+from loader.named_files import read_named
 from pool.errors import ConfigError
 from pool.tasks.nnue import arch
 from pool.tasks.nnue.evaluate import Evaluation, Position, evaluate, truncating_divide
@@ -79,7 +80,7 @@ def _given(fens: list[str]) -> Iterator[_Named]:
 
 def _listed(path: Path) -> Iterator[_Named]:
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = read_named(path).decode("utf-8", "replace")
     except OSError as error:
         raise DataError(path, f"can't be read: {error.strerror}") from None
     for number, line in enumerate(text.splitlines(), 1):
