@@ -74,6 +74,7 @@ def train(
     """
     from pool.config import load_config
     from pool.supervisor import preparation
+    from pool.supervisor.closing import resume_command
     from pool.supervisor.supervisor import train as run
 
     changes = [*(overrides or ()), *([f"run.trace={json.dumps(str(trace))}"] if trace else [])]
@@ -81,7 +82,8 @@ def train(
     if check:
         sys.stdout.write(preparation.check(settings) + "\n")
         return
-    raise typer.Exit(run(settings, resume=resume, allow_different_numerics=allow_different_numerics))
+    again = resume_command(config, overrides or ())
+    raise typer.Exit(run(settings, resume=resume, allow_different_numerics=allow_different_numerics, again=again))
 
 
 @app.command()

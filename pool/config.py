@@ -81,7 +81,12 @@ class TrainConfig(Section):
     validate_every: Annotated[int, Field(ge=0, description="steps between validations; 0: none")] = 0
     validation_batches: Annotated[int, Field(gt=0, description="batches of one validation")] = 4
     checkpoint_every: Annotated[int, Field(ge=0, description="steps between checkpoints; 0: only at the end")] = 1000
-    keep_checkpoints: Annotated[int, Field(gt=0, description="newest checkpoints that are kept")] = 3
+    keep_checkpoints: Annotated[
+        int, Field(gt=0, description="newest checkpoints that are kept, beside the one that validated best")
+    ] = 3
+    keep_every: Annotated[
+        int, Field(ge=0, le=1 << 62, description="keep each checkpoint whose step is a multiple of this too; 0: none")
+    ] = 0
 
 
 class PoolConfig(Section):

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pool.checkpoint import files
-from pool.checkpoint.state import FOLDER, LAST, STATE, verify
+from pool.checkpoint.state import BEST, FOLDER, LAST, STATE, verify
 from pool.errors import CheckpointError, DamagedCheckpointError
 
 DAMAGED = "damaged-"
-LINKS = (LAST,)
-_NAME = re.compile(r"step-(\d{9,})")
+LINKS = (LAST, BEST)
+PREFIX = "step-"
+_NAME = re.compile(rf"{PREFIX}(\d{{9,}})")
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Found:
 
 
 def step_path(folder: Path, step: int) -> Path:
-    return folder / f"step-{step:09d}"
+    return folder / f"{PREFIX}{step:09d}"
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -40,11 +41,11 @@ def checkpoints(folder: Path) -> list[Path]:
     return [steps[step] for step in sorted(steps)]
 
 
-def newest_step(folder: Path) -> int:
-    """Of the newest one that is written to the end, which `last` points to since then; -1 if there is none."""
-    last = folder / LAST
-    match = _NAME.fullmatch(last.readlink().name) if last.is_symlink() else None
-    return int(match[1]) if match and last.exists() else -1
+def linked_step(folder: Path, name: str) -> int:
+    """Of the checkpoint that `last` or `best` points to, which is written to the end; -1 if there is none."""
+    link = folder / name
+    match = _NAME.fullmatch(str(link.readlink())) if link.is_symlink() else None
+    return int(match[1]) if match and link.exists() else -1
 
 
 def newest_good(folder: Path) -> Found:
@@ -108,16 +109,21 @@ def set_aside(path: Path) -> Path:
     raise FileExistsError(f"{path.parent} has a thousand copies of {DAMAGED}{path.name}")
 
 
-def point_last(folder: Path, checkpoint: Path) -> None:
-    """Raises OSError."""
-    files.replace_link(folder / LAST, checkpoint.name)
+def point(folder: Path, name: str, checkpoint: Path) -> None:
+    """Makes `last` or `best` a link to a checkpoint. Raises OSError."""
+    files.replace_link(folder / name, checkpoint.name)
     files.sync_folder(folder)
 
 
-def remove_old(folder: Path, keep: int) -> None:
-    """All but the newest `keep`. What can't be removed now stays for the next time."""
+def remove_old(folder: Path, keep: int, keep_every: int = 0) -> None:
+    """All but the newest `keep`, the best, and those of each `keep_every` steps (0: none). What can't be removed now
+    stays for the next time."""
     with contextlib.suppress(OSError):
+        best = linked_step(folder, BEST)
         for old in checkpoints(folder)[:-keep]:
+            step = int(old.name.removeprefix(PREFIX))
+            if step == best or (keep_every > 0 and step % keep_every == 0):
+                continue
             doomed = files.temporary(old)
             old.rename(doomed)
             files.remove(doomed)

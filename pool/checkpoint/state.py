@@ -19,12 +19,14 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from pool.checkpoint import files, plain, tensor_file
 from pool.checkpoint.tensor_file import FileSums, Header
+from pool.checkpoint.validations import NONE, Validations
 from pool.errors import CheckpointError, DamagedCheckpointError
 from pool.protocol.messages import CursorState
 
 FORMAT = 3
 FOLDER = "checkpoints"
 LAST = "last"
+BEST = "best"
 WEIGHTS = "weights.safetensors"
 OPTIMIZER = "optimizer.safetensors"
 STATE = "state.json"
@@ -68,6 +70,7 @@ class SavedState:
     data: Sequence[tuple[str, Count]]  # name and bytes of each training file, in order
     optimizer: OptimizerNumbers
     files: Annotated[Mapping[str, FileSums], AfterValidator(_both)]
+    validations: Validations = NONE
 
 
 _SCHEMA = TypeAdapter(SavedState)
@@ -105,9 +108,13 @@ def read_state(checkpoint: Path) -> SavedState:
     text = b"{" + rest
     plain.parse(text, path)
     try:
-        return _SCHEMA.validate_json(text, strict=True)
+        state = _SCHEMA.validate_json(text, strict=True)
     except ValidationError as error:
         raise plain.not_ours(path, plain.explained(error)) from None
+    for name, validation in (("newest", state.validations.newest), ("best", state.validations.best)):
+        if validation is not None and validation.step > state.step:
+            raise plain.not_ours(path, f"validations.{name}.step: {validation.step} is after step {state.step}")
+    return state
 
 
 def verify(checkpoint: Path) -> SavedState:

@@ -14,6 +14,8 @@ from safetensors.torch import load_file
 
 from pool.checkpoint import files, folder, tensor_file
 from pool.checkpoint.state import (
+    BEST,
+    LAST,
     OPTIMIZER,
     STATE,
     WEIGHTS,
@@ -25,6 +27,7 @@ from pool.checkpoint.state import (
     verify_tensors,
 )
 from pool.checkpoint.tensor_file import Header, TensorBytes
+from pool.checkpoint.validations import NONE, Validations
 from pool.crash_points import crash_point
 from pool.errors import CheckpointError
 from pool.protocol.messages import CursorState
@@ -44,10 +47,12 @@ class Checkpoint:
     weights: Mapping[str, torch.Tensor]
     optimizer: Mapping[str, torch.Tensor]
     optimizer_plain: Mapping[str, Any]
+    validations: Validations = NONE
 
 
-def save(where: Path, checkpoint: Checkpoint, keep: int) -> Path:
-    """Writes step-N in `where`, points `last` to it, then removes all but the newest `keep`.
+def save(where: Path, checkpoint: Checkpoint, keep: int, keep_every: int = 0) -> Path:
+    """Writes step-N in `where`, points `last` to it, and `best` if none before it validated better; then removes all
+    but the newest `keep`, the best, and those whose step is a multiple of `keep_every`, unless that is 0.
 
     Whatever fails, the checkpoints that were there stay. Raises OSError, or CheckpointError if what was
     written can't be read back or has no form in the files.
@@ -68,9 +73,12 @@ def save(where: Path, checkpoint: Checkpoint, keep: int) -> Path:
             raise
     files.sync_folder(where)
     crash_point("coordinator.checkpoint_synced")
-    folder.point_last(where, target)
+    best = checkpoint.validations.best
+    folder.point(where, LAST, target)
+    if best is not None and best.step == checkpoint.step:
+        folder.point(where, BEST, target)
     crash_point("coordinator.checkpoint_linked")
-    folder.remove_old(where, keep)
+    folder.remove_old(where, keep, keep_every)
     return target
 
 
@@ -89,6 +97,7 @@ def load(path: Path) -> Checkpoint:
         weights=tensors[WEIGHTS],
         optimizer=tensors[OPTIMIZER],
         optimizer_plain=asdict(state.optimizer),
+        validations=state.validations,
     )
 
 
@@ -133,6 +142,7 @@ def _write(beside: Path, checkpoint: Checkpoint) -> None:
         data=checkpoint.data,
         optimizer=OptimizerNumbers(**checkpoint.optimizer_plain),
         files=sums,
+        validations=checkpoint.validations,
     )
     try:
         data = encode_state(state)

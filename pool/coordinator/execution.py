@@ -17,6 +17,7 @@ from pool import _native
 from pool.buckets.plan import Plan
 from pool.checkpoint import store
 from pool.checkpoint.state import FOLDER, describe_files
+from pool.checkpoint.validations import NONE, Validation
 from pool.checkpoint.writer import CheckpointWriter
 from pool.coordinator import poison
 from pool.coordinator.actions import (
@@ -73,16 +74,18 @@ class Execution:
         self._cursor = launch.start
         self._data = describe_files(launch.train_files)
         self._snapshots = Snapshots(memory.snapshots(), launch.snapshot)
-        self._restore_or_initialize()
+        restored = self._restore_or_initialize()
         self.checkpoints = Checkpoints(
             self._snapshots,
-            CheckpointWriter(launch.run_dir / FOLDER, config.train.keep_checkpoints),
+            CheckpointWriter(launch.run_dir / FOLDER, config.train.keep_checkpoints, config.train.keep_every),
+            validations=restored.validations if restored is not None else NONE,
             snapshot_every=config.pool.snapshot_steps,
             checkpoint_every=config.train.checkpoint_every,
             saved=launch.saved,
             state=self._state,
             say=say,
         )
+        self.checkpoints.resume(launch.step)
         self._history: History | None = None
         if config.testing.history:
             self._history = History(launch.run_dir, launch.peer.incarnation, launch.step, self._committer.newest)
@@ -129,6 +132,7 @@ class Execution:
             self._commit(action)
         elif isinstance(action, Validated):
             self._metrics.validated(action.version, action.loss)
+            self.checkpoints.validated(Validation(action.version, action.loss))
         elif isinstance(action, OrderWorker | OrderFeeder):
             crash_point("coordinator.before_orders")
             self._hub.send(action.peer, action.orders)
@@ -179,7 +183,7 @@ class Execution:
             commit.step, commit.losses, commit.next_cursor.epoch, learning_rate, self._committer.gradient_nbytes
         )
         with self._trace.span("snapshot, if due", step=commit.step):
-            self.checkpoints.committed(commit.step + 1)
+            self.checkpoints.committed(commit.step + 1, validated_next=commit.validated_next)
         if commit.step == self._launch.step:  # its first: all that stays is there now, optimizer state too
             _native.return_free_memory()  # weights that were loaded or drawn, pieces of optimizer state now joined
 
@@ -200,16 +204,21 @@ class Execution:
             optimizer_plain=plain,
         )
 
-    def _restore_or_initialize(self) -> None:
+    def _restore_or_initialize(self) -> store.Checkpoint | None:
+        """What the run goes on from; None for a run that begins."""
         launch = self._launch
+        restored = None
         if launch.snapshot is not None:
-            self._committer.restore(self._snapshots.load(launch.snapshot, self._state()))
+            restored = self._snapshots.load(launch.snapshot, self._state())
         elif launch.checkpoint is not None:
-            self._committer.restore(store.load(launch.checkpoint))
+            restored = store.load(launch.checkpoint)
+        if restored is not None:
+            self._committer.restore(restored)
         else:
             self._committer.initialize()
         self._committer.begin(launch.step)
         self._shortcut.publish(launch.step)
+        return restored
 
     def _make_committer(self, plan: Plan) -> Committer:
         config = self._launch.config

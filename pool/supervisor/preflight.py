@@ -71,9 +71,11 @@ def check_disk(launch: Launch) -> None:
     train = launch.config.train
     size = launch.state_nbytes + _STATE
     due = 1 if train.checkpoint_every == 0 else 1 + (train.steps - launch.step) // train.checkpoint_every
+    best = 1 if launch.validation_files else 0
     folder = launch.run_dir / FOLDER
     there = len(checkpoints(folder))
-    more = min(max(0, train.keep_checkpoints - there) + 1, due)
+    kept = train.keep_checkpoints + best + (train.steps // train.keep_every if train.keep_every else 0)
+    more = min(max(0, kept - there) + 1, due + best)
     place = next(path for path in (folder, *folder.parents) if path.exists())
     try:
         space = os.statvfs(place)
@@ -83,5 +85,5 @@ def check_disk(launch: Launch) -> None:
     if more * size > free:
         raise ResourceError(
             f"not enough room on the disk of {place}: {more} more checkpoints of {mib(size)} are to be written, and "
-            f"{mib(free)} are free; lower train.keep_checkpoints, or choose another run.dir"
+            f"{mib(free)} are free; lower train.keep_checkpoints, raise train.keep_every, or choose another run.dir"
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from pool.checkpoint import snapshot
 from pool.checkpoint.plain import not_ours, value_at
-from pool.checkpoint.state import STATE, SavedState, describe_files, read_state
+from pool.checkpoint.snapshot import Snapshot
+from pool.checkpoint.state import BEST, LAST, STATE, SavedState, describe_files, read_state
 from pool.config import Config
 from pool.errors import CheckpointError, ConfigError
 from pool.launch import Launch
@@ -25,14 +26,33 @@ def go_on(launch: Launch, folder: RunFolder, coordinator: Peer, segments: Mappin
 
     From the newest snapshot that is whole; only if there is none, from the newest good checkpoint.
     """
-    launch = replace(launch, coordinator=coordinator, saved=folder.newest_step())
-    for index, mapped in _snapshots(segments):
-        if (found := snapshot.read(mapped.array)) is not None:
-            return replace(launch, step=found.step, start=found.cursor, snapshot=index)
-        folder.note(f"memory snapshot {index} is damaged: its dead writer left other bytes than it had summed up")
+    launch = replace(launch, coordinator=coordinator, saved=folder.linked_step(LAST))
+    if (chosen := choose(_whole(segments, folder), folder.linked_step(BEST))) is not None:
+        index, found = chosen
+        return replace(launch, step=found.step, start=found.cursor, snapshot=index)
     checkpoint = folder.last_checkpoint()
     step, start = resume_point(launch.config, checkpoint, launch.train_files)
     return replace(launch, step=step, start=start, checkpoint=checkpoint, snapshot=None)
+
+
+def choose(whole: Iterator[tuple[int, Snapshot]], best_on_disk: int) -> tuple[int, Snapshot] | None:
+    """Of the areas that hold something whole, newest first, the newest; but if its best checkpoint was still to be
+    written, the area that holds that one."""
+    if (newest := next(whole, None)) is None:
+        return None
+    best = newest[1].validations.best
+    if best is None or best.step in (best_on_disk, newest[1].step):
+        return newest
+    return next((other for other in whole if other[1].step == best.step), newest)
+
+
+def _whole(segments: Mapping[str, int], folder: RunFolder) -> Iterator[tuple[int, Snapshot]]:
+    """Reads every byte of an area when it is asked for; notes which ones are damaged."""
+    for index, mapped in _snapshots(segments):
+        if (found := snapshot.read(mapped.array)) is not None:
+            yield index, found
+        else:
+            folder.note(f"memory snapshot {index} is damaged: its dead writer left other bytes than it had summed up")
 
 
 def _snapshots(segments: Mapping[str, int]) -> list[tuple[int, Segment]]:

@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 
 from pool.checkpoint import files
-from pool.checkpoint.folder import checkpoints, newest_good, newest_step, point_last, set_aside
-from pool.checkpoint.state import FOLDER, LAST
+from pool.checkpoint.folder import checkpoints, linked_step, newest_good, point, set_aside
+from pool.checkpoint.state import BEST, FOLDER, LAST
 from pool.config import Config
 from pool.errors import CheckpointError, ConfigError, PoolError
 
@@ -63,10 +63,10 @@ class RunFolder:
         except OSError as error:
             raise CheckpointError(f"{error.filename or self.path}: {error.strerror}") from None
 
-    def newest_step(self) -> int:
-        """Of the checkpoints, by name alone; -1 if there is none or the folder can't be read."""
+    def linked_step(self, name: str) -> int:
+        """Of the checkpoint that `last` or `best` points to; -1 if there is none or the folder can't be read."""
         try:
-            return newest_step(self.path / FOLDER)
+            return linked_step(self.path / FOLDER, name)
         except OSError:
             return -1
 
@@ -119,7 +119,9 @@ class RunFolder:
             aside = set_aside(path)
             self._notes.append(f"{problem}; it is {aside.name} now, and the run goes on from {found.good.name}")
         if not (folder / LAST).exists() or (folder / LAST).resolve() != found.good.resolve():
-            point_last(folder, found.good)
+            point(folder, LAST, found.good)
+        if linked_step(folder, BEST) < 0:
+            files.remove_quietly(folder / BEST)
         return found.good
 
     def _make_sockets(self) -> Path:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from pool.protocol.messages import Failure, Heartbeat, Hello, Notice, Roster, Ro
 from pool.shm import bells
 from pool.supervisor.child import Child
 from pool.supervisor.children import Children
+from pool.supervisor.closing import closing_lines
 from pool.supervisor.deaths import Death, account
 from pool.supervisor.forkserver import ForkServer
 from pool.supervisor.oom import oom_kills
@@ -38,6 +39,7 @@ from pool.supervisor.run_folder import RunFolder
 from pool.supervisor.service import ServiceManager
 from pool.supervisor.signals import StopSignals
 from pool.supervisor.stopping import StopPlan
+from pool.tasks.registry import BUILT_IN, task_module
 from pool.telemetry import trace
 from pool.telemetry.progress import ProgressLine
 
@@ -47,11 +49,14 @@ LAST_WORDS_SECONDS = 1.0  # how long a dead child's message may still be on its 
 KILL_SECONDS = 5.0  # between asking a child to end and killing it
 
 
-def train(config: Config, *, resume: bool, allow_different_numerics: bool = False) -> int:
-    """Runs a training run to its end. Returns the exit code; raises PoolError with what its user has to know."""
+def train(config: Config, *, resume: bool, allow_different_numerics: bool = False, again: str | None = None) -> int:
+    """Runs a training run to its end. Returns the exit code; raises PoolError with what its user has to know.
+
+    `again`: the command that would go on with it, shown when it is stopped.
+    """
     folder = RunFolder(config, resume=resume)
     try:
-        return _supervise(config, folder, allow_different_numerics)
+        return _supervise(config, folder, allow_different_numerics, again)
     except OSError as error:  # no memory, no descriptor, no process: the user's to know, not a bug
         log.exception("the run ends")
         raise RunError(f"{error.filename or folder.path}: {error.strerror or error}") from None
@@ -59,7 +64,7 @@ def train(config: Config, *, resume: bool, allow_different_numerics: bool = Fals
         folder.close()
 
 
-def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool) -> int:
+def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool, again: str | None) -> int:
     progress = ProgressLine()
     logging.raiseExceptions = False  # a full disk loses log lines, nothing else
     logging.basicConfig(
@@ -82,12 +87,21 @@ def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool
             progress.say(f"resuming from {launch.checkpoint}, step {launch.step}")
         progress.say(f"workers on {', '.join(launch.devices)}")
         try:
-            return supervisor.run()
+            code = supervisor.run()
         finally:
             supervisor.end_all()
             progress.close()
             if config.run.trace:
                 progress.say(_merge_trace(folder.path, config.run.trace))
+        for line in _closing_lines(config, supervisor.last_report, again if code != EXIT_DONE else None):
+            progress.say(line)
+        return code
+
+
+def _closing_lines(config: Config, report: RunReport | None, again: str | None) -> Iterator[str]:
+    module = task_module(config.task)
+    name = None if config.task in BUILT_IN else config.task
+    return closing_lines(config.run.dir, report, again, name, getattr(module, "EXPORT_SUFFIX", ""))
 
 
 def _merge_trace(run_dir: Path, to: str) -> str:
@@ -126,6 +140,7 @@ class Supervisor:
         self._stop = StopPlan(launch.config.pool.stop_timeout)
         self._service = ServiceManager()
         self._finished = False
+        self.last_report: RunReport | None = None
 
     def run(self) -> int:
         """Starts everybody, then: wait, hear, decide, act, until the coordinator has finished."""
@@ -237,6 +252,7 @@ class Supervisor:
                 self._pulse.beat(peer, 0.0, time.monotonic())
                 crash_point("supervisor.report_heard")
                 self._finished |= message.finished
+                self.last_report = message
                 self._policy.progress(message.step)
                 self._service.progress(message.computed)
                 self._progress.show(message)

@@ -243,9 +243,9 @@ def test_the_writer_works_in_the_background_and_says_how_it_ended(
     held = threading.Event()
     save = store.save
 
-    def slow_save(folder: Path, checkpoint: Checkpoint, keep: int) -> Path:
+    def slow_save(folder: Path, checkpoint: Checkpoint, keep: int, keep_every: int) -> Path:
         held.wait(60)
-        return save(folder, checkpoint, keep)
+        return save(folder, checkpoint, keep, keep_every)
 
     monkeypatch.setattr(store, "save", slow_save)
     files.temporary(tmp_path / "step-000000001").mkdir()
