@@ -14,7 +14,7 @@ from rich.console import Console
 
 from loader.errors import DataError
 from loader.standard_streams import give_up_stdout, open_closed_streams
-from pool.errors import EXIT_DATA, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, EXIT_USAGE, PoolError
+from pool.errors import EXIT_DATA, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, EXIT_USAGE, ConfigError, PoolError
 from pool.tasks.nnue.cli import eval_command
 
 app = typer.Typer(
@@ -60,6 +60,15 @@ def train(
             help="resume though torch, CPU, GPU or build are others: other bits from there",
         ),
     ] = False,
+    override: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--override",
+            metavar="KEY=VALUE",
+            help="with --resume: change what the checkpoint holds of the optimizer or the schedule, such as "
+            "optimizer.args.lr=5e-4, from this step on; may be given several times",
+        ),
+    ] = None,
     trace: Annotated[
         Path | None, typer.Option("--trace", metavar="FILE", help="write what each process does when, for Perfetto")
     ] = None,
@@ -72,18 +81,23 @@ def train(
     stopped by a signal. Example: pool train configs/nnue.toml
     --set data.train=/data/*.binpack --set run.dir=runs/first
     """
+    from pool.checkpoint.overrides import parse
     from pool.config import load_config
     from pool.supervisor import preparation
     from pool.supervisor.closing import resume_command
     from pool.supervisor.supervisor import train as run
 
-    changes = [*(overrides or ()), *([f"run.trace={json.dumps(str(trace))}"] if trace else [])]
-    settings = load_config(config, changes)
+    sets = [*(overrides or ()), *([f"run.trace={json.dumps(str(trace))}"] if trace else [])]
+    settings = load_config(config, sets)
+    changes = [parse(text) for text in override or ()]
+    if changes and not resume:
+        raise ConfigError("--override: changes a run that is resumed; without --resume use --set")
     if check:
         sys.stdout.write(preparation.check(settings) + "\n")
         return
     again = resume_command(config, overrides or ())
-    raise typer.Exit(run(settings, resume=resume, allow_different_numerics=allow_different_numerics, again=again))
+    code = run(settings, resume=resume, allow_different_numerics=allow_different_numerics, changes=changes, again=again)
+    raise typer.Exit(code)
 
 
 @app.command()

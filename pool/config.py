@@ -19,6 +19,7 @@ from loader.config import DataConfig, Section
 from loader.named_files import read_named
 from pool.errors import ConfigError
 from pool.tasks.registry import task_module
+from pool.tasks.start import model_class
 
 
 def _comma_list(value: Any) -> Any:
@@ -165,10 +166,11 @@ class Config(BaseModel):
 def config_class(task: str) -> type[Config]:
     """The config tree of a run of `task`."""
     module = task_module(task)
+    model = model_class(module)
     return create_model(
         "Config",
         __base__=Config,
-        model=(module.ModelConfig, module.ModelConfig()),
+        model=(model, model()),
         loss=(module.LossConfig, module.LossConfig()),
     )
 

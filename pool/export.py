@@ -23,6 +23,7 @@ from pool.checkpoint.state import STATE
 from pool.checkpoint.store import load_weights
 from pool.errors import CheckpointError, ConfigError, PoolError
 from pool.tasks.registry import BUILT_IN, task_module
+from pool.tasks.start import model_class
 
 
 def export_checkpoint(where: Path, output: Path, description: str, task: str | None) -> Path:
@@ -36,7 +37,7 @@ def export_checkpoint(where: Path, output: Path, description: str, task: str | N
     module = task_module(_task_name(weights.config, task, checkpoint))
     sections = [
         _section(cls, weights.config.get(name), f"{checkpoint / STATE}: config.{name}")
-        for cls, name in ((module.ModelConfig, "model"), (module.LossConfig, "loss"))
+        for cls, name in ((model_class(module), "model"), (module.LossConfig, "loss"))
     ]
     made = module.create_task(*sections)
     with torch.device("meta"):

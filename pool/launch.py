@@ -14,6 +14,7 @@ from typing import Any
 
 from loader.schema import BatchSchema
 from pool.buckets.plan import Plan
+from pool.checkpoint.overrides import Override
 from pool.config import Config, parse_config
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, Peer
 from pool.protocol.messages import CursorState
@@ -46,6 +47,8 @@ class Launch:
     saved: int  # step of the newest checkpoint, -1: none
     state_nbytes: int  # of one such area; known from the planner on
     fingerprint: Mapping[str, str]  # of what the run's bits depend on; known from the planner on
+    overrides: tuple[Override, ...] = ()  # of the run's whole life, in the order of their steps
+    start_from: Path | None = None  # another run's checkpoint, whose weights a run that begins takes
 
     @property
     def supervisor_socket(self) -> Path:
@@ -82,6 +85,8 @@ class Launch:
             "saved": self.saved,
             "state_nbytes": self.state_nbytes,
             "fingerprint": dict(self.fingerprint),
+            "overrides": [asdict(override) for override in self.overrides],
+            "start_from": None if self.start_from is None else str(self.start_from),
         }
         return json.dumps(data).encode()
 
@@ -108,4 +113,6 @@ class Launch:
             saved=data["saved"],
             state_nbytes=data["state_nbytes"],
             fingerprint=data["fingerprint"],
+            overrides=tuple(Override(**override) for override in data["overrides"]),
+            start_from=None if data["start_from"] is None else Path(data["start_from"]),
         )

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from pool.checkpoint import files, plain, tensor_file
+from pool.checkpoint.overrides import Override
 from pool.checkpoint.tensor_file import FileSums, Header
 from pool.checkpoint.validations import NONE, Validations
 from pool.errors import CheckpointError, DamagedCheckpointError
@@ -57,6 +58,7 @@ class OptimizerNumbers:
     numbers: Mapping[str, Mapping[str, Any]]  # of each parameter that has been stepped, by name
     groups: Sequence[Sequence[Mapping[str, Any]]]  # parameter groups of each bucket's optimizer
     schedulers: Sequence[Mapping[str, Any]]  # of each bucket, if there is a schedule
+    overrides: Sequence[Override] = ()  # what was changed by hand, in the order of the steps
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
+
+from pool.checkpoint.plain import value_at
 
 
 @dataclass(frozen=True)
@@ -31,3 +34,9 @@ class Validations:
 
 
 NONE = Validations()
+_SETTINGS = ("data.validation", "train.validation_batches", "loss")
+
+
+def comparable(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether validations of runs with these configs measure the same."""
+    return all(value_at(then, key) == value_at(now, key) for key in _SETTINGS)

@@ -17,7 +17,7 @@ from pool import _native
 from pool.buckets.plan import Plan
 from pool.checkpoint import store
 from pool.checkpoint.state import FOLDER, describe_files
-from pool.checkpoint.validations import NONE, Validation
+from pool.checkpoint.validations import NONE, Validation, Validations, comparable
 from pool.checkpoint.writer import CheckpointWriter
 from pool.coordinator import poison
 from pool.coordinator.actions import (
@@ -45,6 +45,7 @@ from pool.protocol.channel import Hub
 from pool.shm.memory import Memory
 from pool.shm.shortcut import CoordinatorEnd
 from pool.tasks.registry import task_module
+from pool.tasks.start import own_model
 from pool.telemetry.trace import Trace
 
 log = logging.getLogger(__name__)
@@ -78,7 +79,7 @@ class Execution:
         self.checkpoints = Checkpoints(
             self._snapshots,
             CheckpointWriter(launch.run_dir / FOLDER, config.train.keep_checkpoints, config.train.keep_every),
-            validations=restored.validations if restored is not None else NONE,
+            validations=NONE if restored is None else self._validations(restored, say),
             snapshot_every=config.pool.snapshot_steps,
             checkpoint_every=config.train.checkpoint_every,
             saved=launch.saved,
@@ -170,6 +171,7 @@ class Execution:
             self._committer.commit(action.step)  # with clip_norm, all of the update
             self._shortcut.publish(action.step + 1)
             crash_point("coordinator.after_publish")
+        self._override(action.step + 1)
         self._cursor = action.next_cursor
         self._unrecorded = action, learning_rate
 
@@ -214,11 +216,29 @@ class Execution:
             restored = store.load(launch.checkpoint)
         if restored is not None:
             self._committer.restore(restored)
+            self._override(launch.step)
         else:
-            self._committer.initialize()
+            start = None if launch.start_from is None else store.load_weights(launch.start_from).tensors
+            self._committer.initialize(start)
         self._committer.begin(launch.step)
+        if restored is None and launch.start_from is not None:
+            self._snapshots.take(self._state())  # from here on the other run's checkpoint may go
         self._shortcut.publish(launch.step)
         return restored
+
+    def _validations(self, restored: store.Checkpoint, say: Callable[[str], object]) -> Validations:
+        """What is known of them, if the next ones can be compared with it."""
+        known = restored.validations
+        if known == NONE or comparable(restored.config, self._launch.config.model_dump(mode="json")):
+            return known
+        say("validations measure something else now than before: the best checkpoint is chosen anew")
+        return NONE
+
+    def _override(self, step: int) -> None:
+        """Before step `step`: what the user wants changed there, unless the state has been through it."""
+        for override in self._launch.overrides:
+            if override.step == step:
+                self._committer.optimizers.override(override)
 
     def _make_committer(self, plan: Plan) -> Committer:
         config = self._launch.config
@@ -229,7 +249,7 @@ class Execution:
         }
         return Committer(
             config,
-            task_module(config.task).create_task(config.model, config.loss),
+            task_module(config.task).create_task(own_model(config.model), config.loss),
             plan,
             halves=self._memory.weight_halves(),
             gradient_slots=gradient_slots,

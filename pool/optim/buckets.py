@@ -7,14 +7,18 @@ whole, and each bucket's optimizer works on its rows of it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from torch import Tensor, nn
 
 from pool.buckets.plan import Bucket, Plan
 from pool.buckets.tensors import rows_of
+from pool.checkpoint.overrides import Override, applied
 from pool.config import OptimizerConfig, ScheduleConfig
 from pool.errors import CheckpointError, ConfigError
 from pool.optim.adam import Adam, Touched
@@ -58,6 +62,7 @@ class BucketOptimizers:
         self._folding = [each if isinstance(each, Adam) else None for each in self._optimizers]
         self._whole: dict[str, Tensor] = {}  # state of tables that are several buckets, by `parameter/key`
         self._schedulers = []
+        self._overrides: list[Override] = []
         if schedule.name is not None:
             make = load_class(schedule.name, "schedule.name")
             try:
@@ -119,7 +124,22 @@ class BucketOptimizers:
             for optimizer in self._optimizers
         ]
         schedulers = [scheduler.state_dict() for scheduler in self._schedulers]
-        return tensors, {"numbers": numbers, "groups": groups, "schedulers": schedulers}
+        overrides = [asdict(override) for override in self._overrides]
+        return tensors, {"numbers": numbers, "groups": groups, "schedulers": schedulers, "overrides": overrides}
+
+    def override(self, override: Override) -> None:
+        """Changes numbers of the state, between two steps, unless this has been done. Raises CheckpointError."""
+        if override in self._overrides:
+            return
+        _, plain = self.state()
+        plain = applied(json.loads(json.dumps(plain)), override)
+        with _fitting():
+            for optimizer, groups in zip(self._optimizers, plain["groups"], strict=True):
+                for group, changed in zip(optimizer.param_groups, groups, strict=True):
+                    check_group({key: value for key, value in group.items() if key != "params"}, changed)
+                    group.update(_tuples(changed))
+            self._load_schedules(plain["schedulers"])
+        self._overrides.append(override)
 
     def load_state(self, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
         """The inverse of `state`. Raises CheckpointError if it does not fit this optimizer, or these buckets."""
@@ -129,7 +149,7 @@ class BucketOptimizers:
                 "set pool.first_bucket_mb, pool.bucket_mb and optimizer.name as they were (in checkpoints from before "
                 "tables were cut in rows: a pool.bucket_mb larger than the table)"
             )
-        try:
+        with _fitting():
             self._check_names(tensors, plain["numbers"])
             for bucket, optimizer, groups in zip(self._plan.buckets, self._optimizers, plain["groups"], strict=True):
                 state = {
@@ -144,16 +164,15 @@ class BucketOptimizers:
                 optimizer.load_state_dict({"state": state, "param_groups": groups})
                 for group, own in zip(optimizer.param_groups, own_groups, strict=True):
                     check_group(own, group)  # another optimizer's would fail in the first step
-            for scheduler, entry in zip(self._schedulers, plain["schedulers"], strict=True):
-                own = scheduler.state_dict()
-                saved = {key: _like(own.get(key), value) for key, value in entry.items()}
-                check_schedule(own, saved)
-                scheduler.load_state_dict(saved)
-        except Exception as error:  # classes of the user's choice, given what may be anything
-            reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-            raise CheckpointError(
-                f"optimizer state does not fit optimizer and schedule of the config: {reason}"
-            ) from None
+            self._load_schedules(plain["schedulers"])
+        self._overrides = [Override(**entry) for entry in plain.get("overrides", ())]
+
+    def _load_schedules(self, plain: Sequence[Mapping[str, Any]]) -> None:
+        for scheduler, entry in zip(self._schedulers, plain, strict=True):
+            own = scheduler.state_dict()
+            saved = {key: _like(own.get(key), value) for key, value in entry.items()}
+            check_schedule(own, saved)
+            scheduler.load_state_dict(saved)
 
     def _check_names(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
         """Each entry belongs to a parameter; of optimizers that compute each number by itself its shape is known."""
@@ -205,6 +224,16 @@ class BucketOptimizers:
             place = rows_of(whole, bucket)
             if place.data_ptr() != value.data_ptr():
                 self._optimizers[b].state[parameter][key] = place.copy_(value)
+
+
+@contextlib.contextmanager
+def _fitting() -> Iterator[None]:
+    """Whatever goes wrong in classes of the user's choice that are given what may be anything is a CheckpointError."""
+    try:
+        yield
+    except Exception as error:
+        reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise CheckpointError(f"optimizer state does not fit optimizer and schedule of the config: {reason}") from None
 
 
 def _like(own: Any, saved: Any) -> Any:

@@ -26,6 +26,7 @@ from pool.launch import Launch
 from pool.optim.elementwise import ELEMENTWISE
 from pool.planner.trial import state_nbytes, try_state
 from pool.tasks.registry import task_module, told
+from pool.tasks.start import own_model
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ def plan_run(launch: Launch) -> tuple[BatchSchema, Plan, tuple[str, ...]]:
 def _build_model(config: Config, schema: BatchSchema) -> nn.Module:
     """Without memory. Raises ConfigError for whatever goes wrong in the task's code; the log has all of that."""
     try:
-        task = task_module(config.task).create_task(config.model, config.loss)
+        task = task_module(config.task).create_task(own_model(config.model), config.loss)
         task.check(schema)
         with torch.device("meta"):
             return task.build_model()
@@ -72,12 +73,12 @@ def run(launch: Launch) -> bytes:
     try:
         schema, plan, devices = plan_run(launch)
         if launch.checkpoint is not None:
-            try_state(launch.config, plan, launch.checkpoint)
+            try_state(launch.config, plan, launch.checkpoint, launch.overrides)
         answer = {
             "schema": schema.to_dict(),
             "plan": plan.to_dict(),
             "devices": devices,
-            "state_nbytes": state_nbytes(launch.config, plan),
+            "state_nbytes": state_nbytes(launch.config, plan, launch.overrides),
             "fingerprint": numerics.reference(launch.config, plan, devices),
         }
     except (PoolError, DataError) as error:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from torch import nn
 
 from pool.buckets.plan import Plan
 from pool.buckets.tensors import torch_dtype
+from pool.checkpoint.overrides import Override
 from pool.checkpoint.snapshot import area_nbytes
 from pool.checkpoint.state import OPTIMIZER, STATE, read_header, read_state
 from pool.checkpoint.tensor_file import DTYPES, Header
@@ -27,7 +28,7 @@ from pool.optim.elementwise import ELEMENTWISE
 LONGEST = 16  # of a dimension of the small tensors
 
 
-def state_nbytes(config: Config, plan: Plan) -> int:
+def state_nbytes(config: Config, plan: Plan, overrides: Sequence[Override] = ()) -> int:
     """Bytes of the area that holds weights and optimizer state, for every optimizer whose state grows no faster than
     its parameters. Raises ConfigError if optimizer or schedule can't be used."""
     small = _small(plan)
@@ -41,12 +42,13 @@ def state_nbytes(config: Config, plan: Plan) -> int:
                 sizes.append(state.nbytes * (growth if state.numel() > 1 or numbers == 1 else 1))
     names = [*(tensor.name for tensor in (*plan.parameters, *plan.buffers)), *tensors]
     fields = 120  # bytes of the words around a name in the document
-    return area_nbytes(sizes, len(json.dumps(plain)) + sum(len(name) + fields for name in names))
+    document = {**plain, "overrides": [asdict(override) for override in overrides]}
+    return area_nbytes(sizes, len(json.dumps(document)) + sum(len(name) + fields for name in names))
 
 
-def try_state(config: Config, plan: Plan, checkpoint: Path) -> None:
+def try_state(config: Config, plan: Plan, checkpoint: Path, overrides: Sequence[Override] = ()) -> None:
     """Another step with what a checkpoint's state.json says of optimizer and schedule, and the names and dtypes of its
-    tensors. Raises CheckpointError if they are no good."""
+    tensors. Raises CheckpointError if they are no good, ConfigError if they are with the overrides only."""
     saved, small = read_state(checkpoint), _small(plan)
     tensors, plain = _after_one_step(config, small)
     optimizers = _optimizers(config, small)
@@ -54,7 +56,8 @@ def try_state(config: Config, plan: Plan, checkpoint: Path) -> None:
     try:
         if config.optimizer.name in ELEMENTWISE:
             _compare_tensors(tensors, saved.optimizer.numbers, read_header(checkpoint, saved, OPTIMIZER))
-        optimizers.load_state(tensors, {**asdict(saved.optimizer), "numbers": numbers})
+        state = {**asdict(saved.optimizer), "numbers": numbers}
+        optimizers.load_state(tensors, state)
         _step(config, optimizers)
     except CheckpointError as error:
         raise CheckpointError(f"{checkpoint / STATE}: {error}") from None
@@ -62,6 +65,28 @@ def try_state(config: Config, plan: Plan, checkpoint: Path) -> None:
         raise CheckpointError(
             f"{checkpoint / STATE}: optimizer and schedule can't go on from this: {type(error).__name__}: {error}"
         ) from None
+
+    for override in overrides:
+        if override not in saved.optimizer.overrides:
+            _try_override(config, small, tensors, state, override)
+
+
+def _try_override(
+    config: Config, plan: Plan, tensors: Mapping[str, torch.Tensor], state: Mapping[str, Any], override: Override
+) -> None:
+    """The class's own checks, and a step. Raises ConfigError."""
+    where = f"--override {override.key}={json.dumps(override.value)}"
+    section, _, key = override.key.partition(".args.")
+    try:
+        settings = getattr(config, section)
+        changed = settings.model_copy(update={"args": {**settings.args, key: override.value}})
+        _optimizers(config.model_copy(update={section: changed}), plan)
+        optimizers = _optimizers(config, plan)
+        optimizers.load_state(tensors, state)
+        optimizers.override(override)
+        _step(config, optimizers)
+    except Exception as error:
+        raise ConfigError(f"{where}: {error}") from None
 
 
 def _compare_tensors(tried: Mapping[str, torch.Tensor], stepped: Collection[str], header: Header) -> None:

@@ -6,7 +6,7 @@ where they differ the user is told what is in force, as the checkpoint's own sta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from pool.config import Config
 from pool.errors import CheckpointError, ConfigError
 from pool.launch import Launch
 from pool.supervisor.run_folder import RunFolder
+from pool.tasks.start import KEY
 
 _ABSENT = object()
 
@@ -31,7 +32,8 @@ def compare_model(launch: Launch, checkpoint: Path, saved: SavedState) -> None:
         raise CheckpointError(f"{error.filename or checkpoint}: {error.strerror}") from None
     difference = first_difference(header, (*plan.parameters, *plan.buffers))
     if difference is not None:
-        keys = ", ".join(_changes("model", launch.config.model_dump(mode="json"), saved.config))
+        changes = _changes("model", launch.config.model_dump(mode="json"), saved.config)
+        keys = ", ".join(change for change in changes if not change.startswith(f"model.{KEY}:"))
         raise ConfigError(f"another model than that of {checkpoint}: {difference}" + (f"; {keys}" if keys else ""))
 
 
@@ -55,7 +57,9 @@ def compare_numerics(launch: Launch, checkpoint: Path, saved: SavedState, folder
     folder.note(f"other numerics: {different}; the run is bit for bit the same only up to step {launch.step}")
 
 
-def compare_optimizer(config: Config, checkpoint: Path, saved: SavedState, folder: RunFolder) -> None:
+def compare_optimizer(
+    config: Config, checkpoint: Path, saved: SavedState, folder: RunFolder, overridden: Collection[str] = ()
+) -> None:
     """Notes for the user about each key of optimizer and schedule that has changed. Raises ConfigError if the schedule
     is of another class: its state would be that of neither."""
     given, then = config.model_dump(mode="json"), value_at(saved.config, "schedule.name")
@@ -68,8 +72,12 @@ def compare_optimizer(config: Config, checkpoint: Path, saved: SavedState, folde
     for section in ("optimizer.args", "schedule.args"):
         for change in _changes(section, given, saved.config):
             key = change.partition(":")[0]
+            if key in overridden:
+                continue
             if key in in_force:
-                folder.note(f"{change}; in force is what {checkpoint} holds: {in_force[key]}")
+                folder.note(
+                    f"{change}; in force is what {checkpoint} holds: {in_force[key]}; --override {key}=... changes it"
+                )
             else:
                 folder.note(f"{change}; {checkpoint} holds no such number: the config's is in force")
     then = value_at(saved.config, "schedule.every")

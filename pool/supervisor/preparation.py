@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from loader.sources import find_files
+from pool.checkpoint.overrides import Override
 from pool.config import Config
 from pool.errors import ConfigError, PoolError, ResourceError
 from pool.launch import Launch
@@ -20,30 +23,41 @@ from pool.supervisor.available import available_memory
 from pool.supervisor.comparing import compare_model, compare_numerics, compare_optimizer
 from pool.supervisor.forkserver import ForkServer
 from pool.supervisor.memory_plan import memory_plan, mib, shortage, table
+from pool.supervisor.overriding import overrides_of
 from pool.supervisor.planning import ask_planner
 from pool.supervisor.preflight import check_descriptors, check_disk, check_folder, check_trace
 from pool.supervisor.resuming import resume_point, saved_state
 from pool.supervisor.run_folder import RunFolder
 from pool.supervisor.signals import StopSignals
+from pool.tasks.registry import task_module
+from pool.tasks.start import start_checkpoint
 
 
 def prepare(
-    config: Config, folder: RunFolder, signals: StopSignals, *, allow_different_numerics: bool = False
+    config: Config,
+    folder: RunFolder,
+    signals: StopSignals,
+    *,
+    allow_different_numerics: bool = False,
+    changes: Sequence[tuple[str, Any]] = (),
 ) -> tuple[Launch, ForkServer]:
-    """What every process will be told, and where every process comes from.
+    """What every process will be told, and where every process comes from. `changes`: of `--override`.
 
     Raises ConfigError, ResourceError, RunError; also for a signal to stop.
     """
     check_folder(folder.path)
     check_trace(config.run.trace)
     checkpoint = folder.last_checkpoint()
-    launch, forkserver = _launch(config, folder.path, folder.sockets, folder.logs, checkpoint, signals)
+    overrides = overrides_of(checkpoint, changes, folder)
+    launch, forkserver = _launch(config, folder.path, folder.sockets, folder.logs, checkpoint, signals, overrides)
     try:
         check_disk(launch)
+        if launch.start_from is not None:
+            folder.note(f"starting with the weights of {launch.start_from}")
         if checkpoint is not None:
             saved = saved_state(checkpoint)
             compare_model(launch, checkpoint, saved)
-            compare_optimizer(config, checkpoint, saved, folder)
+            compare_optimizer(config, checkpoint, saved, folder, {key for key, _ in changes})
             compare_numerics(launch, checkpoint, saved, folder, allowed=allow_different_numerics)
     except PoolError:
         forkserver.end()
@@ -107,6 +121,7 @@ def _launch(
     logs: Path,
     checkpoint: Path | None,
     signals: StopSignals | None = None,
+    overrides: tuple[Override, ...] = (),
 ) -> tuple[Launch, ForkServer]:
     try:
         train = tuple(find_files(config.data.train, "data.train"))
@@ -115,7 +130,9 @@ def _launch(
         raise ConfigError(str(error)) from None
     check_descriptors(config, len(train) + len(validation))
     step, start = resume_point(config, checkpoint, train)
-    return ask_planner(
+    module = task_module(config.task)
+    start_from = start_checkpoint(config.model, module, config.task) if checkpoint is None else None
+    launch, forkserver = ask_planner(
         Launch(
             peer=Peer(PLANNER),
             config=config,
@@ -136,7 +153,16 @@ def _launch(
             saved=-1 if checkpoint is None else step,
             state_nbytes=0,
             fingerprint={},
+            overrides=overrides,
+            start_from=None if start_from is None else start_from.absolute(),
         ),
         logs,
         signals,
     )
+    try:
+        if launch.start_from is not None:
+            compare_model(launch, launch.start_from, saved_state(launch.start_from))
+    except PoolError:
+        forkserver.end()
+        raise
+    return launch, forkserver

@@ -10,16 +10,24 @@ import fcntl
 import json
 import os
 import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from pool.checkpoint import files
 from pool.checkpoint.folder import checkpoints, linked_step, newest_good, point, set_aside
+from pool.checkpoint.overrides import Override
 from pool.checkpoint.state import BEST, FOLDER, LAST
 from pool.config import Config
 from pool.errors import CheckpointError, ConfigError, PoolError
 
 SOCKET_PATH_LIMIT = 107  # bytes of sun_path
 LONGEST_SOCKET_NAME = len("coordinator")
+CONFIG = "config.json"
+LONGEST_RECORD = 1 << 24  # bytes of it
+_OVERRIDES = TypeAdapter(list[Override])
 
 
 class RunFolder:
@@ -70,11 +78,23 @@ class RunFolder:
         except OSError:
             return -1
 
-    def record(self, config: Config) -> None:
-        """Writes down what the run is done with, once nothing speaks against it. Raises ConfigError."""
-        text = json.dumps(config.model_dump(mode="json"), indent=1)
+    def recorded_overrides(self) -> list[Override]:
+        """Those that `record` has written down; they may be newer than every checkpoint. Raises ConfigError."""
+        path = self.path / CONFIG
         try:
-            files.replace_file(self.path / "config.json", text.encode())
+            return _OVERRIDES.validate_python(json.loads(files.read_all(path, LONGEST_RECORD)).get("overrides", []))
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError, AttributeError, RecursionError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "is no record of a run"
+            raise ConfigError(f"{path}: {reason}; --override may be recorded there: mend it, or move it away") from None
+
+    def record(self, config: Config, overrides: Sequence[Override] = ()) -> None:
+        """Writes down what the run is done with, once nothing speaks against it. Raises ConfigError."""
+        record = {**config.model_dump(mode="json"), "overrides": [asdict(override) for override in overrides]}
+        text = json.dumps(record, indent=1)
+        try:
+            files.replace_file(self.path / CONFIG, text.encode())
         except OSError as error:
             raise ConfigError(f"run.dir: {error.filename or self.path}: {error.strerror}") from None
 

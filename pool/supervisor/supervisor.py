@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import zmq
 
@@ -49,14 +50,22 @@ LAST_WORDS_SECONDS = 1.0  # how long a dead child's message may still be on its 
 KILL_SECONDS = 5.0  # between asking a child to end and killing it
 
 
-def train(config: Config, *, resume: bool, allow_different_numerics: bool = False, again: str | None = None) -> int:
+def train(
+    config: Config,
+    *,
+    resume: bool,
+    allow_different_numerics: bool = False,
+    changes: Sequence[tuple[str, Any]] = (),
+    again: str | None = None,
+) -> int:
     """Runs a training run to its end. Returns the exit code; raises PoolError with what its user has to know.
 
-    `again`: the command that would go on with it, shown when it is stopped.
+    `changes`: keys and values of `--override`; `again`: the command that would go on with the run, shown when it is
+    stopped.
     """
     folder = RunFolder(config, resume=resume)
     try:
-        return _supervise(config, folder, allow_different_numerics, again)
+        return _supervise(config, folder, allow_different_numerics, changes, again)
     except OSError as error:  # no memory, no descriptor, no process: the user's to know, not a bug
         log.exception("the run ends")
         raise RunError(f"{error.filename or folder.path}: {error.strerror or error}") from None
@@ -64,7 +73,13 @@ def train(config: Config, *, resume: bool, allow_different_numerics: bool = Fals
         folder.close()
 
 
-def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool, again: str | None) -> int:
+def _supervise(
+    config: Config,
+    folder: RunFolder,
+    allow_different_numerics: bool,
+    changes: Sequence[tuple[str, Any]],
+    again: str | None,
+) -> int:
     progress = ProgressLine()
     logging.raiseExceptions = False  # a full disk loses log lines, nothing else
     logging.basicConfig(
@@ -73,9 +88,11 @@ def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool
     with StopSignals() as signals:
         crash_points.arm(config.testing.crash_points, Peer(SUPERVISOR))
         progress.say(f"run {folder.path}: preparing")
-        launch, forkserver = prepare(config, folder, signals, allow_different_numerics=allow_different_numerics)
+        launch, forkserver = prepare(
+            config, folder, signals, allow_different_numerics=allow_different_numerics, changes=changes
+        )
         try:
-            folder.record(config)
+            folder.record(config, launch.overrides)
             supervisor = Supervisor(launch, forkserver, folder, signals, progress)
         except BaseException:
             forkserver.end()

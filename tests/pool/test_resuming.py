@@ -91,7 +91,10 @@ def test_another_seed_is_refused(tmp_path: Path, files: list[Path], checkpoint: 
         ({}, []),
         (
             {"optimizer": {"args": {"lr": 0.5}}},
-            ["optimizer.args.lr: 0.5 now, 0.01 then; in force is what {checkpoint} holds: 0.0025"],
+            [
+                "optimizer.args.lr: 0.5 now, 0.01 then; in force is what {checkpoint} holds: 0.0025; "
+                "--override optimizer.args.lr=... changes it"
+            ],
         ),
         (
             {"optimizer": {"args": {"lr": 0.01, "depth": 3}}},
@@ -100,7 +103,8 @@ def test_another_seed_is_refused(tmp_path: Path, files: list[Path], checkpoint: 
         (
             {"schedule": {**STEP_LR, "every": 7, "args": {"step_size": 1, "gamma": 0.9}}},
             [
-                "schedule.args.gamma: 0.9 now, 0.5 then; in force is what {checkpoint} holds: 0.5",
+                "schedule.args.gamma: 0.9 now, 0.5 then; in force is what {checkpoint} holds: 0.5; "
+                "--override schedule.args.gamma=... changes it",
                 "schedule.every: 7 now, 3 then; the config's is in force",
             ],
         ),
