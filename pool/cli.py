@@ -59,6 +59,15 @@ def train(
             help="resume though torch, CPU, GPU or build are others: other bits from there",
         ),
     ] = False,
+    override: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--override",
+            metavar="KEY=VALUE",
+            help="with --resume: change what the checkpoint holds of the optimizer or the schedule, such as "
+            "optimizer.args.lr=5e-4, from this step on; may be given several times",
+        ),
+    ] = None,
     trace: Annotated[
         Path | None, typer.Option("--trace", metavar="FILE", help="write what each process does when, for Perfetto")
     ] = None,
@@ -71,30 +80,48 @@ def train(
     stopped by a signal. Example: pool train configs/nnue.toml
     --set 'data.train=/data/*.binpack' --set run.dir=runs/first
     """
+    from pool.checkpoint.overrides import parse
     from pool.config import load_config
     from pool.supervisor import preparation
+    from pool.supervisor.closing import resume_command
     from pool.supervisor.supervisor import train as run
 
     settings = load_config(config, overrides or (), trace=trace)
+    changes = [parse(text) for text in override or ()]
+    if changes and not resume:
+        raise ConfigError("--override: changes a run that is resumed; without --resume use --set")
     if check:
         sys.stdout.write(preparation.check(settings) + "\n")
         return
-    raise typer.Exit(run(settings, resume=resume, allow_different_numerics=allow_different_numerics))
+    again = resume_command(config, overrides or ())
+    code = run(settings, resume=resume, allow_different_numerics=allow_different_numerics, changes=changes, again=again)
+    raise typer.Exit(code)
 
 
 @app.command()
 def export(
-    checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="its folder, e.g. runs/x/checkpoints/last")],
+    checkpoint: Annotated[
+        Path,
+        typer.Argument(metavar="CHECKPOINT", help="a checkpoint's folder, or a run's, whose newest is taken"),
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="file to write")],
     description: Annotated[
         str, typer.Option(metavar="TEXT", help="text that the file carries")
     ] = "Trained with sparsepool.",
+    task: Annotated[
+        str | None,
+        typer.Option(
+            "--task",
+            metavar="NAME",
+            help="the checkpoint's task; needed if it is a module, which is imported: it must be one that you trust",
+        ),
+    ] = None,
 ) -> None:
     """Write the network of a checkpoint in the format of its user (nnue: a .nnue file that Stockfish loads)."""
     from pool.export import export_checkpoint
 
-    export_checkpoint(checkpoint, output, description)
-    sys.stdout.write(f"{output}: {output.stat().st_size:,} bytes\n")
+    exported = export_checkpoint(checkpoint, output, description, task)
+    sys.stdout.write(f"{output}: {output.stat().st_size:,} bytes, from {exported}\n")
 
 
 def _config_names(incomplete: str) -> list[str]:

@@ -17,12 +17,14 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, create_
 from pydantic.fields import FieldInfo
 
 from loader.config import DataConfig, Section
+from loader.named_files import read_named
 from loader.paths import absolute
 from pool.config_keys import dotted, field_at
 from pool.config_values import unfit
 from pool.errors import ConfigError, one_line
 from pool.overrides import Override
 from pool.tasks.registry import task_module
+from pool.tasks.start import model_class
 
 MOST_STEPS = 1 << 32  # with the largest steps, of 2^30 samples: the samples of a run fit 64 bits
 LONGEST = 1e6  # seconds of a timeout; waiting calls take milliseconds of 32 bits
@@ -105,7 +107,13 @@ class TrainConfig(Section):
     checkpoint_every: Annotated[
         int, Field(ge=0, le=MOST_STEPS, description="steps between checkpoints; 0: only at the end")
     ] = 1000
-    keep_checkpoints: Annotated[int, Field(gt=0, le=1 << 20, description="newest checkpoints that are kept")] = 3
+    keep_checkpoints: Annotated[
+        int, Field(gt=0, le=1 << 20, description="newest checkpoints that are kept, beside the one that validated best")
+    ] = 3
+    keep_every: Annotated[
+        int,
+        Field(ge=0, le=MOST_STEPS, description="keep each checkpoint whose step is a multiple of this too; 0: none"),
+    ] = 0
 
 
 class PoolConfig(Section):
@@ -218,10 +226,11 @@ class Config(BaseModel):
 def config_class(task: str) -> type[Config]:
     """The config tree of a run of `task`."""
     module = task_module(task)
+    model = model_class(module)
     return create_model(
         "Config",
         __base__=Config,
-        model=(module.ModelConfig, module.ModelConfig()),
+        model=(model, model()),
         loss=(module.LossConfig, module.LossConfig()),
     )
 
@@ -229,7 +238,7 @@ def config_class(task: str) -> type[Config]:
 def load_config(path: Path, overrides: Iterable[str] = (), *, trace: Path | None = None) -> Config:
     """Reads a TOML file and applies `section.key=value` overrides; `trace` overrides run.trace. Raises ConfigError."""
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        tree = tomllib.loads(read_named(path).decode())
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
         raise ConfigError(f"{path}: {reason}") from None

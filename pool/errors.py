@@ -59,5 +59,9 @@ class CheckpointError(PoolError):
     """A checkpoint is missing, damaged or does not fit: names the file."""
 
 
+class DamagedCheckpointError(CheckpointError):
+    """Its bytes are not those that were written: a resume goes back to an older one."""
+
+
 class ProtocolError(PoolError):
     """Bytes that are no well-formed message: names the kind and the field (I8)."""

@@ -1,28 +1,51 @@
-"""From a checkpoint to the file that the network's user reads."""
+"""From a checkpoint to the file that the network's user reads.
+
+A checkpoint may be somebody else's. Nothing that it names is imported but a task that comes with this program, or that
+the caller names too.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
+from pydantic import ValidationError
 
-from pool.buckets.tensors import carried, replace_tensors, trained
+from loader.config import Section
+from pool.buckets.tensors import carried, replace_tensors, specs, trained
+from pool.checkpoint import plain
+from pool.checkpoint.fit import first_difference
+from pool.checkpoint.folder import locate
 from pool.checkpoint.state import STATE
-from pool.checkpoint.store import Checkpoint, load
-from pool.config import Config, parse_config
-from pool.errors import CheckpointError, PoolError
+from pool.checkpoint.store import Weights, load_weights
+from pool.errors import CheckpointError, ConfigError, PoolError
 from pool.failure import told
 from pool.tasks.making import make_task
+from pool.tasks.registry import BUILT_IN, task_module
+from pool.tasks.start import model_class
+from pool.tasks.task import Task
 
 
-def export_checkpoint(checkpoint: Path, output: Path, description: str) -> None:
-    """Raises CheckpointError for a bad checkpoint, PoolError for weights that the format can't hold."""
-    if not (checkpoint / STATE).exists():
-        raise CheckpointError(f"{checkpoint}: is no checkpoint folder: it has no {STATE}")
-    state = load(checkpoint)
-    config = parse_config(state.config, str(checkpoint))
+def export_checkpoint(where: Path, output: Path, description: str, task: str | None) -> Path:
+    """Writes the network of a checkpoint, or of the newest of a run's folder; returns which.
+
+    `task`: the caller's name for the task, needed unless it is built in. Raises CheckpointError for a bad checkpoint,
+    ConfigError for another task, PoolError for weights that the format can't hold.
+    """
+    checkpoint = locate(where)
+    weights = load_weights(checkpoint)
+    name = _task_name(weights.config, task, checkpoint)
+    module = task_module(name)
+    model, loss = (
+        _section(cls, weights.config.get(section), f"{checkpoint / STATE}: config.{section}")
+        for cls, section in ((model_class(module), "model"), (module.LossConfig, "loss"))
+    )
+    _check_output(output)
     try:
-        _export(config, state, checkpoint, output, description)
+        _export(make_task(name, model, loss), weights, checkpoint, output, description)
     except PoolError:
         raise
     except OSError as error:
@@ -31,14 +54,44 @@ def export_checkpoint(checkpoint: Path, output: Path, description: str) -> None:
         raise PoolError(f"{output}: not written: {error}") from None
     except Exception as error:  # the task is the user's code
         raise PoolError(f"{output}: not written: {told(error)}") from None
+    return checkpoint
 
 
-def _export(config: Config, state: Checkpoint, checkpoint: Path, output: Path, description: str) -> None:
-    task = make_task(config.task, config.model, config.loss)
+def _export(task: Task, weights: Weights, checkpoint: Path, output: Path, description: str) -> None:
     with torch.device("meta"):
         model = task.build_model()
+    parameters, buffers = specs(model)
+    if (difference := first_difference(weights.header, (*parameters, *buffers))) is not None:
+        raise CheckpointError(f"{checkpoint}: {difference}")
     names = [name for name, _ in (*trained(model), *carried(model))]
-    if missing := [name for name in names if name not in state.weights]:
-        raise CheckpointError(f"{checkpoint}: has no tensor {missing[0]}")
-    replace_tensors(model, [(name, state.weights[name]) for name in names])
+    replace_tensors(model, [(name, weights.tensors[name]) for name in names])
     task.export(model, output, description)
+
+
+def _task_name(config: Mapping[str, Any], given: str | None, checkpoint: Path) -> str:
+    name = config.get("task")
+    if not isinstance(name, str):
+        raise plain.not_ours(checkpoint / STATE, "config.task: a name is expected")
+    if given is not None and given != name:
+        raise ConfigError(f"--task {given}: the task of {checkpoint} is {plain.shown(name)}")
+    if given is None and name not in BUILT_IN:
+        raise ConfigError(
+            f"the task of {checkpoint} is the module {plain.shown(name)}; export imports it, and so runs it, only if "
+            f"you name it too: --task {plain.shown(name)}"
+        )
+    return name
+
+
+def _section(cls: type[Section], values: Any, where: str) -> Section:
+    try:
+        return cls.model_validate_json(json.dumps(values))
+    except ValidationError as error:
+        raise CheckpointError(f"{where}: {plain.explained(error)}") from None
+
+
+def _check_output(output: Path) -> None:
+    """What is no regular file is not written to: a pipe would be waited for, a device overwritten."""
+    if output.is_dir():
+        raise PoolError(f"{output}: is a folder; name a file")
+    if output.exists() and not output.is_file():
+        raise PoolError(f"{output}: is not a regular file")

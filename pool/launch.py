@@ -15,6 +15,7 @@ from typing import Any
 from loader.files import DataFile
 from loader.schema import BatchSchema
 from pool.buckets.plan import Plan
+from pool.checkpoint.overrides import Override
 from pool.config import Config, parse_config
 from pool.protocol.identity import WORKER, Peer
 from pool.protocol.messages import CursorState, Purpose
@@ -50,6 +51,8 @@ class Launch:
     state_nbytes: int  # of one such area; known from the planner on
     num_chunks: Mapping[Purpose, int]  # of each stream whose chunks are compared; known from the planner on
     fingerprint: Mapping[str, str]  # of what the run's bits depend on; known from the planner on
+    overrides: tuple[Override, ...] = ()  # of the run's whole life, in the order of their steps
+    start_from: Path | None = None  # another run's checkpoint, whose weights a run that begins takes
 
     @property
     def files(self) -> Mapping[Purpose, tuple[DataFile, ...]]:
@@ -91,6 +94,8 @@ class Launch:
             "state_nbytes": self.state_nbytes,
             "num_chunks": dict(self.num_chunks),
             "fingerprint": dict(self.fingerprint),
+            "overrides": [asdict(override) for override in self.overrides],
+            "start_from": None if self.start_from is None else str(self.start_from),
         }
         return json.dumps(data).encode()
 
@@ -120,6 +125,8 @@ class Launch:
             state_nbytes=data["state_nbytes"],
             num_chunks=data["num_chunks"],
             fingerprint=data["fingerprint"],
+            overrides=tuple(Override(**override) for override in data["overrides"]),
+            start_from=None if data["start_from"] is None else Path(data["start_from"]),
         )
 
 

@@ -4,6 +4,7 @@ checkpoints/step-000000100/weights.safetensors    the model: parameters and buff
                            optimizer.safetensors  the optimizer's tensors, `parameter/key`
                            state.json             step, cursor, config, fingerprint, checksums, other state
 checkpoints/last                                  symlink to the newest
+checkpoints/best                                  symlink to that with the lowest validation loss
 checkpoints/damaged-step-000000120                what a resume refused and went back from
 checkpoints/.*.tmp                                being written or removed; of a dead writer: swept at the next start
 """

@@ -6,6 +6,7 @@ Plain calls of `os`, each of which may fail; every OSError that leaves here name
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import secrets
@@ -57,11 +58,12 @@ def write_new(path: Path, pieces: Iterable[Piece]) -> None:
 
 
 class Reader:
-    """A file read from its start in pieces of wanted lengths; for a `with`. Raises OSError."""
+    """A regular file read from its start in pieces of wanted lengths; for a `with`. Raises OSError."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._fd = open_regular(path, os.O_RDONLY)
+        self._fd = open_regular(path, os.O_RDONLY | os.O_NOFOLLOW)
+        self.nbytes = os.fstat(self._fd).st_size  # when it was opened
 
     def __enter__(self) -> Reader:
         return self
@@ -74,15 +76,17 @@ class Reader:
         """The next `nbytes`; fewer only at the file's end."""
         taken = bytearray()
         with naming(self._path):
-            while len(taken) < nbytes and (data := os.read(self._fd, nbytes - len(taken))):
+            while len(taken) < nbytes and (data := os.read(self._fd, min(_PIECE, nbytes - len(taken)))):
                 taken += data
         return bytes(taken)
 
 
-def read_all(path: Path) -> bytes:
-    """Raises OSError."""
+def read_all(path: Path, limit: int) -> bytes:
+    """Raises OSError, also for a file of more than `limit` bytes."""
     with Reader(path) as file:
-        return b"".join(iter(lambda: file.take(_PIECE), b""))
+        if file.nbytes > limit:
+            raise OSError(errno.EFBIG, f"has {file.nbytes} bytes; at most {limit} are expected", str(path))
+        return file.take(file.nbytes)
 
 
 def replace_file(path: Path, data: bytes) -> None:

@@ -6,16 +6,19 @@ What is removed is renamed first: a folder named step-N is whole, or was damaged
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from pool.checkpoint import files
-from pool.checkpoint.state import LAST, verify
-from pool.errors import CheckpointError
+from pool.checkpoint.state import BEST, FOLDER, LAST, STATE, verify
+from pool.errors import CheckpointError, DamagedCheckpointError
 
 DAMAGED = "damaged-"
-_NAME = re.compile(r"step-(\d{9,})")
+LINKS = (LAST, BEST)
+PREFIX = "step-"
+_NAME = re.compile(rf"{PREFIX}(\d{{9,}})")
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Found:
 
 
 def step_path(folder: Path, step: int) -> Path:
-    return folder / f"step-{step:09d}"
+    return folder / f"{PREFIX}{step:09d}"
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -38,24 +41,62 @@ def checkpoints(folder: Path) -> list[Path]:
     return [steps[step] for step in sorted(steps)]
 
 
-def newest_step(folder: Path) -> int:
-    """Of the newest one that is written to the end, which `last` points to since then; -1 if there is none."""
-    last = folder / LAST
-    match = _NAME.fullmatch(last.readlink().name) if last.is_symlink() else None
-    return int(match[1]) if match and last.exists() else -1
+def linked_step(folder: Path, name: str) -> int:
+    """Of the checkpoint that `last` or `best` points to, which is written to the end; -1 if there is none."""
+    link = folder / name
+    match = _NAME.fullmatch(str(link.readlink())) if link.is_symlink() else None
+    return int(match[1]) if match and link.exists() else -1
 
 
 def newest_good(folder: Path) -> Found:
-    """By step, whatever `last` points to: that is moved after the rename, and may be left behind. Raises OSError."""
+    """By step, whatever `last` points to: that is moved after the rename, and may be left behind.
+
+    Raises OSError; CheckpointError if the newest that is not damaged was written by something else: to go back from
+    it, or to rename it, is its owner's to decide.
+    """
     damaged = []
     for path in reversed(checkpoints(folder)):
         try:
-            verify(path)
-        except CheckpointError as error:
+            step = verify(path).step
+        except DamagedCheckpointError as error:
             damaged.append((path, str(error)))
+        except CheckpointError as error:
+            raise CheckpointError(f"{error}; to resume from an older checkpoint move {path.name} away") from None
         else:
+            if step_path(folder, step) != path:
+                raise CheckpointError(
+                    f"{path}: is a checkpoint of step {step}: give it the name {step_path(folder, step).name}"
+                )
             return Found(path, tuple(damaged))
     return Found(None, tuple(damaged))
+
+
+def locate(where: Path) -> Path:
+    """The checkpoint that a user means: `where` itself, or the newest of a run's folder or of its checkpoints/.
+
+    `last` and `best` are links that a run makes within its folder; where one points elsewhere something else has made
+    it. Raises CheckpointError.
+    """
+    try:
+        for folder in (where, where / FOLDER):
+            if os.path.lexists(folder / LAST):
+                return _followed(folder / LAST)
+            if there := checkpoints(folder):
+                return _followed(there[-1])
+        return _followed(where)
+    except OSError as error:
+        raise CheckpointError(f"{error.filename or where}: {error.strerror}") from None
+
+
+def _followed(where: Path) -> Path:
+    if where.name in LINKS and where.is_symlink():
+        target = where.readlink()
+        if not _NAME.fullmatch(str(target)):
+            raise CheckpointError(f"{where}: points to {target}, not to a checkpoint beside it")
+        where = where.with_name(target.name)
+    if not (where / STATE).exists():
+        raise CheckpointError(f"{where}: is no checkpoint folder: it has no {STATE}")
+    return where
 
 
 def set_aside(path: Path) -> Path:
@@ -68,16 +109,21 @@ def set_aside(path: Path) -> Path:
     raise FileExistsError(f"{path.parent} has a thousand copies of {DAMAGED}{path.name}")
 
 
-def point_last(folder: Path, checkpoint: Path) -> None:
-    """Raises OSError."""
-    files.replace_link(folder / LAST, checkpoint.name)
+def point(folder: Path, name: str, checkpoint: Path) -> None:
+    """Makes `last` or `best` a link to a checkpoint. Raises OSError."""
+    files.replace_link(folder / name, checkpoint.name)
     files.sync_folder(folder)
 
 
-def remove_old(folder: Path, keep: int) -> None:
-    """All but the newest `keep`. What can't be removed now stays for the next time."""
+def remove_old(folder: Path, keep: int, keep_every: int = 0) -> None:
+    """All but the newest `keep`, the best, and those of each `keep_every` steps (0: none). What can't be removed now
+    stays for the next time."""
     with contextlib.suppress(OSError):
+        best = linked_step(folder, BEST)
         for old in checkpoints(folder)[:-keep]:
+            step = int(old.name.removeprefix(PREFIX))
+            if step == best or (keep_every > 0 and step % keep_every == 0):
+                continue
             doomed = files.temporary(old)
             old.rename(doomed)
             files.remove(doomed)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from pool import _native
 from pool.checkpoint.tensor_file import TensorBytes
+from pool.checkpoint.validations import NONE, Validation, Validations
 from pool.crash_points import crash_point
 from pool.errors import CheckpointError
 from pool.protocol.messages import CursorState
@@ -50,6 +51,7 @@ class Snapshot:
     cursor: CursorState  # where the next step's first batch begins
     optimizer: Mapping[str, Any]  # numbers of optimizer and schedule
     tensors: Mapping[str, tuple[Placed, ...]]  # by kind: weights, optimizer
+    validations: Validations
 
 
 def area_nbytes(tensors: Sequence[int], document: int) -> int:
@@ -63,6 +65,7 @@ def write(
     cursor: CursorState,
     optimizer: Mapping[str, Any],
     tensors: Mapping[str, Sequence[TensorBytes]],
+    validations: Validations = NONE,
 ) -> Snapshot:
     """Copies state into an area. Raises CheckpointError if it is too large or no plain data; nothing is whole then."""
     head = area[: 4 * 8].view(np.int64)
@@ -70,7 +73,7 @@ def write(
     head[0] = 0
     crash_point("coordinator.snapshot_withdrawn")
     places, begin = _placed(tensors)
-    document = _document(step, cursor, optimizer, places)
+    document = _document(step, cursor, optimizer, places, validations)
     end = begin + len(document)
     if end > area.size:
         raise CheckpointError(
@@ -127,15 +130,27 @@ def _parsed(document: bytes) -> Snapshot:
         kind: tuple(Placed(**{**entry, "shape": tuple(entry["shape"])}) for entry in entries)
         for kind, entries in data["tensors"].items()
     }
-    return Snapshot(data["step"], CursorState(**data["cursor"]), data["optimizer"], tensors)
+    validations = {kind: entry and Validation(**entry) for kind, entry in data["validations"].items()}
+    return Snapshot(data["step"], CursorState(**data["cursor"]), data["optimizer"], tensors, Validations(**validations))
 
 
 def _document(
-    step: int, cursor: CursorState, optimizer: Mapping[str, Any], places: Mapping[str, Sequence[Placed]]
+    step: int,
+    cursor: CursorState,
+    optimizer: Mapping[str, Any],
+    places: Mapping[str, Sequence[Placed]],
+    validations: Validations,
 ) -> bytes:
     tensors = {kind: [asdict(place) for place in entries] for kind, entries in places.items()}
+    document = {
+        "step": step,
+        "cursor": asdict(cursor),
+        "optimizer": optimizer,
+        "tensors": tensors,
+        "validations": asdict(validations),
+    }
     try:
-        return json.dumps({"step": step, "cursor": asdict(cursor), "optimizer": optimizer, "tensors": tensors}).encode()
+        return json.dumps(document).encode()
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"optimizer or schedule keep what is no plain data: {error}") from None
 

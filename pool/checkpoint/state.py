@@ -11,44 +11,80 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from loader.files import DataFile
-from pool.checkpoint import files, tensor_file
-from pool.checkpoint.tensor_file import FileSums
-from pool.errors import CheckpointError
+from pool.checkpoint import files, plain, tensor_file
+from pool.checkpoint.overrides import Override
+from pool.checkpoint.tensor_file import FileSums, Header
+from pool.checkpoint.validations import NONE, Validations
+from pool.errors import CheckpointError, DamagedCheckpointError
 from pool.protocol.messages import CursorState
 
 FORMAT = 4
-_READ = (3, FORMAT)  # 3 has no validation files and no sums of chunks
+_READ = (3, FORMAT)  # 3 has no validation files, no validations, and no sums of chunks
 FOLDER = "checkpoints"
 LAST = "last"
+BEST = "best"
 WEIGHTS = "weights.safetensors"
 OPTIMIZER = "optimizer.safetensors"
 CHUNK_SUMS = "chunk-sums.safetensors"  # a word a chunk of each stream, if the source compares its chunks
 STATE = "state.json"
+LARGEST = (1 << 63) - 1  # of a count
+LONGEST_STATE = 1 << 26  # bytes of state.json; 70 of them are a checksum of a MiB of tensors
 _FIRST_LINE = re.compile(rb'\{"format": (\d{1,9}), "sha256": "([0-9a-f]{64})",')
+
+
+def _in_range(cursor: CursorState) -> CursorState:
+    if not all(0 <= number <= LARGEST for number in astuple(cursor)):
+        raise ValueError(f"numbers of 0 to {LARGEST} are expected")
+    return cursor
+
+
+def _all_files(sums: Mapping[str, FileSums]) -> Mapping[str, FileSums]:
+    if sums.keys() - {CHUNK_SUMS} != {WEIGHTS, OPTIMIZER}:
+        raise ValueError(f"{WEIGHTS} and {OPTIMIZER} are expected")
+    return sums
+
+
+Count = Annotated[int, Field(ge=0, le=LARGEST)]
+
+
+@dataclass(frozen=True)
+class OptimizerNumbers:
+    """The part of optimizer and schedule that is no tensor."""
+
+    numbers: Mapping[str, Mapping[str, Any]]  # of each parameter that has been stepped, by name
+    groups: Sequence[Sequence[Mapping[str, Any]]]  # parameter groups of each bucket's optimizer
+    schedulers: Sequence[Mapping[str, Any]]  # of each bucket, if there is a schedule
+    overrides: Sequence[Override] = ()  # what was changed by hand, in the order of the steps
 
 
 @dataclass(frozen=True)
 class SavedState:
-    """What state.json holds."""
+    """What state.json holds. A file is read by this schema: other types, names or ranges are refused."""
 
-    step: int  # steps done; version of the weights
-    cursor: CursorState  # where the next step's first batch begins
+    step: Count  # steps done; version of the weights
+    cursor: Annotated[CursorState, AfterValidator(_in_range)]  # where the next step's first batch begins
     config: Mapping[str, Any]  # of the run that wrote it, resolved
     fingerprint: Mapping[str, str]  # of what the run's bits depend on
-    data: Sequence[Sequence[str | int]]  # name and bytes of each training file, in order
-    optimizer: Mapping[str, Any]  # numbers of optimizer and schedule
-    files: Mapping[str, FileSums]
-    validation: Sequence[Sequence[str | int]] = ()  # as `data`, of the validation files
+    data: Sequence[tuple[str, Count]]  # name and bytes of each training file, in order
+    optimizer: OptimizerNumbers
+    files: Annotated[Mapping[str, FileSums], AfterValidator(_all_files)]
+    validation: Sequence[tuple[str, Count]] = ()  # as `data`, of the validation files
+    validations: Validations = NONE
 
 
-def describe_files(files: Sequence[DataFile]) -> list[list[str | int]]:
+_SCHEMA = TypeAdapter(SavedState)
+
+
+def describe_files(files: Sequence[DataFile]) -> list[tuple[str, int]]:
     """What SavedState.data says of them: other names or sizes are other data."""
-    return [[file.path.name, file.size] for file in files]
+    return [(file.path.name, file.size) for file in files]
 
 
 def encode_state(state: SavedState) -> bytes:
@@ -59,40 +95,52 @@ def encode_state(state: SavedState) -> bytes:
 
 
 def read_state(checkpoint: Path) -> SavedState:
-    """Raises CheckpointError that names the file; OSError if nothing can be said about it."""
+    """Raises CheckpointError that names file and field, DamagedCheckpointError if the bytes are not those that were
+    written; OSError if nothing can be said about it."""
     path = checkpoint / STATE
     with _damage(path):
-        first, _, rest = files.read_all(path).partition(b"\n")
+        content = files.read_all(path, LONGEST_STATE)
+    first, _, rest = content.partition(b"\n")
     line = _FIRST_LINE.fullmatch(first)
     if line is None:
-        raise CheckpointError(f"{path}: is damaged or no checkpoint: its first line is not that of a checkpoint")
+        raise DamagedCheckpointError(f"{path}: is damaged or no checkpoint: its first line is not that of a checkpoint")
     if int(line[1]) not in _READ:
         raise CheckpointError(f"{path}: format {int(line[1])}; this version reads {' and '.join(map(str, _READ))}")
     if hashlib.sha256(rest).hexdigest().encode() != line[2]:
         begin = len(first) + 1
-        raise CheckpointError(f"{path}: is damaged: bytes {begin} to {begin + len(rest)} differ from what was written")
+        raise DamagedCheckpointError(
+            f"{path}: is damaged: bytes {begin} to {begin + len(rest)} differ from what was written"
+        )
+    text = b"{" + rest
+    plain.parse(text, path)
     try:
-        data = json.loads(b"{" + rest)
-        sums = {name: FileSums(**entry) for name, entry in data["files"].items()}
-        if sums.keys() - {CHUNK_SUMS} != {WEIGHTS, OPTIMIZER}:
-            raise ValueError(f"files {', '.join(sums)}")
-        for name in ("data", "validation"):
-            if any([type(item) for item in entry] != [str, int] for entry in data.get(name, ())):
-                raise ValueError(f"{name} is no list of names and sizes")
-        missing = {field.name for field in fields(SavedState) if field.default is not MISSING} - data.keys()
-        known = {field.name: data[field.name] for field in fields(SavedState) if field.name not in missing}
-        return SavedState(**{**known, "cursor": CursorState(**data["cursor"]), "files": sums})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{path}: is damaged or no checkpoint: {type(error).__name__}: {error}") from None
+        state = _SCHEMA.validate_json(text, strict=True)
+    except ValidationError as error:
+        raise plain.not_ours(path, plain.explained(error)) from None
+    for name, validation in (("newest", state.validations.newest), ("best", state.validations.best)):
+        if validation is not None and validation.step > state.step:
+            raise plain.not_ours(path, f"validations.{name}.step: {validation.step} is after step {state.step}")
+    return state
 
 
 def verify(checkpoint: Path) -> SavedState:
-    """Reads every byte. Raises CheckpointError that names file, tensor and byte range; OSError as `read_state`."""
+    """Reads every byte. Raises as `read_state`, for a tensor with its name and byte range."""
     state = read_state(checkpoint)
-    for name, sums in state.files.items():
-        with _damage(checkpoint / name):
-            tensor_file.verify(checkpoint / name, sums)
+    for name in state.files:
+        verify_tensors(checkpoint, state, name)
     return state
+
+
+def verify_tensors(checkpoint: Path, state: SavedState, name: str) -> Header:
+    """Reads every byte of one of the files, and says what its header says. Raises as `verify`."""
+    with _damage(checkpoint / name):
+        return tensor_file.verify(checkpoint / name, state.files[name])
+
+
+def read_header(checkpoint: Path, state: SavedState, name: str) -> Header:
+    """Names, dtypes and shapes of the tensors in one of the files, which is not read further. Raises as `verify`."""
+    with _damage(checkpoint / name):
+        return tensor_file.read_header(checkpoint / name, state.files[name])
 
 
 @contextlib.contextmanager
@@ -103,5 +151,8 @@ def _damage(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EIO):
-            raise CheckpointError(f"{path}: {error.strerror}") from None
+            raise DamagedCheckpointError(f"{path}: {error.strerror}") from None
+        if error.errno in (errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.EFBIG):
+            what = error.strerror if error.errno == errno.EFBIG else "is not a regular file"
+            raise CheckpointError(f"{path}: {what}; no run of sparsepool has written it like this") from None
         raise

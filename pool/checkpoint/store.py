@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +15,28 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from pool.checkpoint import files, folder, tensor_file
-from pool.checkpoint.state import CHUNK_SUMS, OPTIMIZER, STATE, WEIGHTS, SavedState, encode_state, verify
-from pool.checkpoint.tensor_file import TensorBytes
+from pool.checkpoint.state import (
+    BEST,
+    CHUNK_SUMS,
+    LAST,
+    OPTIMIZER,
+    STATE,
+    WEIGHTS,
+    OptimizerNumbers,
+    SavedState,
+    encode_state,
+    read_state,
+    verify,
+    verify_tensors,
+)
+from pool.checkpoint.tensor_file import Header, TensorBytes
+from pool.checkpoint.validations import NONE, Validations
 from pool.crash_points import crash_point
 from pool.errors import CheckpointError
 from pool.protocol.messages import CursorState
 from pool.run_dir import make_folder
 
-DTYPES = {
-    torch.float64: "F64",
-    torch.float32: "F32",
-    torch.float16: "F16",
-    torch.bfloat16: "BF16",
-    torch.int64: "I64",
-    torch.int32: "I32",
-    torch.int16: "I16",
-    torch.int8: "I8",
-    torch.uint64: "U64",
-    torch.uint32: "U32",
-    torch.uint16: "U16",
-    torch.uint8: "U8",
-    torch.bool: "BOOL",
-}
+DTYPES: dict[torch.dtype, str] = {getattr(torch, name): word for word, (name, _) in tensor_file.DTYPES.items()}
 
 
 @dataclass(frozen=True)
@@ -46,16 +47,18 @@ class Checkpoint:
     cursor: CursorState  # where the next step's first batch begins
     config: Mapping[str, Any]
     fingerprint: Mapping[str, str]
-    data: Sequence[Sequence[str | int]]  # as SavedState.data
+    data: Sequence[tuple[str, int]]  # as SavedState.data
     weights: Mapping[str, torch.Tensor]
     optimizer: Mapping[str, torch.Tensor]
     optimizer_plain: Mapping[str, Any]
-    validation: Sequence[Sequence[str | int]] = ()  # as SavedState.validation
+    validation: Sequence[tuple[str, int]] = ()  # as SavedState.validation
     chunk_sums: Mapping[str, npt.NDArray[np.uint64]] = field(default_factory=dict)  # [chunks] words of each stream
+    validations: Validations = NONE
 
 
-def save(where: Path, checkpoint: Checkpoint, keep: int) -> Path:
-    """Writes step-N in `where`, points `last` to it, then removes all but the newest `keep`.
+def save(where: Path, checkpoint: Checkpoint, keep: int, keep_every: int = 0) -> Path:
+    """Writes step-N in `where`, points `last` to it, and `best` if none before it validated better; then removes all
+    but the newest `keep`, the best, and those whose step is a multiple of `keep_every`, unless that is 0.
 
     Whatever fails, the checkpoints that were there stay. Raises OSError, or CheckpointError if what was
     written can't be read back or has no form in the files.
@@ -76,21 +79,21 @@ def save(where: Path, checkpoint: Checkpoint, keep: int) -> Path:
             raise
     files.sync_folder(where)
     crash_point("coordinator.checkpoint_synced")
-    folder.point_last(where, target)
+    best = checkpoint.validations.best
+    folder.point(where, LAST, target)
+    if best is not None and best.step == checkpoint.step:
+        folder.point(where, BEST, target)
     crash_point("coordinator.checkpoint_linked")
-    folder.remove_old(where, keep)
+    folder.remove_old(where, keep, keep_every)
     return target
 
 
 def load(path: Path) -> Checkpoint:
     """Reads and verifies a checkpoint folder. Raises CheckpointError naming the file, tensor and byte range."""
     path = path.parent / path.readlink() if path.is_symlink() else path
-    try:
+    with _naming(path):
         state = verify(path)
         tensors = {name: load_file(path / name) for name in (WEIGHTS, OPTIMIZER)}
-    except (OSError, SafetensorError) as error:
-        where = error.filename if isinstance(error, OSError) else None
-        raise CheckpointError(f"{where or path}: {getattr(error, 'strerror', None) or error}") from None
     return Checkpoint(
         step=state.step,
         cursor=state.cursor,
@@ -99,9 +102,37 @@ def load(path: Path) -> Checkpoint:
         data=state.data,
         weights=tensors[WEIGHTS],
         optimizer=tensors[OPTIMIZER],
-        optimizer_plain=state.optimizer,
+        optimizer_plain=asdict(state.optimizer),
         validation=state.validation,
+        validations=state.validations,
     )
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The model of a checkpoint, and what its run was."""
+
+    step: int
+    config: Mapping[str, Any]
+    header: Header
+    tensors: Mapping[str, torch.Tensor]
+
+
+def load_weights(path: Path) -> Weights:
+    """Without the optimizer's state, whose file is not looked at. Raises as `load`."""
+    with _naming(path):
+        state = read_state(path)
+        header = verify_tensors(path, state, WEIGHTS)
+        return Weights(state.step, state.config, header, load_file(path / WEIGHTS))
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        where = error.filename if isinstance(error, OSError) else None
+        raise CheckpointError(f"{where or path}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _write(beside: Path, checkpoint: Checkpoint) -> None:
@@ -119,9 +150,10 @@ def _write(beside: Path, checkpoint: Checkpoint) -> None:
         config=checkpoint.config,
         fingerprint=checkpoint.fingerprint,
         data=checkpoint.data,
-        optimizer=checkpoint.optimizer_plain,
+        optimizer=OptimizerNumbers(**checkpoint.optimizer_plain),
         files=sums,
         validation=checkpoint.validation,
+        validations=checkpoint.validations,
     )
     try:
         data = encode_state(state)

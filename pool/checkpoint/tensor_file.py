@@ -9,16 +9,40 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pool.checkpoint.files import Reader, naming, write_new
-from pool.errors import CheckpointError
+from pydantic import Field, TypeAdapter, ValidationError
+
+from pool.checkpoint import plain
+from pool.checkpoint.files import Reader, write_new
+from pool.errors import DamagedCheckpointError
 
 BLOCK = 1 << 20  # bytes of a tensor that one checksum covers
+LONGEST_HEADER = 100_000_000  # bytes; other readers of the format take no more
 _LENGTH = 8  # bytes of the header's length
+
+DTYPES = {  # words of the format -> name of the dtype, bytes of an element
+    "F64": ("float64", 8),
+    "F32": ("float32", 4),
+    "F16": ("float16", 2),
+    "BF16": ("bfloat16", 2),
+    "I64": ("int64", 8),
+    "I32": ("int32", 4),
+    "I16": ("int16", 2),
+    "I8": ("int8", 1),
+    "U64": ("uint64", 8),
+    "U32": ("uint32", 4),
+    "U16": ("uint16", 2),
+    "U8": ("uint8", 1),
+    "BOOL": ("bool", 1),
+}
+
+_Size = Annotated[int, Field(ge=0, lt=1 << 63)]
+_Sum = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 @dataclass(frozen=True)
@@ -34,10 +58,23 @@ class TensorBytes:
 class FileSums:
     """What a file held when it was written."""
 
-    nbytes: int
-    header_nbytes: int  # with its length
-    header: str  # SHA-256
-    tensors: Mapping[str, Sequence[str]]  # SHA-256 of each BLOCK bytes, the last one shorter
+    nbytes: _Size
+    header_nbytes: Annotated[int, Field(ge=_LENGTH, le=LONGEST_HEADER)]  # with its length
+    header: _Sum  # SHA-256
+    tensors: Mapping[str, Sequence[_Sum]]  # SHA-256 of each BLOCK bytes, the last one shorter
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A tensor in a header."""
+
+    dtype: str  # one of DTYPES
+    shape: tuple[_Size, ...]
+    data_offsets: tuple[_Size, _Size]  # behind the header
+
+
+Header = Mapping[str, Entry]  # by name, in the order of the bytes
+_HEADER = TypeAdapter(dict[str, Entry])
 
 
 def write(path: Path, tensors: Sequence[TensorBytes]) -> FileSums:
@@ -65,25 +102,68 @@ def write(path: Path, tensors: Sequence[TensorBytes]) -> FileSums:
     return FileSums(len(header) + end, len(header), hashlib.sha256(header).hexdigest(), sums)
 
 
-def verify(path: Path, sums: FileSums) -> None:
-    """Raises CheckpointError that names file, tensor and byte range if the file is not what was written, OSError."""
-    with naming(path):
-        nbytes = path.stat().st_size
-    if nbytes != sums.nbytes:
-        raise CheckpointError(f"{path}: is damaged: it has {nbytes} bytes and was written with {sums.nbytes}")
+def verify(path: Path, sums: FileSums) -> Header:
+    """Reads all of it. Raises DamagedCheckpointError that names file, tensor and byte range if it is not what was
+    written, CheckpointError if what was written is no file of ours; OSError."""
     with Reader(path) as content:
-        _compare(path, content, sums)
+        header = _header(path, content, sums)
+        _compare(path, content, sums, header)
+    return header
 
 
-def _compare(path: Path, content: Reader, sums: FileSums) -> None:
+def read_header(path: Path, sums: FileSums) -> Header:
+    """Reads no more than the header. Raises as `verify`."""
+    with Reader(path) as content:
+        return _header(path, content, sums)
+
+
+def _header(path: Path, content: Reader, sums: FileSums) -> Header:
+    if content.nbytes != sums.nbytes:
+        raise DamagedCheckpointError(
+            f"{path}: is damaged: it has {content.nbytes} bytes and was written with {sums.nbytes}"
+        )
     header = content.take(sums.header_nbytes)
     if hashlib.sha256(header).hexdigest() != sums.header:
-        raise CheckpointError(
+        raise DamagedCheckpointError(
             f"{path}: header is damaged: bytes 0 to {sums.header_nbytes} differ from what was written"
         )
+    length = int.from_bytes(header[:_LENGTH], "little")
+    if length != len(header) - _LENGTH:
+        raise plain.not_ours(path, f"header of {length} bytes, not {len(header) - _LENGTH}")
+    plain.parse(header[_LENGTH:], path)
+    try:
+        entries = _HEADER.validate_json(header[_LENGTH:], strict=True)
+    except ValidationError as error:
+        raise plain.not_ours(path, f"header: {plain.explained(error)}") from None
+    if (problem := _misplaced(entries, sums)) is not None:
+        raise plain.not_ours(path, problem)
+    return entries
+
+
+def _misplaced(header: Header, sums: FileSums) -> str | None:
+    """The tensors must lie one behind the other, each as long as its shape says, up to the file's end."""
+    end = 0
+    for name, entry in header.items():
+        tensor = f"tensor {plain.shown(name)}"
+        if entry.dtype not in DTYPES:
+            return f"{tensor}: dtype {plain.shown(entry.dtype)}; known are {', '.join(DTYPES)}"
+        nbytes = math.prod(entry.shape) * DTYPES[entry.dtype][1]
+        if entry.data_offsets != (end, end + nbytes):
+            return f"{tensor}: at bytes {entry.data_offsets}, not ({end}, {end + nbytes}) as its place and shape say"
+        if len(sums.tensors.get(name, ())) != -(-nbytes // BLOCK):
+            return f"{tensor}: {len(sums.tensors.get(name, ()))} checksums for {nbytes} bytes"
+        end += nbytes
+    if unknown := sums.tensors.keys() - header.keys():
+        return f"checksums of a tensor {plain.shown(min(unknown))} that is not there"
+    if sums.header_nbytes + end != sums.nbytes:
+        return f"{sums.nbytes - sums.header_nbytes} bytes of tensors, {end} in the header"
+    return None
+
+
+def _compare(path: Path, content: Reader, sums: FileSums, header: Header) -> None:
     offset = sums.header_nbytes
-    for name, entry in json.loads(header[_LENGTH:]).items():
-        begin, end = entry["data_offsets"]
+    for name, entry in header.items():
+        begin, end = entry.data_offsets
         damaged: list[tuple[int, int]] = []
         for place, expected in zip(range(begin, end, BLOCK), sums.tensors[name], strict=True):
             block = content.take(min(BLOCK, end - place))
@@ -92,6 +172,6 @@ def _compare(path: Path, content: Reader, sums: FileSums) -> None:
             offset += len(block)
         if damaged:
             first, last = damaged[0][0], damaged[-1][1]
-            raise CheckpointError(
+            raise DamagedCheckpointError(
                 f"{path}: tensor {name} is damaged: bytes {first} to {last} of the file differ from what was written"
             )

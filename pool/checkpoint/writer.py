@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pool.checkpoint import files, store
+from pool.checkpoint.folder import linked_step
+from pool.checkpoint.state import BEST
 from pool.checkpoint.store import Checkpoint
 from pool.errors import CheckpointError
 
@@ -26,9 +28,11 @@ class Written:
 class CheckpointWriter:
     """Not for two threads at once. Sweeps what dead predecessors left in `folder`."""
 
-    def __init__(self, folder: Path, keep: int) -> None:
+    def __init__(self, folder: Path, keep: int, keep_every: int = 0) -> None:
+        """`keep`, `keep_every`: as `store.save` has them."""
         self._folder = folder
         self._keep = keep
+        self._keep_every = keep_every
         self._ended: Written | BaseException | None = None
         self._busy = False
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -41,6 +45,11 @@ class CheckpointWriter:
     @property
     def busy(self) -> bool:
         return self._busy
+
+    @property
+    def best_step(self) -> int:
+        """Of the checkpoint that `best` points to; -1: none."""
+        return linked_step(self._folder, BEST)
 
     def begin(self, checkpoint: Checkpoint) -> None:
         """Writes it in the background; its tensors must stay as they are until `take`."""
@@ -66,7 +75,7 @@ class CheckpointWriter:
     def _write(self, checkpoint: Checkpoint) -> None:
         problem = None
         try:
-            store.save(self._folder, checkpoint, self._keep)
+            store.save(self._folder, checkpoint, self._keep, self._keep_every)
         except OSError as error:
             problem = f"{error.filename or self._folder}: {error.strerror or error}"
         except (CheckpointError, MemoryError) as error:

@@ -67,6 +67,7 @@ class Commit:
     step: int
     losses: tuple[float, ...]  # of the batches that made the step, in batch order
     next_cursor: CursorState  # where the next step's first batch begins
+    validated_next: bool = False  # before anything else is done, the new version is validated
 
 
 @dataclass(frozen=True)

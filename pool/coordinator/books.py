@@ -317,11 +317,11 @@ class Books:
     def _commit(self) -> Commit:
         end = (self.step + 1) * self.rules.batches_per_step
         losses = tuple(self._step.losses[batch] for batch in self._step.batches)
-        action = Commit(self.step, losses, self.train.cursor(end))
-        self._blame.committed(self.step, 0 if self._step.batches else self.rules.batches_per_step)
+        step, cursor = self.step, self.train.cursor(end)
+        self._blame.committed(step, 0 if self._step.batches else self.rules.batches_per_step)
         self.step += 1
         self._step = self._open_step()
-        return action
+        return Commit(step, losses, cursor, self._validation_due)
 
     def _free(self) -> None:
         """Batches of committed steps, but for those that are still read."""

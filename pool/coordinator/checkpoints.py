@@ -2,15 +2,20 @@
 
 A checkpoint is a snapshot that a thread writes while training goes on. One that can't be written costs nothing
 but itself: the run says so, goes on, and tries again; only the final one has to succeed, in one of a few attempts.
+
+A version that validates better than all before it gets a checkpoint too. If the thread is still busy then, its copy
+waits in the second area, and no other snapshots are taken until its turn comes.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from pool.checkpoint.schedule import Schedule
 from pool.checkpoint.store import Checkpoint
+from pool.checkpoint.validations import Validation, Validations
 from pool.checkpoint.writer import CheckpointWriter, Written
 from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
@@ -31,10 +36,12 @@ class Checkpoints:
         snapshot_every: int,
         checkpoint_every: int,
         saved: int,
+        validations: Validations,
         state: State,
         say: Say,
     ) -> None:
-        """`*_every`: steps, 0: never; `saved`: step of the checkpoint that the run goes on from, -1: none."""
+        """`*_every`: steps, 0: never; `saved`: step of the checkpoint that the run goes on from, -1: none;
+        `validations`: what was known then."""
         self._snapshots = snapshots
         self._snapshot_every = snapshot_every
         self._writer = writer
@@ -44,22 +51,48 @@ class Checkpoints:
         self._final: int | None = None  # step of the attempt that must succeed
         self._final_attempts = 0
         self._next_final = 0.0  # time of the next one, at the earliest
+        self._waiting: Checkpoint | None = None  # the best one, until the thread is free
+        self._validations = validations
+        best = validations.best
+        self._best_on_disk = best if best is not None and best.step == writer.best_step else None
 
     @property
     def saved(self) -> int:
         """Step of the newest good checkpoint, -1: none."""
         return self._schedule.saved
 
+    @property
+    def validations(self) -> Validations:
+        return self._validations
+
+    @property
+    def best(self) -> Validation | None:
+        """Of the checkpoint on the disk that validated best."""
+        return self._best_on_disk
+
     def fileno(self) -> int:
         """Readable when `hear` has something."""
         return self._writer.fileno()
 
-    def committed(self, step: int) -> None:
-        """A step is complete and the next one has changed nothing yet."""
-        if self._schedule.committed(step, time.monotonic()) and not self._writer.busy:
+    def resume(self, step: int) -> None:
+        """Before the first step: a predecessor may have died before its best checkpoint was on the disk."""
+        best = self._validations.best
+        if best is not None and best.step == step and best != self._best_on_disk:
             self._begin()
-        elif self._snapshot_every > 0 and step % self._snapshot_every == 0:
-            self._snapshots.take(self._state())
+
+    def committed(self, step: int, *, validated_next: bool) -> None:
+        """A step is complete and the next one has changed nothing yet. If the new version is validated first, what is
+        due waits for that, so that it holds the result."""
+        if not validated_next:
+            self._save_what_is_due(step)
+
+    def validated(self, found: Validation) -> None:
+        """The newest version is validated, and the next step has changed nothing yet."""
+        before, self._validations = self._validations.best, self._validations.after(found)
+        if self._validations.best != before:
+            self._save_best()
+        elif found.step > 0:
+            self._save_what_is_due(found.step)
 
     def hear(self) -> None:
         """Takes notice of an attempt that has ended. Raises CheckpointError if it was the final one and failed."""
@@ -68,23 +101,47 @@ class Checkpoints:
 
     def finish(self, step: int) -> bool:
         """Whether the checkpoint of the run's last step is on the disk; call again until it is."""
+        if self._writer.busy:
+            return False
         if self._schedule.saved == step:
             return True
-        if not self._writer.busy and time.monotonic() >= self._next_final:
+        if time.monotonic() >= self._next_final:
             self._final = step
             self._final_attempts += 1
             self._begin()
         return False
 
+    def _save_what_is_due(self, step: int) -> None:
+        if self._schedule.committed(step, time.monotonic()) and not self._writer.busy:
+            self._begin()
+        elif self._snapshot_every > 0 and step % self._snapshot_every == 0 and self._waiting is None:
+            self._take()
+
+    def _save_best(self) -> None:
+        if self._writer.busy:
+            self._waiting = self._take()  # of two that wait the better one is the later one
+        else:
+            self._begin()
+
+    def _take(self) -> Checkpoint:
+        return self._snapshots.take(replace(self._state(), validations=self._validations))
+
     def _begin(self) -> None:
+        self._write(self._take())
+
+    def _write(self, taken: Checkpoint) -> None:
+        """`taken`: the newest snapshot."""
         self._schedule.begun()
-        taken = self._snapshots.take(self._state())
         self._snapshots.hold()
         self._writer.begin(taken)
 
     def _ended(self, written: Written) -> None:
         self._snapshots.release()
         pause = self._schedule.ended(written.step, time.monotonic(), well=written.problem is None)
+        self._settle_best(written)
+        if self._waiting is not None:
+            waiting, self._waiting = self._waiting, None
+            self._write(waiting)
         if written.problem is None:
             return
         have = "there is none yet" if self.saved < 0 else f"the newest good one is that of step {self.saved}"
@@ -95,3 +152,13 @@ class Checkpoints:
             self._next_final = time.monotonic() + FINAL_PAUSE
             return
         self._say(f"{account}; training goes on, next attempt in {pause:.0f} s or at the end")
+
+    def _settle_best(self, written: Written) -> None:
+        """One that is not on the disk is not the best there is."""
+        best = self._validations.best
+        if best is None or best.step != written.step:
+            return
+        if written.problem is None:
+            self._best_on_disk = best
+        else:
+            self._validations = replace(self._validations, best=self._best_on_disk)

@@ -80,28 +80,33 @@ class Committer:
         self.gradient_norm = 0.0  # of the newest step, when clip_norm is set
         self.gradient_nbytes = 0  # read of gradient slots, since the beginning
 
-    def initialize(self) -> None:
-        """The weights of a run that begins."""
+    def initialize(self, start: Mapping[str, torch.Tensor] | None = None) -> None:
+        """The weights of a run that begins; `start`: those of another one's checkpoint. Raises CheckpointError."""
         with torch.no_grad():
             self._task.initialize(self.model)
+            if start is not None:
+                self._take(start)
             self._task.after_step(self.model)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """The weights and optimizer state of a run that goes on. Raises CheckpointError."""
-        tensors = {**dict(trained(self.model)), **dict(carried(self.model))}
-        if tensors.keys() != checkpoint.weights.keys():
-            different = sorted(tensors.keys() ^ checkpoint.weights.keys())
-            raise CheckpointError(f"weights of the checkpoint are not those of the config's model: {different[0]}")
         with torch.no_grad():
-            for name, tensor in tensors.items():
-                saved = checkpoint.weights[name]
-                if saved.shape != tensor.shape or saved.dtype != tensor.dtype:
-                    raise CheckpointError(
-                        f"{name}: {tuple(saved.shape)} {saved.dtype} in the checkpoint, "
-                        f"{tuple(tensor.shape)} {tensor.dtype} in the config's model"
-                    )
-                tensor.copy_(saved)
+            self._take(checkpoint.weights)
         self.optimizers.load_state(checkpoint.optimizer, checkpoint.optimizer_plain)
+
+    def _take(self, weights: Mapping[str, torch.Tensor]) -> None:
+        tensors = {**dict(trained(self.model)), **dict(carried(self.model))}
+        if tensors.keys() != weights.keys():
+            different = sorted(tensors.keys() ^ weights.keys())
+            raise CheckpointError(f"weights of the checkpoint are not those of the config's model: {different[0]}")
+        for name, tensor in tensors.items():
+            saved = weights[name]
+            if saved.shape != tensor.shape or saved.dtype != tensor.dtype:
+                raise CheckpointError(
+                    f"{name}: {tuple(saved.shape)} {saved.dtype} in the checkpoint, "
+                    f"{tuple(tensor.shape)} {tensor.dtype} in the config's model"
+                )
+            tensor.copy_(saved)
 
     def begin(self, step: int) -> None:
         """The model's present weights become version `step`, in its half."""

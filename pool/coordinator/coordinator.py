@@ -60,12 +60,13 @@ class Coordinator:
             self._trace,
             self._say,
         )
+        validated = self._execution.checkpoints.validations.newest
         self._books = Books(
             _rules(launch),
             launch.step,
             launch.start,
             incarnation=launch.peer.incarnation,
-            validated=self._metrics.validated_version,
+            validated=-1 if validated is None else validated.step,
         )
         self._next_report = 0.0
 
@@ -161,6 +162,7 @@ class Coordinator:
                     self._execution.checkpoints.saved,
                     self._execution.epoch,
                     self._execution.learning_rate,
+                    best=self._execution.checkpoints.best,
                     finished=finished,
                 )
             )

@@ -17,6 +17,7 @@ from pool import _native
 from pool.buckets.plan import Plan
 from pool.checkpoint import store
 from pool.checkpoint.state import FOLDER, describe_files
+from pool.checkpoint.validations import NONE, Validation, Validations, comparable
 from pool.checkpoint.writer import CheckpointWriter
 from pool.coordinator import poison
 from pool.coordinator.actions import (
@@ -75,16 +76,18 @@ class Execution:
         self._committer = self._make_committer(plan)
         self._cursor = launch.start
         self._snapshots = Snapshots(memory.snapshots(), launch.snapshot)
-        self._restore_or_initialize()
+        restored = self._restore_or_initialize()
         self.checkpoints = Checkpoints(
             self._snapshots,
-            CheckpointWriter(launch.run_dir / FOLDER, config.train.keep_checkpoints),
+            CheckpointWriter(launch.run_dir / FOLDER, config.train.keep_checkpoints, config.train.keep_every),
+            validations=NONE if restored is None else self._validations(restored, say),
             snapshot_every=config.pool.snapshot_steps,
             checkpoint_every=config.train.checkpoint_every,
             saved=launch.saved,
             state=self._state,
             say=say,
         )
+        self.checkpoints.resume(launch.step)
         self._history: History | None = None
         if config.testing.history:
             self._history = History(launch.run_dir, launch.peer.incarnation, launch.step, self._committer.newest)
@@ -131,6 +134,7 @@ class Execution:
             self._commit(action)
         elif isinstance(action, Validated):
             self._metrics.validated(action.version, action.loss)
+            self.checkpoints.validated(Validation(action.version, action.loss))
         elif isinstance(action, OrderWorker | OrderFeeder):
             crash_point("coordinator.before_orders")
             self._hub.send(action.peer, action.orders)
@@ -172,6 +176,7 @@ class Execution:
             self._committer.commit(action.step)  # with clip_norm, all of the update
             self._shortcut.publish(action.step + 1)
             crash_point("coordinator.after_publish")
+        self._override(action.step + 1)
         self._cursor = action.next_cursor
         self._unrecorded = action, learning_rate
 
@@ -185,7 +190,7 @@ class Execution:
             commit.step, commit.losses, commit.next_cursor.epoch, learning_rate, self._committer.gradient_nbytes
         )
         with self._trace.span("snapshot, if due", step=commit.step):
-            self.checkpoints.committed(commit.step + 1)
+            self.checkpoints.committed(commit.step + 1, validated_next=commit.validated_next)
         if commit.step == self._launch.step:  # its first: all that stays is there now, optimizer state too
             _native.return_free_memory()  # weights that were loaded or drawn, pieces of optimizer state now joined
 
@@ -208,16 +213,39 @@ class Execution:
             optimizer_plain=plain,
         )
 
-    def _restore_or_initialize(self) -> None:
+    def _restore_or_initialize(self) -> store.Checkpoint | None:
+        """What the run goes on from; None for a run that begins."""
         launch = self._launch
+        restored = None
         if launch.snapshot is not None:
-            self._committer.restore(self._snapshots.load(launch.snapshot, self._state()))
+            restored = self._snapshots.load(launch.snapshot, self._state())
         elif launch.checkpoint is not None:
-            self._committer.restore(store.load(launch.checkpoint))
+            restored = store.load(launch.checkpoint)
+        if restored is not None:
+            self._committer.restore(restored)
+            self._override(launch.step)
         else:
-            self._committer.initialize()
+            start = None if launch.start_from is None else store.load_weights(launch.start_from).tensors
+            self._committer.initialize(start)
         self._committer.begin(launch.step)
+        if restored is None and launch.start_from is not None:
+            self._snapshots.take(self._state())  # from here on the other run's checkpoint may go
         self._shortcut.publish(launch.step)
+        return restored
+
+    def _validations(self, restored: store.Checkpoint, say: Callable[[str], object]) -> Validations:
+        """What is known of them, if the next ones can be compared with it."""
+        known = restored.validations
+        if known == NONE or comparable(restored.config, self._launch.config.model_dump(mode="json")):
+            return known
+        say("validations measure something else now than before: the best checkpoint is chosen anew")
+        return NONE
+
+    def _override(self, step: int) -> None:
+        """Before step `step`: what the user wants changed there, unless the state has been through it."""
+        for override in self._launch.overrides:
+            if override.step == step:
+                self._committer.optimizers.override(override)
 
     def _make_committer(self, plan: Plan) -> Committer:
         config = self._launch.config

@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
+from pool.checkpoint.validations import Validation
 from pool.coordinator.records import forget_after
 from pool.coordinator.shares import Spent, shares
 from pool.protocol.messages import RunReport, Shares, Times
@@ -116,9 +117,19 @@ class Metrics:
 
     def validated(self, version: int, loss: float) -> None:
         self.validation_loss, self.validation_step = loss, version
-        self._record(version, {"validation_loss": loss})
+        if version > self.validated_version:  # a resumed run may do one again
+            self._record(version, {"validation_loss": loss})
 
-    def report(self, step: int, checkpoint: int, epoch: int, learning_rate: float, *, finished: bool) -> RunReport:
+    def report(
+        self,
+        step: int,
+        checkpoint: int,
+        epoch: int,
+        learning_rate: float,
+        *,
+        best: Validation | None,
+        finished: bool,
+    ) -> RunReport:
         seconds = 0.0 if self._begin is None else time.monotonic() - self._begin
         return RunReport(
             step=step,
@@ -135,6 +146,8 @@ class Metrics:
             computed=sum((worker.computing for worker in self._workers.values()), 0.0),
             checkpoint=checkpoint,
             finished=finished,
+            best_step=-1 if best is None else best.step,
+            best_loss=math.nan if best is None else best.loss,
         )
 
     def close(self) -> None:

@@ -38,7 +38,9 @@ class Snapshots:
         """A copy of the state, valid until the next but one; until `release` after a `hold`."""
         index = 1 - (self._newest if self._held is None else self._held)
         tensors = {WEIGHTS: tensor_bytes(state.weights), OPTIMIZER: tensor_bytes(state.optimizer)}
-        written = snapshot.write(self._areas[index], state.step, state.cursor, state.optimizer_plain, tensors)
+        written = snapshot.write(
+            self._areas[index], state.step, state.cursor, state.optimizer_plain, tensors, state.validations
+        )
         self._newest = index
         return self._checkpoint(written, self._areas[index], state)
 
@@ -57,6 +59,7 @@ class Snapshots:
             weights=_tensors(area, found.tensors, WEIGHTS),
             optimizer=_tensors(area, found.tensors, OPTIMIZER),
             optimizer_plain=found.optimizer,
+            validations=found.validations,
         )
 
 

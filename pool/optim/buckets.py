@@ -7,17 +7,23 @@ whole, and each bucket's optimizer works on its rows of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from torch import Tensor, nn
 
 from pool.buckets.plan import Bucket, Plan
 from pool.buckets.tensors import rows_of
+from pool.checkpoint.overrides import Override, applied
 from pool.config import OptimizerConfig, ScheduleConfig
 from pool.errors import CheckpointError, ConfigError, RunError, in_words
 from pool.optim.adam import Adam, Touched
+from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.names import load_class
+from pool.optim.plain_state import check_group, check_schedule
 
 _OF_CODE = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError)
 
@@ -40,12 +46,14 @@ class BucketOptimizers:
         self._plan = plan
         self._name = config.name
         self._schedule = schedule
+        self._elementwise = config.name in ELEMENTWISE
         self.parameters = [[part(index, bucket) for index in bucket.parameters] for bucket in plan.buckets]
         make = load_class(config.name, "optimizer.name")
         self._optimizers = [_made(make, members, config, "optimizer.args") for members in self.parameters]
         self._folding = [each if isinstance(each, Adam) else None for each in self._optimizers]
         self._whole: dict[str, Tensor] = {}  # state of tables that are several buckets, by `parameter/key`
         self.schedulers: list[Any] = []
+        self._overrides: list[Override] = []
         if schedule.name is not None:
             make = load_class(schedule.name, "schedule.name")
             self.schedulers = [_made(make, each, schedule, "schedule.args") for each in self._optimizers]
@@ -112,7 +120,22 @@ class BucketOptimizers:
             for optimizer in self._optimizers
         ]
         schedulers = [scheduler.state_dict() for scheduler in self.schedulers]
-        return tensors, {"numbers": numbers, "groups": groups, "schedulers": schedulers}
+        overrides = [asdict(override) for override in self._overrides]
+        return tensors, {"numbers": numbers, "groups": groups, "schedulers": schedulers, "overrides": overrides}
+
+    def override(self, override: Override) -> None:
+        """Changes numbers of the state, between two steps, unless this has been done. Raises CheckpointError."""
+        if override in self._overrides:
+            return
+        _, plain = self.state()
+        plain = applied(json.loads(json.dumps(plain)), override)
+        with _fitting():
+            for optimizer, groups in zip(self._optimizers, plain["groups"], strict=True):
+                for group, changed in zip(optimizer.param_groups, groups, strict=True):
+                    check_group({key: value for key, value in group.items() if key != "params"}, changed)
+                    group.update(_tuples(changed))
+            self._load_schedules(plain["schedulers"])
+        self._overrides.append(override)
 
     def load_state(self, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
         """The inverse of `state`. Raises CheckpointError if it does not fit this optimizer, or these buckets."""
@@ -122,7 +145,8 @@ class BucketOptimizers:
                 "set pool.first_bucket_mb, pool.bucket_mb and optimizer.name as they were (in checkpoints from before "
                 "tables were cut in rows: a pool.bucket_mb larger than the table)"
             )
-        try:
+        with _fitting():
+            self._check_names(tensors, plain["numbers"])
             for bucket, optimizer, groups in zip(self._plan.buckets, self._optimizers, plain["groups"], strict=True):
                 state = {
                     position: self._state_of(bucket, index, tensors, plain["numbers"])
@@ -135,15 +159,32 @@ class BucketOptimizers:
                 ]
                 optimizer.load_state_dict({"state": state, "param_groups": groups})
                 for group, own in zip(optimizer.param_groups, own_groups, strict=True):
-                    if missing := own.keys() - group.keys():  # another optimizer's, and would fail in the first step
-                        raise ValueError(f"it has no {min(missing)}")
-            for scheduler, entry in zip(self.schedulers, plain["schedulers"], strict=True):
-                own = scheduler.state_dict()
-                scheduler.load_state_dict({key: _like(own.get(key), value) for key, value in entry.items()})
-        except (KeyError, IndexError, ValueError, TypeError) as error:
-            raise CheckpointError(
-                f"optimizer state does not fit optimizer and schedule of the config: {error}"
-            ) from None
+                    check_group(own, group)  # another optimizer's would fail in the first step
+            self._load_schedules(plain["schedulers"])
+        self._overrides = [Override(**entry) for entry in plain.get("overrides", ())]
+
+    def _load_schedules(self, plain: Sequence[Mapping[str, Any]]) -> None:
+        for scheduler, entry in zip(self.schedulers, plain, strict=True):
+            own = scheduler.state_dict()
+            saved = {key: _like(own.get(key), value) for key, value in entry.items()}
+            check_schedule(own, saved)
+            scheduler.load_state_dict(saved)
+
+    def _check_names(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
+        """Each entry belongs to a parameter; of optimizers that compute each number by itself its shape is known."""
+        parameters = {parameter.name: parameter for parameter in self._plan.parameters}
+        if unknown := numbers.keys() - parameters.keys():
+            raise ValueError(f"it has numbers of {min(unknown)}, which is no parameter")
+        for name, tensor in tensors.items():
+            parameter = parameters.get(name.rpartition("/")[0])
+            if parameter is None:
+                raise ValueError(f"it has a tensor {name}, which belongs to no parameter")
+            if not self._elementwise:
+                continue
+            if tensor.shape != parameter.shape and tensor.numel() != 1:
+                raise ValueError(f"{name} has shape {tuple(tensor.shape)}, its parameter {parameter.shape}")
+            if name.endswith("/step") and tensor.numel() == 1 and not 0 <= float(tensor) < 2.0**63:
+                raise ValueError(f"{name} is {float(tensor)}")
 
     def _state_of(
         self, bucket: Bucket, index: int, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]
@@ -187,6 +228,16 @@ def _made(make: Any, first: Any, config: OptimizerConfig | ScheduleConfig, key: 
         return make(first, **_tuples(config.args))
     except (Exception, SystemExit) as error:  # a class of the user's choice may raise anything
         raise ConfigError(f"{key}: {config.name}: {in_words(error)}") from None
+
+
+@contextlib.contextmanager
+def _fitting() -> Iterator[None]:
+    """Whatever goes wrong in classes of the user's choice that are given what may be anything is a CheckpointError."""
+    try:
+        yield
+    except Exception as error:
+        reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise CheckpointError(f"optimizer state does not fit optimizer and schedule of the config: {reason}") from None
 
 
 def _like(own: Any, saved: Any) -> Any:

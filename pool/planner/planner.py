@@ -25,7 +25,7 @@ from pool.launch import Launch
 from pool.optim.elementwise import ELEMENTWISE
 from pool.planner.data import Data, look_at
 from pool.planner.model_check import check_model
-from pool.planner.trial import state_nbytes
+from pool.planner.trial import state_nbytes, try_state
 from pool.protocol.codec import MAX_ITEMS
 from pool.tasks.making import make_task
 
@@ -73,6 +73,8 @@ def run(launch: Launch) -> bytes:
     answer: dict[str, Any]
     try:
         data, plan, devices = plan_run(launch)
+        if launch.checkpoint is not None:
+            try_state(launch.config, plan, launch.checkpoint, launch.overrides)
         answer = {
             "schema": data.schema.to_dict(),
             "sizes": {purpose: [file.size for file in files] for purpose, files in data.files.items()},
@@ -80,7 +82,7 @@ def run(launch: Launch) -> bytes:
             "plan": plan.to_dict(),
             "devices": devices,
             "device_names": [_device_name(spec) for spec in devices],
-            "state_nbytes": state_nbytes(launch.config, plan),
+            "state_nbytes": state_nbytes(launch.config, plan, launch.overrides),
             "fingerprint": numerics.reference(launch.config, plan, devices),
         }
     except (PoolError, DataError) as error:

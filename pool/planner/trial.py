@@ -7,8 +7,9 @@ import json
 import math
 import warnings
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,18 +17,22 @@ from torch import nn
 
 from pool.buckets.plan import Plan
 from pool.buckets.tensors import torch_dtype
+from pool.checkpoint.overrides import Override
 from pool.checkpoint.snapshot import area_nbytes
+from pool.checkpoint.state import OPTIMIZER, STATE, read_header, read_state
 from pool.checkpoint.store import tensor_bytes
+from pool.checkpoint.tensor_file import DTYPES, Header
 from pool.config import Config
 from pool.config_keys import dotted
-from pool.errors import ConfigError, PoolError, RunError, in_words, one_line
+from pool.errors import CheckpointError, ConfigError, PoolError, RunError, in_words, one_line
 from pool.optim.buckets import BucketOptimizers
+from pool.optim.elementwise import ELEMENTWISE
 
 LONGEST = 16  # of a dimension of the small tensors
 QUICK = 10_000  # steps of a schedule: a tenth of a second
 
 
-def state_nbytes(config: Config, plan: Plan) -> int:
+def state_nbytes(config: Config, plan: Plan, overrides: Sequence[Override] = ()) -> int:
     """Bytes of the area that holds weights and optimizer state, for every optimizer whose state grows no faster than
     its parameters. Raises ConfigError if optimizer or schedule can't be used."""
     small = _small(plan)
@@ -46,24 +51,87 @@ def state_nbytes(config: Config, plan: Plan) -> int:
                 sizes.append(state.nbytes * (growth if state.numel() > 1 or numbers == 1 else 1))
     names = [*(tensor.name for tensor in (*plan.parameters, *plan.buffers)), *tensors]
     fields = 120  # bytes of the words around a name in the document
-    return area_nbytes(sizes, len(json.dumps(plain)) + sum(len(name) + fields for name in names))
+    document = {**plain, "overrides": [asdict(override) for override in overrides]}
+    return area_nbytes(sizes, len(json.dumps(document)) + sum(len(name) + fields for name in names))
+
+
+def try_state(config: Config, plan: Plan, checkpoint: Path, overrides: Sequence[Override] = ()) -> None:
+    """Another step with what a checkpoint's state.json says of optimizer and schedule, and the names and dtypes of its
+    tensors. Raises CheckpointError if they are no good, ConfigError if they are with the overrides only."""
+    saved, small = read_state(checkpoint), _small(plan)
+    tensors, plain = _after_one_step(config, small)
+    optimizers = _optimizers(config, small)
+    numbers = {**plain["numbers"], **saved.optimizer.numbers}
+    try:
+        if config.optimizer.name in ELEMENTWISE:
+            _compare_tensors(tensors, saved.optimizer.numbers, read_header(checkpoint, saved, OPTIMIZER))
+        state = {**asdict(saved.optimizer), "numbers": numbers}
+        optimizers.load_state(tensors, state)
+        _step(config, optimizers)
+    except CheckpointError as error:
+        raise CheckpointError(f"{checkpoint / STATE}: {error}") from None
+    except Exception as error:
+        raise CheckpointError(
+            f"{checkpoint / STATE}: optimizer and schedule can't go on from this: {type(error).__name__}: {error}"
+        ) from None
+
+    for override in overrides:
+        if override not in saved.optimizer.overrides:
+            _try_override(config, small, tensors, state, override)
+
+
+def _try_override(
+    config: Config, plan: Plan, tensors: Mapping[str, torch.Tensor], state: Mapping[str, Any], override: Override
+) -> None:
+    """The class's own checks, and a step. Raises ConfigError."""
+    where = f"--override {override.key}={json.dumps(override.value)}"
+    section, _, key = override.key.partition(".args.")
+    try:
+        settings = getattr(config, section)
+        changed = settings.model_copy(update={"args": {**settings.args, key: override.value}})
+        _optimizers(config.model_copy(update={section: changed}), plan)
+        optimizers = _optimizers(config, plan)
+        optimizers.load_state(tensors, state)
+        optimizers.override(override)
+        _step(config, optimizers)
+    except Exception as error:
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def _compare_tensors(tried: Mapping[str, torch.Tensor], stepped: Collection[str], header: Header) -> None:
+    """Whoever has been stepped has all entries that the optimizer makes. Raises CheckpointError."""
+    for name, tensor in tried.items():
+        if name.rpartition("/")[0] not in stepped:
+            continue
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        if name not in header:
+            raise CheckpointError(f"{OPTIMIZER} has no tensor {name}")
+        if (found := DTYPES[header[name].dtype][0]) != dtype:
+            raise CheckpointError(f"{OPTIMIZER}: {name} is {found}, not {dtype}")
+
+
+def _optimizers(config: Config, plan: Plan) -> BucketOptimizers:
+    return BucketOptimizers(plan, _zeros(plan), config.optimizer, config.schedule)
+
+
+def _step(config: Config, optimizers: BucketOptimizers) -> None:
+    for bucket, members in enumerate(optimizers.parameters):
+        for parameter in members:
+            parameter.grad = torch.zeros_like(parameter)
+        optimizers.step(bucket)
+    optimizers.end_step(config.schedule.every - 1)
 
 
 def _after_one_step(config: Config, plan: Plan) -> tuple[Mapping[str, torch.Tensor], Mapping[str, Any]]:
     """The state after a step, as it comes back from plain data. Raises ConfigError."""
-    parameters = _zeros(plan)
     try:
-        optimizers = BucketOptimizers(plan, parameters, config.optimizer, config.schedule)
-        for bucket, members in enumerate(optimizers.parameters):
-            for parameter in members:
-                parameter.grad = torch.zeros_like(parameter)
-            optimizers.step(bucket)
-        optimizers.end_step(config.schedule.every - 1)
+        optimizers = _optimizers(config, plan)
+        _step(config, optimizers)
         assert isinstance(optimizers.learning_rate, float)
         tensors, plain = optimizers.state()
         tensor_bytes(tensors)
         plain = json.loads(json.dumps(plain))
-        BucketOptimizers(plan, parameters, config.optimizer, config.schedule).load_state(tensors, plain)
+        _optimizers(config, plan).load_state(tensors, plain)
     except PoolError as error:  # it names the key
         raise ConfigError(str(error)) from None
     except (Exception, SystemExit) as error:  # a class of the user's choice may raise anything

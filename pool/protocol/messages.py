@@ -8,6 +8,7 @@ travels here, only who owns which piece of shared memory (I4).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -89,6 +90,8 @@ class RunReport:
     computed: float  # seconds that workers have spent on batches they have finished, validation's too
     checkpoint: int  # step of the newest checkpoint, -1: none
     finished: bool
+    best_step: int = -1  # of the checkpoint that validated best, -1: none
+    best_loss: float = math.nan  # its validation loss
 
 
 @dataclass(frozen=True)

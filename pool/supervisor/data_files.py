@@ -24,7 +24,7 @@ from pool.errors import EXIT_DATA, ConfigError, RunError
 from pool.launch import Launch
 from pool.protocol.messages import Purpose
 
-Recorded = Sequence[Sequence[str | int]]  # as SavedState.data
+Recorded = Sequence[tuple[str, int]]  # as SavedState.data
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,7 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
         raise RunError(str(error), EXIT_DATA) from None
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    if (
-        saved is not None
-        and saved.validation
-        and describe_files(found["validation"]) != list(map(list, saved.validation))
-    ):
+    if saved is not None and saved.validation and describe_files(found["validation"]) != list(saved.validation):
         notes.append("data.validation: other files than before; the losses of validations can't be compared any more")
     return DataFiles(found["train"], found["validation"], tuple(notes))
 
@@ -127,7 +123,7 @@ def check_at_end(launch: Launch) -> None:
 
 
 def _other_validation(launch: Launch, saved: SavedState) -> bool:
-    return describe_files(launch.validation_files) != [list(entry) for entry in saved.validation]
+    return describe_files(launch.validation_files) != list(saved.validation)
 
 
 def _names(files: Sequence[DataFile]) -> list[str | int]:

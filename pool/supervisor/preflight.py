@@ -102,9 +102,11 @@ def disk_plan(launch: Launch) -> DiskPlan:
     """Those that are kept, and the one that is being written. Raises RunError."""
     train = launch.config.train
     due = 1 if train.checkpoint_every == 0 else 1 + (train.steps - launch.step) // train.checkpoint_every
+    best = 1 if launch.validation_files else 0
     folder = launch.run_dir / FOLDER
     there = len(checkpoints(folder))
-    more = min(max(0, train.keep_checkpoints - there) + 1, due)
+    kept = train.keep_checkpoints + best + (train.steps // train.keep_every if train.keep_every else 0)
+    more = min(max(0, kept - there) + 1, due + best)
     place = next(path for path in (folder, *folder.parents) if path.exists())
     try:
         space = os.statvfs(place)
@@ -118,5 +120,6 @@ def check_disk(plan: DiskPlan) -> None:
     if plan.more * plan.nbytes > plan.free:
         raise ResourceError(
             f"not enough room on the disk of {plan.place}: {plan.more} more checkpoints of {mib(plan.nbytes)} are to "
-            f"be written, and {mib(plan.free)} are free; lower train.keep_checkpoints, or choose another run.dir"
+            f"be written, and {mib(plan.free)} are free; lower train.keep_checkpoints, raise train.keep_every, or "
+            "choose another run.dir"
         )

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from pool.checkpoint.overrides import Override
 from pool.config import Config
 from pool.devices import idle_devices
 from pool.errors import PoolError, ResourceError
@@ -21,9 +24,11 @@ from pool.shm.memory import SUMS, segment_sizes, write_sums
 from pool.supervisor import data_files
 from pool.supervisor.available import available_memory
 from pool.supervisor.check_page import check_page
+from pool.supervisor.comparing import compare_model, compare_numerics, compare_optimizer
 from pool.supervisor.data_files import DataFiles
 from pool.supervisor.forkserver import ForkServer
 from pool.supervisor.memory_plan import memory_plan, mib, shortage, table
+from pool.supervisor.overriding import overrides_of
 from pool.supervisor.planning import ask_planner
 from pool.supervisor.preflight import (
     check_current_folder,
@@ -34,30 +39,42 @@ from pool.supervisor.preflight import (
     check_validation,
     disk_plan,
 )
-from pool.supervisor.resuming import compare_numerics, compare_optimizer, resume_point, saved_state
+from pool.supervisor.resuming import resume_point, saved_state
 from pool.supervisor.run_folder import RunFolder
 from pool.supervisor.signals import StopSignals
+from pool.tasks.registry import task_module
+from pool.tasks.start import start_checkpoint
 
 
 def prepare(
-    config: Config, folder: RunFolder, signals: StopSignals, *, allow_different_numerics: bool = False
+    config: Config,
+    folder: RunFolder,
+    signals: StopSignals,
+    *,
+    allow_different_numerics: bool = False,
+    changes: Sequence[tuple[str, Any]] = (),
 ) -> tuple[Launch, ForkServer]:
-    """What every process will be told, and where every process comes from.
+    """What every process will be told, and where every process comes from. `changes`: of `--override`.
 
     Raises ConfigError, ResourceError, RunError; also for a signal to stop.
     """
     check_folder(folder.inside)
     check_trace(config)
     checkpoint = folder.last_checkpoint()
+    overrides = overrides_of(checkpoint, changes, folder)
     files = _find_files(config, checkpoint)
-    launch, forkserver = _launch(config, files, folder.inside, folder.logs, checkpoint, signals)
+    launch, forkserver = _launch(config, files, folder.inside, folder.logs, checkpoint, signals, overrides)
     try:
         for note in (*files.notes, *data_files.left_out(launch)):
             folder.note(note)
         check_disk(disk_plan(launch))
+        if launch.start_from is not None:
+            folder.note(f"starting with the weights of {launch.start_from}")
         if checkpoint is not None:
-            compare_optimizer(config, checkpoint, folder)
-            compare_numerics(launch, checkpoint, folder, allowed=allow_different_numerics)
+            saved = saved_state(checkpoint)
+            compare_model(launch, checkpoint, saved)
+            compare_optimizer(config, checkpoint, saved, folder, {key for key, _ in changes})
+            compare_numerics(launch, checkpoint, saved, folder, allowed=allow_different_numerics)
     except PoolError:
         forkserver.end()
         raise
@@ -140,10 +157,13 @@ def _launch(
     logs: Path,
     checkpoint: Path | None,
     signals: StopSignals | None = None,
+    overrides: tuple[Override, ...] = (),
 ) -> tuple[Launch, ForkServer]:
     check_descriptors(config)
     step, start = resume_point(config, checkpoint, files.train)
-    return ask_planner(
+    module = task_module(config.task)
+    start_from = start_checkpoint(config.model, module, config.task) if checkpoint is None else None
+    launch, forkserver = ask_planner(
         Launch(
             peer=Peer(PLANNER),
             config=config,
@@ -167,7 +187,16 @@ def _launch(
             state_nbytes=0,
             num_chunks={},
             fingerprint={},
+            overrides=overrides,
+            start_from=None if start_from is None else start_from.absolute(),
         ),
         logs,
         signals,
     )
+    try:
+        if launch.start_from is not None:
+            compare_model(launch, launch.start_from, saved_state(launch.start_from))
+    except PoolError:
+        forkserver.end()
+        raise
+    return launch, forkserver

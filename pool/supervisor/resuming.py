@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from loader.files import DataFile
 from pool.checkpoint import snapshot
-from pool.checkpoint.fingerprint import differences
-from pool.checkpoint.state import SavedState, read_state
+from pool.checkpoint.plain import not_ours, value_at
+from pool.checkpoint.snapshot import Snapshot
+from pool.checkpoint.state import BEST, LAST, STATE, SavedState, read_state
 from pool.config import Config
 from pool.errors import CheckpointError, ConfigError
 from pool.launch import Launch
@@ -27,14 +28,33 @@ def go_on(launch: Launch, folder: RunFolder, coordinator: Peer, segments: Mappin
 
     From the newest snapshot that is whole; only if there is none, from the newest good checkpoint.
     """
-    launch = replace(launch, coordinator=coordinator, saved=folder.newest_step())
-    for index, mapped in _snapshots(segments):
-        if (found := snapshot.read(mapped.array)) is not None:
-            return replace(launch, step=found.step, start=found.cursor, snapshot=index)
-        folder.note(f"memory snapshot {index} is damaged: its dead writer left other bytes than it had summed up")
+    launch = replace(launch, coordinator=coordinator, saved=folder.linked_step(LAST))
+    if (chosen := choose(_whole(segments, folder), folder.linked_step(BEST))) is not None:
+        index, found = chosen
+        return replace(launch, step=found.step, start=found.cursor, snapshot=index)
     checkpoint = folder.last_checkpoint()
     step, start = resume_point(launch.config, checkpoint, launch.train_files)
     return replace(launch, step=step, start=start, checkpoint=checkpoint, snapshot=None)
+
+
+def choose(whole: Iterator[tuple[int, Snapshot]], best_on_disk: int) -> tuple[int, Snapshot] | None:
+    """Of the areas that hold something whole, newest first, the newest; but if its best checkpoint was still to be
+    written, the area that holds that one."""
+    if (newest := next(whole, None)) is None:
+        return None
+    best = newest[1].validations.best
+    if best is None or best.step in (best_on_disk, newest[1].step):
+        return newest
+    return next((other for other in whole if other[1].step == best.step), newest)
+
+
+def _whole(segments: Mapping[str, int], folder: RunFolder) -> Iterator[tuple[int, Snapshot]]:
+    """Reads every byte of an area when it is asked for; notes which ones are damaged."""
+    for index, mapped in _snapshots(segments):
+        if (found := snapshot.read(mapped.array)) is not None:
+            yield index, found
+        else:
+            folder.note(f"memory snapshot {index} is damaged: its dead writer left other bytes than it had summed up")
 
 
 def _snapshots(segments: Mapping[str, int]) -> list[tuple[int, Segment]]:
@@ -57,24 +77,20 @@ def resume_point(config: Config, checkpoint: Path | None, files: Sequence[DataFi
     saved = saved_state(checkpoint)
     if saved.step > config.train.steps:
         raise ConfigError(f"train.steps: {config.train.steps} is less than the {saved.step} steps done already")
-    given = config.model_dump(mode="json")
+    given, default = config.model_dump(mode="json"), type(config)().model_dump(mode="json")
     for key in _RESULT_KEYS:
-        section, _, name = key.partition(".")
-        if saved.config[section][name] != given[section][name]:
-            raise ConfigError(
-                f"{key}: {given[section][name]} now, {saved.config[section][name]} in {checkpoint}; "
-                "a resumed run must take the same batches"
-            )
+        now, then = value_at(given, key), value_at(saved.config, key)
+        then = value_at(default, key) if then is None else then  # a key that is newer than the checkpoint
+        if then != now:
+            raise ConfigError(f"{key}: {now} now, {then} in {checkpoint}; a resumed run must take the same batches")
+    if saved.cursor.batch != saved.step * config.train.batches_per_step:
+        raise not_ours(
+            checkpoint / STATE,
+            f"cursor.batch: {saved.cursor.batch}, but step {saved.step} begins with batch "
+            f"{saved.step * config.train.batches_per_step}",
+        )
     compare_files(saved, files, checkpoint)
     return saved.step, saved.cursor
-
-
-def compare_optimizer(config: Config, checkpoint: Path, folder: RunFolder) -> None:
-    """What the checkpoint holds of optimizer and schedule wins over the config; its user may want to know."""
-    saved, given = saved_state(checkpoint).config, config.model_dump(mode="json")
-    for key in ("optimizer", "schedule"):
-        if saved[key] != given[key]:
-            folder.note(f"{key}: the config has changed, but what {checkpoint} holds stays in force: {saved[key]}")
 
 
 def saved_state(checkpoint: Path) -> SavedState:
@@ -86,6 +102,7 @@ def saved_state(checkpoint: Path) -> SavedState:
 
 
 _RESULT_KEYS = (
+    "task",
     "run.seed",
     "data.source",
     "data.features",
@@ -96,23 +113,3 @@ _RESULT_KEYS = (
     "data.filters",
     "train.batches_per_step",
 )
-
-
-def compare_numerics(launch: Launch, checkpoint: Path, folder: RunFolder, *, allowed: bool) -> None:
-    """Other numerics give other bits (I2), so they have to be asked for."""
-    then, now = saved_state(checkpoint).fingerprint, launch.fingerprint
-    different = differences(then, now)
-    if not different:
-        return
-    if not allowed:
-        of_config = any(then.get(key) != now.get(key) for key in ("buckets", "optimizer"))
-        advice = (
-            "go back to the checkpoint's model, pool.bucket_mb, pool.first_bucket_mb and optimizer"
-            if of_config
-            else "--allow-different-numerics goes on all the same"
-        )
-        raise ConfigError(
-            f"other numerics than those of {checkpoint}: {different}; the run would not end with the bits "
-            f"it would have had; {advice}"
-        )
-    folder.note(f"other numerics: {different}; the run is bit for bit the same only up to step {launch.step}")

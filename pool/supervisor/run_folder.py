@@ -10,18 +10,26 @@ import errno
 import fcntl
 import json
 import os
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from pool import run_dir
 from pool.checkpoint import files
-from pool.checkpoint.folder import checkpoints, newest_good, newest_step, point_last, set_aside
-from pool.checkpoint.state import FOLDER, LAST
+from pool.checkpoint.folder import checkpoints, linked_step, newest_good, point, set_aside
+from pool.checkpoint.overrides import Override
+from pool.checkpoint.state import BEST, FOLDER, LAST
 from pool.config import Config
 from pool.errors import CheckpointError, ConfigError, PoolError
 
+CONFIG = "config.json"
 LOCK = "lock"
 LOGS = "logs"
-_NAMES = ("config.json", "metrics.jsonl", "history.jsonl", LOCK, LOGS, FOLDER, "tensorboard", "poison", "trace")
+LONGEST_RECORD = 1 << 24  # bytes of config.json
+_NAMES = (CONFIG, "metrics.jsonl", "history.jsonl", LOCK, LOGS, FOLDER, "tensorboard", "poison", "trace")
+_OVERRIDES = TypeAdapter(list[Override])
 
 
 class RunFolder:
@@ -95,18 +103,30 @@ class RunFolder:
         except OSError as error:
             raise CheckpointError(f"{error.filename or self.path}: {error.strerror}") from None
 
-    def newest_step(self) -> int:
-        """Of the checkpoints, by name alone; -1 if there is none or the folder can't be read."""
+    def linked_step(self, name: str) -> int:
+        """Of the checkpoint that `last` or `best` points to; -1 if there is none or the folder can't be read."""
         try:
-            return newest_step(self.inside / FOLDER)
+            return linked_step(self.inside / FOLDER, name)
         except OSError:
             return -1
 
-    def record(self, config: Config) -> None:
-        """Writes down what the run is done with, once nothing speaks against it. Raises ConfigError."""
-        text = json.dumps(config.model_dump(mode="json"), indent=1)
+    def recorded_overrides(self) -> list[Override]:
+        """Those that `record` has written down; they may be newer than every checkpoint. Raises ConfigError."""
+        path = self.inside / CONFIG
         try:
-            files.replace_file(self.inside / "config.json", text.encode())
+            return _OVERRIDES.validate_python(json.loads(files.read_all(path, LONGEST_RECORD)).get("overrides", []))
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError, AttributeError, RecursionError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "is no record of a run"
+            raise ConfigError(f"{path}: {reason}; --override may be recorded there: mend it, or move it away") from None
+
+    def record(self, config: Config, overrides: Sequence[Override] = ()) -> None:
+        """Writes down what the run is done with, once nothing speaks against it. Raises ConfigError."""
+        record = {**config.model_dump(mode="json"), "overrides": [asdict(override) for override in overrides]}
+        text = json.dumps(record, indent=1)
+        try:
+            files.replace_file(self.inside / CONFIG, text.encode())
         except OSError as error:
             raise ConfigError(self._account(error)) from None
 
@@ -162,7 +182,9 @@ class RunFolder:
             aside = set_aside(path)
             self._notes.append(f"{problem}; it is {aside.name} now, and the run goes on from {found.good.name}")
         if not (folder / LAST).exists() or (folder / LAST).resolve() != found.good.resolve():
-            point_last(folder, found.good)
+            point(folder, LAST, found.good)
+        if linked_step(folder, BEST) < 0:
+            files.remove_quietly(folder / BEST)
         return found.good
 
 

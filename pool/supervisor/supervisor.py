@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import zmq
 
@@ -28,6 +29,7 @@ from pool.run_dir import shown
 from pool.shm import bells
 from pool.supervisor.child import Child
 from pool.supervisor.children import Children
+from pool.supervisor.closing import closing_lines
 from pool.supervisor.data_files import check_at_end
 from pool.supervisor.deaths import Death, account
 from pool.supervisor.forkserver import ForkServer
@@ -42,6 +44,7 @@ from pool.supervisor.run_folder import RunFolder
 from pool.supervisor.service import ServiceManager
 from pool.supervisor.signals import StopSignals
 from pool.supervisor.stopping import StopPlan
+from pool.tasks.registry import BUILT_IN, task_module
 from pool.telemetry import trace
 from pool.telemetry.progress import ProgressLine
 
@@ -51,12 +54,23 @@ LAST_WORDS_SECONDS = 1.0  # how long a dead child's message may still be on its 
 KILL_SECONDS = 5.0  # between asking a child to end and killing it
 
 
-def train(config: Config, *, resume: bool, allow_different_numerics: bool = False) -> int:
-    """Runs a training run to its end. Returns the exit code; raises PoolError with what its user has to know."""
+def train(
+    config: Config,
+    *,
+    resume: bool,
+    allow_different_numerics: bool = False,
+    changes: Sequence[tuple[str, Any]] = (),
+    again: str | None = None,
+) -> int:
+    """Runs a training run to its end. Returns the exit code; raises PoolError with what its user has to know.
+
+    `changes`: keys and values of `--override`; `again`: the command that would go on with the run, shown when it is
+    stopped.
+    """
     orphans = Orphans()
     folder = RunFolder(config, resume=resume)
     try:
-        return _supervise(config, folder, allow_different_numerics)
+        return _supervise(config, folder, allow_different_numerics, changes, again)
     except PoolError as error:
         raise PoolError(shown(str(error)), error.exit_code) from None
     except OSError as error:  # no memory, no descriptor, no process: the user's to know, not a bug
@@ -67,7 +81,13 @@ def train(config: Config, *, resume: bool, allow_different_numerics: bool = Fals
         folder.close()
 
 
-def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool) -> int:
+def _supervise(
+    config: Config,
+    folder: RunFolder,
+    allow_different_numerics: bool,
+    changes: Sequence[tuple[str, Any]],
+    again: str | None,
+) -> int:
     progress = ProgressLine()
     logging.raiseExceptions = False  # a full disk loses log lines, nothing else
     log_into(folder.logs)
@@ -76,9 +96,11 @@ def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool
         progress.say(f"run {folder.path}: preparing")
         if config.run.trace:
             trace.clear(folder.inside)
-        launch, forkserver = prepare(config, folder, signals, allow_different_numerics=allow_different_numerics)
+        launch, forkserver = prepare(
+            config, folder, signals, allow_different_numerics=allow_different_numerics, changes=changes
+        )
         try:
-            folder.record(config)
+            folder.record(config, launch.overrides)
             supervisor = Supervisor(launch, forkserver, folder, signals, progress)
         except BaseException:
             forkserver.end()
@@ -90,7 +112,7 @@ def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool
             progress.say(f"resuming from {launch.checkpoint}, step {launch.step}")
         progress.say(f"workers on {', '.join(launch.devices)}")
         try:
-            return supervisor.run()
+            code = supervisor.run()
         except (PoolError, OSError):
             if unsaved := supervisor.unsaved():
                 progress.say(unsaved)
@@ -100,6 +122,15 @@ def _supervise(config: Config, folder: RunFolder, allow_different_numerics: bool
             progress.close()
             if (trace_file := config.trace_file) is not None:
                 progress.say(trace.finish(folder.inside, trace_file))
+        for line in _closing_lines(config, supervisor.last_report, again if code != EXIT_DONE else None):
+            progress.say(line)
+        return code
+
+
+def _closing_lines(config: Config, report: RunReport | None, again: str | None) -> Iterator[str]:
+    module = task_module(config.task)
+    name = None if config.task in BUILT_IN else config.task
+    return closing_lines(config.run.dir, report, again, name, getattr(module, "EXPORT_SUFFIX", ""))
 
 
 class Supervisor:
@@ -127,7 +158,7 @@ class Supervisor:
         self._stop = StopPlan(launch.config.pool.stop_timeout)
         self._service = ServiceManager()
         self._finished = False
-        self._report: RunReport | None = None  # the newest one
+        self.last_report: RunReport | None = None
 
     def run(self) -> int:
         """Starts everybody, then: wait, hear, decide, act, until the coordinator has finished."""
@@ -174,9 +205,9 @@ class Supervisor:
 
     def unsaved(self) -> str:
         """What a run that ends early has to say first: which steps a resumed one does again; empty if none."""
-        if self._report is None or self._report.step <= (saved := max(0, self._report.checkpoint)):
+        if self.last_report is None or self.last_report.step <= (saved := max(0, self.last_report.checkpoint)):
             return ""
-        return f"steps {saved + 1} to {self._report.step} are in no checkpoint; --resume does them again"
+        return f"steps {saved + 1} to {self.last_report.step} are in no checkpoint; --resume does them again"
 
     # --- starting ---
 
@@ -242,7 +273,7 @@ class Supervisor:
                 self._pulse.beat(peer, 0.0, time.monotonic())
                 crash_point("supervisor.report_heard")
                 self._finished |= message.finished
-                self._report = message
+                self.last_report = message
                 self._policy.progress(message.step)
                 self._service.progress(message.computed)
                 self._progress.show(message)
@@ -301,7 +332,7 @@ class Supervisor:
             self._children.give_folder(self._folder.fd)
             log_into(self._folder.logs)
             with suppress(ConfigError):
-                self._folder.record(self._launch.config)
+                self._folder.record(self._launch.config, self._launch.overrides)
         self._say_notes()
 
     def _say_notes(self) -> None:

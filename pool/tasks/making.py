@@ -8,13 +8,14 @@ from typing import Any
 from pool.errors import ConfigError
 from pool.failure import told
 from pool.tasks.registry import call_problem, task_module
+from pool.tasks.start import own_model
 from pool.tasks.task import Task
 
 
 def make_task(name: str, model: Any, loss: Any) -> Task:
     """`model` and `loss`: those sections of the config. Raises ConfigError for what is no task, and whatever the task's
     own code raises."""
-    task = task_module(name).create_task(model, loss)
+    task = task_module(name).create_task(own_model(model), loss)
     if isinstance(task, type):
         raise ConfigError(f"task: {name}: create_task gives the class {task.__name__}, not an object of it")
     for method, wanted in _methods().items():

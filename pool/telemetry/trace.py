@@ -94,7 +94,9 @@ def merge(run_dir: Path, to: Path) -> Merged:
     torn = 0
     parts = _parts(run_dir)
     for part in parts:
-        for line in files.read_all(part).splitlines():
+        with files.Reader(part) as file:
+            lines = file.take(file.nbytes).splitlines()
+        for line in lines:
             if (event := _event_in(line)) is not None:
                 events.append(event)
             else:

@@ -35,7 +35,7 @@ def example(step: int, rows: int = 8) -> Checkpoint:
         cursor=CursorState(2 * step, 0, 1, 17),
         config={"task": "toy", "data": {"files": ["a", "b"]}},
         fingerprint={"torch": "2"},
-        data=[["a.binpack", 4711]],
+        data=[("a.binpack", 4711)],
         weights={
             "table": torch.randn(rows, 4, generator=generator),
             "scalar": torch.tensor(step),
@@ -243,9 +243,9 @@ def test_the_writer_works_in_the_background_and_says_how_it_ended(
     held = threading.Event()
     save = store.save
 
-    def slow_save(folder: Path, checkpoint: Checkpoint, keep: int) -> Path:
+    def slow_save(folder: Path, checkpoint: Checkpoint, keep: int, keep_every: int) -> Path:
         held.wait(60)
-        return save(folder, checkpoint, keep)
+        return save(folder, checkpoint, keep, keep_every)
 
     monkeypatch.setattr(store, "save", slow_save)
     files.temporary(tmp_path / "step-000000001").mkdir()

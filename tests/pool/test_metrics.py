@@ -255,7 +255,7 @@ def test_a_run_that_begins_finds_nothing(tmp_path: Path) -> None:
 
 def test_what_is_reported_before_a_worker_has_spoken_is_taken_by_the_supervisor(tmp_path: Path) -> None:
     """The report is also the coordinator's heartbeat, and a successor may have to wait for a worker that hangs."""
-    report = write(tmp_path, 0, 0).report(0, -1, 0, 0.1, finished=False)
+    report = write(tmp_path, 0, 0).report(0, -1, 0, 0.1, best=None, finished=False)
     envelope = Envelope(Peer(COORDINATOR), Peer(SUPERVISOR), 1, report)
     assert str(decode(encode(envelope))) == str(envelope)  # NaN is not equal to itself
 

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from loader.files import identify
+from pool.buckets.plan import TensorSpec, make_plan
 from pool.checkpoint import store
 from pool.checkpoint.state import describe_files
 from pool.checkpoint.store import Checkpoint
 from pool.config import Config, parse_config
 from pool.errors import EXIT_DATA, ConfigError, RunError
 from pool.protocol.messages import CursorState
-from pool.supervisor.resuming import compare_optimizer, resume_point
+from pool.supervisor.comparing import compare_model, compare_optimizer
+from pool.supervisor.resuming import resume_point, saved_state
 from pool.supervisor.run_folder import RunFolder
+
+STEP_LR = {"name": "torch.optim.lr_scheduler.StepLR", "every": 3, "args": {"step_size": 1, "gamma": 0.5}}
+RECIPE: dict[str, Any] = {"optimizer": {"args": {"lr": 0.01}}, "schedule": STEP_LR}
 
 
 def config(folder: Path, **sections: dict[str, Any]) -> Config:
@@ -41,12 +47,16 @@ def checkpoint(tmp_path: Path, files: list[Path]) -> Path:
         Checkpoint(
             step=7,
             cursor=CursorState(14, 0, 2, 3),
-            config=config(tmp_path).model_dump(mode="json"),
+            config=config(tmp_path, **RECIPE).model_dump(mode="json"),
             fingerprint={},
             data=describe_files(identify(files)),
             weights={"w": torch.zeros(2)},
             optimizer={},
-            optimizer_plain={},
+            optimizer_plain={
+                "numbers": {"w": {}},
+                "groups": [[{"lr": 0.0025, "initial_lr": 0.01}]],
+                "schedulers": [{"step_size": 1, "gamma": 0.5, "last_epoch": 2}],
+            },
         ),
         keep=1,
     )
@@ -79,13 +89,72 @@ def test_another_seed_is_refused(tmp_path: Path, files: list[Path], checkpoint: 
         resume_point(config(tmp_path, run={"seed": 5}), checkpoint, identify(files))
 
 
-def test_a_changed_learning_rate_is_said_to_have_no_effect(tmp_path: Path, checkpoint: Path) -> None:
-    changed = config(tmp_path, optimizer={"args": {"lr": 0.5}})
+@pytest.mark.parametrize(
+    ("changes", "notes"),
+    [
+        ({}, []),
+        (
+            {"optimizer": {"args": {"lr": 0.5}}},
+            [
+                "optimizer.args.lr: 0.5 now, 0.01 then; in force is what {checkpoint} holds: 0.0025; "
+                "--override optimizer.args.lr=... changes it"
+            ],
+        ),
+        (
+            {"optimizer": {"args": {"lr": 0.01, "depth": 3}}},
+            ["optimizer.args.depth: 3 now, not set then; {checkpoint} holds no such number: the config's is in force"],
+        ),
+        (
+            {"schedule": {**STEP_LR, "every": 7, "args": {"step_size": 1, "gamma": 0.9}}},
+            [
+                "schedule.args.gamma: 0.9 now, 0.5 then; in force is what {checkpoint} holds: 0.5; "
+                "--override schedule.args.gamma=... changes it",
+                "schedule.every: 7 now, 3 then; the config's is in force",
+            ],
+        ),
+    ],
+    ids=["the same", "another rate", "an argument without a number", "another schedule"],
+)
+def test_what_stays_in_force_is_said_from_the_checkpoints_own_state(
+    changes: dict[str, Any], notes: list[str], tmp_path: Path, checkpoint: Path
+) -> None:
+    """The rate of 0.01 has been halved twice by the schedule."""
+    changed = config(tmp_path, **{**RECIPE, **changes})
     folder = RunFolder(changed, resume=True)
     try:
-        compare_optimizer(config(tmp_path), checkpoint, folder)
-        assert folder.take_notes() == []
-        compare_optimizer(changed, checkpoint, folder)
-        assert "optimizer: the config has changed" in folder.take_notes()[0]
+        compare_optimizer(changed, checkpoint, saved_state(checkpoint), folder)
+        assert folder.take_notes() == [note.format(checkpoint=checkpoint) for note in notes]
     finally:
         folder.close()
+
+
+def test_a_schedule_of_another_class_is_refused(tmp_path: Path, checkpoint: Path) -> None:
+    changed = config(tmp_path, optimizer=RECIPE["optimizer"])
+    folder = RunFolder(changed, resume=True)
+    try:
+        with pytest.raises(
+            ConfigError, match=r"schedule.name: None now, torch.optim.lr_scheduler.StepLR in .*start_from"
+        ):
+            compare_optimizer(changed, checkpoint, saved_state(checkpoint), folder)
+    finally:
+        folder.close()
+
+
+def test_another_model_is_refused_by_its_first_layer_that_differs(tmp_path: Path, checkpoint: Path) -> None:
+    def launch(*tensors: TensorSpec) -> Any:
+        plan = make_plan(list(tensors), [], [1])
+        given = config(tmp_path, model={"hidden": 4})
+        return SimpleNamespace(config=given, planned=lambda: (None, plan))
+
+    saved = saved_state(checkpoint)
+    compare_model(launch(TensorSpec("w", (2,), "float32", 4)), checkpoint, saved)
+    for tensor, difference in (
+        (TensorSpec("w", (4,), "float32", 4), "w: float32 4 in the config's model, float32 2 in the checkpoint"),
+        (TensorSpec("w", (2,), "float16", 2), "w: float16 2 in the config's model, float32 2 in the checkpoint"),
+        (TensorSpec("v", (2, 3), "float32", 4), "v: float32 2 x 3 in the config's model, not in the checkpoint"),
+    ):
+        with pytest.raises(ConfigError) as error:
+            compare_model(launch(tensor), checkpoint, saved)
+        assert str(error.value) == (
+            f"another model than that of {checkpoint}: {difference}; model.hidden: 4 now, 16 then"
+        )

@@ -12,7 +12,9 @@ from pool.tasks.nnue.config import LossConfig, ModelConfig
 if TYPE_CHECKING:
     from pool.tasks.nnue.task import NnueTask
 
-__all__ = ["LossConfig", "ModelConfig", "create_task"]
+__all__ = ["EXPORT_SUFFIX", "LossConfig", "ModelConfig", "create_task"]
+
+EXPORT_SUFFIX = ".nnue"
 
 
 def create_task(model: ModelConfig, loss: LossConfig) -> NnueTask:

@@ -50,7 +50,12 @@ class ModelConfig(Section):
         ),
     ] = "fused"
     start_from: Annotated[
-        str | None, Field(min_length=1, description="a .nnue file of the same l1 whose weights the run starts with")
+        str | None,
+        Field(
+            min_length=1,
+            description="a .nnue file of the same l1, or the folder of a checkpoint or of a run, whose weights the run "
+            "starts with",
+        ),
     ] = None
 
 

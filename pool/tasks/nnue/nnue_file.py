@@ -8,7 +8,6 @@ Files appear whole or not at all.
 from __future__ import annotations
 
 import os
-import stat
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loader.errors import DataError
+from loader.named_files import open_regular
 from pool.tasks.nnue import arch
 
 _HEADER = struct.Struct("<III")  # version, network hash, length of the description
@@ -80,11 +80,8 @@ def read_net(path: Path | str) -> NnueNet:
     """Reads and checks a file. Raises DataError."""
     path = Path(path)
     try:
-        with path.open("rb") as stream:
-            status = os.fstat(stream.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise DataError(path, "not a regular file")
-            return _parse(stream, status.st_size, path)
+        with open_regular(path) as stream:
+            return _parse(stream, os.fstat(stream.fileno()).st_size, path)
     except IsADirectoryError:
         raise DataError(path, "is a folder, not a .nnue file (pool export makes one of a checkpoint)") from None
     except OSError as error:

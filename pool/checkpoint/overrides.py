@@ -1,0 +1,122 @@
+"""Numbers of optimizer and schedule that a user changes when a run is resumed: `--override optimizer.args.lr=5e-4`.
+
+An override belongs to a step: it changes the state between the step before and this one. The state that it has changed
+names it, so that it is applied once, wherever the run goes on from. Pure, and free of torch.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from pool.errors import ConfigError
+
+OPTIMIZER, SCHEDULE = "optimizer.args.", "schedule.args."
+_RATES = ("initial_lr", "max_lr", "min_lr")  # of a parameter group: what schedules compute lr from
+_POSITION = ("base_lrs", "last_epoch", "verbose")  # of a schedule: not its arguments
+
+
+@dataclass(frozen=True)
+class Override:
+    step: Annotated[int, Field(ge=0, lt=1 << 63)]  # the first that is done with it
+    key: str
+    value: Any
+
+
+def parse(text: str) -> tuple[str, Any]:
+    """Of `KEY=VALUE`, with a value as in a config file. Raises ConfigError."""
+    key, equals, value = text.partition("=")
+    try:
+        if not equals or not key.strip():
+            raise ValueError
+        parsed = tomllib.loads(f"value = {value}")["value"]
+        json.dumps(parsed)
+    except (ValueError, TypeError, RecursionError):
+        raise ConfigError(f"--override {text}: expected KEY=VALUE with a value as in a config file") from None
+    return key.strip(), parsed
+
+
+def allowed(state: Mapping[str, Any]) -> list[str]:
+    """The keys that can be overridden in a state: numbers of optimizer and schedule as a checkpoint has them."""
+    group = state["groups"][0][0] if state["groups"] and state["groups"][0] else {}
+    schedule = state["schedulers"][0] if state["schedulers"] else {}
+    return [
+        *(f"{OPTIMIZER}{key}" for key in group if key not in (*_RATES, "params")),
+        *(f"{SCHEDULE}{key}" for key in schedule if not key.startswith("_") and key not in _POSITION),
+    ]
+
+
+def to_apply(
+    step: int,
+    history: Sequence[Override],
+    recorded: Iterable[Override],
+    given: Iterable[tuple[str, Any]],
+) -> tuple[list[Override], list[Override]]:
+    """What is still to come for a run that goes on at `step`, and what was given and is in force already.
+
+    `history`: what the state there has been through; `recorded`: what the run was told before, in a life that did not
+    get to its next checkpoint; `given`: what it is told now. The same value twice is meant once, since unattended runs
+    are started again with the same command.
+    """
+    pending = [entry for entry in recorded if entry.step >= step and entry not in history]
+    repeated = []
+    for key, value in given:
+        same = [entry for entry in (*history, *pending) if entry.key == key]
+        if same and same[-1].value == value:
+            repeated.append(same[-1])
+        else:
+            pending = [entry for entry in pending if (entry.step, entry.key) != (step, key)]
+            pending.append(Override(step, key, value))
+    return sorted(pending, key=lambda entry: entry.step), repeated
+
+
+def applied(state: Mapping[str, Any], override: Override) -> dict[str, Any]:
+    """Numbers of optimizer and schedule with the override. A learning rate becomes the one that is in force now; the
+    schedule goes on from it in proportion. The state given stays as it is."""
+    groups, schedulers = copy.deepcopy(state["groups"]), copy.deepcopy(state["schedulers"])
+    key = override.key.removeprefix(OPTIMIZER).removeprefix(SCHEDULE)
+    if override.key.startswith(SCHEDULE):
+        for scheduler in schedulers:
+            scheduler[key] = _like(scheduler.get(key), override.value)
+    else:
+        for index, members in enumerate(groups):
+            factors = [_changed(group, key, override.value) for group in members]
+            for scheduler in schedulers[index : index + 1] if key == "lr" else ():
+                _scale(scheduler, factors, override.value)
+    return {**state, "groups": groups, "schedulers": schedulers}
+
+
+def _changed(group: dict[str, Any], key: str, value: Any) -> float | None:
+    """Sets a number of a group; of a learning rate, the new one by the old one, None if that was 0."""
+    old, group[key] = group.get(key), value
+    if key != "lr":
+        return None
+    factor = value / old if old else None
+    for rate in _RATES:
+        if rate in group:
+            group[rate] = value if factor is None else group[rate] * factor
+    return factor
+
+
+def _scale(scheduler: dict[str, Any], factors: Sequence[float | None], value: Any) -> None:
+    """The rates that a schedule, and those within it, start from."""
+    if isinstance(rates := scheduler.get("base_lrs"), list):
+        pairs = zip(rates, factors, strict=False)
+        scheduler["base_lrs"] = [value if factor is None else rate * factor for rate, factor in pairs]
+    if isinstance(rates := scheduler.get("_last_lr"), list):
+        scheduler["_last_lr"] = [value for _ in rates]
+    for inner in scheduler.get("_schedulers", ()):
+        _scale(inner, factors, value)
+
+
+def _like(old: Any, value: Any) -> Any:
+    """Milestones are given as a list and kept as how often each occurs."""
+    if isinstance(old, Mapping) and isinstance(value, list):
+        return {str(entry): value.count(entry) for entry in value}
+    return value

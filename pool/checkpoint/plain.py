@@ -1,0 +1,62 @@
+"""JSON of a checkpoint: read without surprises, and what is wrong with it said in one line. Free of torch.
+
+A file whose sums are right and whose content is not was not damaged: something else has written it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from pool.errors import CheckpointError
+
+NOT_OURS = "its sums are right, so it is not damaged: no run of sparsepool has written it like this"
+_LONGEST = 80  # of a value that is shown
+
+
+def parse(text: bytes, where: Path | str) -> Any:
+    """The value of a JSON text in which no name is given twice. Raises CheckpointError."""
+    try:
+        return json.loads(text, object_pairs_hook=_names_given_once)
+    except RecursionError:
+        raise not_ours(where, "nested too deeply") from None
+    except ValueError as error:
+        raise not_ours(where, f"no JSON: {error}") from None
+
+
+def not_ours(where: Path | str, what: str) -> CheckpointError:
+    """About content that no run writes."""
+    return CheckpointError(f"{where}: {what}; {NOT_OURS}")
+
+
+def explained(error: ValidationError) -> str:
+    """The first thing that is wrong: field, what is allowed, what was found."""
+    first = error.errors(include_url=False)[0]
+    field = shown(".".join(str(part) for part in first["loc"])) if first["loc"] else "the whole"
+    found = "" if first["type"] == "missing" else f", not {shown(repr(first['input']))}"
+    return f"{field}: {first['msg'][:1].lower()}{first['msg'][1:]}{found}"
+
+
+def value_at(tree: Any, key: str) -> Any:
+    """The value of a dotted key; None if there is none."""
+    for part in key.split("."):
+        tree = tree.get(part) if isinstance(tree, dict) else None
+    return tree
+
+
+def shown(text: str) -> str:
+    """Printable, on one line, not long."""
+    short = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return "".join(letter if letter.isprintable() else "?" for letter in short)
+
+
+def _names_given_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{shown(repr(next(name for name in names if names.count(name) > 1)))} is given twice")
+    return entries

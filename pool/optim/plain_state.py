@@ -1,0 +1,56 @@
+"""Whether numbers out of a checkpoint can be those of an optimizer or a schedule: compared with a fresh one's own.
+
+What is let in here is worked with in every step, by classes that look at nothing twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+_PER_GROUP = ("base_lrs", "_last_lr")  # of a schedule
+
+
+def check_group(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
+    """Raises ValueError that names the entry: `saved` must have those of `own`, of the same kinds."""
+    if missing := own.keys() - saved.keys():
+        raise ValueError(f"it has no {min(missing)}")
+    for key, value in own.items():
+        if key == "params":
+            continue
+        if not _fits(value, saved[key]) or (isinstance(value, tuple | list) and len(value) != len(saved[key])):
+            raise ValueError(f"{key} is {saved[key]!r}, where {value!r} is usual")
+    rate = saved.get("lr", 0.0)
+    if not (isinstance(rate, int | float) and math.isfinite(rate) and rate >= 0):
+        raise ValueError(f"lr is {rate!r}")
+
+
+def check_schedule(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
+    """Raises ValueError that names the entry."""
+    for key, value in saved.items():
+        if key in own and not _fits(own[key], value):
+            raise ValueError(f"{key} of the schedule is {value!r}, where {own[key]!r} is usual")
+        if key in own and key in _PER_GROUP and len(own[key]) != len(value):
+            raise ValueError(f"{key} of the schedule has {len(value)} entries, not {len(own[key])}")
+    position = saved.get("last_epoch", 0)
+    if type(position) is int and position < 0:
+        raise ValueError(f"last_epoch of the schedule is {position}")
+
+
+def _fits(own: Any, saved: Any) -> bool:
+    """Of one kind; bool and None are one (foreach, fused), and what is None in a fresh one may have become anything."""
+    if own is None:
+        return True
+    if isinstance(own, bool):
+        return saved is None or isinstance(saved, bool)
+    if isinstance(own, int | float):
+        return isinstance(saved, int | float) and not isinstance(saved, bool)
+    if isinstance(own, str):
+        return isinstance(saved, str)
+    if isinstance(own, tuple | list):
+        return isinstance(saved, tuple | list) and (not own or all(_fits(own[0], value) for value in saved))
+    if isinstance(own, Mapping):
+        example = next(iter(own.values()), None)  # of entries that come and go, such as milestones
+        return isinstance(saved, Mapping) and all(_fits(own.get(key, example), value) for key, value in saved.items())
+    return True

@@ -1,0 +1,51 @@
+"""The last lines of a run: which checkpoint is best, and what to type next. Pure: text out of what is known."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pool.checkpoint.folder import step_path
+from pool.checkpoint.state import BEST, FOLDER, LAST
+from pool.protocol.messages import RunReport
+
+
+def closing_lines(
+    run_dir: str, report: RunReport | None, resume: str | None, task: str | None, suffix: str
+) -> Iterator[str]:
+    """`report`: the run's last; `resume`: the command that goes on with it, None if all steps are done; `task`: to be
+    named to export, None for a built-in one; `suffix`: of an exported file's name."""
+    if report is not None and report.checkpoint >= 0:
+        folder = Path(run_dir) / FOLDER
+        yield _checkpoints(folder, report)
+        link = LAST if report.best_step < 0 else BEST
+        naming = [] if task is None else ["--task", task]
+        yield f"to export it: {command('export', str(folder / link), '-o', f'{Path(run_dir) / link}{suffix}', *naming)}"
+    if resume is not None:
+        yield f"to go on: {resume}"
+
+
+def command(*words: str) -> str:
+    """A command line of this program, as its user would type it."""
+    called = Path(sys.argv[0]).name
+    program = ["python", "-m", "pool"] if called == "__main__.py" else ["pool"]
+    return shlex.join([*program, *words])
+
+
+def resume_command(config: Path, changes: Sequence[str]) -> str:
+    """That goes on with a run of these arguments."""
+    return command("train", str(config), *(word for change in changes for word in ("--set", change)), "--resume")
+
+
+def _checkpoints(folder: Path, report: RunReport) -> str:
+    newest = f"newest checkpoint: {step_path(folder, report.checkpoint)}"
+    if report.best_step < 0:
+        return newest
+    best = step_path(folder, report.best_step)
+    loss = "" if math.isnan(report.best_loss) else f", validation {report.best_loss:.6f}"
+    if report.best_step == report.checkpoint:
+        return f"best and newest checkpoint: {best}{loss}"
+    return f"best checkpoint: {best}{loss}; {newest.replace(f'{folder}/', '')}"

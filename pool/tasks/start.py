@@ -1,0 +1,56 @@
+"""`model.start_from`: a run that begins with the weights of another one's checkpoint, for any task.
+
+Every task has the key. A folder is a checkpoint, or a run, and the runtime's to load: weights by name and shape, with
+data, batch size, optimizer and schedule of the new run. What is no folder is the task's, if its ModelConfig has the key
+too (nnue: a .nnue file). Free of torch.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, create_model
+
+from loader.config import Section
+from pool.checkpoint.folder import locate
+from pool.errors import ConfigError
+from pool.tasks.registry import TaskModule
+
+KEY = "start_from"
+_START_FROM = Annotated[
+    str | None,
+    Field(min_length=1, description="folder of a checkpoint, or of a run, whose weights the run starts with"),
+]
+
+
+def model_class(module: TaskModule) -> type[Section]:
+    """The section `model` of a task, with the key that every task has."""
+    own = module.ModelConfig
+    if KEY in own.model_fields:
+        return own
+    return create_model(own.__name__, __base__=own, start_from=(_START_FROM, None))
+
+
+def own_model(model: Section) -> Section:
+    """The section as the task is given it: a folder to start from is none of its business."""
+    return model if start_folder(model) is None else model.model_copy(update={KEY: None})
+
+
+def start_folder(model: Section) -> Path | None:
+    """The folder that the run is to start from, if it is to start from one."""
+    given = getattr(model, KEY)
+    path = Path(os.path.expanduser(given)) if given else None  # noqa: PTH111 (that of Path raises)
+    return path if path is not None and path.is_dir() else None
+
+
+def start_checkpoint(model: Section, module: TaskModule, task: str) -> Path | None:
+    """The checkpoint that the run is to start from; None for a file, which is the task's. Raises ConfigError if the
+    task reads none, CheckpointError."""
+    if (folder := start_folder(model)) is not None:
+        return locate(folder)
+    given = getattr(model, KEY)
+    if given and KEY not in module.ModelConfig.model_fields:
+        raise ConfigError(f"model.{KEY}: {given} is no folder, and the task {task} can start from nothing else")
+    return None

@@ -1,0 +1,144 @@
+"""`pool export`: which checkpoint is meant, what of it is believed, and that nothing it names is imported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pool.checkpoint import store
+from pool.checkpoint.folder import locate
+from pool.checkpoint.state import FOLDER
+from pool.config import parse_config
+from pool.errors import CheckpointError, ConfigError, PoolError
+from pool.export import export_checkpoint
+from pool.protocol.messages import CursorState
+from tests.support.crafted import reseal
+from tests.support.runs import ROOT
+from tests.support.toy import LossConfig, ModelConfig, create_task
+
+TASK = "tests.support.toy"
+
+
+def save(folder: Path, step: int, **sections: Any) -> Path:
+    """A checkpoint of a run in `folder`."""
+    folder.mkdir(exist_ok=True)
+    model = create_task(ModelConfig(), LossConfig()).build_model()
+    return store.save(
+        folder / FOLDER,
+        store.Checkpoint(
+            step=step,
+            cursor=CursorState(2 * step, 0, 0, 0),
+            config=parse_config({"task": TASK, **sections}, "test").model_dump(mode="json"),
+            fingerprint={},
+            data=[],
+            weights=model.state_dict(),
+            optimizer={},
+            optimizer_plain={"numbers": {}, "groups": [], "schedulers": []},
+        ),
+        keep=9,
+    )
+
+
+def test_a_runs_folder_means_its_newest_checkpoint(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    first, second = save(run, 1), save(run, 2)
+    for where in (run, run / FOLDER, run / FOLDER / "last", second):
+        assert export_checkpoint(where, tmp_path / "net", "toy", TASK) == second
+    assert export_checkpoint(first, tmp_path / "net", "toy", TASK) == first
+    (run / FOLDER / "last").unlink()
+    assert locate(run) == second
+    assert (tmp_path / "net").read_text().startswith("toy ")
+
+
+@pytest.mark.parametrize("target", ["..", "/etc", "../../other/checkpoints/step-000000001", "step-000000007"])
+def test_a_link_that_leaves_its_folder_is_not_followed(target: str, tmp_path: Path) -> None:
+    save(tmp_path / "other", 1)
+    last = save(tmp_path / "run", 1).with_name("last")
+    last.unlink()
+    last.symlink_to(target)
+    for where in (tmp_path / "run", last):
+        with pytest.raises(CheckpointError, match=r"last: points to |is no checkpoint folder"):
+            locate(where)
+
+
+@pytest.mark.parametrize("where", [".", "nowhere", "file", "run/logs"])
+def test_what_is_no_checkpoint_is_said_to_be_none(where: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "run/logs").mkdir(parents=True)
+    with pytest.raises(CheckpointError, match=f"{where.strip('.')}.*: is no checkpoint folder: it has no state.json"):
+        locate(tmp_path / where)
+
+
+def test_a_task_that_is_no_part_of_the_program_must_be_named_by_the_caller(tmp_path: Path) -> None:
+    checkpoint = save(tmp_path / "run", 1)
+    with pytest.raises(ConfigError, match=rf"is the module {TASK}; .* only if you name it too: --task {TASK}"):
+        export_checkpoint(checkpoint, tmp_path / "net", "", None)
+    with pytest.raises(ConfigError, match=rf"--task nnue: the task of .* is {TASK}"):
+        export_checkpoint(checkpoint, tmp_path / "net", "", "nnue")
+    export_checkpoint(checkpoint, tmp_path / "net", "", TASK)
+
+
+CANARY = "import pathlib\npathlib.Path(__file__).with_name('sung').touch()\n"
+NAMES = ("task", "data/source", "data/features", "optimizer/name", "schedule/name")
+
+
+@pytest.mark.parametrize("arguments", [(), ("--task", "nnue"), ("--task", TASK)], ids=["no task", "another", "its own"])
+def test_no_module_that_a_checkpoint_names_is_imported(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    checkpoint = save(tmp_path / "run", 1)
+    (tmp_path / "canary.py").write_text(CANARY)
+
+    def change(tree: dict[str, Any]) -> None:
+        for key in NAMES[1 if TASK in arguments else 0 :]:
+            *path, last = key.split("/")
+            section = tree["config"]
+            for part in path:
+                section = section[part]
+            section[last] = "canary.sings" if key.endswith("name") else "canary"
+        tree["config"]["data"]["source"] = "canary:sings"
+
+    reseal(checkpoint, change)
+    command = [sys.executable, "-m", "pool", "export", str(checkpoint), "-o", str(tmp_path / "net"), *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert not (tmp_path / "sung").exists()
+    assert done.returncode == (0 if TASK in arguments else 2), done.stderr
+    assert len(done.stderr.splitlines()) == (0 if TASK in arguments else 1)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "device"])
+def test_only_a_regular_file_is_written(kind: str, tmp_path: Path) -> None:
+    checkpoint, output = save(tmp_path / "run", 1), tmp_path / "net"
+    if kind == "fifo":
+        os.mkfifo(output)
+    elif kind == "folder":
+        output.mkdir()
+    else:
+        output = Path("/dev/null")
+    with pytest.raises(PoolError, match=f"{output}: is (a folder|not a regular file)"):
+        export_checkpoint(checkpoint, output, "", TASK)
+
+
+@pytest.mark.parametrize(
+    ("model", "complaint"),
+    [
+        ({"hidden": "wide"}, "state.json: config.model: hidden: input should be a valid integer"),
+        ({"depth": 3}, "state.json: config.model: depth: extra inputs are not permitted"),
+        (5, "state.json: config.model: the whole: input should be"),
+        ({"hidden": 32}, "table.weight: float32 1000 x 32 in the config's model, float32 1000 x 16 in the checkpoint"),
+    ],
+    ids=["type", "unknown", "no section", "shape"],
+)
+def test_a_model_that_the_weights_are_not_of_is_refused(model: Any, complaint: str, tmp_path: Path) -> None:
+    checkpoint = save(tmp_path / "run", 1)
+    reseal(checkpoint, lambda tree: tree["config"].update(model=model))
+    with pytest.raises(CheckpointError) as error:
+        export_checkpoint(checkpoint, tmp_path / "net", "", TASK)
+    assert complaint in str(error.value)
+    assert not (tmp_path / "net").exists()
