@@ -234,7 +234,7 @@ def test_a_snapshot_holds_what_is_known_of_validations() -> None:
     assert found.validations == known
 
 
-REPORT = RunReport(12, 12, 0, 64, 64, 1.0, 0.1, 0.2, 1e-3, Shares(), 1.0, 12, True)
+REPORT = RunReport(12, 12, 0, 64, 64, 1.0, 0.1, 0.2, 12, 1e-3, Shares(), 1.0, 12, True)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,12 @@ from pool.launch import Launch
 from pool.optim.buckets import BucketOptimizers
 from pool.planner.planner import plan_run
 from pool.planner.trial import try_state
-from pool.protocol.identity import COORDINATOR, PLANNER, Peer
+from pool.protocol.identity import PLANNER, Peer
 from pool.supervisor.comparing import compare_model, compare_numerics, compare_optimizer
 from pool.supervisor.resuming import resume_point, saved_state
 from pool.supervisor.run_folder import RunFolder
 from tests.support.crafted import Tree, read, reseal, reseal_header, reseal_tensors, seal
+from tests.support.launches import launch
 from tests.support.runs import TOY, run_well
 
 SETTINGS = {
@@ -54,29 +55,19 @@ def genuine(tmp_path_factory: pytest.TempPathFactory) -> Genuine:
     folder = tmp_path_factory.mktemp("genuine") / "run"
     run_well(folder, SETTINGS)
     config = load_config(folder.with_name("run.toml"))
-    launch = Launch(
-        peer=Peer(PLANNER),
+    saved = saved_state(folder / FOLDER / NAME)
+    told = launch(
+        folder,
+        Peer(PLANNER),
         config=config,
-        run_dir=folder,
-        sockets=folder,
-        coordinator=Peer(COORDINATOR),
         devices=config.pool.devices,
-        train_files=(),
-        validation_files=(),
-        schema=None,
-        plan=None,
-        segments={},
-        bells={},
         step=4,
-        start=saved_state(folder / FOLDER / NAME).cursor,
-        checkpoint=None,
-        snapshot=None,
+        start=saved.cursor,
         saved=4,
-        state_nbytes=0,
-        fingerprint=saved_state(folder / FOLDER / NAME).fingerprint,
+        fingerprint=saved.fingerprint,
     )
-    schema, plan, _ = plan_run(launch)
-    return Genuine(folder, Launch(**{**vars(launch), "schema": schema, "plan": plan}))
+    data, plan, _ = plan_run(told)
+    return Genuine(folder, replace(told, schema=data.schema, plan=plan))
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from pool.launch import Launch
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import CursorState
 from pool.supervisor.data_files import check_at_end, compare_files, find, left_out, saved_sums
+from tests.support import launches
 from tests.support.binpack_data import chunks, make_files
 
 WORDS = np.arange(1, 11, dtype=np.uint64) + np.uint64(1 << 32)
@@ -61,29 +61,18 @@ def checkpoint(tmp_path: Path, files: list[Path]) -> Path:
 
 def launch(files: list[Path], checkpoint: Path | None = None, **changes: Any) -> Launch:
     known = identify(files)
-    made = Launch(
-        peer=Peer(FEEDER),
-        config=config(files[0].parent),
-        run_dir=files[0].parent,
-        sockets=files[0].parent,
-        coordinator=Peer(FEEDER),
-        devices=(),
-        train_files=known,
-        validation_files=known[:1],
-        schema=None,
-        plan=None,
-        segments={},
-        bells={},
-        step=0,
-        start=CursorState(0, 0, 0, 0),
-        checkpoint=checkpoint,
-        snapshot=None,
-        saved=-1,
-        state_nbytes=0,
-        num_chunks={"train": 10, "validate": 5},
-        fingerprint={},
+    return launches.launch(
+        files[0].parent,
+        Peer(FEEDER),
+        **{
+            "config": config(files[0].parent),
+            "train_files": known,
+            "validation_files": known[:1],
+            "checkpoint": checkpoint,
+            "num_chunks": {"train": 10, "validate": 5},
+            **changes,
+        },
     )
-    return replace(made, **changes)
 
 
 def append(file: Path) -> None:
@@ -185,5 +174,5 @@ def test_sixty_thousand_files_are_told_to_those_who_read_them(files: list[Path])
     """The document goes through memory: no limit of a message applies."""
     many = tuple(DataFile(Path(f"/data/{number}.binpack"), number, 1, number, 7) for number in range(60_000))
     told = launch(files, train_files=many)
-    assert Launch.from_json(told.told_to(Peer(FEEDER)).to_json()).train_files == many
+    assert Launch.from_json(told.told_to(Peer(FEEDER)).to_json(), told.run_dir).train_files == many
     assert len(told.told_to(Peer(WORKER)).to_json()) < 10_000

@@ -17,13 +17,12 @@ from pool import forkserver, lifeline, prctl
 from pool.config import parse_config
 from pool.errors import RunError
 from pool.launch import Launch
-from pool.protocol.address import new_key
-from pool.protocol.identity import COORDINATOR, FORKSERVER, PLANNER, Peer
-from pool.protocol.messages import CursorState
+from pool.protocol.identity import FORKSERVER, PLANNER, Peer
 from pool.supervisor import planning
 from pool.supervisor.child import Child
 from pool.supervisor.forkserver import ForkServer, be_the_parent, environment
 from pool.supervisor.planning import ask_planner
+from tests.support import launches
 from tests.support.runs import ROOT, TOY, command
 from tests.support.wait import wait_for
 
@@ -53,35 +52,11 @@ class Silent:
 
 def launch(tmp_path: Path, peer: Peer, *crash_points: str, start_timeout: float = 100.0) -> Launch:
     tree = {
-        "task": "tests.support.toy",
-        "data": {"source": "synthetic", "features": "synthetic:1000:8", "batch_size": 64},
-        "pool": {"devices": ["fake:0"], "start_timeout": start_timeout},
+        **launches.TREE,
+        "pool": {**launches.TREE["pool"], "start_timeout": start_timeout},
         "testing": {"crash_points": list(crash_points)},
     }
-    return Launch(
-        peer=peer,
-        config=parse_config(tree, "test"),
-        run_dir=tmp_path,
-        address_key=new_key(),
-        coordinator=Peer(COORDINATOR),
-        coordinator_pid=None,
-        devices=("fake:0",),
-        device_names=(),
-        train_files=(),
-        validation_files=(),
-        schema=None,
-        plan=None,
-        segments={},
-        bells={},
-        step=0,
-        start=CursorState(0, 0, 0, 0),
-        checkpoint=None,
-        snapshot=None,
-        saved=-1,
-        state_nbytes=0,
-        num_chunks={},
-        fingerprint={},
-    )
+    return launches.launch(tmp_path, peer, config=parse_config(tree, "test"))
 
 
 def started(tmp_path: Path, *crash_points: str) -> ForkServer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loader.files import identify
 from pool.config import parse_config
 from pool.errors import ConfigError
 from pool.planner import planner
 from pool.protocol.identity import PLANNER, Peer
-from tests.pool.test_forkserver import launch
 from tests.pool.test_values import EXTREME, NUMERIC, bounds
+from tests.support.launches import launch
 from tests.support.runs import ROOT
 
 ODD = {
@@ -28,7 +28,7 @@ ODD = {
 
 def plan(tree: dict[str, Any], files: tuple[Path, ...] = ()) -> dict[str, Any]:
     """The planner's answer."""
-    told = replace(launch(Path("/nowhere"), Peer(PLANNER)), config=parse_config(tree, "here"), train_files=files)
+    told = launch(Path("/nowhere"), Peer(PLANNER), config=parse_config(tree, "here"), train_files=identify(files))
     answer: dict[str, Any] = json.loads(planner.run(told))
     return answer
 

@@ -171,5 +171,5 @@ def test_an_export_that_raises_is_one_line(whole: Ended, tmp_path: Path, monkeyp
     task = BadExport(ModelConfig(), LossConfig())
     monkeypatch.setattr(export, "make_task", lambda *_: task)
     with pytest.raises(PoolError) as error:
-        export.export_checkpoint(whole.dir / "checkpoints/last", tmp_path / "out", "")
+        export.export_checkpoint(whole.dir / "checkpoints/last", tmp_path / "out", "", "tests.support.toy")
     assert str(error.value).startswith(f"{tmp_path / 'out'}: not written: KeyError: 'bad value' ({__file__}:")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -16,7 +18,7 @@ from hypothesis import strategies as st
 from pydantic.fields import FieldInfo
 
 from loader.config import alternatives
-from pool.checkpoint.state import OPTIMIZER, WEIGHTS, SavedState, encode_state, read_state
+from pool.checkpoint.state import OPTIMIZER, WEIGHTS, OptimizerNumbers, SavedState, encode_state, read_state
 from pool.checkpoint.tensor_file import FileSums
 from pool.config import Config, config_class, load_config, parse_config
 from pool.config_keys import walk
@@ -27,7 +29,7 @@ from pool.protocol.identity import COORDINATOR, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import CursorState, RunReport, Shares
 from pool.supervisor.run_folder import RunFolder
 from pool.telemetry.progress import describe
-from tests.pool.test_forkserver import launch
+from tests.support.launches import launch
 from tests.support.runs import toml_value
 
 TASKS = ("nnue", "tests.support.toy")
@@ -61,10 +63,12 @@ def same(one: Any, other: Any) -> bool:
 def everywhere(config: Config, folder: Path) -> Iterator[tuple[str, Config]]:
     """The config as processes, config.json and state.json have it."""
     told = launch(folder, Peer(WORKER, 0))
-    yield "a process", Launch.from_json(Launch(**{**vars(told), "config": config}).to_json()).config
+    yield "a process", Launch.from_json(replace(told, config=config).to_json(), folder).config
     run = RunFolder.__new__(RunFolder)
     run.path = folder
+    run.fd = os.open(folder, os.O_RDONLY)
     run.record(config)
+    os.close(run.fd)
     yield "config.json", parse_config(json.loads((folder / "config.json").read_bytes()), "config.json")
     sums = FileSums(0, 0, "", {})
     state = SavedState(
@@ -73,7 +77,7 @@ def everywhere(config: Config, folder: Path) -> Iterator[tuple[str, Config]]:
         config=config.model_dump(mode="json"),
         fingerprint={},
         data=(),
-        optimizer={},
+        optimizer=OptimizerNumbers({}, [], []),
         files={WEIGHTS: sums, OPTIMIZER: sums},
     )
     (folder / "state.json").write_bytes(encode_state(state))
@@ -288,6 +292,7 @@ def test_the_largest_run_can_be_reported_and_shown() -> None:
         seconds=1.0,
         loss=1.0,
         validation_loss=1.0,
+        validation_step=int(steps) - 1,
         learning_rate=1.0,
         shares=Shares(),
         computed=1e9,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from loader.config import DataConfig
+from loader.files import DataFile
 from loader.synthetic import SyntheticSource, SyntheticStream
 
 
 class NamedSource(SyntheticSource):
-    def open(self, config: DataConfig, files: Sequence[Path], seed: int) -> SyntheticStream:
-        return super().open(config, (), seed + sum(len(file.name) for file in files))
+    def open(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> SyntheticStream:
+        return super().open(config, (), seed + sum(len(file.path.name) for file in files))
