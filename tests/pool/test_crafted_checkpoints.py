@@ -218,7 +218,7 @@ CRAFTED: list[tuple[str, Callable[[Path], None], str]] = [
     ("schedule for nobody", put("optimizer/schedulers/0/base_lrs", []), "base_lrs of the schedule has 0 entries"),
     ("milestones are text", put("optimizer/schedulers/0/milestones", {"x": 1}), "optimizer state does not fit"),
     ("schedules are a number", put("optimizer/schedulers", 5), "state.json: optimizer.schedulers: "),
-    ("a newer format", newer, f"format {FORMAT + 1}; this version reads format "),
+    ("a newer format", newer, f"format {FORMAT + 1}; this version reads "),
     ("deep nesting", text(lambda t: t[:-1] + f', "x": {DEEP}}}'), "state.json: nested too deeply"),
     ("a name twice", text(lambda t: t[:-1] + ', "step": 4}'), "state.json: no JSON: 'step' is given twice"),
     ("an endless number", text(lambda t: t.replace('"step": 4', '"step": ' + "9" * 9999)), "state.json: "),

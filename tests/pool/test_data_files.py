@@ -51,7 +51,7 @@ def checkpoint(tmp_path: Path, files: list[Path]) -> Path:
             data=known,
             weights={"w": torch.zeros(2)},
             optimizer={},
-            optimizer_plain={},
+            optimizer_plain={"numbers": {}, "groups": [], "schedulers": []},
             validation=known[:1],
             chunk_sums={"train": WORDS, "validate": WORDS[:5]},
         ),

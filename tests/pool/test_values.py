@@ -69,8 +69,10 @@ def everywhere(config: Config, folder: Path) -> Iterator[tuple[str, Config]]:
     run.fd = os.open(folder, os.O_RDONLY)
     run.record(config)
     os.close(run.fd)
-    yield "config.json", parse_config(json.loads((folder / "config.json").read_bytes()), "config.json")
-    sums = FileSums(0, 0, "", {})
+    recorded = json.loads((folder / "config.json").read_bytes())
+    del recorded["overrides"]
+    yield "config.json", parse_config(recorded, "config.json")
+    sums = FileSums(8, 8, "0" * 64, {})
     state = SavedState(
         step=1,
         cursor=CursorState(0, 0, 0, 0),
@@ -298,6 +300,8 @@ def test_the_largest_run_can_be_reported_and_shown() -> None:
         computed=1e9,
         checkpoint=int(steps) - 1,
         finished=False,
+        best_step=int(steps) - 1,
+        best_loss=1.0,
     )
     envelope = Envelope(Peer(COORDINATOR), Peer(SUPERVISOR), 1, report)
     assert decode(encode(envelope)) == envelope

@@ -10,6 +10,7 @@ from torch import nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from pool.nn.sparse_linear import SparseLinear
+from tests.support.toy_model import ToyTask
 
 
 class Complex(nn.Module):
@@ -64,7 +65,7 @@ RAISED: dict[str, BaseException] = {
 }
 
 
-class OddTask:
+class OddTask(ToyTask):
     def __init__(self, kind: str) -> None:
         self._kind = kind
 
