@@ -21,7 +21,9 @@ from pool.supervisor.memory_plan import mib
 _DESCRIPTORS = 64  # of a process of a run: libraries, log, segments, sockets
 _MOST_WORKERS = 100  # two descriptors each go to the coordinator in one message, and the kernel lets 253 pass
 _DESCRIPTORS_OF_A_WORKER = 8  # in supervisor and coordinator
-_STATE = 1 << 20  # of a checkpoint, beside its tensors
+_STATE = 1 << 20  # of a checkpoint, beside its tensors and what it holds of the data
+_OF_A_FILE = 300  # bytes in a checkpoint, name included
+_OF_A_CHUNK = 8
 
 
 def check_descriptors(config: Config) -> None:
@@ -69,7 +71,8 @@ def check_folder(run_dir: Path) -> None:
 def check_disk(launch: Launch) -> None:
     """Room for the checkpoints that are kept and the one that is being written. Raises RunError."""
     train = launch.config.train
-    size = launch.state_nbytes + _STATE
+    data = _OF_A_FILE * sum(map(len, launch.files.values())) + _OF_A_CHUNK * sum(launch.num_chunks.values())
+    size = launch.state_nbytes + _STATE + data
     due = 1 if train.checkpoint_every == 0 else 1 + (train.steps - launch.step) // train.checkpoint_every
     folder = launch.run_dir / FOLDER
     there = len(checkpoints(folder))
