@@ -129,7 +129,7 @@ def ddp_rank(arguments: argparse.Namespace) -> None:
         setattr(inner, name, Bags(layer.num_features, layer.out_features, layer.bias is not None))
     model = DistributedDataParallel(inner)
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, fused=True)
-    stream = open_stream(DataConfig(batch_size=BATCH), [arguments.source], 42)
+    stream = open_stream(DataConfig(batch_size=BATCH), [Path(arguments.source)], 42)
     batch = [TensorBatch.from_numpy(each) for each in read_batches(stream, 2)][arguments.rank]
     moments = []
     stop = torch.zeros(1)

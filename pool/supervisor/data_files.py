@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from loader.errors import DataError
@@ -20,7 +21,7 @@ from loader.files import DataFile, check_unchanged, identify
 from loader.sources import find_files
 from pool.checkpoint.state import CHUNK_SUMS, SavedState, describe_files
 from pool.config import Config
-from pool.errors import EXIT_DATA, ConfigError, RunError
+from pool.errors import EXIT_DATA, CheckpointError, ConfigError, RunError
 from pool.launch import Launch
 from pool.protocol.messages import Purpose
 
@@ -96,10 +97,11 @@ def left_out(launch: Launch) -> list[str]:
 
 
 def saved_sums(launch: Launch, saved: SavedState, checkpoint: Path) -> dict[Purpose, npt.NDArray[np.uint64]]:
-    """What was read of each chunk before the checkpoint was written. Raises RunError if there are other chunks now."""
+    """What was read of each chunk before the checkpoint was written. Raises CheckpointError; RunError if there are
+    other chunks now."""
     if CHUNK_SUMS not in saved.files:
         return {}
-    tables = load_file(checkpoint / CHUNK_SUMS)
+    tables = _load_sums(checkpoint / CHUNK_SUMS)
     found: dict[Purpose, npt.NDArray[np.uint64]] = {}
     for purpose, count in launch.num_chunks.items():
         if purpose not in tables or (purpose == "validate" and _other_validation(launch, saved)):
@@ -120,6 +122,16 @@ def check_at_end(launch: Launch) -> None:
         check_unchanged((*launch.train_files, *launch.validation_files), may_grow=launch.config.data.may_grow)
     except DataError as error:
         raise RunError(f"{error}; all steps are done, and the last checkpoint is written", EXIT_DATA) from None
+
+
+def _load_sums(path: Path) -> dict[str, npt.NDArray[np.uint64]]:
+    try:
+        tables = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path}: {error}") from None
+    if any(table.dtype != np.uint64 or table.ndim != 1 for table in tables.values()):
+        raise CheckpointError(f"{path}: is no table of checksums of chunks")
+    return tables
 
 
 def _other_validation(launch: Launch, saved: SavedState) -> bool:

