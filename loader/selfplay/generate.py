@@ -23,9 +23,10 @@ from loader.selfplay.game import play_game
 from loader.selfplay.opening import Openings
 from loader.selfplay.players import Game, Players
 from loader.selfplay.settings import GenerateSettings
-from loader.uci.engine import Engine
+from loader.uci.engine import Engine, Limits
 from loader.uci.line_process import StoppedError
 
+START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 FAILURES = 5  # dropped games in a row that end the command
 
 # Keys of the work's state.
@@ -148,10 +149,11 @@ def play(
 
 
 def try_engine(settings: GenerateSettings, interruption: Interruption) -> None:
-    """What is wrong with every engine, such as an option that it does not have, is said once."""
+    """What is wrong with every engine, such as an option that it does not have or no network, is said once."""
     try:
-        with Engine(settings.engine, interruption.descriptor):
-            pass
+        with Engine(settings.engine, interruption.descriptor) as engine:
+            engine.new_game()
+            engine.search(START, [], Limits(depth=1))
     except StoppedError:
         interruption.check()
 

@@ -6,8 +6,10 @@ import errno
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -101,24 +103,34 @@ def long_file(held_engine: Path, tmp_path_factory: pytest.TempPathFactory) -> by
     return made(tmp_path_factory.mktemp("long") / "x", held_engine, positions=300)
 
 
-@pytest.mark.parametrize("signal", ["INT", "TERM", "HUP", "KILL"])
-def test_the_same_command_goes_on_after_a_signal(
-    signal: str, held_engine: Path, folder: Path, long_file: bytes
-) -> None:
+@pytest.fixture
+def default_signals() -> Iterator[None]:
+    """Children get every signal, also if this process was started to ignore some."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("default_signals")
+@pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "KILL"])
+def test_the_same_command_goes_on_after_a_signal(name: str, held_engine: Path, folder: Path, long_file: bytes) -> None:
     out, part, hold = folder / "x", folder / "x.part", held_engine.with_name("hold")
     hold.touch()
     arguments = [sys.executable, "-m", "loader", *command(out, held_engine, positions=300)]
     with subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         wait_for(lambda: part.exists() and part.stat().st_size > 200, "some games")
-        subprocess.run(["kill", f"-{signal}", str(process.pid)], check=True)
+        process.send_signal(signal.Signals[f"SIG{name}"])
         _, err = process.communicate(timeout=60)
     hold.unlink()
-    assert process.returncode == {"INT": 130, "TERM": 143, "HUP": 129, "KILL": -9}[signal]
+    assert process.returncode == {"INT": 130, "TERM": 143, "HUP": 129, "KILL": -9}[name]
     assert names(folder) == ["x.part", "x.part.journal"]
     verdict = verify(part)
     assert verdict.ok
-    if signal != "KILL":
-        said = "interrupted" if signal == "INT" else f"interrupted by SIG{signal}"
+    if name != "KILL":
+        said = "interrupted" if name == "INT" else f"interrupted by SIG{name}"
         games = part.read_bytes().count(b"BINP")
         left = f"{verdict.entries:,} of 300 positions ({games} games) are in {part}; the same command goes on"
         assert err == f"loader: {said}; {left}\n"
