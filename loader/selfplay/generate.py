@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -59,7 +60,7 @@ def generate(settings: GenerateSettings, out: Path, report: Report) -> dict[str,
     book = None if settings.book is None else read_book(settings.book)
     start = {GAMES: 0, POSITIONS: 0, DROPPED: 0, AFTER: size_of(out) if settings.append else 0}
     with WorkFile(out, settings.identity(book), start) as work:
-        if is_delivered(work):
+        if is_delivered(work, partial(rechunk, work.part)):
             work.remove()
             return work.state
         refuse_output(settings, work)

@@ -198,8 +198,9 @@ def test_a_file_that_has_appeared_meanwhile_is_not_replaced(tmp_path: Path) -> N
         deliver_new(again, others)
     assert work.out.read_bytes() == b"somebody's"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.part", "out.part.journal"]
+    work.out.write_bytes(b"somebody's other")
     with WorkFile(work.out, SETTINGS, START) as again:
-        assert not is_delivered(again)
+        assert not is_delivered(again, blocks)
 
 
 def test_a_death_between_delivery_and_removal_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,15 +208,16 @@ def test_a_death_between_delivery_and_removal_is_noticed(tmp_path: Path, monkeyp
     with WorkFile(work.out, SETTINGS, START) as again, monkeypatch.context() as patch:
         patch.setattr(again, "remove", lambda: None)
         deliver_new(again, blocks)
+    os.link(work.out, tmp_path / "out.part.new")
     for removed in ((), (work.part,)):
         with WorkFile(work.out, SETTINGS, START) as again, monkeypatch.context() as patch:
-            assert is_delivered(again)
+            assert is_delivered(again, blocks)
             patch.setattr(Path, "unlink", lambda *_, **__: None)
             again.remove()
         for path in removed:
             path.unlink()
     with WorkFile(work.out, SETTINGS, START) as again:
-        assert is_delivered(again)
+        assert is_delivered(again, blocks)
         again.remove()
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("out", PACKED)]
 
