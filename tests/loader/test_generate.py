@@ -242,7 +242,6 @@ def test_an_engine_that_crashes_now_and_then_changes_nothing_in_the_file(
         ("illegal:6", "'e1e8' is not a legal move in "),
         ("null:6", "'no move' is not a legal move in "),
         ("crash:6", "the engine has ended with exit code 5"),
-        ("hang:6", "no bestmove within 1 s"),
         ("lost", "no opening has a score within 1000"),
     ],
 )
@@ -252,10 +251,30 @@ def test_an_engine_that_fails_in_every_game_ends_the_command(
     monkeypatch.setattr("loader.selfplay.opening.TRIES", 5)
     monkeypatch.setattr("loader.selfplay.generate.FAILURES", 2)
     failing = write_engine(engine.parent / "failing", kind)
-    assert main(command(folder / "x", failing, "--timeout", "60" if not kind.startswith("hang") else "1")) == 1
+    assert main(command(folder / "x", failing)) == 1
     told = capsys.readouterr().err.splitlines()
     assert told[-1].startswith(f"loader: 2 games in a row have failed, at last with: {failing}: {words}")
     assert [line for line in told if "is dropped" in line] == ["loader: game 0 is dropped", "loader: game 1 is dropped"]
+    assert names(folder) == []
+
+
+def test_an_engine_that_hangs_is_waited_for_as_long_as_the_user_says(
+    engine: Path, folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("loader.selfplay.players.TRIES", 1)
+    monkeypatch.setattr("loader.selfplay.generate.FAILURES", 1)
+    hanging = write_engine(engine.parent / "hanging", "hang:6")
+    assert main(command(folder / "x", hanging, "--timeout", "3")) == 1
+    assert f"1 games in a row have failed, at last with: {hanging}: no bestmove within 3 s" in capsys.readouterr().err
+
+
+def test_an_engine_that_can_not_search_at_all_is_said_before_the_first_game(
+    engine: Path, folder: Path, capsys: Capture
+) -> None:
+    crashing = write_engine(engine.parent / "crashing", "crash:1")
+    assert main(command(folder / "x", crashing)) == 1
+    reason = "the engine has ended with exit code 5, no bestmove; its last words: segmentation fault, as it were"
+    assert capsys.readouterr().err == f"loader: {crashing}: {reason}\n"
     assert names(folder) == []
 
 
