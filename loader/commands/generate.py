@@ -153,7 +153,8 @@ def generate_file(
     seconds = time.monotonic() - began
     dropped = f", {made[DROPPED]:,} dropped" if made[DROPPED] else ""
     games = made[GAMES] - made[DROPPED]
-    sys.stdout.write(f"{output}: {made[POSITIONS]:,} positions of {games:,} games{dropped} in {seconds:.0f} s\n")
+    noun = "game" if games == 1 else "games"
+    sys.stdout.write(f"{output}: {made[POSITIONS]:,} positions of {games:,} {noun}{dropped} in {seconds:.0f} s\n")
     return 0
 
 

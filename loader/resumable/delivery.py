@@ -1,5 +1,7 @@
-"""The result of finished work: to a new file, or to the end of one that exists. Whoever repeats it after a death
-finds in the work's state how far it came, so that nothing is delivered twice."""
+"""Delivers the result of finished work: to a new file, or to the end of one that exists.
+
+The work's state says how far the delivery has come, so that repeating it after a death delivers nothing twice.
+"""
 
 from __future__ import annotations
 
@@ -15,26 +17,27 @@ from loader.resumable.work_file import WorkFile
 Blocks = Callable[[], Iterable[bytes]]  # the result, the same bytes at every call
 
 # Keys in the state of a work file, beside the command's own.
-INODE = "delivered inode"
+PUBLISHING = "publishing"
 APPENDED_AT = "appended at"
 
 
-def is_delivered(work: WorkFile) -> bool:
+def is_delivered(work: WorkFile, blocks: Blocks) -> bool:
     """Whether an earlier process gave the new file its name, and died before it removed the work."""
-    try:
-        return work.done or work.path.stat(follow_symlinks=False).st_ino == work.state.get(INODE)
-    except FileNotFoundError:
+    if work.done:
+        return True
+    if PUBLISHING not in work.state or not work.path.is_file():
         return False
+    with work.path.open("rb") as file:
+        return all(file.read(len(block)) == block for block in blocks()) and not file.read(1)
 
 
 def deliver_new(work: WorkFile, blocks: Blocks) -> None:
     """Raises UsageError if something has the name meanwhile; the work is kept."""
     try:
-        with NewFile(work.path, work.part.with_name(f"{work.part.name}.new")) as new:
+        with NewFile(work.path, work.packed) as new:
             for block in blocks():
                 new.write(block)
-            new.sync()
-            work.commit(b"", {**work.state, INODE: new.inode})
+            work.commit(b"", {**work.state, PUBLISHING: True})
             work.sync()
             new.publish()
     except FileExistsError:

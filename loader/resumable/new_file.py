@@ -37,20 +37,13 @@ class NewFile:
         os.close(self._descriptor)
         self.beside.unlink(missing_ok=True)
 
-    @property
-    def inode(self) -> int:
-        return os.fstat(self._descriptor).st_ino
-
     def write(self, data: bytes) -> None:
         write_at(self._descriptor, data, self.size, self.beside)
         self.size += len(data)
 
-    def sync(self) -> None:
-        os.fsync(self._descriptor)
-
     def publish(self) -> None:
         """Gives the file its name."""
-        self.sync()
+        os.fsync(self._descriptor)
         try:
             os.link(self.beside, self.path)
         except FileExistsError:

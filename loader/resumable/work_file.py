@@ -44,6 +44,7 @@ class WorkFile:
         self.path = path
         self.part = part_of(path)
         self.journal = self.part.with_name(f"{self.part.name}.journal")
+        self.packed = self.part.with_name(f"{self.part.name}.new")  # for the result, before it gets its name
         self.state: dict[str, Any] = dict(initial)
         self.end = 0  # committed bytes of the part
         self.done = False  # its result is where it belongs, and death left the work behind
@@ -97,6 +98,7 @@ class WorkFile:
             write_at(self._lines, journal.DONE, self._line_end, self.journal)
             os.fdatasync(self._lines)
             self.done = True
+        self.packed.unlink(missing_ok=True)
         self.part.unlink(missing_ok=True)
         self.journal.unlink(missing_ok=True)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,9 +24,10 @@ from loader.selfplay.game import play_game
 from loader.selfplay.opening import Openings
 from loader.selfplay.players import Game, Players
 from loader.selfplay.settings import GenerateSettings
-from loader.uci.engine import Engine
+from loader.uci.engine import Engine, Limits
 from loader.uci.line_process import StoppedError
 
+START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 FAILURES = 5  # dropped games in a row that end the command
 
 # Keys of the work's state.
@@ -58,7 +60,7 @@ def generate(settings: GenerateSettings, out: Path, report: Report) -> dict[str,
     book = None if settings.book is None else read_book(settings.book)
     start = {GAMES: 0, POSITIONS: 0, DROPPED: 0, AFTER: size_of(out) if settings.append else 0}
     with WorkFile(out, settings.identity(book), start) as work:
-        if is_delivered(work):
+        if is_delivered(work, partial(rechunk, work.part)):
             work.remove()
             return work.state
         refuse_output(settings, work)
@@ -148,10 +150,11 @@ def play(
 
 
 def try_engine(settings: GenerateSettings, interruption: Interruption) -> None:
-    """What is wrong with every engine, such as an option that it does not have, is said once."""
+    """What is wrong with every engine, such as an option that it does not have or no network, is said once."""
     try:
-        with Engine(settings.engine, interruption.descriptor):
-            pass
+        with Engine(settings.engine, interruption.descriptor) as engine:
+            engine.new_game()
+            engine.search(START, [], Limits(depth=1))
     except StoppedError:
         interruption.check()
 

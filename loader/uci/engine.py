@@ -6,7 +6,7 @@ commands of the protocol are needed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -18,7 +18,7 @@ from loader.uci.options import Option, parse_option
 from loader.uci.score import internal_score, parse_score
 
 UNITS_PER_100CP = 361  # Stockfish 15.1: internal units of a score it prints as 100 centipawns
-DEFAULTS = {"Threads": "1", "Hash": "16"}  # set if the engine has them and nothing else is asked for
+DEFAULTS = {"Threads": "1", "Hash": "16"}  # set if the engine takes them and nothing else is asked for
 
 
 @dataclass(frozen=True)
@@ -120,12 +120,12 @@ class Engine:
 
     def _set_options(self, offered: list[Option]) -> None:
         given = {name.lower() for name, _ in self._settings.options}
-        known = {option.name for option in offered}
-        defaults: Mapping[str, str] = {
-            name: value for name, value in DEFAULTS.items() if name in known and name.lower() not in given
-        }
+        lines = []
+        for name, value in DEFAULTS.items():
+            with contextlib.suppress(ValueError):
+                lines += [options.command(offered, name, value)] if name.lower() not in given else []
         try:
-            lines = [options.command(offered, *each) for each in (*defaults.items(), *self._settings.options)]
+            lines += [options.command(offered, *each) for each in self._settings.options]
         except ValueError as error:
             raise UsageError(f"{self._settings.program}: {error}") from None
         self._ready("\n".join(lines) if lines else "")

@@ -14,7 +14,8 @@ from loader.errors import EngineError
 
 LONGEST_LINE = 1 << 20
 KEPT_ERRORS = 2000  # bytes of what it wrote to its stderr
-SHOWN = 200  # characters of its last words
+KEPT_LINES = 8
+SHOWN = 500  # characters of its last words
 MILLISECONDS = 1000
 ENDING_SECONDS = 0.5  # from its last pipe's closing to its end
 
@@ -45,7 +46,7 @@ class LineProcess:
         self.program = program
         self._lines: deque[bytes] = deque()
         self._rest = b""
-        self._last = b""
+        self._read: deque[bytes] = deque(maxlen=KEPT_LINES)
         self._errors = b""
         try:  # a process group of its own: Ctrl-C is for us, and its children end with it
             self._process = subprocess.Popen(
@@ -90,13 +91,15 @@ class LineProcess:
         """The next line; `expected` says in an error what it was waited for."""
         while not self._lines:
             self._wait(deadline, f"no {expected}")
-        self._last = self._lines.popleft()
-        return self._last.decode(errors="replace").rstrip()
+        self._read.append(self._lines.popleft())
+        return self._read[-1].decode(errors="replace").rstrip()
 
     def fault(self, reason: str) -> EngineError:
-        """An error that names the program, and what it said last."""
-        lines = [self._last, *self._lines, self._rest, *self._errors.splitlines()]
-        said = next((text for line in reversed(lines) if (text := _printable(line))), "")
+        """An error that names the program, and what it said last: the errors among it, if there are any."""
+        lines = [*self._read, *self._lines, self._rest, *self._errors.splitlines()][-KEPT_LINES:]
+        texts = [text for line in lines if (text := _printable(line))]
+        errors = [text for text in texts if "error" in text.lower()]
+        said = " ".join(errors or texts[-1:])[:SHOWN]
         return EngineError(f"{self.program}: {reason}" + (f"; its last words: {said}" if said else ""))
 
     def close(self) -> None:
@@ -144,7 +147,9 @@ class LineProcess:
         if status is None:
             return self.fault(f"the engine has closed its pipes{without}")
         code, number = status.si_code, status.si_status
-        how = f"with exit code {number}" if code == os.CLD_EXITED else f"by {signal.Signals(number).name}"
+        how = (
+            f"with exit code {number}" if code == os.CLD_EXITED else f"by signal {number} ({signal.strsignal(number)})"
+        )
         return self.fault(f"the engine has ended {how}{without}")
 
 
@@ -162,4 +167,4 @@ def _status(pid: int) -> os.waitid_result | None:
 
 def _printable(line: bytes) -> str:
     text = "".join(c if c.isprintable() else " " for c in line.decode(errors="replace"))
-    return text.strip()[:SHOWN]
+    return text.strip()

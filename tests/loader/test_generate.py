@@ -6,8 +6,10 @@ import errno
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -101,24 +103,34 @@ def long_file(held_engine: Path, tmp_path_factory: pytest.TempPathFactory) -> by
     return made(tmp_path_factory.mktemp("long") / "x", held_engine, positions=300)
 
 
-@pytest.mark.parametrize("signal", ["INT", "TERM", "HUP", "KILL"])
-def test_the_same_command_goes_on_after_a_signal(
-    signal: str, held_engine: Path, folder: Path, long_file: bytes
-) -> None:
+@pytest.fixture
+def default_signals() -> Iterator[None]:
+    """Children get every signal, also if this process was started to ignore some."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("default_signals")
+@pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "KILL"])
+def test_the_same_command_goes_on_after_a_signal(name: str, held_engine: Path, folder: Path, long_file: bytes) -> None:
     out, part, hold = folder / "x", folder / "x.part", held_engine.with_name("hold")
     hold.touch()
     arguments = [sys.executable, "-m", "loader", *command(out, held_engine, positions=300)]
     with subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         wait_for(lambda: part.exists() and part.stat().st_size > 200, "some games")
-        subprocess.run(["kill", f"-{signal}", str(process.pid)], check=True)
+        process.send_signal(signal.Signals[f"SIG{name}"])
         _, err = process.communicate(timeout=60)
     hold.unlink()
-    assert process.returncode == {"INT": 130, "TERM": 143, "HUP": 129, "KILL": -9}[signal]
+    assert process.returncode == {"INT": 130, "TERM": 143, "HUP": 129, "KILL": -9}[name]
     assert names(folder) == ["x.part", "x.part.journal"]
     verdict = verify(part)
     assert verdict.ok
-    if signal != "KILL":
-        said = "interrupted" if signal == "INT" else f"interrupted by SIG{signal}"
+    if name != "KILL":
+        said = "interrupted" if name == "INT" else f"interrupted by SIG{name}"
         games = part.read_bytes().count(b"BINP")
         left = f"{verdict.entries:,} of 300 positions ({games} games) are in {part}; the same command goes on"
         assert err == f"loader: {said}; {left}\n"
@@ -230,7 +242,6 @@ def test_an_engine_that_crashes_now_and_then_changes_nothing_in_the_file(
         ("illegal:6", "'e1e8' is not a legal move in "),
         ("null:6", "'no move' is not a legal move in "),
         ("crash:6", "the engine has ended with exit code 5"),
-        ("hang:6", "no bestmove within 1 s"),
         ("lost", "no opening has a score within 1000"),
     ],
 )
@@ -240,10 +251,30 @@ def test_an_engine_that_fails_in_every_game_ends_the_command(
     monkeypatch.setattr("loader.selfplay.opening.TRIES", 5)
     monkeypatch.setattr("loader.selfplay.generate.FAILURES", 2)
     failing = write_engine(engine.parent / "failing", kind)
-    assert main(command(folder / "x", failing, "--timeout", "60" if not kind.startswith("hang") else "1")) == 1
+    assert main(command(folder / "x", failing)) == 1
     told = capsys.readouterr().err.splitlines()
     assert told[-1].startswith(f"loader: 2 games in a row have failed, at last with: {failing}: {words}")
     assert [line for line in told if "is dropped" in line] == ["loader: game 0 is dropped", "loader: game 1 is dropped"]
+    assert names(folder) == []
+
+
+def test_an_engine_that_hangs_is_waited_for_as_long_as_the_user_says(
+    engine: Path, folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("loader.selfplay.players.TRIES", 1)
+    monkeypatch.setattr("loader.selfplay.generate.FAILURES", 1)
+    hanging = write_engine(engine.parent / "hanging", "hang:6")
+    assert main(command(folder / "x", hanging, "--timeout", "3")) == 1
+    assert f"1 games in a row have failed, at last with: {hanging}: no bestmove within 3 s" in capsys.readouterr().err
+
+
+def test_an_engine_that_can_not_search_at_all_is_said_before_the_first_game(
+    engine: Path, folder: Path, capsys: Capture
+) -> None:
+    crashing = write_engine(engine.parent / "crashing", "crash:1")
+    assert main(command(folder / "x", crashing)) == 1
+    reason = "the engine has ended with exit code 5, no bestmove; its last words: segmentation fault, as it were"
+    assert capsys.readouterr().err == f"loader: {crashing}: {reason}\n"
     assert names(folder) == []
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import itertools
 import os
 import random
 import signal
@@ -17,6 +19,7 @@ from loader.resumable.delivery import APPENDED_AT, deliver_appended, deliver_new
 from loader.resumable.interruption import interruptible
 from loader.resumable.new_file import NewFile
 from loader.resumable.work_file import WorkFile, part_of
+from tests.support.failing_calls import SHORT_WRITE, failing_call
 
 SETTINGS = {"--seed": 1, "--book": None}
 START = {"games": 0}
@@ -198,8 +201,9 @@ def test_a_file_that_has_appeared_meanwhile_is_not_replaced(tmp_path: Path) -> N
         deliver_new(again, others)
     assert work.out.read_bytes() == b"somebody's"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.part", "out.part.journal"]
+    work.out.write_bytes(b"somebody's other")
     with WorkFile(work.out, SETTINGS, START) as again:
-        assert not is_delivered(again)
+        assert not is_delivered(again, blocks)
 
 
 def test_a_death_between_delivery_and_removal_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,15 +211,16 @@ def test_a_death_between_delivery_and_removal_is_noticed(tmp_path: Path, monkeyp
     with WorkFile(work.out, SETTINGS, START) as again, monkeypatch.context() as patch:
         patch.setattr(again, "remove", lambda: None)
         deliver_new(again, blocks)
+    os.link(work.out, tmp_path / "out.part.new")
     for removed in ((), (work.part,)):
         with WorkFile(work.out, SETTINGS, START) as again, monkeypatch.context() as patch:
-            assert is_delivered(again)
+            assert is_delivered(again, blocks)
             patch.setattr(Path, "unlink", lambda *_, **__: None)
             again.remove()
         for path in removed:
             path.unlink()
     with WorkFile(work.out, SETTINGS, START) as again:
-        assert is_delivered(again)
+        assert is_delivered(again, blocks)
         again.remove()
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("out", PACKED)]
 
@@ -275,6 +280,44 @@ def test_a_new_file_comes_by_renaming_where_there_are_no_hard_links(
     with pytest.raises(FileExistsError), NewFile(tmp_path / "out", tmp_path / "out.new"):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def work_through(out: Path, *, append: bool) -> None:
+    """As a command does it."""
+    with WorkFile(out, SETTINGS, START) as work:
+        if is_delivered(work, blocks):
+            work.remove()
+            return
+        for number in range(work.state["games"], len(PIECES)):
+            work.commit(PIECES[number], {"games": number + 1})
+        if append:
+            deliver_appended(work, blocks)
+        else:
+            deliver_new(work, blocks)
+
+
+@pytest.mark.parametrize("append", [False, True])
+@pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EIO, SHORT_WRITE])
+def test_any_system_call_may_fail_and_the_same_command_makes_it_good(
+    fault: int | str, append: bool, tmp_path: Path
+) -> None:
+    for at in itertools.count(1):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        out = folder / "out"
+        if append:
+            out.write_bytes(b"older ")
+        with failing_call(at, fault) as calls, contextlib.suppress(OSError):
+            work_through(out, append=append)
+        old = out.read_bytes() if append else b""
+        if [path.name for path in folder.iterdir()] != ["out"] or old == b"older ":
+            assert not append or old.startswith(b"older ")
+            work_through(out, append=append)
+        assert out.read_bytes() == (b"older " if append else b"") + PACKED, f"call {at}: {calls.failed}"
+        assert [path.name for path in folder.iterdir()] == ["out"], f"call {at}: {calls.failed}"
+        if calls.count < at:
+            break
+    assert at > 40
 
 
 def test_signals_are_recorded_and_what_is_ignored_stays_ignored() -> None:

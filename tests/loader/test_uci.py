@@ -184,6 +184,15 @@ def test_an_engine_that_does_not_finish_a_search_is_given_up(kind: str, tmp_path
     assert str(raised.value).startswith(f"{program}: {SEARCHES[kind]}")
 
 
+def test_the_errors_among_the_last_words_are_told(tmp_path: Path) -> None:
+    program = tmp_path / "engine"
+    said = ("info string fine", "info string ERROR: no network", "info string ERROR: x.nnue is not there", "goodbye")
+    program.write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in said))
+    program.chmod(0o755)
+    with pytest.raises(EngineError, match=r"words: info string ERROR: no network info string ERROR: x\.nnue is not"):
+        Engine(EngineSettings(str(program)))
+
+
 def test_a_wait_ends_when_the_caller_is_to_stop(tmp_path: Path) -> None:
     stop = os.eventfd(1)
     with pytest.raises(StoppedError):

@@ -14,8 +14,8 @@ import pytest
 
 SHORT_WRITE = "short write"
 FAULTS: tuple[int | str, ...] = (errno.ENOSPC, errno.EIO, errno.EINTR, errno.ENOMEM, SHORT_WRITE)
-_FILES = ("open", "read", "write", "close", "fsync", "stat", "lstat", "mkdir", "rmdir")
-_FOLDERS = ("unlink", "rename", "replace", "symlink", "readlink", "listdir", "scandir", "chmod")
+_FILES = ("open", "read", "write", "pread", "pwrite", "close", "fsync", "fdatasync", "stat", "lstat", "mkdir", "rmdir")
+_FOLDERS = ("unlink", "link", "rename", "replace", "symlink", "readlink", "listdir", "scandir", "chmod")
 _SPACE = ("posix_fadvise", "posix_fallocate", "memfd_create", "ftruncate", "statvfs")
 
 
@@ -38,7 +38,9 @@ class FailingCalls:
                 return call(*args, **kwargs)
             self.failed = name
             if isinstance(self._fault, str):  # only a write can be short
-                return call(args[0], bytes(args[1])[: len(args[1]) // 2]) if name == "write" else call(*args, **kwargs)
+                if name not in ("write", "pwrite"):
+                    return call(*args, **kwargs)
+                return call(args[0], bytes(args[1])[: len(args[1]) // 2], *args[2:])
             if name == "close":
                 call(*args, **kwargs)  # the kernel closes even if it then complains
             path = args[0] if args and not isinstance(args[0], int) else None
