@@ -20,7 +20,7 @@ from pool.checkpoint.snapshot import area_nbytes
 from pool.checkpoint.store import tensor_bytes
 from pool.config import Config
 from pool.config_keys import dotted
-from pool.errors import ConfigError, PoolError, RunError, in_words, one_line
+from pool.errors import ConfigError, PoolError, RunError, in_words
 from pool.optim.buckets import BucketOptimizers
 
 LONGEST = 16  # of a dimension of the small tensors
@@ -85,7 +85,7 @@ def _culprit(config: Config, plan: Plan) -> str:
                 _after_one_step(config.model_copy(update={section: changed}), plan)
             except ConfigError:
                 continue
-            return f" (it is {section}.args.{dotted([key])} = {one_line(repr(value))[:80]}: without it, it works)"
+            return f" (it is {section}.args.{dotted([key])} = {repr(value)[:80]}: without it, it works)"
     return ""
 
 
