@@ -6,6 +6,11 @@ import signal
 from pathlib import Path
 
 
+def one_line(text: str) -> str:
+    """`text` for a message: line ends and other control characters as escapes."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 class DataError(ValueError):
     """Damaged or unusable data: which file, where, and what is wrong (I8)."""
 
@@ -14,7 +19,7 @@ class DataError(ValueError):
         self.offset = offset  # bytes from the start of the file; None if it is about the whole file
         self.reason = reason
         where = self.file if offset is None else f"{self.file}: offset {offset}"
-        super().__init__(f"{where}: {reason}")
+        super().__init__(one_line(f"{where}: {reason}"))
 
 
 class DataChangedError(DataError):

@@ -71,7 +71,12 @@ def train(
     trace: Annotated[
         Path | None, typer.Option("--trace", metavar="FILE", help="write what each process does when, for Perfetto")
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="show what memory the run takes, and start nothing")] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="show what the run would be and take: samples, devices, disk, memory; start nothing"
+        ),
+    ] = False,
 ) -> None:
     """Train a network; checkpoints, metrics and logs go into the folder run.dir.
 

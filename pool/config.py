@@ -21,7 +21,7 @@ from loader.named_files import read_named
 from loader.paths import absolute
 from pool.config_keys import dotted, field_at
 from pool.config_values import unfit
-from pool.errors import ConfigError, one_line
+from pool.errors import ConfigError
 from pool.overrides import Override
 from pool.tasks.registry import task_module
 from pool.tasks.start import model_class
@@ -243,7 +243,7 @@ def load_config(path: Path, overrides: Iterable[str] = (), *, trace: Path | None
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
         raise ConfigError(f"{path}: {reason}") from None
     except ValueError as error:  # also Python's, for an integer of very many digits
-        raise ConfigError(f"{path}: not TOML: {one_line(str(error))}") from None
+        raise ConfigError(f"{path}: not TOML: {error}") from None
     except RecursionError:
         raise ConfigError(f"{path}: nested too deeply") from None
     changes = [Override.parse(text) for text in overrides]
@@ -259,7 +259,6 @@ def load_config(path: Path, overrides: Iterable[str] = (), *, trace: Path | None
 
 def parse_config(tree: Mapping[str, Any], where: str) -> Config:
     """Validates a tree of plain data. Raises ConfigError naming each key and what is allowed."""
-    where = one_line(where)
     if (problem := unfit(tree)) is not None:
         raise ConfigError(f"{where}: {problem}")
     task = tree.get("task", "nnue")
@@ -309,7 +308,7 @@ def _explain(cls: type[BaseModel], where: str, item: Any) -> str:
         allowed = ", ".join(section.model_fields) if isinstance(section, type) else ""
         return f"{where}: {key}: unknown key; allowed here: {allowed}"
     given = json.dumps(item["input"], default=str)
-    said = one_line(f"{where}: {key}: {item['msg'][:1].lower()}{item['msg'][1:]}, not {given[:80]}")
+    said = f"{where}: {key}: {item['msg'][:1].lower()}{item['msg'][1:]}, not {given[:80]}"
     field = field_at(cls, location)
     about = field.description if isinstance(field, FieldInfo) else None
     return f"{said} ({about})" if about else said

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from loader.errors import one_line
+
 EXIT_DONE = 0
 EXIT_FAILED = 1  # a file, a checkpoint, or a process of the run that can't go on
 EXIT_USAGE = 2  # command line or config
@@ -12,11 +14,6 @@ EXIT_INTERRUPTED = 130  # stopped by Ctrl-C; 128 + its number for another signal
 EXIT_PIPE_CLOSED = 141  # nobody reads the output any more (`pool eval ... | head`)
 
 LONGEST_REASON = 1000  # characters that a message quotes of an error
-
-
-def one_line(text: str) -> str:
-    """`text` for a message: line ends and other control characters as escapes."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def in_words(error: BaseException) -> str:
@@ -40,9 +37,12 @@ class PoolError(Exception):
 
 
 class ConfigError(PoolError):
-    """The config or the command line: names the key and what is allowed."""
+    """The config or the command line: names the key and what is allowed. One line, whatever it quotes."""
 
     exit_code = EXIT_USAGE
+
+    def __init__(self, reason: str, exit_code: int | None = None) -> None:
+        super().__init__(one_line(reason), exit_code)
 
 
 class RunError(PoolError):

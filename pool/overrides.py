@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from pool.config_keys import field_at, is_untyped
-from pool.errors import ConfigError, one_line
+from pool.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class Override:
         key, equals, value = text.partition("=")
         key = key.strip()
         if not equals or not all(key.split(".")):
-            raise ConfigError(f"--set {one_line(text)}: expected section.key=value")
+            raise ConfigError(f"--set {text}: expected section.key=value")
         try:
             document = tomllib.loads(f"value = {value}")
         except RecursionError:
-            raise ConfigError(f"--set {one_line(key)}: nested too deeply") from None
+            raise ConfigError(f"--set {key}: nested too deeply") from None
         except ValueError:
             return cls(key, value, is_toml=False)
         if document.keys() != {"value"}:  # a line end, and more keys behind it
@@ -42,14 +42,14 @@ class Override:
         for part in sections:
             tree = tree.setdefault(part, {})
             if not isinstance(tree, dict):
-                raise ConfigError(f"--set {one_line(self.key)}: {one_line(part)} is not a section")
+                raise ConfigError(f"--set {self.key}: {part} is not a section")
         tree[name] = self.value
 
     def check_quotes(self, cls: type[BaseModel]) -> None:
         """Raises ConfigError for text without quotes where any type is allowed: nothing else would notice 1e-3x."""
         field = field_at(cls, self.key.split("."))
         if not self.is_toml and isinstance(field, FieldInfo) and is_untyped(field):
-            key, value = one_line(self.key), one_line(self.value)
+            quoted = f'{self.key}="{self.value}"'
             raise ConfigError(
-                f"--set {key}={value}: not a TOML value; text needs quotes here: --set '{key}=\"{value}\"'"
+                f"--set {self.key}={self.value}: not a TOML value; text needs quotes here: --set '{quoted}'"
             )

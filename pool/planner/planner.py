@@ -19,7 +19,7 @@ from pool.buckets.tensors import specs
 from pool.config import Config
 from pool.crash_points import crash_point
 from pool.devices import parse_device, resolve_devices
-from pool.errors import EXIT_DATA, ConfigError, PoolError, one_line
+from pool.errors import EXIT_DATA, ConfigError, PoolError
 from pool.failure import told
 from pool.launch import Launch
 from pool.optim.elementwise import ELEMENTWISE
@@ -63,7 +63,7 @@ def _model_tensors(config: Config, schema: BatchSchema) -> tuple[list[TensorSpec
     except (PoolError, DataError):
         raise
     except ValueError as error:
-        raise ConfigError(one_line(str(error)) or f"task: {config.task}: {told(error)}") from None
+        raise ConfigError(str(error) or f"task: {config.task}: {told(error)}") from None
     except BaseException as error:
         log.exception("the task's model can't be built")
         raise ConfigError(f"task: {config.task}: {told(error)}") from None

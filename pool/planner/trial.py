@@ -24,7 +24,7 @@ from pool.checkpoint.store import tensor_bytes
 from pool.checkpoint.tensor_file import DTYPES, Header
 from pool.config import Config
 from pool.config_keys import dotted
-from pool.errors import CheckpointError, ConfigError, PoolError, RunError, in_words, one_line
+from pool.errors import CheckpointError, ConfigError, PoolError, RunError, in_words
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.elementwise import ELEMENTWISE
 
@@ -153,7 +153,7 @@ def _culprit(config: Config, plan: Plan) -> str:
                 _after_one_step(config.model_copy(update={section: changed}), plan)
             except ConfigError:
                 continue
-            return f" (it is {section}.args.{dotted([key])} = {one_line(repr(value))[:80]}: without it, it works)"
+            return f" (it is {section}.args.{dotted([key])} = {repr(value)[:80]}: without it, it works)"
     return ""
 
 

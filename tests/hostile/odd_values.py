@@ -1,30 +1,39 @@
 """Odd values for the keys of a config, in its file and by `--set`: extremes, other types, texts that are no text.
 
-Most draws are only parsed, in this process: each is a config or one line. Then the first ones that parse are tried as a
-user would, by `--check` and by a run of a few steps.
+Most draws are only parsed, in this process: each is a config or one line. Some that parse are planned, in this process
+too, and the first one is tried as a user would, by `--check` or by a run of a few steps.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import math
 import os
 import random
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date, datetime, time
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from loader.config import alternatives
+from loader.sources import find_files
 from pool.config import Config, config_class, load_config
 from pool.config_keys import dotted, is_untyped, walk
 from pool.errors import ConfigError
+from pool.launch import Launch
+from pool.planner import planner
+from pool.protocol.identity import PLANNER, Peer
 from tests.hostile.attack import assert_said_well
+from tests.pool.test_forkserver import launch
 from tests.support.runs import ROOT, TOY, Ended, command, toml, toml_value
 
 PARSED = 150  # draws of an attack that are only parsed
-TRIED = 1  # of them that are run
+PLANNED = 8  # of them that are planned
 SECONDS = 100  # that a command may take on a busy machine
 
 NNUE: dict[str, Any] = {
@@ -162,6 +171,20 @@ def takes_long(values: Mapping[str, Any], config: Config) -> bool:
     return huge or config.train.batches_per_step > 8 or config.pool.stop_timeout > SECONDS
 
 
+def planned(config: Config, folder: Path) -> None:
+    """By the planner: a plan, or one line."""
+    try:
+        files = tuple(find_files(config.data.train, "data.train"))
+    except ValueError:
+        return
+    told = replace(launch(folder, Peer(PLANNER)), config=config, train_files=files)
+    told = Launch.from_json(told.to_json())
+    assert repr(told.config) == repr(config)
+    with contextlib.redirect_stdout(io.StringIO()):  # a module that is imported by name may greet
+        answer = json.loads(planner.run(told))
+    assert "plan" in answer or len(answer["error"].splitlines()) == 1, answer
+
+
 def carried_out(folder: Path, settings: Mapping[str, Any], overrides: list[str], *, check: bool) -> None:
     """As a user would: success, or one line."""
     words = command(folder / "run", settings, *(word for text in overrides for word in ("--set", text)))
@@ -183,35 +206,40 @@ def file_with(folder: Path, settings: Mapping[str, Any]) -> Path:
 
 def values_in_the_file(rng: random.Random, folder: Path) -> None:
     """Keys of the file have odd values."""
-    tried = 0
+    good: list[Callable[[], None]] = []
     for _ in range(PARSED):
         base = rng.choice(BASES)
         values = drawn(rng, base["task"])
         settings = {key: value for key, value in {**base, **values}.items() if not _inside(key, values)}
         settings = {_quoted(key): value for key, value in settings.items()}
         config = parsed(file_with(folder, settings), [])
-        if config is not None and tried < TRIED:
-            tried += 1
-            carried_out(folder, settings, [], check=takes_long(values, config) or rng.random() < 0.3)
+        if config is not None and len(good) < PLANNED:
+            planned(config, folder)
+            check = takes_long(values, config) or rng.random() < 0.3
+            good.append(partial(carried_out, folder, settings, [], check=check))
+    if good:
+        rng.choice(good)()
 
 
 def values_by_set(rng: random.Random, folder: Path) -> None:
     """The same by `--set`, some of them as bare text."""
-    tried = 0
+    good: list[Callable[[], None]] = []
     for _ in range(PARSED):
         base = rng.choice(BASES)
         values = drawn(rng, base["task"])
         overrides = []
         for key, value in values.items():
             text = value if isinstance(value, str) and rng.random() < 0.7 else toml_value(value)
-            overrides.append(
-                f"{key}={text}" if rng.random() < 0.9 else rng.choice((key, f"={text}", f"{key}.x={text}", text))
-            )
+            broken = rng.choice((key, f"={text}", f"{key}.x={text}", text))
+            overrides.append(f"{key}={text}" if rng.random() < 0.9 else broken)
         config = parsed(file_with(folder, base), overrides)
         passes = not any("\0" in text for text in overrides)  # the kernel takes no others
-        if config is not None and tried < TRIED and passes:
-            tried += 1
-            carried_out(folder, base, overrides, check=takes_long(values, config) or rng.random() < 0.3)
+        if config is not None and passes and len(good) < PLANNED:
+            planned(config, folder)
+            check = takes_long(values, config) or rng.random() < 0.3
+            good.append(partial(carried_out, folder, base, overrides, check=check))
+    if good:
+        rng.choice(good)()
 
 
 def device_options(rng: random.Random, folder: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import pytest
 from annotated_types import Ge, Gt, Le, Lt
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic.fields import FieldInfo
 
@@ -86,6 +86,7 @@ def everywhere(config: Config, folder: Path) -> Iterator[tuple[str, Config]]:
     yield "state.json", parse_config(read_state(folder).config, "state.json")
 
 
+@settings(max_examples=60, deadline=None)
 @given(table=tables(SCALARS), section=st.sampled_from(["optimizer", "schedule"]), by_set=st.booleans())
 @example(table={"max_norm": math.inf, "x": [math.nan, {"y": -math.inf}]}, section="optimizer", by_set=False)
 @example(table={"max_norm": math.inf}, section="schedule", by_set=True)
@@ -106,6 +107,7 @@ def test_every_value_of_a_free_table_arrives_everywhere(
         assert same(found, config), place
 
 
+@settings(deadline=None)
 @given(table=tables(DATES | SCALARS), date=DATES)
 def test_a_date_or_time_is_one_line_that_names_its_key(table: dict[str, Any], date: Any) -> None:
     tree = {"task": "tests.support.toy", "optimizer": {"args": {"inner": {**table, "when": date}}}}
@@ -227,6 +229,7 @@ def tree_of(task: str, values: dict[str, Any]) -> dict[str, Any]:
     return tree
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(NUMERIC), min_size=1, max_size=4), st.data())
 def test_any_number_for_any_numeric_key_gives_a_config_or_one_line_that_names_it(
     keys: list[tuple[str, str, FieldInfo]], data: st.DataObject
