@@ -44,6 +44,8 @@ def play(channel: socket.socket, parent: int) -> NoReturn:
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
+    except BaseException as error:
+        _log(error)
     finally:
         os._exit(code)  # there is nothing to clean up (I6), and to take torch apart takes long
 

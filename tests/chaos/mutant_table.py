@@ -12,6 +12,8 @@ SIMULATION = ("tests.pool.simulate", "--seeds", "4000", "--failures", "1", "--pr
 BOOKS = ("pytest", "-q", "-x", "tests/pool/test_books.py")
 STANDSTILL = ("pytest", "-q", "-x", "-m", "chaos", "tests/chaos/test_crash_points.py", "-k", "still_being_written")
 TRACE = ("pytest", "-q", "-x", "tests/pool/test_trace.py", "-k", "same_bits")
+BLAME = ("pytest", "-q", "-x", "tests/pool/test_blame.py")
+FAILURE = ("pytest", "-q", "-x", "tests/pool/test_failure.py")
 SHORTCUT = ("pytest", "-q", "-x", "tests/pool/test_shortcut.py")
 MAILBOX = ("pytest", "-q", "-x", "tests/pool/test_mailbox.py")
 SNAPSHOTS = ("pytest", "-q", "-x", "tests/pool/test_snapshots.py")
@@ -207,6 +209,30 @@ MUTANTS = (
         "self._attempts = generation",
         "self._attempts = 0",
         BOOKS,
+    ),
+    Mutant(
+        "an earlier life's exception",
+        "what a worker raised in one batch is taken for the reason of its next life's death in another",
+        "pool/shm/raised.py",
+        "if not attempt or said != attempt:",
+        "if not attempt or not said:",
+        (*FAILURE, "-k", "about_one_attempt"),
+    ),
+    Mutant(
+        "left out for ever",
+        "a run that can use no batch at all goes on to its end, leaving all out",
+        "pool/coordinator/blame.py",
+        "self._unused = self._unused + left_out if left_out else 0",
+        "self._unused = 0",
+        BLAME,
+    ),
+    Mutant(
+        "the same exception again and again",
+        "a process whose exception came again is restarted as often as one that dies of this and that",
+        "pool/supervisor/policy.py",
+        "if self._raised.get(peer.place) == failure.signature:",
+        "if False:",
+        ("pytest", "-q", "-x", "tests/pool/test_supervision.py"),
     ),
     # --- the stream is a function (I1) ---
     Mutant(
