@@ -44,7 +44,7 @@ def check_descriptors(config: Config, data_files: int) -> None:
 def check_trace(path: str) -> None:
     """A file can be made there when the run has ended. Raises ConfigError."""
     to = Path(path).expanduser()
-    if path and (to.is_dir() or not to.parent.is_dir() or not os.access(to.parent, os.W_OK)):
+    if path and (to.is_dir() or to.is_fifo() or not to.parent.is_dir() or not os.access(to.parent, os.W_OK)):
         raise ConfigError(f"run.trace: {path} can't be written: it must be a file in a folder that is there")
 
 

@@ -274,7 +274,8 @@ def test_a_broken_task_is_one_line_with_its_place(source: str, complaint: str, t
 
 
 def test_a_trace_that_can_not_be_written_is_known_before_the_run(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "nowhere" / "trace.json"):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "nowhere" / "trace.json", tmp_path / "pipe"):
         ended = run(tmp_path / "run", TOY, "--trace", str(path))
         assert ended.code == 2
         assert ended.err == f"pool: run.trace: {path} can't be written: it must be a file in a folder that is there\n"
