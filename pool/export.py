@@ -22,7 +22,7 @@ from pool.checkpoint.folder import locate
 from pool.checkpoint.state import STATE
 from pool.checkpoint.store import load_weights
 from pool.errors import CheckpointError, ConfigError, PoolError
-from pool.tasks.registry import BUILT_IN, task_module
+from pool.tasks.registry import BUILT_IN, task_module, told
 from pool.tasks.start import model_class
 
 
@@ -39,9 +39,12 @@ def export_checkpoint(where: Path, output: Path, description: str, task: str | N
         _section(cls, weights.config.get(name), f"{checkpoint / STATE}: config.{name}")
         for cls, name in ((model_class(module), "model"), (module.LossConfig, "loss"))
     ]
-    made = module.create_task(*sections)
-    with torch.device("meta"):
-        model = made.build_model()
+    try:
+        made = module.create_task(*sections)
+        with torch.device("meta"):
+            model = made.build_model()
+    except Exception as error:  # code of the task, given what the checkpoint says
+        raise CheckpointError(f"{checkpoint}: the task can't build the model of its config: {told(error)}") from None
     parameters, buffers = specs(model)
     if (difference := first_difference(weights.header, (*parameters, *buffers))) is not None:
         raise CheckpointError(f"{checkpoint}: {difference}")
@@ -54,6 +57,8 @@ def export_checkpoint(where: Path, output: Path, description: str, task: str | N
         raise PoolError(f"{error.filename or output}: {error.strerror}") from None
     except ValueError as error:
         raise PoolError(f"{output}: not written: {error}") from None
+    except Exception as error:
+        raise PoolError(f"{output}: not written: {told(error)}") from None
     return checkpoint
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pool.checkpoint import snapshot
-from pool.checkpoint.plain import not_ours, value_at
+from pool.checkpoint.plain import not_ours, shown, value_at
 from pool.checkpoint.snapshot import Snapshot
 from pool.checkpoint.state import BEST, LAST, STATE, SavedState, describe_files, read_state
 from pool.config import Config
@@ -79,7 +79,9 @@ def resume_point(config: Config, checkpoint: Path | None, files: Sequence[Path])
         now, then = value_at(given, key), value_at(saved.config, key)
         then = value_at(default, key) if then is None else then  # a key that is newer than the checkpoint
         if then != now:
-            raise ConfigError(f"{key}: {now} now, {then} in {checkpoint}; a resumed run must take the same batches")
+            raise ConfigError(
+                f"{key}: {now} now, {shown(str(then))} in {checkpoint}; a resumed run must take the same batches"
+            )
     if saved.cursor.batch != saved.step * config.train.batches_per_step:
         raise not_ours(
             checkpoint / STATE,
