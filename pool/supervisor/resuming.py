@@ -79,9 +79,8 @@ def resume_point(config: Config, checkpoint: Path | None, files: Sequence[Path])
         now, then = value_at(given, key), value_at(saved.config, key)
         then = value_at(default, key) if then is None else then  # a key that is newer than the checkpoint
         if then != now:
-            raise ConfigError(
-                f"{key}: {now} now, {shown(str(then))} in {checkpoint}; a resumed run must take the same batches"
-            )
+            then = shown(str(then), 500)
+            raise ConfigError(f"{key}: {now} now, {then} in {checkpoint}; a resumed run must take the same batches")
     if saved.cursor.batch != saved.step * config.train.batches_per_step:
         raise not_ours(
             checkpoint / STATE,

@@ -133,7 +133,7 @@ def test_only_a_regular_file_is_written(kind: str, tmp_path: Path) -> None:
         (5, "state.json: config.model: the whole: input should be"),
         (
             {"hidden": -1},
-            "the task can't build the model of its config: ValueError: num_features and out_features must",
+            "the task can't build the model of its config: ValueError: num_features and out",
         ),
         ({"hidden": 32}, "table.weight: float32 1000 x 32 in the config's model, float32 1000 x 16 in the checkpoint"),
     ],
