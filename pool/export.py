@@ -20,13 +20,12 @@ from pool.checkpoint import plain
 from pool.checkpoint.fit import first_difference
 from pool.checkpoint.folder import locate
 from pool.checkpoint.state import STATE
-from pool.checkpoint.store import Weights, load_weights
+from pool.checkpoint.store import load_weights
 from pool.errors import CheckpointError, ConfigError, PoolError
 from pool.failure import told
 from pool.tasks.making import make_task
 from pool.tasks.registry import BUILT_IN, task_module
 from pool.tasks.start import model_class
-from pool.tasks.task import Task
 
 
 def export_checkpoint(where: Path, output: Path, description: str, task: str | None) -> Path:
@@ -39,33 +38,33 @@ def export_checkpoint(where: Path, output: Path, description: str, task: str | N
     weights = load_weights(checkpoint)
     name = _task_name(weights.config, task, checkpoint)
     module = task_module(name)
-    model, loss = (
+    sections = [
         _section(cls, weights.config.get(section), f"{checkpoint / STATE}: config.{section}")
         for cls, section in ((model_class(module), "model"), (module.LossConfig, "loss"))
-    )
-    _check_output(output)
+    ]
     try:
-        _export(make_task(name, model, loss), weights, checkpoint, output, description)
+        made = make_task(name, *sections)
+        with torch.device("meta"):
+            model = made.build_model()
     except PoolError:
         raise
-    except OSError as error:
-        raise PoolError(f"{error.filename or output}: {error.strerror}") from None
-    except ValueError as error:
-        raise PoolError(f"{output}: not written: {error}") from None
-    except Exception as error:  # the task is the user's code
-        raise PoolError(f"{output}: not written: {told(error)}") from None
-    return checkpoint
-
-
-def _export(task: Task, weights: Weights, checkpoint: Path, output: Path, description: str) -> None:
-    with torch.device("meta"):
-        model = task.build_model()
+    except Exception as error:  # code of the task, given what the checkpoint says
+        raise CheckpointError(f"{checkpoint}: the task can't build the model of its config: {told(error)}") from None
     parameters, buffers = specs(model)
     if (difference := first_difference(weights.header, (*parameters, *buffers))) is not None:
         raise CheckpointError(f"{checkpoint}: {difference}")
     names = [name for name, _ in (*trained(model), *carried(model))]
     replace_tensors(model, [(name, weights.tensors[name]) for name in names])
-    task.export(model, output, description)
+    _check_output(output)
+    try:
+        made.export(model, output, description)
+    except OSError as error:
+        raise PoolError(f"{error.filename or output}: {error.strerror}") from None
+    except ValueError as error:
+        raise PoolError(f"{output}: not written: {error}") from None
+    except Exception as error:
+        raise PoolError(f"{output}: not written: {told(error)}") from None
+    return checkpoint
 
 
 def _task_name(config: Mapping[str, Any], given: str | None, checkpoint: Path) -> str:

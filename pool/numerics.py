@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from pool.buckets.plan import Plan
-from pool.checkpoint.fingerprint import UNKNOWN, Fingerprint
+from pool.checkpoint.fingerprint import IMPLEMENTATION, UNKNOWN, Fingerprint
 from pool.config import Config, OptimizerConfig, coordinator_threads, worker_threads
 from pool.devices import Device, parse_device
 from pool.errors import RunError
@@ -29,7 +29,6 @@ COORDINATOR_THREADS = "coordinator threads"
 DEVICES = "devices"
 _LIBRARIES = ("ATEN_", "CUBLAS_", "DNNL_", "GOMP_", "KMP_", "MKL_", "NVIDIA_TF32_", "OMP_", "ONEDNN_", "OPENBLAS_")
 _ONLY_SPEED = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
-_IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable", "maximize")  # arguments that choose the code
 
 
 def reference(config: Config, plan: Plan, devices: tuple[str, ...]) -> dict[str, str]:
@@ -92,7 +91,7 @@ def _optimizer(optimizer: OptimizerConfig) -> str:
     package = optimizer.name.partition(".")[0]
     names = importlib.metadata.packages_distributions().get(package, [])
     version = f"{names[0]} {importlib.metadata.version(names[0])}" if names else "version not known"
-    chosen = [f"{key}={optimizer.args[key]}" for key in _IMPLEMENTATION if key in optimizer.args]
+    chosen = [f"{key}={optimizer.args[key]}" for key in IMPLEMENTATION if key in optimizer.args]
     return ", ".join([f"{optimizer.name} ({version})", *chosen])
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 Fingerprint = Mapping[str, str]
 UNKNOWN = "not known"
+IMPLEMENTATION = ("foreach", "fused", "capturable", "differentiable", "maximize")  # optimizer's: they choose the code
 
 
 def differences(then: Fingerprint, now: Fingerprint) -> str:

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from pool.checkpoint.fingerprint import IMPLEMENTATION
 from pool.errors import ConfigError
 
 OPTIMIZER, SCHEDULE = "optimizer.args.", "schedule.args."
@@ -47,7 +48,7 @@ def allowed(state: Mapping[str, Any]) -> list[str]:
     group = state["groups"][0][0] if state["groups"] and state["groups"][0] else {}
     schedule = state["schedulers"][0] if state["schedulers"] else {}
     return [
-        *(f"{OPTIMIZER}{key}" for key in group if key not in (*_RATES, "params")),
+        *(f"{OPTIMIZER}{key}" for key in group if key not in (*_RATES, *IMPLEMENTATION)),
         *(f"{SCHEDULE}{key}" for key in schedule if not key.startswith("_") and key not in _POSITION),
     ]
 

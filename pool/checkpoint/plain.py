@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from pool.errors import CheckpointError
 
 NOT_OURS = "its sums are right, so it is not damaged: no run of sparsepool has written it like this"
-_LONGEST = 80  # of a value that is shown
+LONGEST = 80  # of a value that is shown
 
 
 def parse(text: bytes, where: Path | str) -> Any:
@@ -48,9 +48,9 @@ def value_at(tree: Any, key: str) -> Any:
     return tree
 
 
-def shown(text: str) -> str:
+def shown(text: str, longest: int = LONGEST) -> str:
     """Printable, on one line, not long."""
-    short = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    short = text if len(text) <= longest else f"{text[:longest]}..."
     return "".join(letter if letter.isprintable() else "?" for letter in short)
 
 

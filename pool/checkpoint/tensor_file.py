@@ -173,5 +173,6 @@ def _compare(path: Path, content: Reader, sums: FileSums, header: Header) -> Non
         if damaged:
             first, last = damaged[0][0], damaged[-1][1]
             raise DamagedCheckpointError(
-                f"{path}: tensor {name} is damaged: bytes {first} to {last} of the file differ from what was written"
+                f"{path}: tensor {plain.shown(name)} is damaged: bytes {first} to {last} of the file differ "
+                "from what was written"
             )

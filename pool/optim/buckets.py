@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from pool.buckets.plan import Bucket, Plan
 from pool.buckets.tensors import rows_of
 from pool.checkpoint.overrides import Override, applied
+from pool.checkpoint.plain import shown
 from pool.config import OptimizerConfig, ScheduleConfig
 from pool.errors import CheckpointError, ConfigError, RunError, in_words
 from pool.optim.adam import Adam, Touched
@@ -174,11 +175,11 @@ class BucketOptimizers:
         """Each entry belongs to a parameter; of optimizers that compute each number by itself its shape is known."""
         parameters = {parameter.name: parameter for parameter in self._plan.parameters}
         if unknown := numbers.keys() - parameters.keys():
-            raise ValueError(f"it has numbers of {min(unknown)}, which is no parameter")
+            raise ValueError(f"it has numbers of {shown(min(unknown))}, which is no parameter")
         for name, tensor in tensors.items():
             parameter = parameters.get(name.rpartition("/")[0])
             if parameter is None:
-                raise ValueError(f"it has a tensor {name}, which belongs to no parameter")
+                raise ValueError(f"it has a tensor {shown(name)}, which belongs to no parameter")
             if not self._elementwise:
                 continue
             if tensor.shape != parameter.shape and tensor.numel() != 1:
@@ -237,7 +238,9 @@ def _fitting() -> Iterator[None]:
         yield
     except Exception as error:
         reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        raise CheckpointError(f"optimizer state does not fit optimizer and schedule of the config: {reason}") from None
+        raise CheckpointError(
+            f"optimizer state does not fit optimizer and schedule of the config: {shown(reason, 500)}"
+        ) from None
 
 
 def _like(own: Any, saved: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pool.checkpoint.fingerprint import differences
 from pool.checkpoint.fit import first_difference
-from pool.checkpoint.plain import value_at
+from pool.checkpoint.plain import shown, value_at
 from pool.checkpoint.state import WEIGHTS, OptimizerNumbers, SavedState, read_header
 from pool.config import Config
 from pool.errors import CheckpointError, ConfigError
@@ -40,7 +40,7 @@ def compare_model(launch: Launch, checkpoint: Path, saved: SavedState) -> None:
 def compare_numerics(launch: Launch, checkpoint: Path, saved: SavedState, folder: RunFolder, *, allowed: bool) -> None:
     """Other numerics give other bits (I2), so they have to be asked for."""
     then, now = saved.fingerprint, launch.fingerprint
-    different = differences(then, now)
+    different = shown(differences(then, now), 1000)
     if not different:
         return
     if not allowed:
@@ -65,8 +65,8 @@ def compare_optimizer(
     given, then = config.model_dump(mode="json"), value_at(saved.config, "schedule.name")
     if then != config.schedule.name:
         raise ConfigError(
-            f"schedule.name: {config.schedule.name} now, {then} in {checkpoint}; a resumed run keeps its schedule: "
-            "set it back, or begin another run with model.start_from"
+            f"schedule.name: {config.schedule.name} now, {_said(then)} in {checkpoint}; a resumed run keeps its "
+            "schedule: set it back, or begin another run with model.start_from"
         )
     in_force = _in_force(saved.optimizer)
     for section in ("optimizer.args", "schedule.args"):
@@ -75,14 +75,13 @@ def compare_optimizer(
             if key in overridden:
                 continue
             if key in in_force:
-                folder.note(
-                    f"{change}; in force is what {checkpoint} holds: {in_force[key]}; --override {key}=... changes it"
-                )
+                held = f"in force is what {checkpoint} holds: {_said(in_force[key])}"
+                folder.note(f"{change}; {held}; --override {key}=... changes it")
             else:
                 folder.note(f"{change}; {checkpoint} holds no such number: the config's is in force")
     then = value_at(saved.config, "schedule.every")
     if config.schedule.name is not None and then != config.schedule.every:
-        folder.note(f"schedule.every: {config.schedule.every} now, {then} then; the config's is in force")
+        folder.note(f"schedule.every: {config.schedule.every} now, {_said(then)} then; the config's is in force")
 
 
 def _in_force(state: OptimizerNumbers) -> dict[str, Any]:
@@ -102,8 +101,8 @@ def _changes(section: str, now: Mapping[str, Any], then: Mapping[str, Any]) -> I
     for key in {**given, **saved}:
         new, old = given.get(key, _ABSENT), saved.get(key, _ABSENT)
         if new != old:
-            yield f"{section}.{key}: {_said(new)} now, {_said(old)} then"
+            yield f"{section}.{shown(key)}: {_said(new)} now, {_said(old)} then"
 
 
 def _said(value: Any) -> str:
-    return "not set" if value is _ABSENT else str(value)
+    return "not set" if value is _ABSENT else shown(str(value), 500)

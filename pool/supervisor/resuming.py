@@ -9,7 +9,7 @@ from pathlib import Path
 
 from loader.files import DataFile
 from pool.checkpoint import snapshot
-from pool.checkpoint.plain import not_ours, value_at
+from pool.checkpoint.plain import not_ours, shown, value_at
 from pool.checkpoint.snapshot import Snapshot
 from pool.checkpoint.state import BEST, LAST, STATE, SavedState, read_state
 from pool.config import Config
@@ -82,6 +82,7 @@ def resume_point(config: Config, checkpoint: Path | None, files: Sequence[DataFi
         now, then = value_at(given, key), value_at(saved.config, key)
         then = value_at(default, key) if then is None else then  # a key that is newer than the checkpoint
         if then != now:
+            then = shown(str(then), 500)
             raise ConfigError(f"{key}: {now} now, {then} in {checkpoint}; a resumed run must take the same batches")
     if saved.cursor.batch != saved.step * config.train.batches_per_step:
         raise not_ours(

@@ -44,7 +44,12 @@ def example(step: int, rows: int = 8) -> Checkpoint:
             "empty": torch.empty(0, 3),
         },
         optimizer={"table/exp_avg": torch.randn(rows, 4, generator=generator).t(), "table/step": torch.tensor(1.0)},
-        optimizer_plain={"numbers": {"table": {"lr": 0.1 + 1e-17}}, "groups": [], "schedulers": [{"x": float("inf")}]},
+        optimizer_plain={
+            "numbers": {"table": {"lr": 0.1 + 1e-17}},
+            "groups": [],
+            "schedulers": [{"x": float("inf")}],
+            "overrides": [{"step": 1, "key": "optimizer.args.lr", "value": 0.1}],
+        },
     )
 
 

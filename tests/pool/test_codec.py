@@ -21,7 +21,7 @@ EXAMPLES: list[m.Message] = [
     m.Hello(123),
     m.Heartbeat(0.5),
     m.Roster((m.RosterEntry("worker", 0, 1, 4711),), True),
-    m.RunReport(1, 9, 0, 64, 64, 0.5, 0.1, float("inf"), 1, 1e-3, m.Shares(0.7, 0.1), 1.5, -1, False),
+    m.RunReport(1, 9, 0, 64, 64, 0.5, 0.1, float("inf"), 1, 1e-3, m.Shares(0.7, 0.1), 1.5, -1, False, 4, 0.5),
     m.Notice("disk full"),
     m.FeederOrders(m.StreamOrders(1, CURSOR, 3), None),
     m.FeederReport(None, m.StreamReport(1, 7, (CURSOR, CURSOR))),

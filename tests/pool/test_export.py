@@ -131,9 +131,13 @@ def test_only_a_regular_file_is_written(kind: str, tmp_path: Path) -> None:
         ({"hidden": "wide"}, "state.json: config.model: hidden: input should be a valid integer"),
         ({"depth": 3}, "state.json: config.model: depth: extra inputs are not permitted"),
         (5, "state.json: config.model: the whole: input should be"),
+        (
+            {"hidden": -1},
+            "the task can't build the model of its config: ValueError: num_features and out",
+        ),
         ({"hidden": 32}, "table.weight: float32 1000 x 32 in the config's model, float32 1000 x 16 in the checkpoint"),
     ],
-    ids=["type", "unknown", "no section", "shape"],
+    ids=["type", "unknown", "no section", "range", "shape"],
 )
 def test_a_model_that_the_weights_are_not_of_is_refused(model: Any, complaint: str, tmp_path: Path) -> None:
     checkpoint = save(tmp_path / "run", 1)

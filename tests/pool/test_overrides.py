@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -158,11 +159,19 @@ CHANGE = ("--resume", "--override", f"{LR}=0.5")
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    """Eight steps, then six with a learning rate of 0.5 to begin with."""
-    folder = tmp_path_factory.mktemp("override") / "run"
-    run_well(folder, SETTINGS)
-    return run_well(folder, LONGER, *CHANGE)
+def eight(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of eight steps."""
+    return run_well(tmp_path_factory.mktemp("eight") / "run", SETTINGS).dir
+
+
+@pytest.fixture(scope="module")
+def undisturbed(eight: Path, tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    """It goes on for six steps, with a learning rate of 0.5 to begin with."""
+    return run_well(copied(eight, tmp_path_factory.mktemp("undisturbed")), LONGER, *CHANGE)
+
+
+def copied(run: Path, to: Path) -> Path:
+    return Path(shutil.copytree(run, to / "run", symlinks=True))
 
 
 def test_a_resumed_run_goes_on_with_what_it_is_told_and_records_it(undisturbed: Ended) -> None:
@@ -175,27 +184,25 @@ def test_a_resumed_run_goes_on_with_what_it_is_told_and_records_it(undisturbed: 
     ]
 
 
-@pytest.mark.parametrize("point", ["after_hello@1", "after_publish@2", "after_publish@5"])
+@pytest.mark.parametrize("point", ["after_publish@1", "after_publish@2"], ids=["from disk", "from memory"])
 def test_a_coordinator_that_dies_after_an_override_changes_nothing(
-    point: str, undisturbed: Ended, tmp_path: Path
+    point: str, eight: Path, undisturbed: Ended, tmp_path: Path
 ) -> None:
-    run_well(tmp_path / "run", SETTINGS)
-    killed = run_well(tmp_path / "run", {**LONGER, "testing.crash_points": [f"coordinator.{point}=kill"]}, *CHANGE)
-    assert "the run goes on from step" in killed.out
+    settings = {**LONGER, "testing.crash_points": [f"coordinator.{point}=kill"]}
+    killed = run_well(copied(eight, tmp_path), settings, *CHANGE)
+    assert f"the run goes on from step {8 if point.endswith('1') else 9}" in killed.out
     assert killed.digest() == undisturbed.digest()
 
 
 def test_a_run_that_is_killed_before_its_next_checkpoint_is_resumed_with_the_override(
-    undisturbed: Ended, tmp_path: Path
+    eight: Path, undisturbed: Ended, tmp_path: Path
 ) -> None:
-    run_well(tmp_path / "run", SETTINGS)
-    dead = run(tmp_path / "run", {**LONGER, "testing.crash_points": ["supervisor.report_heard@4=kill"]}, *CHANGE)
+    folder = copied(eight, tmp_path)
+    dead = run(folder, {**LONGER, "testing.crash_points": ["supervisor.report_heard@1=kill"]}, *CHANGE)
     assert dead.code == -9
-    resumed = run_well(tmp_path / "run", LONGER, "--resume")
+    resumed = run_well(folder, LONGER, "--resume")
     assert f"{LR} becomes 0.5 now" in resumed.out
     assert resumed.digest() == undisturbed.digest()
-    again = run_well(tmp_path / "run", {**LONGER, "train.steps": 15}, *CHANGE)
-    assert f"--override {LR}: 0.5 is in force since step 8, and not set again" in again.out
 
 
 @pytest.mark.parametrize(
@@ -207,9 +214,8 @@ def test_a_run_that_is_killed_before_its_next_checkpoint_is_resumed_with_the_ove
             "--override train.clip_norm: the checkpoint holds no such number; it has optimizer",
         ),
         (["--resume", "--override", f"{LR}=-1"], "--override optimizer.args.lr=-1: optimizer.args: "),
-        (["--resume", "--override", "optimizer.args.betas=[0.9]"], "--override optimizer.args.betas=[0.9]: "),
     ],
-    ids=["no resume", "unknown key", "range", "length"],
+    ids=["no resume", "unknown key", "range"],
 )
 def test_an_override_that_can_not_be_is_one_line(arguments: list[str], complaint: str, undisturbed: Ended) -> None:
     ended = run(undisturbed.dir, {**LONGER, "train.steps": 20}, *arguments)
