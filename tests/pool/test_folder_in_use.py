@@ -29,10 +29,6 @@ def digest(tmp_path_factory: pytest.TempPathFactory) -> str:
     return run_well(tmp_path_factory.mktemp("whole") / "run", SETTINGS).digest()
 
 
-def moved(run: Path) -> Path:
-    return run.rename(run.with_name("moved"))
-
-
 def moved_and_replaced(run: Path) -> Path:
     run.rename(run.with_name("moved"))
     run.mkdir()
@@ -58,7 +54,7 @@ def without_logs(run: Path) -> Path:
     return run
 
 
-@pytest.mark.parametrize("harm", [moved, moved_and_replaced, deleted, emptied, without_logs])
+@pytest.mark.parametrize("harm", [moved_and_replaced, deleted, emptied, without_logs])
 def test_a_run_outlives_what_happens_to_its_folder_and_deaths_after_it(
     harm: Callable[[Path], Path], digest: str, tmp_path: Path
 ) -> None:
