@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from loader.config import alternatives
+from loader.files import identify
 from loader.sources import find_files
 from pool.config import Config, config_class, load_config
 from pool.config_keys import dotted, is_untyped, walk
@@ -29,7 +30,7 @@ from pool.launch import Launch
 from pool.planner import planner
 from pool.protocol.identity import PLANNER, Peer
 from tests.hostile.attack import assert_said_well
-from tests.pool.test_forkserver import launch
+from tests.support.launches import launch
 from tests.support.runs import ROOT, TOY, Ended, command, toml, toml_value
 
 PARSED = 150  # draws of an attack that are only parsed
@@ -174,11 +175,10 @@ def takes_long(values: Mapping[str, Any], config: Config) -> bool:
 def planned(config: Config, folder: Path) -> None:
     """By the planner: a plan, or one line."""
     try:
-        files = tuple(find_files(config.data.train, "data.train"))
+        files = identify(find_files(config.data.train, "data.train"))
     except ValueError:
         return
-    told = replace(launch(folder, Peer(PLANNER)), config=config, train_files=files)
-    told = Launch.from_json(told.to_json())
+    told = Launch.from_json(launch(folder, Peer(PLANNER), config=config, train_files=files).to_json(), folder)
     assert repr(told.config) == repr(config)
     with contextlib.redirect_stdout(io.StringIO()):  # a module that is imported by name may greet
         answer = json.loads(planner.run(told))
