@@ -57,7 +57,7 @@ class TakeBuffers:
     """The model's buffers after the step's first batch become those of the next version."""
 
     step: int
-    source: Source
+    source: Source | None  # None: the old ones stay, also if some have been taken
 
 
 @dataclass(frozen=True)

@@ -290,7 +290,7 @@ class Books:
             return
         if batch in self._work:
             self._drop_work(batch)
-        self._step.leave_out(batch, self._work.get)
+        yield from self._step.leave_out(batch, self._work.get)
         self._take_back_next_step()  # or its batches keep slots that this one needs once more
 
     def _open_step(self) -> StepBook:

@@ -151,10 +151,12 @@ class Committer:
 
     def take_buffers(self, action: TakeBuffers) -> None:
         """Buffers follow the first batch of the step."""
+        self._buffers_taken = action.source is not None
+        if action.source is None:
+            return
         source = self._buffer_sources[action.source.worker, action.source.slot]
         for place, tensor in zip(self._buffers[(action.step + 1) % 2], source, strict=True):
             place.copy_(tensor)
-        self._buffers_taken = True
 
     def commit(self, step: int) -> None:
         """Completes version step + 1."""

@@ -40,6 +40,7 @@ class StepBook:
         self.losses: dict[int, float] = {}  # of finished batches, all of them sound
         self._folded = [0] * num_buckets  # how many of `batches` are in each bucket's sum
         self._updated = [False] * num_buckets
+        self._has_buffers = has_buffers
         self._buffers_wanted = has_buffers  # they follow the step's first batch
 
     @property
@@ -61,11 +62,13 @@ class StepBook:
             return False
         return all(count > self.batches.index(batch) for count in self._folded)
 
-    def leave_out(self, batch: int, work_of: WorkOf) -> None:
+    def leave_out(self, batch: int, work_of: WorkOf) -> Iterator[TakeBuffers]:
         """The sums begin anew without this batch; what is not in a slot any more has to be computed again."""
         assert not any(self._updated), f"batch {batch} of step {self.step} is in the weights already"
         if batch == self.batches[0]:
-            self._buffers_wanted = False  # the old ones stay
+            self._buffers_wanted = False
+            if self._has_buffers:
+                yield TakeBuffers(self.step, None)
         self.batches.remove(batch)
         self._folded = [0] * len(self._folded)
         for other in self.batches:

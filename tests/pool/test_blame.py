@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pool.coordinator.actions import Action, BadBatch, Commit, GiveUp, OrderWorker
+from pool.coordinator.actions import Action, BadBatch, Commit, GiveUp, OrderWorker, TakeBuffers
 from pool.coordinator.blame import DEADLY, HOPELESS, RAISED, Blame
 from pool.coordinator.books import Books
 from pool.coordinator.rules import Rules
@@ -123,6 +123,20 @@ def test_a_batch_that_can_be_used_now_and_then_keeps_the_run_going() -> None:
             found = worker.raises()
         assert [action.fatal for action in bad(found)] == [False]
         worker.finishes()
+
+
+def test_a_step_whose_first_batch_is_left_out_late_keeps_the_old_buffers() -> None:
+    """They were taken when it was computed for the first time; with one slot its gradients had to be computed again."""
+    rules = Rules(20, 2, 1, 1, True, 0, 3, "skip")
+    worker = OneWorker(rules)
+    taken = [action for action in worker.finishes() if isinstance(action, TakeBuffers)]
+    assert [action.source is not None for action in taken] == [True]
+    for _ in range(RAISED):
+        worker.raises()  # batch 1: the sums begin anew, and batch 0 is no longer in its slot
+    assert worker.next.batch == 0
+    found = [action for _ in range(RAISED) for action in worker.raises()]
+    assert [action.batch for action in bad(found)] == [0]
+    assert [action.source for action in found if isinstance(action, TakeBuffers)] == [None]
 
 
 def test_a_validation_batch_that_raises_twice_ends_the_run_for_it_can_not_be_left_out() -> None:

@@ -133,9 +133,10 @@ class SimCoordinator(Process):
         elif isinstance(action, Update):
             self._update(action)
         elif isinstance(action, TakeBuffers):
-            source = action.source
-            self.world.memory.buffers[(action.step + 1) % 2] = self.world.memory.gradient(source.worker, source.slot)
-            self._buffers_taken = True
+            self._buffers_taken = action.source is not None
+            if (source := action.source) is not None:
+                taken = self.world.memory.gradient(source.worker, source.slot)
+                self.world.memory.buffers[(action.step + 1) % 2] = taken
         elif isinstance(action, Commit):
             self._commit(action)
         elif isinstance(action, BadBatch):
