@@ -61,7 +61,10 @@ def _sums(header: bytes, data: bytes) -> dict[str, list[str]] | None:
     try:
         places = {key: entry["data_offsets"] for key, entry in json.loads(header).items()}
         return {
-            key: [hashlib.sha256(data[at : min(at + BLOCK, end)]).hexdigest() for at in range(begin, end, BLOCK)]
+            key: [
+                hashlib.sha256(data[at : min(at + BLOCK, end)]).hexdigest()
+                for at in range(begin, min(end, len(data)), BLOCK)
+            ]
             for key, (begin, end) in places.items()
         }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError):
