@@ -278,6 +278,27 @@ def test_a_broken_task_is_one_line_with_its_place(source: str, complaint: str, t
     assert "broken_task.py:" in done.stderr or "pool/planner" in done.stderr
 
 
+def test_a_current_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    words = [*command(tmp_path / "run", TOY), "--set", "run.dir=x"]
+    words[1:3] = ["-c", "from pool.__main__ import main; main()"]
+    for arguments in (words, words[:-2]):  # a relative run folder, and another
+        gone.mkdir(exist_ok=True)
+        done = subprocess.run(
+            ["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", *arguments],
+            cwd=gone,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 2
+        assert "the current folder can't be found" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
 def test_a_trace_that_can_not_be_written_is_known_before_the_run(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "nowhere" / "trace.json", tmp_path / "pipe"):

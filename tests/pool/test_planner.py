@@ -86,6 +86,11 @@ NNUE = {
 SAMPLE = ROOT / "configs/sample/validation.binpack"
 
 
+def test_a_file_name_with_a_line_end_is_told_in_one_line() -> None:
+    answer = plan({**NNUE, "model": {"l1": 16, "start_from": "/nowhere/a\nb"}}, (SAMPLE,))
+    assert answer["error"].startswith("/nowhere/a\\nb: can't be read")
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.data(), st.sampled_from(["nnue", "tests.support.toy"]))
 def test_extreme_numbers_that_are_allowed_give_a_plan_or_one_line(data: st.DataObject, task: str) -> None:
