@@ -53,9 +53,7 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
             paths = find_files(patterns[key], f"data.{key}")
             known = recorded.get(key, ())
             if data.may_grow and known and len(old := _recorded(paths, known)) == len(known) < len(paths):
-                notes.append(
-                    f"data.{key}: {len(paths) - len(old)} files that are newer than the checkpoint are left out"
-                )
+                notes.append(f"data.{key}: files newer than the checkpoint are left out: {len(paths) - len(old)}")
                 paths = old
             found[key] = identify(paths)
             if data.may_grow and _names(found[key]) == [name for name, _ in known]:
@@ -64,7 +62,8 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
         raise RunError(str(error), EXIT_DATA) from None
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    if saved is not None and saved.validation and describe_files(found["validation"]) != list(saved.validation):
+    before, now = recorded.get("validation"), describe_files(found["validation"])
+    if before and now and now != list(before):
         notes.append("data.validation: other files than before; the losses of validations can't be compared any more")
     return DataFiles(found["train"], found["validation"], tuple(notes))
 

@@ -99,7 +99,8 @@ def files(tmp_path: Path) -> list[Path]:
 
 def take_for_ever(stream: WatchedStream) -> None:
     while True:
-        stream.take()
+        if (filled := stream.take()) is not None:
+            stream.give(filled.slot)
 
 
 def append(file: Path, length: int = 1 << 20) -> None:
