@@ -141,7 +141,9 @@ class LineProcess:
             self._poll.unregister(self._stderr)
 
     def _ended(self, without: str) -> EngineError:
-        with contextlib.suppress(BlockingIOError, OSError):
+        with contextlib.suppress(OSError):  # its last words may still be in the pipes
+            self._lines.extend((self._rest + os.read(self._stdout, 1 << 16)).split(b"\n"))
+        with contextlib.suppress(OSError):
             self._errors = (self._errors + os.read(self._stderr, 1 << 16))[-KEPT_ERRORS:]
         status = _status(self._process.pid)
         if status is None:
