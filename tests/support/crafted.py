@@ -63,7 +63,7 @@ def _sums(header: bytes, data: bytes) -> dict[str, list[str]] | None:
         return {
             key: [
                 hashlib.sha256(data[at : min(at + BLOCK, end)]).hexdigest()
-                for at in range(begin, min(end, len(data)), BLOCK)
+                for at in range(max(0, begin), min(end, len(data)), BLOCK)
             ]
             for key, (begin, end) in places.items()
         }
