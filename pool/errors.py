@@ -13,17 +13,6 @@ EXIT_CRASH_LOOP = 75  # a process died again and again; another start may help
 EXIT_INTERRUPTED = 130  # stopped by Ctrl-C; 128 + its number for another signal
 EXIT_PIPE_CLOSED = 141  # nobody reads the output any more (`pool eval ... | head`)
 
-LONGEST_REASON = 1000  # characters that a message quotes of an error
-
-
-def in_words(error: BaseException) -> str:
-    """An error of somebody else's code, for one line of a message: its type and the beginning of its text."""
-    try:
-        text = one_line(str(error))
-    except Exception:  # its own code, too
-        text = ""
-    return f"{type(error).__name__}: {text[:LONGEST_REASON]}" if text else type(error).__name__
-
 
 class PoolError(Exception):
     """Ends the command with one line on stderr."""

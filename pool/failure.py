@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from loader.errors import DataError
+from loader.errors import DataError, one_line
 from loader.users_code import is_installed, is_ours, is_pythons
 from pool.errors import EXIT_DATA, EXIT_FAILED, PoolError
 
@@ -59,12 +59,17 @@ def failure_of(error: BaseException, *, started: bool) -> Failure:
     return Failure(told(error), EXIT_FAILED, started, f"{type(error).__name__} {place_of(error)}")
 
 
+def in_words(error: BaseException) -> str:
+    """An exception in one line: its type and the beginning of its text. Raises nothing."""
+    text = _one_line(_text(error), LONGEST_TEXT)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def told(error: BaseException) -> str:
     """An exception in one line: type, text, and where in the user's code it was raised. Raises nothing."""
     if isinstance(error, TaskError):
         return _one_line(_text(error), LONGEST_REASON)
-    text = _one_line(_text(error), LONGEST_TEXT)
-    line = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    line = in_words(error)
     if isinstance(error, BaseExceptionGroup):
         return f"{line}; the first: {told(error.exceptions[0])}"
     place = place_of(error)
@@ -107,5 +112,5 @@ def _text(error: BaseException) -> str:
 def _one_line(text: str, longest: int) -> str:
     """Printable, in UTF-8, and not too long."""
     words = " ".join(text[:_READ].split())
-    plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in words[: longest + 1])
+    plain = one_line(words[: longest + 1])
     return plain if len(plain) <= longest else plain[:longest] + _CUT

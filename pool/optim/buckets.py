@@ -20,7 +20,8 @@ from pool.buckets.tensors import rows_of
 from pool.checkpoint.overrides import Override, applied
 from pool.checkpoint.plain import shown
 from pool.config import OptimizerConfig, ScheduleConfig
-from pool.errors import CheckpointError, ConfigError, RunError, in_words
+from pool.errors import CheckpointError, ConfigError, RunError
+from pool.failure import in_words
 from pool.optim.adam import Adam, Touched
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.names import load_class

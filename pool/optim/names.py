@@ -8,7 +8,8 @@ import inspect
 from typing import Any
 
 from loader.users_code import look_in_current_folder
-from pool.errors import ConfigError, in_words
+from pool.errors import ConfigError
+from pool.failure import in_words
 
 PLACES = {"optimizer.name": ("torch.optim", "pool.optim"), "schedule.name": ("torch.optim.lr_scheduler",)}
 _NO_CHOICE = ("Optimizer", "LRScheduler", "_LRScheduler")

@@ -24,7 +24,8 @@ from pool.checkpoint.store import tensor_bytes
 from pool.checkpoint.tensor_file import DTYPES, Header
 from pool.config import Config
 from pool.config_keys import dotted
-from pool.errors import CheckpointError, ConfigError, PoolError, RunError, in_words
+from pool.errors import CheckpointError, ConfigError, PoolError, RunError
+from pool.failure import in_words
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.elementwise import ELEMENTWISE
 
