@@ -9,6 +9,7 @@ from pathlib import Path
 
 from loader._native import extract_fen
 from loader.errors import DataError
+from loader.named_files import read_named
 from pool.errors import ConfigError
 from pool.tasks.nnue import arch
 from pool.tasks.nnue.evaluate import Position
@@ -46,7 +47,7 @@ def given_positions(fens: Sequence[str]) -> Iterator[NamedPosition]:
 def listed_positions(path: Path) -> Iterator[NamedPosition]:
     """Those of a file with a FEN or an EPD a line. Raises DataError."""
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = read_named(path).decode("utf-8", "replace")
     except OSError as error:
         raise DataError(path, f"can't be read: {error.strerror}") from None
     for number, line in enumerate(text.splitlines(), 1):
