@@ -6,6 +6,7 @@ Each mutant must be taken for what it still is, or be refused in one line; no mo
 from __future__ import annotations
 
 import atexit
+import copy
 import functools
 import json
 import os
@@ -98,7 +99,7 @@ def mutate(rng: random.Random, tree: Any) -> None:
             source = functools.reduce(lambda node, key: node[key], where, tree)
             holder[last] = json.loads(json.dumps(source[name]))
         else:
-            holder[last] = rng.choice(VALUES)
+            holder[last] = copy.deepcopy(rng.choice(VALUES))
         if not tree:
             return
 
