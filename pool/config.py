@@ -19,10 +19,10 @@ from pydantic.fields import FieldInfo
 from loader.config import DataConfig, Section
 from loader.named_files import read_named
 from loader.paths import absolute
+from pool.changes import Change
 from pool.config_keys import dotted, field_at
 from pool.config_values import unfit
 from pool.errors import ConfigError
-from pool.overrides import Override
 from pool.tasks.registry import task_module
 from pool.tasks.start import model_class
 
@@ -246,9 +246,9 @@ def load_config(path: Path, overrides: Iterable[str] = (), *, trace: Path | None
         raise ConfigError(f"{path}: not TOML: {error}") from None
     except RecursionError:
         raise ConfigError(f"{path}: nested too deeply") from None
-    changes = [Override.parse(text) for text in overrides]
+    changes = [Change.parse(text) for text in overrides]
     if trace is not None:
-        changes.append(Override("run.trace", str(trace), is_toml=False))
+        changes.append(Change("run.trace", str(trace), is_toml=False))
     for change in changes:
         change.apply(tree)
     config = parse_config(tree, str(path))

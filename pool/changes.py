@@ -14,13 +14,13 @@ from pool.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Override:
+class Change:
     key: str
     value: Any
     is_toml: bool  # false: the value is the text as it stands
 
     @classmethod
-    def parse(cls, text: str) -> Override:
+    def parse(cls, text: str) -> Change:
         """Of `section.key=value`; the value is TOML, or else text as it stands. Raises ConfigError."""
         key, equals, value = text.partition("=")
         key = key.strip()
