@@ -24,7 +24,7 @@ _CUT = " [...]"
 
 
 class TaskError(RuntimeError):
-    """A task's code raises nothing, but what it gives or does can't be used: the text names the place."""
+    """The user's code (a task, a source) raises, or gives what can't be used: the text names the place."""
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from loader.errors import DataChangedError, DataError
 from loader.files import check_unchanged
 from loader.sources import open_stream
 from loader.stream import Compared, Cursor, Filled, Stream
-from pool.errors import RunError
-from pool.failure import told
+from pool.failure import TaskError, told
 from pool.launch import Launch
 from pool.protocol.messages import Purpose
 from pool.shm.memory import Memory
@@ -27,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class WatchedStream:
-    """The calls of `loader.stream.Stream`. Raises DataError, DataChangedError, RunError."""
+    """The calls of `loader.stream.Stream`. Raises DataError, DataChangedError, TaskError."""
 
     def __init__(self, launch: Launch, memory: Memory, purpose: Purpose) -> None:
         self._data = launch.config.data
@@ -75,11 +74,10 @@ class WatchedStream:
 
     @contextlib.contextmanager
     def _one_line(self) -> Iterator[None]:
-        """An error of the source's code would come again in the next life."""
+        """An error of the source's code names the source. It may come again in the next life, or not."""
         try:
             yield
         except (DataError, MemoryError):
             raise
         except Exception as error:
-            log.exception("the source fails")
-            raise RunError(f"data.source: {self._data.source}: {told(error)}") from None
+            raise TaskError(f"data.source: {self._data.source}: {told(error)}") from error

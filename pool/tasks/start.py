@@ -40,7 +40,7 @@ def own_model(model: Section) -> Section:
 
 def start_folder(model: Section) -> Path | None:
     """The folder that the run is to start from, if it is to start from one."""
-    given = getattr(model, KEY)
+    given = getattr(model, KEY, None)
     path = Path(os.path.expanduser(given)) if given else None  # noqa: PTH111 (that of Path raises)
     return path if path is not None and path.is_dir() else None
 

@@ -251,7 +251,7 @@ TASK = "from tests.support.toy import LossConfig, ModelConfig\ndef create_task(m
         ("def (", "can't be imported: SyntaxError: invalid syntax ("),
         ("import nosuchthing", "can't be imported: ModuleNotFoundError: No module named 'nosuchthing' ("),
         (f"{TASK}    return nosuchname", "broken_task: NameError: name 'nosuchname' is not defined ("),
-        (f"{TASK}    return None", "broken_task: AttributeError: 'NoneType' object has no attribute 'check' ("),
+        (f"{TASK}    return None", "broken_task: NoneType.check is missing: a task must have check(schema)"),
     ],
     ids=["raises", "exits", "syntax", "imports", "create_task raises", "create_task gives nothing"],
 )

@@ -108,7 +108,7 @@ def test_what_a_library_raises_by_itself_has_a_place_too() -> None:
 
 def test_errors_of_ours_are_certain_and_others_are_not(task: ModuleType) -> None:
     certain = failure_of(ConfigError("task: no such\nthing"), started=False)
-    assert certain == Failure("task: no such thing", 2, False)
+    assert certain == Failure("task: no such\\nthing", 2, False)
     assert failure_of(DataError("f", "is damaged", 7), started=True) == Failure(
         "f: offset 7: is damaged", EXIT_DATA, True
     )

@@ -123,11 +123,17 @@ def test_a_source_that_raises_is_one_line_after_another_life(tmp_path: Path) -> 
     (tmp_path / "my_source.py").write_text(SOURCE, encoding="utf-8")
     settings = {**SHORT, "train.steps": 100, "data.source": "my_source:Mine"}
     ended = run(tmp_path / "run", settings, cwd=tmp_path)
-    one_line(ended, 1, "feeder (incarnation ", "raised KeyError: 'no such row' (", "my_source.py:10, in bad_take)")
+    one_line(
+        ended,
+        1,
+        "feeder (incarnation ",
+        "raised data.source: my_source:Mine: KeyError: 'no such row' (",
+        "my_source.py:10, in bad_take)",
+    )
 
 
-STOPS_THE_SUPERVISOR = """
-import os, signal, time
+STOPS_THE_SUPERVISOR = '''
+import os, signal, subprocess, sys
 from pathlib import Path
 from tests.support.toy import LossConfig, ModelConfig
 RAISED, STOPPED = Path("raised"), Path("stopped")
@@ -142,14 +148,15 @@ def create_task(model, loss):
     if RAISED.exists() and not STOPPED.exists():  # the second life of the worker
         STOPPED.touch()
         supervisor, worker = os.getppid(), os.getpid()
-        if os.fork() == 0:
-            while os.getppid() == worker:
+        helper = f"""if True:
+            import os, signal, time
+            while os.getppid() == {worker}:
                 time.sleep(0.01)
-            os.kill(supervisor, signal.SIGCONT)
-            os._exit(0)
+            os.kill({supervisor}, signal.SIGCONT)"""
+        subprocess.Popen([sys.executable, "-c", helper], start_new_session=True)  # or it would end with the worker
         os.kill(supervisor, signal.SIGSTOP)
     return Task(model, loss)
-"""
+'''
 
 
 def test_a_worker_that_raises_before_the_supervisor_has_heard_of_it_was_ready(tmp_path: Path) -> None:

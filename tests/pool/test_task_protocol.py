@@ -135,7 +135,7 @@ class Raising(Section):
         ({"ModelConfig": ModelConfig()}, "ModelConfig must be a class made from loader.config.Section, not ModelConf"),
         ({"ModelConfig": NoDefault}, "ModelConfig.hidden: has no good default: Field required"),
         ({"LossConfig": WrongDefault}, "LossConfig.hidden: has no good default: Input should be a valid integer"),
-        ({"LossConfig": Infinite}, "LossConfig.rate: has no good default: Input should be a valid number"),
+        ({"LossConfig": Infinite}, "LossConfig.rate: has no good default: Input should be a finite number"),
         ({"LossConfig": Raising}, "LossConfig: its defaults can't be made: ZeroDivisionError: 1 ("),
     ],
 )

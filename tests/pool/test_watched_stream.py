@@ -18,7 +18,8 @@ from loader.slots import allocate_slots
 from loader.stream import Cursor
 from loader.synthetic import SyntheticSource, SyntheticStream
 from pool.config import parse_config
-from pool.errors import ConfigError, RunError
+from pool.errors import ConfigError
+from pool.failure import TaskError
 from pool.feeder.watched import WatchedStream
 from pool.launch import Launch
 from pool.planner.data import look_at
@@ -112,7 +113,7 @@ def append(file: Path, length: int = 1 << 20) -> None:
     ("source", "said"),
     [
         ("WithoutOpen", r"gives a WithoutOpen, which has no method open\(config, files, seed\)"),
-        ("Raising", r"KeyError: 'no such key' \(.*test_watched_stream.py:\d+\)"),
+        ("Raising", r"KeyError: 'no such key' \(.*test_watched_stream.py:\d+, in open\)"),
     ],
 )
 def test_the_planner_names_what_is_wrong_with_a_source(source: str, said: str, files: list[Path]) -> None:
@@ -133,7 +134,7 @@ def test_the_planner_counts_chunks_and_leaves_out_what_is_half_written(files: li
 
 def test_a_batch_that_does_not_fit_ends_the_run_with_field_and_source(files: list[Path]) -> None:
     stream = watched(launch_of(files, f"{HERE}:Clumsy"))
-    with pytest.raises(RunError, match=f"data.source: {HERE}:Clumsy: ValueError: dense fields: target given"):
+    with pytest.raises(TaskError, match=f"data.source: {HERE}:Clumsy: ValueError: dense fields: target given"):
         stream.give(0)
 
 
