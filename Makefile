@@ -8,7 +8,7 @@ NATIVE := $(shell find loader/native pool/native -name '*.cpp' -o -name '*.h' -o
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery
 POSITIONS := configs/sample/positions.epd
 
-.PHONY: demo test test-crashes test-chaos check format bench fuzz chaos chaos-mutants hostile soak gpu-check wheel-check \
+.PHONY: demo test test-crashes test-chaos check format bench fuzz chaos chaos-mutants hostile test-hostile soak gpu-check wheel-check \
         image-check clean
 
 # pip shows its progress on a terminal; elsewhere these lines say what takes long.
@@ -33,7 +33,11 @@ demo: $(STAMP)
 	$(BIN)/pool eval runs/demo/net.nnue --epd $(POSITIONS)
 
 # The wheel, built and used from an empty folder. Two minutes.
-wheel-check: $(STAMP)
+wheel-# Each attack of `make hostile` once.
+test-hostile: $(STAMP)
+	$(BIN)/python -m pytest --numprocesses 2 -m hostile tests/hostile
+
+check: $(STAMP)
 	$(BIN)/python -m pytest -m wheel tests/test_wheel.py
 
 # The steps of deploy/Dockerfile without docker: each stage is a copy-on-write view of this machine. Needs root.
@@ -50,6 +54,10 @@ test-crashes: $(STAMP)
 # The same, and at random.
 test-chaos: test-crashes
 	$(BIN)/python -m pytest -m chaos tests/chaos/test_random_kills.py
+
+# Each attack of `make hostile` once.
+test-hostile: $(STAMP)
+	$(BIN)/python -m pytest --numprocesses 2 -m hostile tests/hostile
 
 check: $(STAMP)
 	$(BIN)/ruff check .
@@ -91,7 +99,11 @@ soak: $(STAMP)
 	$(BIN)/python -m tests.chaos.soak --minutes $(if $(MINUTES),$(MINUTES),20)
 
 # On a machine with a CUDA device: equality and integration tests on cuda:0 and on cuda:0,cuda:0.
-gpu-check: $(STAMP)
+gpu-# Each attack of `make hostile` once.
+test-hostile: $(STAMP)
+	$(BIN)/python -m pytest --numprocesses 2 -m hostile tests/hostile
+
+check: $(STAMP)
 	$(BIN)/python -m pytest -m gpu tests
 
 clean:

@@ -13,6 +13,7 @@ from tests.hostile.attack import Attack, find
 ATTACKS = find()
 
 
+@pytest.mark.hostile
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
 def test_an_attack_does_no_harm(attack: Attack, tmp_path: Path) -> None:
     attack(random.Random(zlib.crc32(attack.__name__.encode())), tmp_path)
