@@ -33,11 +33,7 @@ demo: $(STAMP)
 	$(BIN)/pool eval runs/demo/net.nnue --epd $(POSITIONS)
 
 # The wheel, built and used from an empty folder. Two minutes.
-wheel-# Each attack of `make hostile` once.
-test-hostile: $(STAMP)
-	$(BIN)/python -m pytest --numprocesses 2 -m hostile tests/hostile
-
-check: $(STAMP)
+wheel-check: $(STAMP)
 	$(BIN)/python -m pytest -m wheel tests/test_wheel.py
 
 # The steps of deploy/Dockerfile without docker: each stage is a copy-on-write view of this machine. Needs root.
@@ -99,11 +95,7 @@ soak: $(STAMP)
 	$(BIN)/python -m tests.chaos.soak --minutes $(if $(MINUTES),$(MINUTES),20)
 
 # On a machine with a CUDA device: equality and integration tests on cuda:0 and on cuda:0,cuda:0.
-gpu-# Each attack of `make hostile` once.
-test-hostile: $(STAMP)
-	$(BIN)/python -m pytest --numprocesses 2 -m hostile tests/hostile
-
-check: $(STAMP)
+gpu-check: $(STAMP)
 	$(BIN)/python -m pytest -m gpu tests
 
 clean:
