@@ -95,7 +95,7 @@ def test_the_reserved_room_holds_the_real_state_and_not_much_more(optimizer: dic
         ({"optimizer": {"name": "torch.optim"}}, "optimizer.name: 'torch.optim' can't be loaded: TypeError: it is no"),
         (
             {"schedule": {"name": f"{ODD}.EndingSchedule"}},
-            f"schedule.name: {ODD}.EndingSchedule: fails after step 7: LookupError: the table\\nhas ended; "
+            f"schedule.name: {ODD}.EndingSchedule: fails after step 7: LookupError: the table has ended; "
             "the run has train.steps = 1000",
         ),
         ({"schedule": {"name": f"{ODD}.EndingSchedule", "every": 100}}, "fails after step 700: LookupError"),
