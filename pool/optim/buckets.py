@@ -238,7 +238,7 @@ def _fitting() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        reason = str(error) if isinstance(error, ValueError) else in_words(error)
         raise CheckpointError(
             f"optimizer state does not fit optimizer and schedule of the config: {shown(reason, 500)}"
         ) from None

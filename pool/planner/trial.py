@@ -73,7 +73,7 @@ def try_state(config: Config, plan: Plan, checkpoint: Path, overrides: Sequence[
         raise CheckpointError(f"{checkpoint / STATE}: {error}") from None
     except Exception as error:
         raise CheckpointError(
-            f"{checkpoint / STATE}: optimizer and schedule can't go on from this: {type(error).__name__}: {error}"
+            f"{checkpoint / STATE}: optimizer and schedule can't go on from this: {in_words(error)}"
         ) from None
 
     for override in overrides:
