@@ -13,7 +13,7 @@ import os
 import pwd
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _HELD = re.compile(r"/proc/self/fd/(\d+)")
@@ -30,11 +30,8 @@ def hold(path: Path) -> int:
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700, parents=True)
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with _closed_if_refused(fd):
         _check(path, os.fstat(fd))
-    except OSError:
-        os.close(fd)
-        raise
     return fd
 
 
@@ -59,22 +56,16 @@ def shown(text: str) -> str:
 def open_regular(path: Path, flags: int) -> int:
     """A descriptor of a regular file, whoever owns it; never waits, as a pipe would. Raises OSError."""
     fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o600)
-    try:
+    with _closed_if_refused(fd):
         _check_type(path, os.fstat(fd))
-    except OSError:
-        os.close(fd)
-        raise
     return fd
 
 
 def open_file(path: Path, flags: int) -> int:
     """A descriptor of a regular file of this user; made with mode 0600 if `flags` say so. Raises OSError."""
     fd = open_regular(path, flags | os.O_NOFOLLOW)
-    try:
+    with _closed_if_refused(fd):
         _check(path, os.fstat(fd))
-    except OSError:
-        os.close(fd)
-        raise
     return fd
 
 
@@ -107,6 +98,15 @@ def check_below(folder: Path, names: Iterable[str], *, links_in: str) -> None:
             pending += path.iterdir()
         else:
             _check_type(path, status)
+
+
+@contextlib.contextmanager
+def _closed_if_refused(fd: int) -> Iterator[None]:
+    try:
+        yield
+    except OSError:
+        os.close(fd)
+        raise
 
 
 def _check_type(path: Path, status: os.stat_result) -> None:
