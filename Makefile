@@ -4,12 +4,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
-NATIVE := $(shell find loader/native pool/native -name '*.cpp' -o -name '*.h' -o -name '*.inc' -o -name CMakeLists.txt)
+DOCS := $(VENV)/docs-installed
+LINT := $(VENV)/lint-installed
+NATIVE := $(shell find loader pool -name '*.cpp' -o -name '*.h' -o -name '*.cmake' -o -name CMakeLists.txt)
+NATIVE_TESTS := $(shell find tests/native tests/fuzz -name '*.cpp' -o -name '*.h')
+NATIVE_BUILD := build/native-tests
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery
 POSITIONS := configs/sample/positions.epd
 
-.PHONY: demo test test-crashes test-chaos check format bench fuzz chaos chaos-mutants hostile test-hostile soak gpu-check wheel-check \
-        image-check clean
+.PHONY: install demo test test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
+        hostile test-hostile soak stubs gpu-check wheel-check image-check clean
 
 # pip shows its progress on a terminal; elsewhere these lines say what takes long.
 PIP = $(BIN)/python -m pip install $$([ -t 1 ] || echo --quiet) --disable-pip-version-check --constraint constraints.txt
@@ -26,6 +30,8 @@ $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
 	@touch $@
 	@echo "installed; to have the commands pool and loader in this shell: . $(BIN)/activate"
 
+install: $(STAMP)
+
 demo: $(STAMP)
 	rm -rf runs/demo
 	$(BIN)/pool train configs/demo.toml
@@ -41,7 +47,16 @@ image-check:
 	unshare --mount $(PYTHON) -m tests.image
 
 test: $(STAMP)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
+# C++ unit tests under AddressSanitizer and UndefinedBehaviorSanitizer; needs doctest (Debian's doctest-dev).
+test-native: $(NATIVE_BUILD)/CMakeCache.txt
+	cmake --build $(NATIVE_BUILD) --parallel 2
+	ctest --test-dir $(NATIVE_BUILD) --output-on-failure
+
+$(NATIVE_BUILD)/CMakeCache.txt: CMakeLists.txt
+	cmake -S . -B $(NATIVE_BUILD) -DCMAKE_CXX_FLAGS="-O1 -g" -DSPARSEPOOL_PYTHON=OFF -DSPARSEPOOL_TESTS=ON \
+	    -DSPARSEPOOL_SANITIZE=ON
 
 # Processes of real runs killed at every crash point.
 test-crashes: $(STAMP)
@@ -55,15 +70,44 @@ test-chaos: test-crashes
 test-hostile: $(STAMP)
 	$(BIN)/python -m pytest --numprocesses 2 -m hostile tests/hostile
 
-check: $(STAMP)
+check: $(STAMP) $(LINT) $(NATIVE_BUILD)/CMakeCache.txt
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy tests benchmarks
+	$(BIN)/clang-format --dry-run --Werror $(filter %.cpp %.h,$(NATIVE)) $(NATIVE_TESTS)
+	printf '%s\n' $(filter-out %/bind.cpp,$(foreach file,$(filter %.cpp,$(NATIVE)),$(if $(findstring /bind/,$(file)),,$(file)))) | \
+	    xargs --max-args=2 --max-procs=2 $(BIN)/clang-tidy -p $(NATIVE_BUILD) --quiet
 
-format: $(STAMP)
+format: $(STAMP) $(LINT)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(filter %.cpp %.h,$(NATIVE)) $(NATIVE_TESTS)
+
+# The types of the native modules, written anew.
+stubs: $(STAMP)
+	$(BIN)/python -m tests.stubs
+
+# The site, in build/site; warnings are errors.
+docs: $(STAMP) $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+# An extra's packages by themselves: the native code stays as it is.
+$(DOCS) $(LINT): $(VENV)/%-installed: pyproject.toml constraints.txt | $(STAMP)
+	@$(PIP) $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["$*"])')
+	@touch $@
+
+# The pages that are generated from the code.
+reference: $(STAMP)
+	$(BIN)/python docs/reference/generate.py
+
+# Of a real run of the demo config: on a terminal, its curves, three of its steps.
+pictures: $(STAMP) $(DOCS)
+	rm -rf runs/pictures
+	$(BIN)/python docs/pictures/progress.py docs/pictures/progress.svg
+	$(BIN)/pool train configs/demo.toml --set run.dir=runs/pictures --trace runs/pictures.json
+	$(BIN)/python docs/pictures/curves.py runs/pictures docs/pictures/curves.png
+	$(BIN)/python docs/pictures/trace.py runs/pictures.json docs/pictures/trace.png --steps 20 22
 
 # Half an hour of a quiet machine. Pictures of it: python docs/pictures/benchmarks.py build/bench (needs matplotlib).
 bench: $(STAMP)

@@ -1,1 +1,1 @@
-"""Speeds, as ratios within one run: `python -m benchmarks.NAME`, or `make bench` for all (docs/performance.md)."""
+"""Speeds, as ratios in one run: `python -m benchmarks.NAME`, `make bench` for all; docs/explanation/performance.md."""

@@ -25,8 +25,10 @@ from rich.table import Table
 from benchmarks.rotated import REAL, SAMPLE, SHARED, rotated_copies
 from loader import _native
 from loader.bench import NUM_SLOTS, bytes_used
-from loader.binpack_stream import BinpackSource, BinpackStream
-from loader.config import DataConfig, FilterConfig
+from loader.chess.filters import FilterConfig
+from loader.chess.source import ChessSource
+from loader.chess.stream import ChessStream
+from loader.config import DataConfig
 from loader.files import identify
 from loader.schema import SparseBatch
 from loader.slots import Slot, allocate_slots
@@ -63,13 +65,13 @@ class Bar:
     met: bool
 
 
-def take(stream: BinpackStream, ready: select.poll) -> Filled:
+def take(stream: ChessStream, ready: select.poll) -> Filled:
     while (filled := stream.take()) is None:
         ready.poll()
     return filled
 
 
-def first_of_epoch(stream: BinpackStream, ready: select.poll, epoch: int) -> Filled:
+def first_of_epoch(stream: ChessStream, ready: select.poll, epoch: int) -> Filled:
     """Takes batches and gives them back until one begins in that epoch, which is kept."""
     while (filled := take(stream, ready)).cursor.epoch < epoch:
         stream.give(filled.slot)
@@ -80,7 +82,7 @@ def measure(case: Case, file: Path, epochs: int) -> Rates:
     _native.set_simd_level(case.level)
     filters = FILTERS if case.filters else FilterConfig(skip_no_score=False)
     config = DataConfig(threads=case.threads, filters=filters)
-    with BinpackSource().open(config, identify([file]), seed=1) as stream:
+    with ChessSource().open(config, identify([file]), seed=1) as stream:
         slots: Sequence[Slot] = allocate_slots(stream.schema, NUM_SLOTS)
         stream.attach(slots)
         for slot in range(NUM_SLOTS):

@@ -1,11 +1,23 @@
-"""`python -m loader` is the `loader` command."""
+"""The command `loader`, also as `python -m loader`. A Ctrl-C that comes before anything else ends it without a word."""
+
+from __future__ import annotations
 
 import sys
 
-from loader.users_code import forget_current_folder
+INTERRUPTED = 130  # nothing of ours is imported yet
 
-forget_current_folder()
 
-from loader.cli import main  # noqa: E402
+def main() -> int:
+    """Runs the command line; gives back the exit code."""
+    try:
+        from loader.plugins.modules import forget_current_folder
 
-sys.exit(main())
+        forget_current_folder()
+        from loader.cli import main as run
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from loader.binpack_stream import BinpackSource
+from loader.chess.source import ChessSource
 from loader.config import DataConfig
 from loader.files import identify
 from loader.schema import SparseBatch
@@ -45,7 +45,7 @@ def bytes_used(batch: SparseBatch) -> int:
 
 def bench(config: DataConfig, files: Sequence[Path], seed: int, seconds: float) -> BenchResult:
     """Runs the stream for so many seconds, and for one batch at least. Raises DataError for damaged files."""
-    with BinpackSource().open(config, identify(files), seed) as stream:
+    with ChessSource().open(config, identify(files), seed) as stream:
         slots = allocate_slots(stream.schema, NUM_SLOTS)
         began = time.monotonic()
         stream.attach(slots)

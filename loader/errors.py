@@ -1,9 +1,11 @@
-"""What ends a command of the loader, other than success: each becomes one line, or silence."""
+"""What ends a command of either program, other than success: each becomes one line on stderr, or silence."""
 
 from __future__ import annotations
 
 import signal
 from pathlib import Path
+
+from loader.exit_codes import EXIT_FAILED, EXIT_PIPE_CLOSED, EXIT_SIGNALLED, EXIT_USAGE
 
 
 def one_line(text: str) -> str:
@@ -26,21 +28,42 @@ class DataChangedError(DataError):
     """A file is not what it was when it was identified, or a chunk has other bytes than when it was first read."""
 
 
-class UsageError(Exception):
+class CommandError(Exception):
+    """Ends the command: what it says is for the user, its exit code for the caller."""
+
+    exit_code = EXIT_FAILED
+
+
+class UsageError(CommandError):
     """What the command line asks for is refused, and nothing has been touched."""
 
+    exit_code = EXIT_USAGE
 
-class InterruptedBySignalError(Exception):
+    def __init__(self, reason: str) -> None:
+        super().__init__(one_line(reason))
+
+
+class InterruptedBySignalError(CommandError):
     """A signal has asked the command to stop."""
 
     def __init__(self, number: signal.Signals) -> None:
         self.number = number
+        self.exit_code = EXIT_SIGNALLED + number
         super().__init__(f"interrupted by {number.name}" if number is not signal.SIGINT else "interrupted")
 
 
-class EngineError(Exception):
+class EngineError(CommandError):
     """A UCI engine does not start, answer or live: names the program."""
 
+    def __init__(self, reason: str) -> None:
+        super().__init__(one_line(reason))
 
-class PipeClosedError(Exception):
-    """Nobody reads our output any more (`loader dump FILE | head`): not an error, but time to stop."""
+
+class EngineStartError(EngineError):
+    """The system can't start an engine: no such program, or no processes, descriptors or memory left."""
+
+
+class PipeClosedError(CommandError):
+    """Nobody reads our output any more (`loader dump FILE | head`): not an error, but time to stop, without a word."""
+
+    exit_code = EXIT_PIPE_CLOSED

@@ -1,7 +1,7 @@
-"""Data files: what each was when it was first looked at, and whether it still is.
+"""Identity of data files: records it when a run starts, and finds files that have changed since.
 
-The stream is a function of the files' bytes (I1), so a file that changes under a reader is an error and not other data.
-Looking costs a system call a file; that the bytes are the same is known where they are read (`loader.stream.Compared`).
+The stream is a function of the files' bytes (I1), so a file that changes while it is in use is an error. A check costs
+one system call a file and reads nothing; checksums of what is read are compared elsewhere (`loader.stream.Compared`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 from loader import _native
 from loader.errors import DataChangedError, DataError
 
-_SETTLED_NS = 50_000_000  # a write within a tick of the file system's clock leaves the time of the one before it
-_ROUNDS = 20  # of waiting for that; a file that is written all the time never settles
+_SETTLED_NS = 50_000_000  # two writes within a tick of the file system's clock have the same time
+_ROUNDS = 20  # of waiting until a tick has passed; a file that is written all the time never settles
 
 
 @dataclass(frozen=True)
@@ -26,19 +26,20 @@ class DataFile:
     size: int  # bytes that count: none behind them is read
     device: int
     inode: int
-    modified: int  # nanoseconds since 1970; 0: not compared, for the file had more bytes than count
+    modified: int | None  # nanoseconds since 1970; None: not compared, for the file had more bytes than count
 
     def __fspath__(self) -> str:
         return str(self.path)
 
     @property
-    def identity(self) -> tuple[int, int, int, int]:
-        """As `_native.BinpackFile` takes it."""
-        return self.size, self.device, self.inode, self.modified
+    def identity(self) -> tuple[int, int, int, tuple[int, int] | None]:
+        """As `_native.BinpackFile` takes it, the time in seconds and nanoseconds."""
+        modified = None if self.modified is None else divmod(self.modified, 10**9)
+        return self.size, self.device, self.inode, modified
 
     def up_to(self, size: int) -> DataFile:
         """The same file, of which only the first `size` bytes count."""
-        return self if size >= self.size else replace(self, size=size, modified=0)
+        return self if size >= self.size else replace(self, size=size, modified=None)
 
 
 def identify(paths: Sequence[Path]) -> tuple[DataFile, ...]:
@@ -46,7 +47,7 @@ def identify(paths: Sequence[Path]) -> tuple[DataFile, ...]:
     found = [_identified(path) for path in paths]
     for _ in range(_ROUNDS):
         now = time.time_ns()
-        fresh = [i for i, file in enumerate(found) if 0 <= now - file.modified < _SETTLED_NS]
+        fresh = [i for i, file in enumerate(found) if file.modified and 0 <= now - file.modified < _SETTLED_NS]
         if not fresh:
             break
         time.sleep(_SETTLED_NS / 1e9)

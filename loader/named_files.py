@@ -1,4 +1,4 @@
-"""Files that a user has named: opened without waiting for anybody, and read only where reading comes to an end."""
+"""Files that a user has named: a regular one, or a pipe that has a writer, so that reading comes to an end."""
 
 from __future__ import annotations
 
@@ -6,24 +6,16 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
+
+from loader.regular_file import open_file_or_device
 
 _NULL = os.makedev(1, 3)
 _PIECE = 1 << 16
 
 
-def open_regular(path: Path) -> BinaryIO:
-    """A regular file. Raises OSError for anything else, a folder included; a pipe is not waited for."""
-    fd = _opened(path)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise OSError(errno.EINVAL, "is not a regular file", str(path))
-    return os.fdopen(fd, "rb")
-
-
 def read_named(path: Path) -> bytes:
     """All of a regular file, or of a pipe that somebody writes to (`<(...)`, /dev/stdin). Raises OSError."""
-    fd = _opened(path)
+    fd = open_file_or_device(path)
     with os.fdopen(fd, "rb") as file:
         status = os.fstat(fd)
         if stat.S_ISFIFO(status.st_mode):
@@ -31,14 +23,6 @@ def read_named(path: Path) -> bytes:
         if not stat.S_ISREG(status.st_mode) and status.st_rdev != _NULL:
             raise OSError(errno.EINVAL, "is neither a regular file nor a pipe", str(path))
         return file.read()
-
-
-def _opened(path: Path) -> int:
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    if stat.S_ISDIR(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    return fd
 
 
 def _from_pipe(fd: int, path: Path) -> bytes:

@@ -13,7 +13,7 @@ here, readers get zero-copy numpy views. Nothing here allocates or copies a fiel
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -104,19 +104,6 @@ class BatchSchema:
         last = list(self.regions.values())[-1]
         end = last.offset + last.count * last.dtype.itemsize
         return -(-end // PAGE) * PAGE
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON or msgpack; `from_dict` is its inverse."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> BatchSchema:
-        return cls(
-            batch_size=data["batch_size"],
-            sparse=tuple(SparseField(**entry) for entry in data["sparse"]),
-            dense=tuple(DenseField(**entry) for entry in data["dense"]),
-            num_buckets=data["num_buckets"],
-        )
 
 
 @dataclass(frozen=True)

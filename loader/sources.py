@@ -1,14 +1,13 @@
-"""Kinds of data, by name: from settings to a schema, from settings and files to a stream.
+"""Families of records, by name: from settings to a schema, from settings and files to a stream.
 
-A source is found lazily, so that nobody pays for a kind of data that is not used. The pool asks here and
+A source is found lazily, so that nobody pays for a family that is not used. In which format a file is, is its source's
+business (`loader.formats`). The pool asks here and
 never imports a source itself; a source of the user's own is named "module:factory".
 """
 
 from __future__ import annotations
 
 import glob
-import importlib
-import inspect
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -16,9 +15,10 @@ from typing import Any, Protocol, runtime_checkable
 from loader.config import DataConfig
 from loader.files import DataFile, identify
 from loader.paths import expanded
+from loader.plugins.interface import call_problem, interface_problem
+from loader.plugins.registry import Registry
 from loader.schema import BatchSchema
 from loader.stream import Cursor, Stream
-from loader.users_code import look_in_current_folder
 
 
 class Source(Protocol):
@@ -38,33 +38,30 @@ class Source(Protocol):
 class GrowingSource(Protocol):
     """What a source has besides, if its files may be written to by others while they are read."""
 
-    def whole_size(self, file: DataFile) -> int:
+    def whole_size(self, config: DataConfig, file: DataFile) -> int:
         """Bytes of the file without a last piece that is not all there yet. Raises DataError."""
 
 
-# name -> "module:factory"; calling the factory without arguments gives the Source.
-SOURCES = {
-    "binpack": "loader.binpack_stream:BinpackSource",
-    "synthetic": "loader.synthetic:SyntheticSource",
-}
+# Calling what a name stands for, without arguments, gives the Source.
+SOURCES = Registry(
+    "data.source",
+    "family of records",
+    {"chess": "loader.chess.source:ChessSource", "synthetic": "loader.synthetic:SyntheticSource"},
+    "module:factory",
+)
 
 
 def source_by_name(name: str) -> Source:
-    """The source registered as `name`, or made by the factory that `name` ("module:factory") points at.
+    """A bundled source, or what the factory that `name` ("module:factory") points at makes.
 
-    Raises ValueError if there is none, or if what the factory makes lacks a method.
+    Raises ValueError if there is none, or if what the factory makes is no Source.
     """
-    module_name, colon, attribute = SOURCES.get(name, name).partition(":")
-    if not colon or not module_name or not attribute:
-        raise ValueError(f"data.source: {name!r} is none of {', '.join(SOURCES)} and not of the form module:factory")
-    if name not in SOURCES:
-        look_in_current_folder(module_name)
-    try:
-        factory: Any = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"data.source: {name!r} can't be loaded: {error}") from error
+    factory = SOURCES.find(name)
+    if problem := call_problem(factory, ()):
+        raise ValueError(f"data.source: {name} {problem}; allowed: {SOURCES.form}")
     source: Source = factory()
-    _check_offers(source, Source, f"data.source: {name!r}")
+    if problem := interface_problem(source, Source, "a source"):
+        raise ValueError(f"data.source: {name}: {problem}")
     return source
 
 
@@ -79,12 +76,10 @@ def open_stream(config: DataConfig, files: Sequence[Path | DataFile], seed: int)
     Files that were identified must be what they were then, or it is a DataChangedError.
     """
     stream = source_by_name(config.source).open(config, _identified(files), seed)
-    try:
-        _check_offers(stream, Stream, f"data.source: {config.source!r}: `open`")
-    except ValueError:
+    if problem := interface_problem(stream, Stream, "a stream"):
         if hasattr(stream, "close"):
             stream.close()
-        raise
+        raise ValueError(f"data.source: {config.source}: open: {problem}")
     return stream
 
 
@@ -93,6 +88,13 @@ def samples_per_epoch(config: DataConfig, files: Sequence[Path | DataFile], seed
     method `samples_per_epoch` with these arguments, or can't say. Raises DataError."""
     estimate = getattr(source_by_name(config.source), "samples_per_epoch", None)
     return None if estimate is None else estimate(config, _identified(files), seed)
+
+
+def window_nbytes(config: DataConfig, files: Sequence[DataFile]) -> int:
+    """Memory that a stream of these files takes for itself, about. 0 if the source has no method `window_nbytes` with
+    these arguments."""
+    estimate = getattr(source_by_name(config.source), "window_nbytes", None)
+    return 0 if estimate is None else estimate(config, files)
 
 
 def origin_of(config: DataConfig, files: Sequence[Path | DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
@@ -105,7 +107,7 @@ def whole_files(config: DataConfig, files: Sequence[DataFile]) -> tuple[DataFile
     source = source_by_name(config.source)
     if not config.may_grow or not isinstance(source, GrowingSource):
         return tuple(files)
-    return tuple(file.up_to(source.whole_size(file)) for file in files)
+    return tuple(file.up_to(source.whole_size(config, file)) for file in files)
 
 
 def find_files(patterns: Sequence[str], key: str) -> list[Path]:
@@ -130,28 +132,3 @@ def find_files(patterns: Sequence[str], key: str) -> list[Path]:
 
 def _identified(files: Sequence[Path | DataFile]) -> list[DataFile]:
     return [file if isinstance(file, DataFile) else identify([file])[0] for file in files]
-
-
-def _check_offers(made: object, protocol: type, whose: str) -> None:
-    """Raises ValueError for the first name of the protocol that `made` lacks, or that can't be called as it will be."""
-    which = f"{whose} gives a {type(made).__name__}, which has no"
-    for name in protocol.__annotations__:
-        if not hasattr(made, name):
-            raise ValueError(f"{which} {name!r}")
-    for name, wanted in inspect.getmembers(protocol, inspect.isfunction):
-        if name.startswith("_"):
-            continue
-        parameters = list(inspect.signature(wanted).parameters)[1:]
-        method = getattr(made, name, None)
-        if not callable(method) or not _takes(method, len(parameters)):
-            raise ValueError(f"{which} method {name}({', '.join(parameters)})")
-
-
-def _takes(method: Any, arguments: int) -> bool:
-    try:
-        inspect.signature(method).bind(*[None] * arguments)
-    except TypeError:
-        return False
-    except ValueError:  # native code that says nothing about its arguments
-        pass
-    return True

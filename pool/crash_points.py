@@ -1,7 +1,7 @@
 """Named places at which a test may have this process die: `crash_point("coordinator.before_commit")`.
 
 A name begins with the role that comes by. They stand at every edge of the protocol and of a checkpoint's way to disk;
-in C++ too (loader/native/testing). Nothing is armed in a real run.
+in C++ too (loader/native/common/crash_point.h). Nothing is armed in a real run.
 """
 
 from __future__ import annotations

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from loader.errors import one_line
-
-EXIT_DONE = 0
-EXIT_FAILED = 1  # a file, a checkpoint, or a process of the run that can't go on
-EXIT_USAGE = 2  # command line or config
-EXIT_DATA = 65  # damaged data
-EXIT_RESOURCES = 71  # not enough memory, disk or descriptors
-EXIT_CRASH_LOOP = 75  # a process died again and again; another start may help
-EXIT_INTERRUPTED = 130  # stopped by Ctrl-C; 128 + its number for another signal
-EXIT_PIPE_CLOSED = 141  # nobody reads the output any more (`pool eval ... | head`)
+from loader.errors import CommandError, one_line
+from loader.exit_codes import EXIT_RESOURCES, EXIT_USAGE
 
 
-class PoolError(Exception):
-    """Ends the command with one line on stderr."""
-
-    exit_code = EXIT_FAILED
+class PoolError(CommandError):
+    """Of the pool; another exit code may be given."""
 
     def __init__(self, reason: str, exit_code: int | None = None) -> None:
         super().__init__(reason)

@@ -14,13 +14,15 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 
 from pool.buckets.plan import Plan
 from pool.checkpoint.fingerprint import IMPLEMENTATION, UNKNOWN, Fingerprint
-from pool.config import Config, OptimizerConfig, coordinator_threads, worker_threads
+from pool.config.sections import OptimizerConfig
+from pool.config.tree import Config
 from pool.devices import Device, parse_device
 from pool.errors import RunError
 from pool.protocol.identity import Peer
@@ -33,13 +35,13 @@ _ONLY_SPEED = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 
 def reference(config: Config, plan: Plan, devices: tuple[str, ...]) -> dict[str, str]:
     """The fingerprint of a run."""
-    kinds = (device_kind(parse_device(spec), worker_threads(config, spec, len(devices))) for spec in devices)
+    kinds = (device_kind(parse_device(spec), config.num_worker_threads(spec, len(devices))) for spec in devices)
     return {
         **_process(),
         DEVICES: "; ".join(sorted(set(kinds))),
-        COORDINATOR_THREADS: str(coordinator_threads(config)),
+        COORDINATOR_THREADS: str(config.num_coordinator_threads),
         "batches_per_step": str(config.train.batches_per_step),
-        "buckets": _digest(json.dumps(plan.to_dict()).encode()),
+        "buckets": _digest(json.dumps(asdict(plan)).encode()),
         "optimizer": _optimizer(config.optimizer),
     }
 

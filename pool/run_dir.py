@@ -16,6 +16,8 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from loader.regular_file import NotRegularFileError, open_regular
+
 _HELD = re.compile(r"/proc/self/fd/(\d+)")
 _DELETED = " (deleted)"  # what the kernel adds to the path of a deleted folder
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -53,17 +55,9 @@ def shown(text: str) -> str:
     return _HELD.sub(_place, text)
 
 
-def open_regular(path: Path, flags: int) -> int:
-    """A descriptor of a regular file, whoever owns it; never waits, as a pipe would. Raises OSError."""
-    fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o600)
-    with _closed_if_refused(fd):
-        _check_type(path, os.fstat(fd))
-    return fd
-
-
 def open_file(path: Path, flags: int) -> int:
     """A descriptor of a regular file of this user; made with mode 0600 if `flags` say so. Raises OSError."""
-    fd = open_regular(path, flags | os.O_NOFOLLOW)
+    fd = open_regular(path, flags | os.O_NOFOLLOW, 0o600)
     with _closed_if_refused(fd):
         _check(path, os.fstat(fd))
     return fd
@@ -96,8 +90,8 @@ def check_below(folder: Path, names: Iterable[str], *, links_in: str) -> None:
         _check(path, status)
         if stat.S_ISDIR(status.st_mode):
             pending += path.iterdir()
-        else:
-            _check_type(path, status)
+        elif not stat.S_ISREG(status.st_mode):
+            raise NotRegularFileError(path)
 
 
 @contextlib.contextmanager
@@ -107,14 +101,6 @@ def _closed_if_refused(fd: int) -> Iterator[None]:
     except OSError:
         os.close(fd)
         raise
-
-
-def _check_type(path: Path, status: os.stat_result) -> None:
-    """Raises OSError if it is no regular file."""
-    if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "is no regular file", str(path))
 
 
 def _check(path: Path, status: os.stat_result) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+MEMORY_BOUND = 1 << 18  # numbers at least for each thread of a pass that is bound by memory
+
 
 def worthwhile(work: int, least: int) -> int:
     """Up to torch's number of threads, each with at least `least` of the `work`: starting one costs time too."""

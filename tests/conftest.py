@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pool import _native
+from tests.support.runs import Ended, WholeRun, run_well, toml
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# Tests start hundreds of runs; none need compile the sources again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Results of other programs to compare with, not part of the project; tests skip without them, except in CI."""
+    """Results of other programs to compare with, not part of the project. Tests skip without them; in CI they fail,
+    unless WITHOUT_SHARED says that there are none: a clone by itself has none."""
     folder = ROOT.parent / "shared" / "data"
     if not folder.is_dir():
         message = f"no {folder}: results of other programs to compare with, which are not part of the project"
-        if os.environ.get("CI") == "true":
+        if os.environ.get("CI") == "true" and not os.environ.get("WITHOUT_SHARED"):
             pytest.fail(message)
         pytest.skip(message)
     return folder
+
+
+@pytest.fixture(scope="session")
+def whole_run(tmp_path_factory: pytest.TempPathFactory) -> WholeRun:
+    """By its settings, a run in which nothing happens: to compare others with, or to copy. Each is done once."""
+    done: dict[str, Ended] = {}
+
+    def of(settings: Mapping[str, Any]) -> Ended:
+        key = toml(settings)
+        if key not in done:
+            done[key] = run_well(tmp_path_factory.mktemp("whole") / "run", settings)
+        return done[key]
+
+    return of
 
 
 @pytest.fixture(params=_native.simd_levels())

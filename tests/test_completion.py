@@ -10,10 +10,9 @@ import pytest
 
 from tests.support.runs import ROOT
 
-MODULES = {"pool": "pool.__main__", "loader": "loader.cli"}
 CODE = """
 import sys
-from {module} import main
+from {program}.__main__ import main
 sys.argv[0] = "{program}"
 try:
     sys.exit(main())
@@ -31,7 +30,7 @@ def complete(program: str, line: str) -> set[str]:
         "COMP_CWORD": str(len(words) - 1),
     }
     done = subprocess.run(
-        [sys.executable, "-c", CODE.format(program=program, module=MODULES[program])],
+        [sys.executable, "-c", CODE.format(program=program)],
         cwd=ROOT,
         env={**os.environ, **environment},
         capture_output=True,

@@ -18,27 +18,27 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 
 MIB = 1 << 20
-OURS, OTHERS, AIM = "#2a4a6b", "#b0c4de", "#c0392b"
+OURS, OTHERS, LIMIT = "#2a4a6b", "#b0c4de", "#c0392b"
 SHARES = {"compute": "#2a4a6b", "loader": "#f2c9c9", "reduce": "#e08214", "optimizer": "#c0392b", "weights": "#dddddd"}
+DDP = "DistributedDataParallel"
 
 Result = dict[str, Any]
 
 
-def bars(axes: Axes, names: list[str], values: list[float], aims: list[float | None], title: str) -> None:
-    """Horizontal, the first on top; what is aimed at is a red line across the bar."""
+def bars(axes: Axes, names: list[str], values: list[float], title: str, others: frozenset[int] = frozenset()) -> None:
+    """Horizontal, the first on top; `others`: places of bars that are a peer's."""
     places = range(len(names))
-    axes.barh(places, values, color=OURS, height=0.6)
-    for place, value, aim in zip(places, values, aims, strict=True):
+    colors = [OTHERS if place in others else OURS for place in places]
+    axes.barh(places, values, color=colors, height=0.6)
+    for place, value in zip(places, values, strict=True):
         axes.text(value, place, f" {value:.3g}", va="center", fontsize=9)
-        if aim:
-            mark(axes, place, aim)
-    axes.set_xlim(0, 1.15 * max([*values, *(aim for aim in aims if aim)]))
+    axes.set_xlim(0, 1.15 * max(values))
     label(axes, names, title)
 
 
 def mark(axes: Axes, place: int, value: float) -> None:
-    """A red line across the bar at `place`."""
-    axes.plot([value, value], [place - 0.4, place + 0.4], color=AIM, linewidth=2)
+    """A red line across the bar at `place`: a limit."""
+    axes.plot([value, value], [place - 0.4, place + 0.4], color=LIMIT, linewidth=2)
 
 
 def label(axes: Axes, names: list[str], title: str) -> None:
@@ -49,36 +49,34 @@ def label(axes: Axes, names: list[str], title: str) -> None:
         axes.spines[side].set_visible(False)
 
 
+def peers(names: list[str], word: str) -> frozenset[int]:
+    return frozenset(place for place, name in enumerate(names) if word in name)
+
+
 def sparse_layer(result: Result, axes: Axes) -> None:
     rows = [row for row in result["results"] if row["required"]]
     names = [f"{row['outputs']} outputs" for row in rows]
-    title = "sparse layer, forward and backward: times EmbeddingBag's speed"
-    bars(axes, names, [row["ratio"] for row in rows], [row["required"] for row in rows], title)
+    bars(axes, names, [row["ratio"] for row in rows], "sparse layer, forward and backward: times EmbeddingBag's speed")
 
 
 def nnue_step(result: Result, axes: Axes) -> None:
     rows = [row for row in result["results"] if row["way"] == "fused"]
     names = [f"l1 = {row['l1']}, {row['at_work']}" for row in rows]
-    title = "a step without loader and optimizer: thousand positions a second"
-    aims = [row["required"] / 1e3 or None for row in rows]
-    bars(axes, names, [row["positions_per_s"] / 1e3 for row in rows], aims, title)
+    values = [row["positions_per_s"] / 1e3 for row in rows]
+    bars(axes, names, values, "forward and backward, fused: thousand positions a second")
 
 
 def training(result: Result, axes: Axes) -> None:
-    aims = {256: 6.0, 1024: 10.0}
-    rows = [row for row in result["results"] if row["ddp"] and row["case"] != "DistributedDataParallel"]
+    rows = result["results"]
     names = [f"l1 = {row['l1']}, {row['case']}" for row in rows]
-    required = [aims.get(row["l1"]) if row["case"] == "two workers" else None for row in rows]
-    title = "training, loader included: times DistributedDataParallel's speed"
-    bars(axes, names, [row["ddp"] for row in rows], required, title)
+    values = [row["positions_per_s"] / 1e3 for row in rows]
+    bars(axes, names, values, "training: thousand positions a second", peers(names, DDP))
 
 
 def loader(result: Result, axes: Axes) -> None:
     rows = [row for row in result["results"] if row["threads"] == 2]
     names = [f"{row['level']}{', filters' if row['filters'] else ''}" for row in rows]
-    aims = [{"avx512": 25.0, "avx2": 12.0}.get(row["level"]) if not row["filters"] else None for row in rows]
-    title = "loader, two threads, everything on: million positions read a second"
-    bars(axes, names, [row["read_wall"] for row in rows], aims, title)
+    bars(axes, names, [row["read_wall"] for row in rows], "loader, two threads: million positions read a second")
 
 
 def pool_cost(result: Result, axes: Axes) -> None:
@@ -116,8 +114,7 @@ def memory(result: Result, axes: Axes) -> None:
 def recovery(result: Result, axes: Axes) -> None:
     names = list(result["seconds"])
     values = [result["seconds"][name]["median"] for name in names]
-    aims = [1.0 if name == "one worker" else None for name in names]
-    bars(axes, names, values, aims, "seconds from SIGKILL to the next commit, median")
+    bars(axes, names, values, "seconds from SIGKILL to the next commit, median")
 
 
 PICTURES: dict[str, Callable[[Result, Axes], None]] = {

@@ -44,7 +44,8 @@ def bench_files(
     The batches are made as for training and thrown away. Entries without a score are always left out.
     """
     from loader.bench import bench
-    from loader.config import DataConfig, FilterConfig
+    from loader.chess.filters import FilterConfig
+    from loader.config import DataConfig
 
     filters = FilterConfig(
         skip_in_check=skip_in_check,

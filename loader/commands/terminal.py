@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from loader.binpack import Progress
+from loader.formats.format import Progress
 
 
 @contextmanager

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from pathlib import Path
 
 from loader.errors import UsageError
+from loader.regular_file import NotRegularFileError, open_regular
 
 
-def open_regular(path: Path) -> int:
-    """Opens a file for reading and writing, a new one if there is none. Raises UsageError if it is no plain file."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+def open_to_write(path: Path) -> int:
+    """Opens a regular file for reading and writing, a new one if there is none. Raises UsageError for anything else."""
     try:
-        descriptor = os.open(path, flags, 0o666)
+        return open_regular(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+        if isinstance(error, NotRegularFileError | IsADirectoryError) or error.errno == errno.ELOOP:
             raise UsageError(f"{path}: is not a regular file") from None
         raise
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
-    os.close(descriptor)
-    raise UsageError(f"{path}: is not a regular file")
 
 
 def sync_folder(folder: Path) -> None:

@@ -2,8 +2,8 @@
 
 Lines of JSON. The first holds the settings of the work; each further one commits a piece of the data:
 `[end, crc, state]`, the data's length with the piece, a CRC-32, and the command's state after the piece. The line
-SYNCED says that everything before it has reached the disk, DONE that the data are not needed any more. A journal may
-end anywhere: a line counts if it is whole and the piece it commits is.
+SYNCED says that everything before it has reached the disk; `{"done": state}` that the data are not needed any more. A
+journal may end anywhere: a line counts if it is whole and the piece it commits is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ Read = Callable[[int, int], bytes]  # up to (offset, count) bytes of the data
 
 FORMAT = 1
 SYNCED = b'"synced"\n'
-DONE = b'"done"\n'
 LONGEST_LINE = 1 << 24
 
 
@@ -50,6 +49,10 @@ def commit_line(end: int, piece: bytes, state: State) -> bytes:
     return _line([end, _sum(end, piece, state), dict(state)])
 
 
+def done_line(state: State) -> bytes:
+    return _line({"done": dict(state)})
+
+
 def read_header(line: bytes) -> Settings | None:
     """The settings, or None if the line is not a whole header."""
     header = _parse(line)
@@ -76,7 +79,7 @@ def replay(begin: int, lines: Iterable[bytes], read: Read) -> Committed:
         try:
             whole = _follow(whole, line, read)
         except _ShortError:
-            return replace(whole, done=DONE in rest)
+            return _done(whole, rest) or whole
         except ValueError:
             return _judge(whole, rest)
     return whole
@@ -89,9 +92,11 @@ class _ShortError(Exception):
 def _follow(whole: Committed, line: bytes, read: Read) -> Committed:
     """Raises ValueError if the line, or the piece it commits, is not whole."""
     journal_end = whole.journal_end + len(line)
-    if line in (SYNCED, DONE):
-        return replace(whole, journal_end=journal_end, done=line == DONE)
+    if line == SYNCED:
+        return replace(whole, journal_end=journal_end)
     match _parse(line):
+        case {"done": dict(state)}:
+            return replace(whole, journal_end=journal_end, state=state, done=True)
         case [int(end), int(crc), dict(state)] if end >= whole.end:
             piece = read(whole.end, end - whole.end)
             if len(piece) < end - whole.end:
@@ -103,10 +108,21 @@ def _follow(whole: Committed, line: bytes, read: Read) -> Committed:
 
 def _judge(whole: Committed, rest: Iterable[bytes]) -> Committed:
     """After a line that does not hold."""
-    later = {line for line in rest if line in (SYNCED, DONE)}
-    if SYNCED in later and DONE not in later:
+    later = list(rest)
+    if (done := _done(whole, later)) is not None:
+        return done
+    if SYNCED in later:
         raise DamagedError(whole.end)
-    return replace(whole, done=DONE in later)
+    return whole
+
+
+def _done(whole: Committed, rest: Iterable[bytes]) -> Committed | None:
+    """What is whole, if one of the lines says that its data are not needed any more."""
+    for line in rest:
+        match _parse(line):
+            case {"done": dict(state)}:
+                return replace(whole, state=state, done=True)
+    return None
 
 
 def _sum(end: int, piece: bytes, state: State) -> int:

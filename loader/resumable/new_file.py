@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from loader.resumable.files import open_regular, sync_folder, write_at
+from loader.resumable.files import open_to_write, sync_folder, write_at
 
 NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
@@ -27,7 +27,7 @@ class NewFile:
 
     def __enter__(self) -> Self:
         refuse_existing(self.path)
-        self._descriptor = open_regular(self.beside)
+        self._descriptor = open_to_write(self.beside)
         os.ftruncate(self._descriptor, 0)
         return self
 

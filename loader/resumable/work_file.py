@@ -1,8 +1,8 @@
 """FILE.part: the work of a command that has not finished its FILE, kept so that the same command can go on.
 
-Pieces are appended and committed one by one. Beside it lies FILE.part.journal (journal.py), by which a later process
-finds what is whole, whenever and however the earlier one died; what follows is cut off. One process at a time has the
-work, by a lock that the kernel releases at its death.
+Pieces are appended and committed one by one. FILE.part.journal (journal.py) tells a later process how much of it is
+whole, however the earlier one died; what follows is cut off. Both files are locked, so one process at a time works on
+them; the kernel releases the locks when it dies.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from loader.errors import DataError, UsageError
 from loader.resumable import journal
-from loader.resumable.files import open_regular, sync_folder, write_at
+from loader.resumable.files import open_to_write, sync_folder, write_at
 from loader.resumable.journal import Settings, State
 
 SYNC_SECONDS = 5.0  # between two fsyncs: what a power failure may cost
@@ -29,6 +29,16 @@ def part_of(path: Path) -> Path:
     if not path.name:
         raise UsageError(f"{path}: is a folder, not a file")
     return path.with_name(f"{path.name}.part")
+
+
+def journal_of(path: Path) -> Path:
+    part = part_of(path)
+    return part.with_name(f"{part.name}.journal")
+
+
+def is_begun(path: Path) -> bool:
+    """Whether there is work for `path`, or what a death has left of it."""
+    return os.path.lexists(part_of(path)) or os.path.lexists(journal_of(path))
 
 
 class WorkFile:
@@ -43,18 +53,19 @@ class WorkFile:
     def __init__(self, path: Path, settings: Settings, initial: State) -> None:
         self.path = path
         self.part = part_of(path)
-        self.journal = self.part.with_name(f"{self.part.name}.journal")
+        self.journal = journal_of(path)
         self.packed = self.part.with_name(f"{self.part.name}.new")  # for the result, before it gets its name
         self.state: dict[str, Any] = dict(initial)
         self.end = 0  # committed bytes of the part
-        self.done = False  # its result is where it belongs, and death left the work behind
+        self.done = False  # the result is delivered, and the process died before it had removed the work
         self._line_end = 0
+        self._made: set[Path] = set()  # files that were not there before
         self._kept = True  # in the files is more than the header that this process has written
         self._synced = time.monotonic()
-        self._data = self._lock()
-        self._lines = -1
+        self._data = self._lines = -1
         try:
-            self._lines = open_regular(self.journal)
+            self._data = self._locked(self.part)
+            self._lines = self._locked(self.journal)  # too: `remove` of another process may have unlinked only the part
             self._go_on(settings)
         except BaseException:
             self.close()
@@ -85,40 +96,44 @@ class WorkFile:
             self.sync()
 
     def sync(self) -> None:
-        """Everything committed is on the disk."""
+        """Everything committed is on the disk when this returns."""
         os.fdatasync(self._data)
+        os.fdatasync(self._lines)
+        # Only now: the disk may take the end of a file before its beginning.
         write_at(self._lines, journal.SYNCED, self._line_end, self.journal)
         self._line_end += len(journal.SYNCED)
-        os.fdatasync(self._lines)
         self._synced = time.monotonic()
 
     def remove(self) -> None:
-        """The result is where it belongs. The journal goes last: a part without one would be nobody's."""
+        """Called when the result is delivered. The journal is removed last: a part without one can't be identified."""
         if not self.done:
-            write_at(self._lines, journal.DONE, self._line_end, self.journal)
+            write_at(self._lines, journal.done_line(self.state), self._line_end, self.journal)
             os.fdatasync(self._lines)
             self.done = True
         self.packed.unlink(missing_ok=True)
         self.part.unlink(missing_ok=True)
         self.journal.unlink(missing_ok=True)
+        self._made, self._kept = set(), True  # files of these names are another process's from now on
 
     def close(self) -> None:
-        """Keeps the work; files without any are removed."""
+        """Keeps the work; files without any are removed, and nothing that was refused."""
         for descriptor, path in ((self._data, self.part), (self._lines, self.journal)):
-            if descriptor >= 0 and (os.fstat(descriptor).st_size == 0 or not self._kept):
+            if descriptor >= 0 and (not self._kept or (path in self._made and os.fstat(descriptor).st_size == 0)):
                 path.unlink(missing_ok=True)
         for descriptor in (self._lines, self._data):  # the lock last
             if descriptor >= 0:
                 os.close(descriptor)
         self._lines = self._data = -1
 
-    def _lock(self) -> int:
-        """Opens and locks the part: that of this name, not one that another process has just removed."""
+    def _locked(self, path: Path) -> int:
+        """Opens and locks the file of this name, not one that another process has just removed."""
         while True:
-            descriptor = open_regular(self.part)
+            if not os.path.lexists(path):
+                self._made.add(path)
+            descriptor = open_to_write(path)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.path.samestat(os.fstat(descriptor), self.part.stat(follow_symlinks=False)):
+                if os.path.samestat(os.fstat(descriptor), path.stat(follow_symlinks=False)):
                     return descriptor
             except BlockingIOError:
                 os.close(descriptor)
@@ -139,6 +154,7 @@ class WorkFile:
         empty = os.fstat(self._data).st_size == 0
         if whole is not None and whole.done and found == settings and os.path.lexists(self.path):
             self.done = True
+            self.state = dict(whole.state or self.state)
         elif found is None and not (empty and journal.may_be_torn_header(first)):
             raise UsageError(f"{self.part}: {self.journal.name} is not its journal; move both away")
         elif found is None or whole is None or whole.done or empty:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import chess
 
-from loader.binpack import Entry
+from loader.chess.entry import Entry
 from loader.errors import EngineError
 from loader.uci.engine import Limits, Search
 

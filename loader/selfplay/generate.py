@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from loader.binpack import damage_error, encode, rechunk
 from loader.errors import EngineError, InterruptedBySignalError, UsageError
+from loader.formats.binpack.file import damage_error, encode, rechunk
 from loader.resumable.delivery import APPENDED_AT, deliver_appended, deliver_new, is_delivered
 from loader.resumable.interruption import Interruption, interruptible
-from loader.resumable.work_file import WorkFile, part_of
+from loader.resumable.work_file import WorkFile, is_begun
 from loader.selfplay.book import Book, read_book
 from loader.selfplay.game import play_game
 from loader.selfplay.opening import Openings
@@ -55,7 +55,7 @@ def generate(settings: GenerateSettings, out: Path, report: Report) -> dict[str,
     FAILURES games in a row are dropped; InterruptedBySignalError; DataError; OSError. Whole games are kept in its work
     file.
     """
-    if not settings.append and not os.path.lexists(part_of(out)):
+    if not settings.append and not is_begun(out):
         refuse_existing(out)
     book = None if settings.book is None else read_book(settings.book)
     start = {GAMES: 0, POSITIONS: 0, DROPPED: 0, AFTER: size_of(out) if settings.append else 0}

@@ -11,8 +11,8 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Self
 
-from loader.binpack import Entry
-from loader.errors import EngineError
+from loader.chess.entry import Entry
+from loader.errors import EngineError, EngineStartError
 from loader.uci.engine import Engine, EngineSettings
 from loader.uci.line_process import StoppedError
 
@@ -43,19 +43,18 @@ class Players:
         self._threads = [threading.Thread(target=self._run) for _ in range(engines)]
 
     def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
+        for number, thread in enumerate(self._threads):
+            try:
+                thread.start()
+            except RuntimeError as error:
+                self._end()
+                raise EngineStartError(f"--engines {len(self._threads)}: {error} after {number}") from None
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.eventfd_write(self._stop, 1)
-        for _ in self._threads:
-            self._numbers.put(None)
-        for thread in self._threads:
-            thread.join()
-        os.close(self._stop)
+        self._end()
 
     def wake(self) -> None:
         """Lets `games` call its `check`. For a signal handler."""
@@ -79,6 +78,15 @@ class Players:
             yield played.pop(number)
             self._numbers.put(number + AHEAD * len(self._threads))
 
+    def _end(self) -> None:
+        os.eventfd_write(self._stop, 1)
+        started = [thread for thread in self._threads if thread.ident is not None]
+        for _ in started:
+            self._numbers.put(None)
+        for thread in started:
+            thread.join()
+        os.close(self._stop)
+
     def _run(self) -> None:
         engine = _Replaceable(self._settings, self._stop)
         try:
@@ -96,6 +104,8 @@ class Players:
         while len(faults) < TRIES:
             try:
                 return Game(number, self._play(engine.get(), number), tuple(faults))
+            except EngineStartError:  # no game is to blame: dropping it would make another file
+                raise
             except EngineError as error:
                 faults.append(str(error))
                 engine.close()

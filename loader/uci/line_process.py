@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections import deque
 
-from loader.errors import EngineError
+from loader.errors import EngineError, EngineStartError
 
 LONGEST_LINE = 1 << 20
 KEPT_ERRORS = 2000  # bytes of what it wrote to its stderr
@@ -39,7 +39,7 @@ class Deadline:
 class LineProcess:
     """A running program. One thread uses it.
 
-    Raises EngineError, with the program's last words, if it can't be started, ends, or misses a deadline; StoppedError.
+    Raises EngineStartError; EngineError, with the program's last words, if it ends or misses a deadline; StoppedError.
     """
 
     def __init__(self, program: str, stop: int | None = None) -> None:
@@ -58,7 +58,7 @@ class LineProcess:
                 process_group=0,
             )
         except OSError as error:
-            raise EngineError(f"{program}: can't be started: {error.strerror}") from None
+            raise EngineStartError(f"{program}: can't be started: {error.strerror}") from None
         assert self._process.stdin
         assert self._process.stdout
         assert self._process.stderr

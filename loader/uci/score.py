@@ -19,6 +19,8 @@ def internal_score(kind: str, value: int, units_per_100cp: int) -> int:
 def parse_score(line: str) -> tuple[str, int, bool] | None:
     """Kind (cp or mate), value and whether it is exact, of an `info` line about the best move; None for others."""
     words = line.split()
+    if words[:1] != ["info"] or words[1:2] == ["string"]:  # a string is free text
+        return None
     try:
         at = words.index("score")
         kind, value = words[at + 1], int(words[at + 2])

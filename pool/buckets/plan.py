@@ -8,10 +8,9 @@ would give other bits. Made once, by the planner; plain data, free of torch, so 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from pool.buckets.assign import assign_buckets
 
@@ -48,25 +47,6 @@ class Plan:
     buffers: tuple[Tensor, ...]
     buckets: tuple[Bucket, ...]
     nbytes: int  # of a gradient slot, and of one version of the weights
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; `from_dict` is its inverse."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Plan:
-        def tensors(entries: Any) -> tuple[Tensor, ...]:
-            return tuple(Tensor(**{**entry, "shape": tuple(entry["shape"])}) for entry in entries)
-
-        return cls(
-            parameters=tensors(data["parameters"]),
-            buffers=tensors(data["buffers"]),
-            buckets=tuple(
-                Bucket(tuple(b["parameters"]), b["offset"], b["nbytes"], tuple(b["rows"]) if b["rows"] else None)
-                for b in data["buckets"]
-            ),
-            nbytes=data["nbytes"],
-        )
 
 
 @dataclass(frozen=True)

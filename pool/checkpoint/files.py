@@ -13,14 +13,14 @@ import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from loader.regular_file import open_regular
 from pool.crash_points import crash_point
-from pool.run_dir import open_regular
 
 TEMPORARY = ".tmp"  # ends the name of what is being written or removed; starts with a dot
 _OURS = re.compile(rf"\..+\.\d+\.[0-9a-f]{{8}}{re.escape(TEMPORARY)}")  # as `temporary` makes them
 _PIECE = 1 << 20
 
-Piece = bytes | memoryview
+Buffer = bytes | memoryview
 
 
 @contextlib.contextmanager
@@ -39,7 +39,7 @@ def temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}{TEMPORARY}")
 
 
-def write_new(path: Path, pieces: Iterable[Piece]) -> None:
+def write_new(path: Path, pieces: Iterable[Buffer]) -> None:
     """A new file, on the disk when this returns. Raises OSError; FileExistsError if there is one."""
     with naming(path):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from pool.checkpoint.plain import shown
+from pool.checkpoint.plain import printable
 from pool.checkpoint.tensor_file import DTYPES, Header
 
 
@@ -32,7 +32,7 @@ def first_difference(header: Header, model: Iterable[NamedTensor]) -> str | None
         if (saved := _described(DTYPES[entry.dtype][0], entry.shape)) != own:
             return f"{tensor.name}: {own} in the config's model, {saved} in the checkpoint"
     if more := header.keys() - {tensor.name for tensor in tensors}:
-        return f"{shown(min(more))}: in the checkpoint, not in the config's model"
+        return f"{printable(min(more))}: in the checkpoint, not in the config's model"
     return None
 
 

@@ -7,8 +7,6 @@ names it, so that it is applied once, wherever the run goes on from. Pure, and f
 from __future__ import annotations
 
 import copy
-import json
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -16,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from pool.checkpoint.fingerprint import IMPLEMENTATION
-from pool.errors import ConfigError
+from pool.checkpoint.plain import same
 
 OPTIMIZER, SCHEDULE = "optimizer.args.", "schedule.args."
 _RATES = ("initial_lr", "max_lr", "min_lr")  # of a parameter group: what schedules compute lr from
@@ -28,19 +26,6 @@ class Override:
     step: Annotated[int, Field(ge=0, lt=1 << 63)]  # the first that is done with it
     key: str
     value: Any
-
-
-def parse(text: str) -> tuple[str, Any]:
-    """Of `KEY=VALUE`, with a value as in a config file. Raises ConfigError."""
-    key, equals, value = text.partition("=")
-    try:
-        if not equals or not key.strip():
-            raise ValueError
-        parsed = tomllib.loads(f"value = {value}")["value"]
-        json.dumps(parsed)
-    except (ValueError, TypeError, RecursionError):
-        raise ConfigError(f"--override {text}: expected KEY=VALUE with a value as in a config file") from None
-    return key.strip(), parsed
 
 
 def allowed(state: Mapping[str, Any]) -> list[str]:
@@ -68,9 +53,9 @@ def to_apply(
     pending = [entry for entry in recorded if entry.step >= step and entry not in history]
     repeated = []
     for key, value in given:
-        same = [entry for entry in (*history, *pending) if entry.key == key]
-        if same and same[-1].value == value:
-            repeated.append(same[-1])
+        earlier = [entry for entry in (*history, *pending) if entry.key == key]
+        if earlier and same(earlier[-1].value, value):
+            repeated.append(earlier[-1])
         else:
             pending = [entry for entry in pending if (entry.step, entry.key) != (step, key)]
             pending.append(Override(step, key, value))

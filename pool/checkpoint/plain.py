@@ -36,8 +36,8 @@ def not_ours(where: Path | str, what: str) -> CheckpointError:
 def explained(error: ValidationError) -> str:
     """The first thing that is wrong: field, what is allowed, what was found."""
     first = error.errors(include_url=False)[0]
-    field = shown(".".join(str(part) for part in first["loc"])) if first["loc"] else "the whole"
-    found = "" if first["type"] == "missing" else f", not {shown(repr(first['input']))}"
+    field = printable(".".join(str(part) for part in first["loc"])) if first["loc"] else "the whole"
+    found = "" if first["type"] == "missing" else f", not {printable(repr(first['input']))}"
     return f"{field}: {first['msg'][:1].lower()}{first['msg'][1:]}{found}"
 
 
@@ -48,7 +48,12 @@ def value_at(tree: Any, key: str) -> Any:
     return tree
 
 
-def shown(text: str, longest: int = LONGEST) -> str:
+def same(one: Any, other: Any) -> bool:
+    """Whether two plain values are equal; nan is equal to nan, as it is no change."""
+    return bool(one == other) or json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def printable(text: str, longest: int = LONGEST) -> str:
     """Printable, on one line, not long."""
     short = text if len(text) <= longest else f"{text[:longest]}..."
     return "".join(letter if letter.isprintable() else "?" for letter in short)
@@ -58,5 +63,5 @@ def _names_given_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     if len(entries) != len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"{shown(repr(next(name for name in names if names.count(name) > 1)))} is given twice")
+        raise ValueError(f"{printable(repr(next(name for name in names if names.count(name) > 1)))} is given twice")
     return entries

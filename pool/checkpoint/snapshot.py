@@ -13,17 +13,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import TypeAdapter
 
 from pool import _native
+from pool.checkpoint.state import RunState
 from pool.checkpoint.tensor_file import TensorBytes
-from pool.checkpoint.validations import NONE, Validation, Validations
 from pool.crash_points import crash_point
 from pool.errors import CheckpointError
-from pool.protocol.messages import CursorState
 
 PAGE = 4096
 ALIGNMENT = 64
@@ -43,15 +42,14 @@ class Placed:
     nbytes: int
 
 
-@dataclass(frozen=True)
-class Snapshot:
+@dataclass(frozen=True, kw_only=True)
+class Snapshot(RunState):
     """What an area holds, but for the tensors' bytes."""
 
-    step: int  # steps done; version of the weights
-    cursor: CursorState  # where the next step's first batch begins
-    optimizer: Mapping[str, Any]  # numbers of optimizer and schedule
     tensors: Mapping[str, tuple[Placed, ...]]  # by kind: weights, optimizer
-    validations: Validations
+
+
+_SNAPSHOT = TypeAdapter(Snapshot)
 
 
 def area_nbytes(tensors: Sequence[int], document: int) -> int:
@@ -59,21 +57,14 @@ def area_nbytes(tensors: Sequence[int], document: int) -> int:
     return PAGE + sum(map(_aligned, tensors)) + _aligned(document + (_DIGITS + 32) * len(tensors) + PAGE)
 
 
-def write(
-    area: Area,
-    step: int,
-    cursor: CursorState,
-    optimizer: Mapping[str, Any],
-    tensors: Mapping[str, Sequence[TensorBytes]],
-    validations: Validations = NONE,
-) -> Snapshot:
+def write(area: Area, state: RunState, tensors: Mapping[str, Sequence[TensorBytes]]) -> Snapshot:
     """Copies state into an area. Raises CheckpointError if it is too large or no plain data; nothing is whole then."""
     head = area[: 4 * 8].view(np.int64)
     crash_point("coordinator.snapshot_begun")
     head[0] = 0
     crash_point("coordinator.snapshot_withdrawn")
     places, begin = _placed(tensors)
-    document = _document(step, cursor, optimizer, places, validations)
+    document = _document(state, places)
     end = begin + len(document)
     if end > area.size:
         raise CheckpointError(
@@ -86,9 +77,9 @@ def write(
             crash_point("coordinator.snapshot_tensor_copied")
     area[begin:end] = np.frombuffer(document, np.uint8)
     head[1:3] = begin, end
-    head[3] = _sum(area, step + 1, begin, end)
+    head[3] = _sum(area, state.step + 1, begin, end)
     crash_point("coordinator.snapshot_copied")
-    head[0] = step + 1
+    head[0] = state.step + 1
     crash_point("coordinator.snapshot_committed")
     return _parsed(document)  # not what was given: the optimizer may go on changing that
 
@@ -125,29 +116,16 @@ def _placed(tensors: Mapping[str, Sequence[TensorBytes]]) -> tuple[dict[str, lis
 
 
 def _parsed(document: bytes) -> Snapshot:
-    data = json.loads(document)
-    tensors = {
-        kind: tuple(Placed(**{**entry, "shape": tuple(entry["shape"])}) for entry in entries)
-        for kind, entries in data["tensors"].items()
-    }
-    validations = {kind: entry and Validation(**entry) for kind, entry in data["validations"].items()}
-    return Snapshot(data["step"], CursorState(**data["cursor"]), data["optimizer"], tensors, Validations(**validations))
+    return _SNAPSHOT.validate_python(json.loads(document))
 
 
-def _document(
-    step: int,
-    cursor: CursorState,
-    optimizer: Mapping[str, Any],
-    places: Mapping[str, Sequence[Placed]],
-    validations: Validations,
-) -> bytes:
-    tensors = {kind: [asdict(place) for place in entries] for kind, entries in places.items()}
+def _document(state: RunState, places: Mapping[str, Sequence[Placed]]) -> bytes:
     document = {
-        "step": step,
-        "cursor": asdict(cursor),
-        "optimizer": optimizer,
-        "tensors": tensors,
-        "validations": asdict(validations),
+        "step": state.step,
+        "cursor": asdict(state.cursor),
+        "optimizer": state.optimizer.plain(),
+        "tensors": {kind: [asdict(place) for place in entries] for kind, entries in places.items()},
+        "validations": asdict(state.validations),
     }
     try:
         return json.dumps(document).encode()

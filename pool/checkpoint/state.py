@@ -11,19 +11,19 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
 from loader.files import DataFile
+from loader.stream import Cursor
 from pool.checkpoint import files, plain, tensor_file
 from pool.checkpoint.overrides import Override
 from pool.checkpoint.tensor_file import FileSums, Header
 from pool.checkpoint.validations import NONE, Validations
 from pool.errors import CheckpointError, DamagedCheckpointError
-from pool.protocol.messages import CursorState
 
 FORMAT = 4
 _READ = (3, FORMAT)  # 3 has no validation files, no validations, and no sums of chunks
@@ -39,7 +39,15 @@ LONGEST_STATE = 1 << 26  # bytes of state.json; 70 of them are a checksum of a M
 _FIRST_LINE = re.compile(rb'\{"format": (\d{1,9}), "sha256": "([0-9a-f]{64})",')
 
 
-def _in_range(cursor: CursorState) -> CursorState:
+def _complete(cursor: object) -> object:
+    """A file that says nothing of one of the numbers does not mean 0."""
+    missing = {field.name for field in fields(Cursor)} - set(cursor) if isinstance(cursor, dict) else set[str]()
+    if missing:
+        raise ValueError(f"it has no {min(missing)}")
+    return cursor
+
+
+def _in_range(cursor: Cursor) -> Cursor:
     if not all(0 <= number <= LARGEST for number in astuple(cursor)):
         raise ValueError(f"numbers of 0 to {LARGEST} are expected")
     return cursor
@@ -63,27 +71,50 @@ class OptimizerNumbers:
     schedulers: Sequence[Mapping[str, Any]]  # of each bucket, if there is a schedule
     overrides: Sequence[Override] = ()  # what was changed by hand, in the order of the steps
 
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> OptimizerNumbers:
+        """`plain`: as `BucketOptimizers.state` has it."""
+        overrides = tuple(Override(**entry) for entry in plain["overrides"])
+        return cls(plain["numbers"], plain["groups"], plain["schedulers"], overrides)
 
-@dataclass(frozen=True)
-class SavedState:
-    """What state.json holds. A file is read by this schema: other types, names or ranges are refused."""
+    def plain(self) -> dict[str, Any]:
+        """The inverse of `of`. Nothing is copied."""
+        return {**vars(self), "overrides": [asdict(override) for override in self.overrides]}
 
-    step: Count  # steps done; version of the weights
-    cursor: Annotated[CursorState, AfterValidator(_in_range)]  # where the next step's first batch begins
-    config: Mapping[str, Any]  # of the run that wrote it, resolved
+
+@dataclass(frozen=True, kw_only=True)
+class RunFacts:
+    """What stays as it is from step to step, and must fit when a run goes on."""
+
+    config: Mapping[str, Any]  # of the run, resolved
     fingerprint: Mapping[str, str]  # of what the run's bits depend on
     data: Sequence[tuple[str, Count]]  # name and bytes of each training file, in order
-    optimizer: OptimizerNumbers
-    files: Annotated[Mapping[str, FileSums], AfterValidator(_all_files)]
     validation: Sequence[tuple[str, Count]] = ()  # as `data`, of the validation files
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunState:
+    """What each step changes, but for the tensors: on disk (`SavedState`), in memory (`snapshot.Snapshot`), and with
+    tensors (`store.Checkpoint`)."""
+
+    step: Count  # steps done; version of the weights
+    cursor: Annotated[Cursor, BeforeValidator(_complete), AfterValidator(_in_range)]  # of the next step's first batch
+    optimizer: OptimizerNumbers
     validations: Validations = NONE
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedState(RunState, RunFacts):
+    """What state.json holds. A file is read by this schema: other types, names or ranges are refused."""
+
+    files: Annotated[Mapping[str, FileSums], AfterValidator(_all_files)]
 
 
 _SCHEMA = TypeAdapter(SavedState)
 
 
 def describe_files(files: Sequence[DataFile]) -> list[tuple[str, int]]:
-    """What SavedState.data says of them: other names or sizes are other data."""
+    """What RunFacts.data says of them: other names or sizes are other data."""
     return [(file.path.name, file.size) for file in files]
 
 

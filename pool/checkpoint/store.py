@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ from pool.checkpoint.state import (
     OPTIMIZER,
     STATE,
     WEIGHTS,
-    OptimizerNumbers,
+    RunFacts,
+    RunState,
     SavedState,
     encode_state,
     read_state,
@@ -30,30 +31,20 @@ from pool.checkpoint.state import (
     verify_tensors,
 )
 from pool.checkpoint.tensor_file import Header, TensorBytes
-from pool.checkpoint.validations import NONE, Validations
 from pool.crash_points import crash_point
 from pool.errors import CheckpointError
-from pool.protocol.messages import CursorState
 from pool.run_dir import make_folder
 
 DTYPES: dict[torch.dtype, str] = {getattr(torch, name): word for word, (name, _) in tensor_file.DTYPES.items()}
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint(RunState, RunFacts):
     """All that a run needs to go on from the end of a step."""
 
-    step: int  # steps done; version of the weights
-    cursor: CursorState  # where the next step's first batch begins
-    config: Mapping[str, Any]
-    fingerprint: Mapping[str, str]
-    data: Sequence[tuple[str, int]]  # as SavedState.data
     weights: Mapping[str, torch.Tensor]
-    optimizer: Mapping[str, torch.Tensor]
-    optimizer_plain: Mapping[str, Any]
-    validation: Sequence[tuple[str, int]] = ()  # as SavedState.validation
+    optimizer_tensors: Mapping[str, torch.Tensor]
     chunk_sums: Mapping[str, npt.NDArray[np.uint64]] = field(default_factory=dict)  # [chunks] words of each stream
-    validations: Validations = NONE
 
 
 def save(where: Path, checkpoint: Checkpoint, keep: int, keep_every: int = 0) -> Path:
@@ -101,8 +92,8 @@ def load(path: Path) -> Checkpoint:
         fingerprint=state.fingerprint,
         data=state.data,
         weights=tensors[WEIGHTS],
-        optimizer=tensors[OPTIMIZER],
-        optimizer_plain=asdict(state.optimizer),
+        optimizer=state.optimizer,
+        optimizer_tensors=tensors[OPTIMIZER],
         validation=state.validation,
         validations=state.validations,
     )
@@ -139,7 +130,7 @@ def _write(beside: Path, checkpoint: Checkpoint) -> None:
     crash_point("coordinator.checkpoint_begun")
     sums = {
         WEIGHTS: tensor_file.write(beside / WEIGHTS, tensor_bytes(checkpoint.weights)),
-        OPTIMIZER: tensor_file.write(beside / OPTIMIZER, tensor_bytes(checkpoint.optimizer)),
+        OPTIMIZER: tensor_file.write(beside / OPTIMIZER, tensor_bytes(checkpoint.optimizer_tensors)),
     }
     if checkpoint.chunk_sums:
         tables = {name: torch.from_numpy(words) for name, words in checkpoint.chunk_sums.items()}
@@ -150,7 +141,7 @@ def _write(beside: Path, checkpoint: Checkpoint) -> None:
         config=checkpoint.config,
         fingerprint=checkpoint.fingerprint,
         data=checkpoint.data,
-        optimizer=OptimizerNumbers(**checkpoint.optimizer_plain),
+        optimizer=checkpoint.optimizer,
         files=sums,
         validation=checkpoint.validation,
         validations=checkpoint.validations,

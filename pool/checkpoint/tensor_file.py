@@ -144,9 +144,9 @@ def _misplaced(header: Header, sums: FileSums) -> str | None:
     """The tensors must lie one behind the other, each as long as its shape says, up to the file's end."""
     end = 0
     for name, entry in header.items():
-        tensor = f"tensor {plain.shown(name)}"
+        tensor = f"tensor {plain.printable(name)}"
         if entry.dtype not in DTYPES:
-            return f"{tensor}: dtype {plain.shown(entry.dtype)}; known are {', '.join(DTYPES)}"
+            return f"{tensor}: dtype {plain.printable(entry.dtype)}; known are {', '.join(DTYPES)}"
         nbytes = math.prod(entry.shape) * DTYPES[entry.dtype][1]
         if entry.data_offsets != (end, end + nbytes):
             return f"{tensor}: at bytes {entry.data_offsets}, not ({end}, {end + nbytes}) as its place and shape say"
@@ -154,7 +154,7 @@ def _misplaced(header: Header, sums: FileSums) -> str | None:
             return f"{tensor}: {len(sums.tensors.get(name, ()))} checksums for {nbytes} bytes"
         end += nbytes
     if unknown := sums.tensors.keys() - header.keys():
-        return f"checksums of a tensor {plain.shown(min(unknown))} that is not there"
+        return f"checksums of a tensor {plain.printable(min(unknown))} that is not there"
     if sums.header_nbytes + end != sums.nbytes:
         return f"{sums.nbytes - sums.header_nbytes} bytes of tensors, {end} in the header"
     return None
@@ -173,6 +173,6 @@ def _compare(path: Path, content: Reader, sums: FileSums, header: Header) -> Non
         if damaged:
             first, last = damaged[0][0], damaged[-1][1]
             raise DamagedCheckpointError(
-                f"{path}: tensor {plain.shown(name)} is damaged: bytes {first} to {last} of the file differ "
+                f"{path}: tensor {plain.printable(name)} is damaged: bytes {first} to {last} of the file differ "
                 "from what was written"
             )

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from pool.checkpoint.plain import value_at
+from pool.checkpoint.plain import same, value_at
 
 
 @dataclass(frozen=True)
@@ -39,4 +39,4 @@ _SETTINGS = ("data.validation", "train.validation_batches", "loss")
 
 def comparable(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Whether validations of runs with these configs measure the same."""
-    return all(value_at(then, key) == value_at(now, key) for key in _SETTINGS)
+    return all(same(value_at(then, key), value_at(now, key)) for key in _SETTINGS)

@@ -75,10 +75,16 @@ class Checkpoints:
         return self._writer.fileno()
 
     def resume(self, step: int) -> None:
-        """Before the first step: a predecessor may have died before its best checkpoint was on the disk."""
+        """Before the first step: a predecessor may have died before its best checkpoint was on the disk, or somebody
+        has deleted it since."""
         best = self._validations.best
-        if best is not None and best.step == step and best != self._best_on_disk:
+        if best is None or best == self._best_on_disk:
+            return
+        if best.step == step:
             self._begin()
+        else:
+            self._validations = replace(self._validations, best=None)
+            self._say(f"the best checkpoint, of step {best.step}, is not there any more: the best is chosen anew")
 
     def committed(self, step: int, *, validated_next: bool) -> None:
         """A step is complete and the next one has changed nothing yet. If the new version is validated first, what is

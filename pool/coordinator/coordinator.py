@@ -1,4 +1,4 @@
-"""The coordinator process, from start to end: hear events, ask the books, act.
+"""The coordinator process, from start to end: what comes goes to the inbox, what the books decide to the hands.
 
 The only one that changes weights (I3). What it alone knows is in its checkpoints (I9).
 """
@@ -13,19 +13,31 @@ import torch
 import zmq
 
 from pool import _native, numerics
-from pool.config import coordinator_threads
-from pool.coordinator.books import Books
-from pool.coordinator.execution import Execution
-from pool.coordinator.metrics import Metrics
-from pool.coordinator.rules import Rules
+from pool.checkpoint.state import FOLDER
+from pool.checkpoint.writer import CheckpointWriter
+from pool.coordinator.bad_batches import BadBatches
+from pool.coordinator.books.books import Books
+from pool.coordinator.books.inbox import Inbox
+from pool.coordinator.books.rules import Rules
+from pool.coordinator.checkpoints import Checkpoints
+from pool.coordinator.committer import Committer
+from pool.coordinator.hands import CoordinatorHands
+from pool.coordinator.history import History
+from pool.coordinator.metrics.metrics import Metrics
+from pool.coordinator.record import Record
+from pool.coordinator.snapshots import Snapshots
+from pool.coordinator.state import State
+from pool.coordinator.stepping.timing import Timing
+from pool.coordinator.workers_memory import WorkersMemory, exchange_of
 from pool.crash_points import crash_point
-from pool.launch import Launch
+from pool.process.launch import Launch
 from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Hub, Link
-from pool.protocol.identity import FEEDER, SUPERVISOR, WORKER, Peer
-from pool.protocol.messages import FeederReport, Hello, Message, Notice, Roster, WorkerReport
+from pool.protocol.identity import SUPERVISOR, Peer
+from pool.protocol.messages import Hello, Notice, Roster
 from pool.run_dir import shown
 from pool.shm.memory import Memory
+from pool.tasks.making import make_task
 from pool.telemetry.trace import Trace
 
 REPORT_SECONDS = 0.2
@@ -38,29 +50,53 @@ def start(launch: Launch) -> Callable[[], None]:
 class Coordinator:
     def __init__(self, launch: Launch) -> None:
         config = launch.config
-        torch.set_num_threads(coordinator_threads(config))
+        torch.set_num_threads(config.num_coordinator_threads)
         numerics.check_coordinator(launch.fingerprint, launch.peer)
         _native.keep_freed_memory()  # what an optimizer allocates in a step it allocates again in the next
         self._context = zmq.Context[zmq.Socket[bytes]]()
         self._supervisor = Link(self._context, launch.address_key, launch.peer, Peer(SUPERVISOR), os.getppid())
         self._hub = Hub(self._context, launch.address_key, launch.peer)
-        self._alive: set[Peer] = set()
-        self._joined: set[Peer] = set()
-        self._memory = Memory(launch)
         samples = config.train.batches_per_step * config.data.batch_size
         self._trace = Trace(launch.run_dir, launch.peer, on=bool(config.run.trace))
-        self._shortcut = self._memory.coordinator_end(launch)
-        self._metrics = Metrics(launch.run_dir, launch.step, config.train.steps, samples, self._say)
-        self._execution = Execution(
-            launch,
-            self._memory,
-            self._metrics,
-            self._hub,
-            self._shortcut,
-            self._trace,
-            self._say,
+        self._metrics = Metrics(
+            launch.run_dir, launch.step, config.train.steps, samples, self._say, sinks=config.run.sinks
         )
-        validated = self._execution.checkpoints.validations.newest
+        memory = Memory(launch.memory_map(), launch.segments)
+        self._shortcut = memory.coordinator_end(launch.peer, launch.bells)
+        exchange = exchange_of(launch, memory, self._shortcut)
+        timing = Timing(self._metrics, self._trace)
+        _, plan = launch.planned()
+        committer = Committer(config, make_task(config.task, config.model, config.loss), plan, exchange, timing)
+        snapshots = Snapshots(memory.snapshots(), launch.snapshot)
+        self._state = State(launch, memory, committer, exchange, snapshots)
+        self._checkpoints = Checkpoints(
+            snapshots,
+            CheckpointWriter(launch.run_dir / FOLDER, config.train.keep_checkpoints, config.train.keep_every),
+            validations=self._state.begin(self._say),
+            snapshot_every=config.pool.snapshot_steps,
+            checkpoint_every=config.train.checkpoint_every,
+            saved=launch.saved,
+            state=self._state.checkpoint,
+            say=self._say,
+        )
+        self._checkpoints.resume(launch.step)
+        self._hands = CoordinatorHands(
+            committer,
+            exchange,
+            self._state,
+            Record(
+                self._metrics,
+                self._checkpoints,
+                self._trace,
+                first_step=launch.step,
+                read_nbytes=lambda: exchange.read_nbytes,
+            ),
+            BadBatches(launch, memory, self._say),
+            self._hub,
+            timing,
+            _history(launch, self._state),
+        )
+        validated = self._checkpoints.validations.newest
         self._books = Books(
             _rules(launch),
             launch.step,
@@ -68,26 +104,27 @@ class Coordinator:
             incarnation=launch.peer.incarnation,
             validated=-1 if validated is None else validated.step,
         )
+        self._inbox = Inbox(self._books, WorkersMemory(memory, self._shortcut), self._metrics.worker)
         self._next_report = 0.0
 
     def run(self) -> None:
         poller = zmq.Poller()
         poller.register(self._supervisor.socket, zmq.POLLIN)
         poller.register(self._hub.socket, zmq.POLLIN)
-        poller.register(self._execution.checkpoints.fileno(), zmq.POLLIN)
+        poller.register(self._checkpoints.fileno(), zmq.POLLIN)
         poller.register(self._shortcut.bell.fileno(), zmq.POLLIN)
         crash_point("coordinator.before_hello")
         self._supervisor.send(Hello(os.getpid()))
         crash_point("coordinator.after_hello")
         again = SayAgain()
-        while not (self._execution.at_end and self._execution.checkpoints.finish(self._books.step)):
+        while not (self._hands.at_end and self._checkpoints.finish(self._books.step)):
             events = dict(poller.poll(SAY_AGAIN_MS))
             if self._shortcut.bell.fileno() in events:
                 self._look()
             self._hear(events)
-            self._execution.checkpoints.hear()
-            if again.due() and not self._execution.at_end:
-                self._execution.act(self._books.say_again())
+            self._checkpoints.hear()
+            if again.due() and not self._hands.at_end:
+                self._hands.act(self._books.say_again())
             self._report()
         crash_point("coordinator.before_finished")
         self._report(finished=True)
@@ -101,56 +138,26 @@ class Coordinator:
         """To the run's user."""
         self._supervisor.send(Notice(shown(text)))
 
-    # --- events ---
-
     def _hear(self, events: Mapping[object, int]) -> None:
         if self._supervisor.socket in events:
             for message in self._supervisor.receive():
                 if isinstance(message, Roster):
-                    self._roster(message)
-        # before the first roster nobody is known, and whoever spoke is still heard later
-        if self._alive and self._hub.socket in events:
+                    actions = self._inbox.roster(message)
+                    self._hub.set_alive({p: pid for p, pid in message.pids().items() if p in self._inbox.alive})
+                    self._hands.act(actions)
+        # before the first roster nobody is known, and whoever speaks is still heard later
+        if self._inbox.alive and self._hub.socket in events:
             for peer, received in self._hub.receive():
-                self._message(peer, received)
+                if peer not in self._inbox.joined:
+                    crash_point("coordinator.joined")
+                self._hands.act(self._inbox.message(peer, received))
 
     def _look(self) -> None:
-        """Somebody has rung: what has each worker finished?"""
+        """A bell rings for batches that are finished."""
         self._shortcut.bell.silence()
         self._trace.mark("bell heard")
         crash_point("coordinator.bell_heard")
-        news = {peer: self._shortcut.finished(peer.index) for peer in self._joined if peer.role == WORKER}
-        for peer, finished in news.items():
-            self._metrics.worker(peer.index, finished.times)
-        self._execution.act(self._books.finished(news))
-
-    def _roster(self, roster: Roster) -> None:
-        alive = {Peer(e.role, e.index, e.incarnation): e.pid for e in roster.alive if e.role in (FEEDER, WORKER)}
-        for peer in sorted(self._joined - alive.keys()):
-            self._joined.remove(peer)
-            if peer.role == FEEDER:
-                self._execution.act(self._books.feeder_lost(peer))
-            else:
-                attempt = int(self._memory.in_work(peer.index)[0])
-                raised = self._memory.raised(peer.index).of(attempt)
-                self._execution.act(self._books.worker_lost(peer, attempt, raised))
-        self._alive = set(alive)
-        self._hub.set_alive(alive)
-        self._execution.act(self._books.roster({peer for peer in alive if peer.role == WORKER}))
-        if roster.drain:
-            self._execution.act(self._books.drain())
-
-    def _message(self, peer: Peer, message: Message) -> None:
-        if peer not in self._joined:
-            self._joined.add(peer)
-            crash_point("coordinator.joined")
-            self._execution.act(
-                self._books.feeder_joined(peer) if peer.role == FEEDER else self._books.worker_joined(peer)
-            )
-        if isinstance(message, WorkerReport) and peer.role == WORKER:
-            self._metrics.worker(peer.index, message.times)
-            self._execution.act(self._books.worker_report(peer, message))
-        elif isinstance(message, FeederReport) and peer.role == FEEDER:
-            self._execution.act(self._books.feeder_report(peer, message))
+        self._hands.act(self._inbox.bell())
 
     def _report(self, *, finished: bool = False) -> None:
         now = time.monotonic()
@@ -159,13 +166,19 @@ class Coordinator:
             self._supervisor.send(
                 self._metrics.report(
                     self._books.step,
-                    self._execution.checkpoints.saved,
-                    self._execution.epoch,
-                    self._execution.learning_rate,
-                    best=self._execution.checkpoints.best,
+                    self._checkpoints.saved,
+                    self._state.epoch,
+                    self._state.learning_rate,
+                    best=self._checkpoints.best,
                     finished=finished,
                 )
             )
+
+
+def _history(launch: Launch, state: State) -> History | None:
+    if not launch.config.testing.history:
+        return None
+    return History(launch.run_dir, launch.peer.incarnation, launch.step, state.newest_weights)
 
 
 def _rules(launch: Launch) -> Rules:

@@ -12,7 +12,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pool.coordinator.actions import Action, BadBatch, Commit, Fold, Update
+from pool.coordinator.books.actions import (
+    BadBatch,
+    Commit,
+    End,
+    Fold,
+    GiveUp,
+    OrderFeeder,
+    OrderWorker,
+    TakeBuffers,
+    Update,
+    Validated,
+)
 from pool.run_dir import open_file
 from pool.shm.memory import Slot
 
@@ -20,28 +31,35 @@ HISTORY = "history.jsonl"
 
 
 class History:
+    """Hands that note what the coordinator has carried out."""
+
     def __init__(self, folder: Path, life: int, step: int, weights: Callable[[], Slot]) -> None:
         """`weights`: the memory of the newest complete version."""
         self._fd = open_file(folder / HISTORY, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._weights = weights
         self._write({"life": life, "begin": step, "hash": self._hash()})
 
-    def done(self, action: Action) -> None:
-        """The coordinator has carried out an action."""
-        if isinstance(action, Fold):
-            self._folded(action)
-        elif isinstance(action, Update):
-            if action.fold is not None:
-                self._folded(action.fold)
-            self._write({"update": action.step, "bucket": action.bucket, "batches": action.batches})
-        elif isinstance(action, BadBatch):
-            self._write({"bad": action.step, "batch": action.batch})
-        elif isinstance(action, Commit):
-            self._write({"commit": action.step, "hash": self._hash()})
+    def fold(self, action: Fold) -> None:
+        batches = [batch for contribution in action.contributions for batch in contribution.batches]
+        self._write({"fold": action.step, "bucket": action.bucket, "batches": batches, "first": action.first})
 
-    def _folded(self, fold: Fold) -> None:
-        batches = [source.batch for source in fold.sources]
-        self._write({"fold": fold.step, "bucket": fold.bucket, "batches": batches, "first": fold.first})
+    def update(self, action: Update) -> None:
+        if action.fold is not None:
+            self.fold(action.fold)
+        self._write({"update": action.step, "bucket": action.bucket, "batches": action.batches})
+
+    def commit(self, action: Commit) -> None:
+        self._write({"commit": action.step, "hash": self._hash()})
+
+    def bad_batch(self, action: BadBatch) -> None:
+        self._write({"bad": action.step, "batch": action.batch})
+
+    def take_buffers(self, action: TakeBuffers) -> None: ...
+    def validated(self, action: Validated) -> None: ...
+    def order_worker(self, action: OrderWorker) -> None: ...
+    def order_feeder(self, action: OrderFeeder) -> None: ...
+    def give_up(self, action: GiveUp) -> None: ...
+    def end(self, action: End) -> None: ...
 
     def _hash(self) -> str:
         return hashlib.sha256(self._weights().data).hexdigest()

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save_file
+from safetensors.numpy import save as safetensors_of
 
 from loader.schema import SparseBatch
-from pool.coordinator.actions import BadBatch
+from pool.checkpoint.files import replace_file, sweep
+from pool.coordinator.books.actions import BadBatch
 from pool.run_dir import make_folder
 
 FOLDER = "poison"
@@ -29,6 +30,8 @@ def save(run_dir: Path, batch: SparseBatch, action: BadBatch, origin: Mapping[st
     for name, view in batch.sparse.items():
         arrays |= {f"{name}.{key}": array for key, array in vars(view).items()}
     path = folder / f"batch-{batch.number}.safetensors"
-    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
-    path.with_suffix(".json").write_text(json.dumps({**asdict(action), "origin": origin}, indent=1), encoding="utf-8")
+    sweep(folder)
+    replace_file(path, safetensors_of({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+    text = json.dumps({**asdict(action), "origin": origin}, indent=1)
+    replace_file(path.with_suffix(".json"), text.encode())
     return path

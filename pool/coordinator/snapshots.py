@@ -32,15 +32,15 @@ class Snapshots:
         if found is None:
             raise CheckpointError(f"the snapshot in area {index} was whole and is not any more")
         taken = self._checkpoint(found, self._areas[index], like)
-        return replace(taken, optimizer={name: tensor.clone() for name, tensor in taken.optimizer.items()})
+        return replace(
+            taken, optimizer_tensors={name: tensor.clone() for name, tensor in taken.optimizer_tensors.items()}
+        )
 
     def take(self, state: Checkpoint) -> Checkpoint:
         """A copy of the state, valid until the next but one; until `release` after a `hold`."""
         index = 1 - (self._newest if self._held is None else self._held)
-        tensors = {WEIGHTS: tensor_bytes(state.weights), OPTIMIZER: tensor_bytes(state.optimizer)}
-        written = snapshot.write(
-            self._areas[index], state.step, state.cursor, state.optimizer_plain, tensors, state.validations
-        )
+        tensors = {WEIGHTS: tensor_bytes(state.weights), OPTIMIZER: tensor_bytes(state.optimizer_tensors)}
+        written = snapshot.write(self._areas[index], state, tensors)
         self._newest = index
         return self._checkpoint(written, self._areas[index], state)
 
@@ -57,8 +57,8 @@ class Snapshots:
             step=found.step,
             cursor=found.cursor,
             weights=_tensors(area, found.tensors, WEIGHTS),
-            optimizer=_tensors(area, found.tensors, OPTIMIZER),
-            optimizer_plain=found.optimizer,
+            optimizer=found.optimizer,
+            optimizer_tensors=_tensors(area, found.tensors, OPTIMIZER),
             validations=found.validations,
         )
 

@@ -16,7 +16,7 @@ import zmq
 from pool.crash_points import crash_point
 from pool.feeder.filling import Filling
 from pool.feeder.watched import WatchedStream
-from pool.launch import Launch
+from pool.process.launch import Launch
 from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
@@ -79,7 +79,7 @@ class Feeder:
         context = zmq.Context[zmq.Socket[bytes]]()
         self._supervisor = Link(context, launch.address_key, launch.peer, Peer(SUPERVISOR), os.getppid())
         self._coordinator = Link(context, launch.address_key, launch.peer, launch.coordinator, launch.coordinator_pid)
-        self._memory = memory = Memory(launch)  # the streams' threads write into it
+        self._memory = memory = Memory(launch.memory_map(), launch.segments)  # the streams' threads write into it
         trace = Trace(launch.run_dir, launch.peer, on=bool(launch.config.run.trace))
         self._train = RingFeeder(launch, memory, "train", trace)
         self._validation = RingFeeder(launch, memory, "validate", trace) if launch.validation_files else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from loader.stream import Cursor, Filled
-from pool.protocol.messages import CursorState, StreamOrders, StreamReport
+from pool.protocol.messages import StreamOrders, StreamReport
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Filling:
         self._slots = slots
         self._generation = -1
         self._first = 0  # batch that _cursors[0] is the beginning of
-        self._cursors: list[CursorState] = []
+        self._cursors: list[Cursor] = []
         self._given = 0  # batches below this have been given a slot
 
     def orders(self, orders: StreamOrders) -> Fill:
@@ -36,7 +36,7 @@ class Filling:
             self._generation = orders.generation
             self._first = self._given = orders.start.batch
             self._cursors = [orders.start]
-            seek = Cursor(orders.start.batch, orders.start.epoch, orders.start.window, orders.start.entry)
+            seek = orders.start
         done = min(orders.freed - self._first, len(self._cursors) - 1)
         if done > 0:
             del self._cursors[:done]
@@ -49,8 +49,7 @@ class Filling:
         expected = self._first + len(self._cursors) - 1
         assert filled.batch == expected, f"I1: batch {filled.batch} instead of {expected}"
         assert filled.slot == filled.batch % self._slots, f"batch {filled.batch} in slot {filled.slot}"
-        following = filled.next_cursor
-        self._cursors.append(CursorState(following.batch, following.epoch, following.window, following.entry))
+        self._cursors.append(filled.next_cursor)
 
     def report(self) -> StreamReport | None:
         """All that lies ready; None before the first orders."""

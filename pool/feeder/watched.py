@@ -1,7 +1,7 @@
-"""A stream of the run's data files: whatever changes them, or goes wrong in a source's own code, is one line.
+"""A stream that notices when the run's data files change, and turns an error of the source's own code into one line.
 
-Looks at the files when the stream is opened, at each seek (a validation begins with one), and at the end of each epoch.
-A source that compares its chunks is given what was read of them before, in this life of the feeder or another.
+The files are checked when the stream is opened, at each seek (a validation begins with one), and at the end of each
+epoch. A source that compares its chunks gets the checksums of all that were read before, by an earlier feeder as well.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from loader.errors import DataChangedError, DataError
 from loader.files import check_unchanged
+from loader.plugins.words import PluginError, told
 from loader.sources import open_stream
 from loader.stream import Compared, Cursor, Filled, Stream
-from pool.failure import TaskError, told
-from pool.launch import Launch
+from pool.process.launch import Launch
 from pool.protocol.messages import Purpose
 from pool.shm.memory import Memory
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class WatchedStream:
-    """The calls of `loader.stream.Stream`. Raises DataError, DataChangedError, TaskError."""
+    """The calls of `loader.stream.Stream`. Raises DataError, DataChangedError, PluginError."""
 
     def __init__(self, launch: Launch, memory: Memory, purpose: Purpose) -> None:
         self._data = launch.config.data
@@ -80,4 +80,4 @@ class WatchedStream:
         except (DataError, MemoryError):
             raise
         except Exception as error:
-            raise TaskError(f"data.source: {self._data.source}: {told(error)}") from error
+            raise PluginError(f"data.source: {self._data.source}: {told(error)}") from error

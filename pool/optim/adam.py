@@ -8,24 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from pool import _native
-from pool.threads import worthwhile
-
-PER_THREAD = 1 << 18  # numbers at least, of a pass that is bound by memory
-
-Touched = npt.NDArray[np.unsignedinteger[Any]]  # ascending row numbers
+from pool.exchange.addend import Addend
+from pool.threads import MEMORY_BOUND, worthwhile
 
 
 class Adam(torch.optim.Optimizer):
     """torch.optim.Adam (AdamW with decoupled_weight_decay) to float32 rounding, for float32 parameters on a CPU.
 
     The state is named and shaped as torch's. `step` takes the gradient from `.grad`, as any optimizer; the pool calls
-    `fold_and_step`, which takes the batches' gradients as they lie. Both give the same bits, for any number of
+    `fold_and_step`, which takes the gradients as they lie. Both give the same bits, for any number of
     threads. ValueError for other parameters, and for hyperparameters out of range.
     """
 
@@ -68,23 +63,22 @@ class Adam(torch.optim.Optimizer):
             raise TypeError("this optimizer takes no closure")
         for parameter in self._group_of:
             if parameter.grad is not None:
-                self.fold_and_step(parameter, parameter.data, [parameter.grad], None)
+                self.fold_and_step(parameter, parameter.data, [Addend(0, parameter.grad, None)])
 
     @torch.no_grad()
     def fold_and_step(
         self,
         parameter: nn.Parameter,
         old: Tensor,
-        gradients: Sequence[Tensor],
-        touched: Sequence[Touched] | None,
+        gradients: Sequence[Addend],
         *,
         first_row: int = 0,
         scale: float = 1.0,
     ) -> None:
-        """Writes the parameter: a step from `old` with the sum of the gradients, left to right, times `scale`.
+        """Writes the parameter: a step from `old` with the sum of the gradients along the tree, times `scale`.
 
-        All are shaped as the parameter, contiguous; `old` may be the parameter itself. `touched`: of each gradient, the
-        rows that it defines, numbered so that the parameter's first is `first_row`; None: all of it.
+        All are shaped as the parameter, contiguous; `old` may be the parameter itself. Rows that a gradient defines are
+        numbered so that the parameter's first is `first_row`.
         """
         self._opt_called = True  # schedulers ask for it
         state = self._state_of(parameter)
@@ -100,14 +94,17 @@ class Adam(torch.optim.Optimizer):
             "decoupled": group["decoupled_weight_decay"],
             "step": float(state["step"]),
             "scale": scale,
-            "threads": worthwhile(parameter.numel(), PER_THREAD),
+            "places": [gradient.place for gradient in gradients],
+            "threads": worthwhile(parameter.numel(), MEMORY_BOUND),
         }
-        if touched is None:
-            weights, before, mean, square = (tensor.view(-1) for tensor in tensors)
-            _native.adam(weights, before, mean, square, [gradient.view(-1) for gradient in gradients], **settings)
+        rows = [(gradient.gradient, gradient.touched) for gradient in gradients if gradient.touched is not None]
+        if rows:
+            assert len(rows) == len(gradients), "rows of a table, and all of it"
+            _native.adam_rows(*tensors, rows, first_row=first_row, touched_only=self.touched_only, **settings)
         else:
-            sources = list(zip(gradients, touched, strict=True))
-            _native.adam_rows(*tensors, sources, first_row=first_row, touched_only=self.touched_only, **settings)
+            weights, before, mean, square = (tensor.view(-1) for tensor in tensors)
+            sources = [gradient.gradient.view(-1) for gradient in gradients]
+            _native.adam(weights, before, mean, square, sources, **settings)
 
     def _state_of(self, parameter: nn.Parameter) -> dict[str, Any]:
         state: dict[str, Any] = self.state[parameter]

@@ -15,21 +15,22 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from loader.plugins.words import in_words
 from pool.buckets.plan import Bucket, Plan
 from pool.buckets.tensors import rows_of
 from pool.checkpoint.overrides import Override, applied
-from pool.checkpoint.plain import shown
-from pool.config import OptimizerConfig, ScheduleConfig
+from pool.checkpoint.plain import printable
+from pool.config.sections import OptimizerConfig, ScheduleConfig
 from pool.errors import CheckpointError, ConfigError, RunError
-from pool.failure import in_words
-from pool.optim.adam import Adam, Touched
+from pool.exchange.addend import Addend
+from pool.optim.adam import Adam
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.names import load_class
 from pool.optim.plain_state import check_group, check_schedule
 
 _OF_CODE = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError)
 
-Work = tuple[nn.Parameter, Tensor, Sequence[Tensor], Sequence[Touched] | None]  # parameter, old, gradients, touched
+ParameterStep = tuple[nn.Parameter, Tensor, Sequence[Addend]]  # parameter, old weights, gradients
 
 
 class BucketOptimizers:
@@ -52,7 +53,6 @@ class BucketOptimizers:
         self.parameters = [[part(index, bucket) for index in bucket.parameters] for bucket in plan.buckets]
         make = load_class(config.name, "optimizer.name")
         self._optimizers = [_made(make, members, config, "optimizer.args") for members in self.parameters]
-        self._folding = [each if isinstance(each, Adam) else None for each in self._optimizers]
         self._whole: dict[str, Tensor] = {}  # state of tables that are several buckets, by `parameter/key`
         self.schedulers: list[Any] = []
         self._overrides: list[Override] = []
@@ -73,24 +73,17 @@ class BucketOptimizers:
             raise RunError(f"optimizer.name: {self._name}: fails: {in_words(error)}") from error
         self._join(bucket)
 
-    def folds(self, bucket: int) -> bool:
-        """Whether the bucket's optimizer can add up the batches' gradients itself."""
-        return self._folding[bucket] is not None
+    def of(self, bucket: int) -> Any:
+        """The bucket's optimizer."""
+        return self._optimizers[bucket]
 
-    def touched_only(self, bucket: int) -> bool:
-        """Whether it writes touched rows of a table only."""
-        optimizer = self._folding[bucket]
-        return optimizer is not None and optimizer.touched_only
-
-    def fold_and_step(self, bucket: int, work: Iterable[Work], scale: float) -> None:
-        """Updates those of the bucket's parameters that are named, each with the sum of its gradients times `scale`."""
-        optimizer = self._folding[bucket]
-        assert optimizer is not None, "ask `folds` before"
+    def fold_and_step(self, bucket: int, steps: Iterable[ParameterStep], scale: float) -> None:
+        """Updates those of the bucket's parameters that are named, each with the sum of its gradients times `scale`;
+        of an optimizer of `pool.optim` only."""
+        optimizer: Adam = self._optimizers[bucket]
         rows = self._plan.buckets[bucket].rows
-        for parameter, old, gradients, touched in work:
-            optimizer.fold_and_step(
-                parameter, old, gradients, touched, first_row=0 if rows is None else rows[0], scale=scale
-            )
+        for parameter, old, gradients in steps:
+            optimizer.fold_and_step(parameter, old, gradients, first_row=0 if rows is None else rows[0], scale=scale)
         self._join(bucket)
 
     def end_step(self, step: int) -> None:
@@ -176,11 +169,11 @@ class BucketOptimizers:
         """Each entry belongs to a parameter; of optimizers that compute each number by itself its shape is known."""
         parameters = {parameter.name: parameter for parameter in self._plan.parameters}
         if unknown := numbers.keys() - parameters.keys():
-            raise ValueError(f"it has numbers of {shown(min(unknown))}, which is no parameter")
+            raise ValueError(f"it has numbers of {printable(min(unknown))}, which is no parameter")
         for name, tensor in tensors.items():
             parameter = parameters.get(name.rpartition("/")[0])
             if parameter is None:
-                raise ValueError(f"it has a tensor {shown(name)}, which belongs to no parameter")
+                raise ValueError(f"it has a tensor {printable(name)}, which belongs to no parameter")
             if not self._elementwise:
                 continue
             if tensor.shape != parameter.shape and tensor.numel() != 1:
@@ -240,7 +233,7 @@ def _fitting() -> Iterator[None]:
     except Exception as error:
         reason = str(error) if isinstance(error, ValueError) else in_words(error)
         raise CheckpointError(
-            f"optimizer state does not fit optimizer and schedule of the config: {shown(reason, 500)}"
+            f"optimizer state does not fit optimizer and schedule of the config: {printable(reason, 500)}"
         ) from None
 
 

@@ -7,9 +7,8 @@ import importlib
 import inspect
 from typing import Any
 
-from loader.users_code import look_in_current_folder
+from loader.plugins.registry import load
 from pool.errors import ConfigError
-from pool.failure import in_words
 
 PLACES = {"optimizer.name": ("torch.optim", "pool.optim"), "schedule.name": ("torch.optim.lr_scheduler",)}
 _NO_CHOICE = ("Optimizer", "LRScheduler", "_LRScheduler")
@@ -17,18 +16,15 @@ _NO_CHOICE = ("Optimizer", "LRScheduler", "_LRScheduler")
 
 def load_class(name: str, key: str) -> Any:
     """The class of a dotted name. Raises ConfigError naming the config key."""
-    module_name, _, class_name = name.rpartition(".")
-    if not module_name or not all(part.isidentifier() for part in name.split(".")):
-        reason = f"{name!r} can't be loaded: a dotted name is needed, module.Class"
-        raise ConfigError(f"{key}: {reason}{_suggestion(name, key)}")
-    look_in_current_folder(module_name)
+    module, _, class_name = name.rpartition(".")
     try:
-        made = getattr(importlib.import_module(module_name), class_name)
+        if not module:
+            raise ValueError("a dotted name is needed, module.Class")
+        made = load(f"{module}:{class_name}")
         if not callable(made):
-            raise TypeError("it is no class")
-    except (Exception, SystemExit) as error:  # the import of a module of the user's may raise anything
-        reason = f"{name!r} can't be loaded: {in_words(error)}"
-        raise ConfigError(f"{key}: {reason}{_suggestion(name, key)}") from None
+            raise ValueError("it is no class")
+    except ValueError as error:
+        raise ConfigError(f"{key}: {name!r} can't be loaded: {error}{_suggestion(name, key)}") from None
     return made
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from pool.checkpoint.plain import shown
+from pool.checkpoint.plain import printable
 
 _PER_GROUP = ("base_lrs", "_last_lr")  # of a schedule
 
@@ -22,17 +22,19 @@ def check_group(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
         if key == "params":
             continue
         if not _fits(value, saved[key]) or (isinstance(value, tuple | list) and len(value) != len(saved[key])):
-            raise ValueError(f"{key} is {shown(repr(saved[key]))}, where {shown(repr(value))} is usual")
+            raise ValueError(f"{key} is {printable(repr(saved[key]))}, where {printable(repr(value))} is usual")
     rate = saved.get("lr", 0.0)
     if not (isinstance(rate, int | float) and math.isfinite(rate) and rate >= 0):
-        raise ValueError(f"lr is {shown(repr(rate))}")
+        raise ValueError(f"lr is {printable(repr(rate))}")
 
 
 def check_schedule(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
     """Raises ValueError that names the entry."""
     for key, value in saved.items():
         if key in own and not _fits(own[key], value):
-            raise ValueError(f"{key} of the schedule is {shown(repr(value))}, where {shown(repr(own[key]))} is usual")
+            raise ValueError(
+                f"{key} of the schedule is {printable(repr(value))}, where {printable(repr(own[key]))} is usual"
+            )
         if key in own and key in _PER_GROUP and len(own[key]) != len(value):
             raise ValueError(f"{key} of the schedule has {len(value)} entries, not {len(own[key])}")
     position = saved.get("last_epoch", 0)

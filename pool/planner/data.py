@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from loader.errors import DataError
 from loader.files import DataFile
+from loader.plugins.words import told
 from loader.schema import BatchSchema
 from loader.sources import open_stream, schema_of, whole_files
 from loader.stream import Compared
 from pool.errors import ConfigError
-from pool.failure import told
-from pool.launch import Launch
+from pool.process.launch import Launch
 from pool.protocol.messages import Purpose
 
 log = logging.getLogger(__name__)

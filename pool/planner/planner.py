@@ -5,29 +5,32 @@ Runs before any memory is made, answers with one JSON document, and ends.
 
 from __future__ import annotations
 
-import json
 import logging
-from typing import Any
 
 import torch
 
 from loader.errors import DataError
+from loader.exit_codes import EXIT_DATA
+from loader.plugins.words import told
 from loader.schema import BatchSchema
 from pool import numerics
 from pool.buckets.plan import Plan, TensorSpec, make_plan
 from pool.buckets.tensors import specs
-from pool.config import Config
+from pool.config.tree import Config
 from pool.crash_points import crash_point
 from pool.devices import parse_device, resolve_devices
-from pool.errors import EXIT_DATA, ConfigError, PoolError
-from pool.failure import told
-from pool.launch import Launch
+from pool.errors import ConfigError, PoolError
 from pool.optim.elementwise import ELEMENTWISE
 from pool.planner.data import Data, look_at
 from pool.planner.model_check import check_model
 from pool.planner.trial import state_nbytes, try_state
+from pool.process.launch import Launch
+from pool.process.planned import Answer, Planned, Refused
 from pool.protocol.codec import MAX_ITEMS
+from pool.run_dir import shown
 from pool.tasks.making import make_task
+from pool.tasks.start import of_a_resumed_run
+from pool.telemetry.sinks import factory_of
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +42,9 @@ def plan_run(launch: Launch) -> tuple[Data, Plan, tuple[str, ...]]:
     """
     config = launch.config
     devices = resolve_devices(config.pool.devices, torch.cuda.device_count() if torch.cuda.is_available() else 0)
+    _check_sinks(config)
     data = look_at(launch)
-    tensors = _model_tensors(config, data.schema)
+    tensors = _model_tensors(launch, data.schema)
     plan = make_plan(*tensors, _bucket_limits(config), split_tables=config.optimizer.name in ELEMENTWISE)
     if len(plan.buckets) > MAX_ITEMS:
         raise ConfigError(
@@ -50,11 +54,22 @@ def plan_run(launch: Launch) -> tuple[Data, Plan, tuple[str, ...]]:
     return data, plan, devices
 
 
-def _model_tensors(config: Config, schema: BatchSchema) -> tuple[list[TensorSpec], list[TensorSpec]]:
+def _check_sinks(config: Config) -> None:
+    """Raises ConfigError; ends with the first name that stands for nothing."""
+    try:
+        for name in config.run.sinks:
+            factory_of(name)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _model_tensors(launch: Launch, schema: BatchSchema) -> tuple[list[TensorSpec], list[TensorSpec]]:
     """Trained and carried tensors of the task's model, which is built without memory. Raises ConfigError for whatever
     goes wrong in the task's code; the log has all of that."""
+    config = launch.config
+    model_section = config.model if launch.checkpoint is None else of_a_resumed_run(config.model)
     try:
-        task = make_task(config.task, config.model, config.loss)
+        task = make_task(config.task, model_section, config.loss)
         task.check(schema)
         with torch.device("meta"):
             model = task.build_model()
@@ -69,26 +84,26 @@ def _model_tensors(config: Config, schema: BatchSchema) -> tuple[list[TensorSpec
         raise ConfigError(f"task: {config.task}: {told(error)}") from None
 
 
-def run(launch: Launch) -> bytes:
-    answer: dict[str, Any]
+def run(launch: Launch) -> Answer:
+    answer: Answer
     try:
         data, plan, devices = plan_run(launch)
         if launch.checkpoint is not None:
             try_state(launch.config, plan, launch.checkpoint, launch.overrides)
-        answer = {
-            "schema": data.schema.to_dict(),
-            "sizes": {purpose: [file.size for file in files] for purpose, files in data.files.items()},
-            "num_chunks": dict(data.num_chunks),
-            "plan": plan.to_dict(),
-            "devices": devices,
-            "device_names": [_device_name(spec) for spec in devices],
-            "state_nbytes": state_nbytes(launch.config, plan, launch.overrides),
-            "fingerprint": numerics.reference(launch.config, plan, devices),
-        }
+        answer = Planned(
+            schema=data.schema,
+            plan=plan,
+            sizes={purpose: tuple(file.size for file in files) for purpose, files in data.files.items()},
+            num_chunks=data.num_chunks,
+            devices=devices,
+            device_names=tuple(_device_name(spec) for spec in devices),
+            state_nbytes=state_nbytes(launch.config, plan, launch.overrides),
+            fingerprint=numerics.reference(launch.config, plan, devices),
+        )
     except (PoolError, DataError) as error:
-        answer = {"error": str(error), "exit_code": getattr(error, "exit_code", EXIT_DATA)}
+        answer = Refused(shown(str(error)), getattr(error, "exit_code", EXIT_DATA))
     crash_point("planner.before_answer")
-    return json.dumps(answer).encode()
+    return answer
 
 
 def _device_name(spec: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from loader.plugins.words import in_words
 from pool.buckets.plan import Plan
 from pool.buckets.tensors import torch_dtype
 from pool.checkpoint.overrides import Override
@@ -22,10 +23,9 @@ from pool.checkpoint.snapshot import area_nbytes
 from pool.checkpoint.state import OPTIMIZER, STATE, read_header, read_state
 from pool.checkpoint.store import tensor_bytes
 from pool.checkpoint.tensor_file import DTYPES, Header
-from pool.config import Config
-from pool.config_keys import dotted
+from pool.config.keys import dotted
+from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, PoolError, RunError
-from pool.failure import in_words
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.elementwise import ELEMENTWISE
 
@@ -66,7 +66,7 @@ def try_state(config: Config, plan: Plan, checkpoint: Path, overrides: Sequence[
     try:
         if config.optimizer.name in ELEMENTWISE:
             _compare_tensors(tensors, saved.optimizer.numbers, read_header(checkpoint, saved, OPTIMIZER))
-        state = {**asdict(saved.optimizer), "numbers": numbers}
+        state = {**saved.optimizer.plain(), "numbers": numbers}
         optimizers.load_state(tensors, state)
         _step(config, optimizers)
     except CheckpointError as error:

@@ -174,7 +174,7 @@ class Link:
             self._socket.connect(address(self._key, successor))
             self.other = successor
             self._admission.set_alive((successor,))
-        self._other_pid = roster.pid_of(self.other) or self._other_pid
+        self._other_pid = roster.pids().get(self.other) or self._other_pid
         return successor is not None
 
     def receive(self) -> Iterator[Message]:

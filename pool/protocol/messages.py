@@ -2,7 +2,8 @@
 
 Rules. Orders and reports carry the sender's whole state as far as the addressee needs it, not a change
 to it: a lost one is made up by the next, a repeated one changes nothing (I5), and within one life of a
-sender a later one (higher sequence number, kept by the channel) replaces an earlier one. Bulk data never
+sender a later one (higher sequence number, kept by the channel) replaces an earlier one. What is said of each member
+(network that is trained) is a tuple; a run trains one. Bulk data never
 travels here, only who owns which piece of shared memory (I4).
 """
 
@@ -10,8 +11,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Literal
 
+from loader.stream import Cursor
 from pool.protocol.identity import Peer
 
 Purpose = Literal["train", "validate"]
@@ -52,10 +55,9 @@ class Roster:
     alive: tuple[RosterEntry, ...]
     drain: bool  # finish the step, write a checkpoint, end
 
-    def pid_of(self, peer: Peer) -> int | None:
-        """None if it is not alive."""
-        lives = {Peer(entry.role, entry.index, entry.incarnation): entry.pid for entry in self.alive}
-        return lives.get(peer)
+    def pids(self) -> dict[Peer, int]:
+        """Of all that are alive."""
+        return {Peer(entry.role, entry.index, entry.incarnation): entry.pid for entry in self.alive}
 
 
 # --- coordinator -> supervisor ---
@@ -82,8 +84,8 @@ class RunReport:
     samples_per_step: int
     samples: int  # trained on since this process of the run began
     seconds: float  # since the first step of this process
-    loss: float
-    validation_loss: float  # NaN before the first validation
+    losses: tuple[float, ...]  # of the newest step, one a member; empty before the first
+    validation_losses: tuple[float, ...]  # empty before the first validation
     validation_step: int  # whose weights that is of
     learning_rate: float
     shares: Shares
@@ -92,6 +94,16 @@ class RunReport:
     finished: bool
     best_step: int = -1  # of the checkpoint that validated best, -1: none
     best_loss: float = math.nan  # its validation loss
+
+    @property
+    def loss(self) -> float:
+        """The mean over members; NaN: none yet."""
+        return fmean(self.losses) if self.losses else math.nan
+
+    @property
+    def validation_loss(self) -> float:
+        """The mean over members; NaN: none yet."""
+        return fmean(self.validation_losses) if self.validation_losses else math.nan
 
 
 @dataclass(frozen=True)
@@ -105,19 +117,11 @@ class Notice:
 
 
 @dataclass(frozen=True)
-class CursorState:
-    batch: int
-    epoch: int
-    window: int
-    entry: int
-
-
-@dataclass(frozen=True)
 class StreamOrders:
     """Batch k lies in slot k mod slots. Batches below `freed` are done with: their slots are the feeder's."""
 
     generation: int  # a new one begins at `start`, forgetting all that was filled before
-    start: CursorState
+    start: Cursor
     freed: int
 
 
@@ -136,7 +140,7 @@ class StreamReport:
 
     generation: int
     first: int
-    cursors: tuple[CursorState, ...]
+    cursors: tuple[Cursor, ...]
 
 
 @dataclass(frozen=True)
@@ -157,6 +161,7 @@ class Assignment:
     batch: int
     gradient_slot: int  # of the addressee; -1 when validating
     attempt: int  # so that a report of an earlier one is never taken for this one's
+    first: bool = False  # of its step: the model's buffers after it are handed over along with the gradients
 
 
 @dataclass(frozen=True)
@@ -180,8 +185,8 @@ class BatchReport:
     buckets: tuple[int, ...]
     absent: tuple[int, ...]  # parameters that got no gradient, by index; known when finished
     finished: bool
-    loss: float  # mean over the batch's samples; 0 until finished
-    unsound: str  # what of it is not finite: the loss, or a parameter's gradient; empty if all is
+    losses: tuple[float, ...]  # one a member: the mean over the batch's samples; empty until finished
+    unsound: tuple[str, ...]  # one a member: what is not finite, the loss or a parameter's gradient; "" if all is
 
 
 @dataclass(frozen=True)

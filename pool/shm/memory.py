@@ -1,17 +1,4 @@
-"""The memory of a run: which segments there are, how long, who writes them, and views of their slots.
-
-    ring           train slots, then validation slots       feeder writes; workers and coordinator read
-    gradients.I    pool.gradient_slots of Plan.nbytes,      worker I writes; coordinator reads
-                   then a page of int64: attempt and batch in work,
-                   what it finished last (`shortcut`), what ended it (`raised`)
-    weights        two versions of Plan.nbytes,             coordinator writes; workers read
-                   then a page: the newest (`shortcut`)
-    snapshot.0, 1  copies of weights and optimizer state    coordinator writes; its successor reads
-    sums           a word for each chunk of the data:       feeder writes, and compares what its predecessors wrote;
-                   train, then validation                   coordinator reads
-
-Batch k of a ring lies in its slot k mod count. Version t of the weights lies in half t mod 2.
-"""
+"""Views of a run's memory, as one process has it mapped. What lies where: `pool.shm.memory_map`."""
 
 from __future__ import annotations
 
@@ -22,69 +9,30 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from pool.launch import Launch
-from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
+from pool.protocol.identity import COORDINATOR, WORKER, Peer
 from pool.protocol.messages import Purpose
 from pool.shm.bells import Bell, name_of
+from pool.shm.memory_map import RING, SNAPSHOTS, SUMS, VALIDATION_SLOTS, WEIGHTS, MemoryMap, gradients
 from pool.shm.raised import Raised
-from pool.shm.segment import PAGE, Segment
-from pool.shm.shortcut import FINISHED_WORDS, CoordinatorEnd, Words, WorkerEnd
-
-RING = "ring"
-WEIGHTS = "weights"
-SNAPSHOTS = ("snapshot.0", "snapshot.1")
-SUMS = "sums"
-VALIDATION_SLOTS = 2
+from pool.shm.segment import PAGE, Segment, SegmentHandle
+from pool.shm.shortcut import CoordinatorEnd, Words, WorkerEnd, finished_words
 
 _IN_WORK_WORDS = 2
+_FINISHED_WORDS = finished_words(members=1)
 
 Slot = npt.NDArray[np.uint8]
-
-
-def gradients(worker: int) -> str:
-    return f"gradients.{worker}"
-
-
-def segment_sizes(launch: Launch) -> dict[str, int]:
-    """Bytes of each segment."""
-    config = launch.config
-    schema, plan = launch.planned()
-    sizes = {
-        RING: (config.num_ring_slots + VALIDATION_SLOTS) * schema.slot_bytes,
-        WEIGHTS: 2 * plan.nbytes + PAGE,
-        **dict.fromkeys(SNAPSHOTS, launch.state_nbytes),
-        SUMS: max(1, -(-8 * sum(launch.num_chunks.values()) // PAGE)) * PAGE,
-    }
-    for worker in range(len(launch.devices)):
-        sizes[gradients(worker)] = config.pool.gradient_slots * plan.nbytes + PAGE
-    return sizes
-
-
-def access(peer: Peer, sizes: Mapping[str, int]) -> dict[str, bool]:
-    """The segments a process is given, and whether it may write them (I4)."""
-    if peer.role == FEEDER:
-        return {RING: True, SUMS: True}
-    if peer.role == WORKER:
-        return {RING: False, WEIGHTS: False, gradients(peer.index): True}
-    if peer.role == COORDINATOR:
-        return {name: name in (WEIGHTS, *SNAPSHOTS) for name in sizes}
-    return {}
 
 
 class Memory:
     """The segments of one process, mapped."""
 
-    def __init__(self, launch: Launch) -> None:
-        self._schema, self._plan = launch.planned()
-        self._config = launch.config
-        self._num_chunks = launch.num_chunks
-        self._segments = {
-            name: Segment(handle.fd, writable=handle.writable) for name, handle in launch.segments.items()
-        }
+    def __init__(self, memory_map: MemoryMap, segments: Mapping[str, SegmentHandle]) -> None:
+        """`segments`: by name, those that the process is given. Raises OSError."""
+        self._map = memory_map
+        self._segments = {name: Segment(handle.fd, writable=handle.writable) for name, handle in segments.items()}
         threading.Thread(target=self._touch, name="touch", daemon=True).start()
         ring = self.ring = self._segments[RING]
-        train = self._config.num_ring_slots
-        slot_bytes = self._schema.slot_bytes
+        train, slot_bytes = self._map.train_slots, self._map.slot_nbytes
         self.rings: dict[Purpose, list[Slot]] = {
             "train": ring.slots(0, train, slot_bytes),
             "validate": ring.slots(train * slot_bytes, VALIDATION_SLOTS, slot_bytes),
@@ -99,16 +47,16 @@ class Memory:
         return ring[batch % len(ring)]
 
     def weight_halves(self) -> list[Slot]:
-        return self._segments[WEIGHTS].slots(0, 2, self._plan.nbytes)
+        return self._segments[WEIGHTS].slots(0, 2, self._map.weights_nbytes)
 
     def gradient_slots(self, worker: int) -> list[Slot]:
-        return self._segments[gradients(worker)].slots(0, self._config.pool.gradient_slots, self._plan.nbytes)
+        return self._segments[gradients(worker)].slots(0, self._map.gradient_slots, self._map.weights_nbytes)
 
     def sums(self) -> dict[Purpose, npt.NDArray[np.uint64]]:
         """[chunks] words of each stream whose chunks are compared (`loader.stream.Compared`)."""
         words, begin = self._segments[SUMS].array.view(np.uint64), 0
         found: dict[Purpose, npt.NDArray[np.uint64]] = {}
-        for purpose, count in self._num_chunks.items():
+        for purpose, count in self._map.num_chunks.items():
             found[purpose] = words[begin : begin + count]
             begin += count
         return found
@@ -125,29 +73,29 @@ class Memory:
 
     def raised(self, worker: int) -> Raised:
         """What the worker says of the exception that ends it."""
-        return Raised(self._last_page(gradients(worker))[_IN_WORK_WORDS + FINISHED_WORDS :])
+        return Raised(self._last_page(gradients(worker))[_IN_WORK_WORDS + _FINISHED_WORDS :])
 
-    def worker_end(self, launch: Launch) -> WorkerEnd:
+    def worker_end(self, peer: Peer, bells: Mapping[str, int]) -> WorkerEnd:
         """Of the short way."""
         return WorkerEnd(
-            self._finished(launch.peer.index),
+            self._finished(peer.index),
             self._last_page(WEIGHTS)[:1],
-            mine=Bell(launch.bells[name_of(launch.peer)]),
-            coordinators=Bell(launch.bells[name_of(Peer(COORDINATOR))]),
+            mine=Bell(bells[name_of(peer)]),
+            coordinators=Bell(bells[name_of(Peer(COORDINATOR))]),
         )
 
-    def coordinator_end(self, launch: Launch) -> CoordinatorEnd:
-        workers = range(len(launch.devices))
+    def coordinator_end(self, peer: Peer, bells: Mapping[str, int]) -> CoordinatorEnd:
+        workers = range(self._map.workers)
         return CoordinatorEnd(
-            launch.peer.incarnation,
+            peer.incarnation,
             [self._finished(worker) for worker in workers],
             self._last_page(WEIGHTS)[:1],
-            mine=Bell(launch.bells[name_of(launch.peer)]),
-            workers=[Bell(launch.bells[name_of(Peer(WORKER, worker))]) for worker in workers],
+            mine=Bell(bells[name_of(peer)]),
+            workers=[Bell(bells[name_of(Peer(WORKER, worker))]) for worker in workers],
         )
 
     def _finished(self, worker: int) -> Words:
-        return self._last_page(gradients(worker))[_IN_WORK_WORDS:][:FINISHED_WORDS]
+        return self._last_page(gradients(worker))[_IN_WORK_WORDS:][:_FINISHED_WORDS]
 
     def _last_page(self, segment: str) -> Words:
         array = self._segments[segment].array
@@ -163,10 +111,9 @@ def write_sums(segment: int, num_chunks: Mapping[Purpose, int], sums: Mapping[Pu
         begin += count
 
 
-def held_batch(segments: Mapping[str, int], sizes: Mapping[str, int], peer: Peer) -> int | None:
-    """The batch that a dead worker was computing, if any. `segments`: descriptors."""
-    if peer.role != WORKER:
-        return None
-    name = gradients(peer.index)
+def held_batch(segments: Mapping[str, int], sizes: Mapping[str, int], worker: int) -> tuple[int, int] | None:
+    """Attempt and number of the batch that a dead worker was computing, if any; an earlier life's if it had begun none.
+    `segments`: descriptors."""
+    name = gradients(worker)
     attempt, batch = np.frombuffer(os.pread(segments[name], 8 * _IN_WORK_WORDS, sizes[name] - PAGE), np.int64)
-    return int(batch) if attempt else None
+    return (int(attempt), int(batch)) if attempt else None

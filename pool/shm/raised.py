@@ -1,5 +1,5 @@
-"""What a worker says of the exception that ends it, in its own shared memory: there the coordinator finds it whatever
-becomes of messages, once the death is known. It names the attempt, so that an earlier life's says nothing of this one.
+"""The text of the exception that ends a worker, in the worker's own shared memory. The coordinator reads it once the
+death is known: a last message could be lost. The attempt's number tells it from the text of an earlier worker.
 
     word 0      attempt, written last
     word 1      bytes of the text
@@ -19,7 +19,7 @@ class Raised:
         self._text = words[2:].view(np.uint8)
 
     def say(self, attempt: int, text: str) -> None:
-        """The batch of this attempt ends this process. What does not fit is cut off."""
+        """Called by the worker before it ends. What does not fit is cut off."""
         data = text.encode(errors="replace")[: self._text.size]
         self._head[0] = 0
         self._text[: len(data)] = np.frombuffer(data, np.uint8)
@@ -27,7 +27,7 @@ class Raised:
         self._head[0] = attempt
 
     def of(self, attempt: int) -> str:
-        """What was said of this attempt; empty: nothing."""
+        """The text for this attempt; empty if there is none."""
         said, size = (int(word) for word in self._head)
         if not attempt or said != attempt:
             return ""

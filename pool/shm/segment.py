@@ -11,6 +11,7 @@ import fcntl
 import mmap
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +46,14 @@ def create(name: str, size: int, before_chunk: Callable[[int], None]) -> int:
 def read_only(fd: int) -> int:
     """A second descriptor of the same memory that can't be mapped for writing."""
     return os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+
+
+@dataclass(frozen=True)
+class SegmentHandle:
+    """A segment as a process is given it."""
+
+    fd: int
+    writable: bool
 
 
 class Segment:

@@ -10,6 +10,8 @@ before it.
 
 from __future__ import annotations
 
+import functools
+import operator
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ from pool.shm.bells import Bell
 
 Words = npt.NDArray[np.int64]
 
-FINISHED_WORDS = 6  # attempt, bits of the loss, both in one, so that half of a new entry is taken for none; the times
+_TIMES = 3
 _VERSION_BITS = 40
 _DOUBLE, _INTEGER = struct.Struct("<d"), struct.Struct("<q")
 
@@ -32,23 +34,29 @@ class Finished:
     """What a worker has finished last."""
 
     attempt: int  # 0: nothing yet
-    loss: float
+    losses: tuple[float, ...]  # one a member
     times: Times
+
+
+def finished_words(members: int) -> int:
+    """Of an entry: the attempt; attempt and losses in one, so that half of a new entry is taken for none; the bits of
+    each member's loss; the times."""
+    return 2 + members + _TIMES
 
 
 class WorkerEnd:
     def __init__(self, finished: Words, version: Words, *, mine: Bell, coordinators: Bell) -> None:
-        self._finished = finished
-        self._times = finished[3:].view(np.float64)
+        self._finished = finished[:-_TIMES]
+        self._times = finished[-_TIMES:].view(np.float64)
         self._version = version
         self._mine = mine
         self._coordinators = coordinators
 
-    def finish(self, attempt: int, loss: float, times: Times) -> None:
+    def finish(self, attempt: int, losses: Sequence[float], times: Times) -> None:
         """All of the batch lies in its gradient slot, and is sound."""
-        bits = _bits(loss)
+        bits = [_bits(loss) for loss in losses]
         self._times[:] = (times.computing, times.waiting_for_batches, times.waiting_for_weights)
-        self._finished[:3] = (attempt, bits, attempt ^ bits)
+        self._finished[:] = (attempt, _together(attempt, bits), *bits)
         self._coordinators.ring()
 
     def newest(self, incarnation: int) -> int:
@@ -83,9 +91,14 @@ class CoordinatorEnd:
 
     def finished(self, worker: int) -> Finished:
         words = self._finished[worker]
-        attempt, bits, both = (int(word) for word in words[:3])
-        times = Times(*words[3:].view(np.float64).tolist())
-        return Finished(attempt, _loss(bits), times) if attempt ^ bits == both else Finished(0, 0.0, times)
+        attempt, together, *bits = (int(word) for word in words[:-_TIMES])
+        times = Times(*words[-_TIMES:].view(np.float64).tolist())
+        whole = together == _together(attempt, bits)
+        return Finished(attempt, tuple(map(_loss, bits)), times) if whole else Finished(0, (), times)
+
+
+def _together(attempt: int, bits: Sequence[int]) -> int:
+    return functools.reduce(operator.xor, bits, attempt)
 
 
 def _bits(value: float) -> int:

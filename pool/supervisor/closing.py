@@ -40,6 +40,11 @@ def resume_command(config: Path, changes: Sequence[str]) -> str:
     return command("train", str(config), *(word for change in changes for word in ("--set", change)), "--resume")
 
 
+def again_in(run_dir: str, resume: str) -> str:
+    """The same command for a run whose folder has been moved."""
+    return f"{resume} --set {shlex.quote(f'run.dir={run_dir}')}"
+
+
 def _checkpoints(folder: Path, report: RunReport) -> str:
     newest = f"newest checkpoint: {step_path(folder, report.checkpoint)}"
     if report.best_step < 0:

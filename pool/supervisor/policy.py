@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from pool.errors import EXIT_CRASH_LOOP
-from pool.failure import Failure
+from loader.exit_codes import EXIT_CRASH_LOOP
+from pool.process.failure import Failure
 from pool.protocol.identity import Peer
 
 PAUSES = (0.0, 0.1, 0.5, 2.0, 5.0)  # seconds before the first, second, ... restart without a step done

@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from enum import Enum, auto
 
 
-@dataclass(frozen=True)
-class Stop:
-    begin: bool = False  # tell everybody to finish the step
-    now: bool = False  # end the run as it is
-    say: str = ""
+class Ending(Enum):
+    NOT_ASKED = auto()
+    FINISHING = auto()  # the step, and a checkpoint of it
+    NOW = auto()  # as it is
+
+
+NEXT = {
+    Ending.NOT_ASKED: (Ending.FINISHING, Ending.NOW),
+    Ending.FINISHING: (Ending.NOW,),
+    Ending.NOW: (),
+}
 
 
 class StopPlan:
     def __init__(self, timeout: float) -> None:
         """`timeout`: seconds that finishing the step and writing the checkpoint may take."""
-        self.begun = False
+        self.ending = Ending.NOT_ASKED
         self._timeout = timeout
         self._deadline = 0.0
 
-    def signals(self, count: int, now: float) -> Stop:
-        """So many signals have come."""
+    def signals(self, count: int, now: float) -> str:
+        """So many signals have come: why `ending` is another now, for the user; empty if it is not."""
+        if self.ending is Ending.NOW:
+            return ""
         if count > 1:
-            return Stop(now=True, say="stopped at once; nothing more is saved")
-        if count > 0 and not self.begun:
-            self.begun = True
+            return self._enter(Ending.NOW, "stopped at once; nothing more is saved")
+        if self.ending is Ending.FINISHING and now > self._deadline:
+            return self._enter(
+                Ending.NOW, f"stopped after pool.stop_timeout = {self._timeout:g} s; nothing more is saved"
+            )
+        if count > 0 and self.ending is Ending.NOT_ASKED:
             self._deadline = now + self._timeout
-            return Stop(begin=True, say="stopping: finishing the step and writing a checkpoint (once more: stop now)")
-        if self.begun and now > self._deadline:
-            return Stop(now=True, say=f"stopped after pool.stop_timeout = {self._timeout:g} s; nothing more is saved")
-        return Stop()
+            return self._enter(
+                Ending.FINISHING, "stopping: finishing the step and writing a checkpoint (once more: stop now)"
+            )
+        return ""
+
+    def _enter(self, ending: Ending, why: str) -> str:
+        assert ending in NEXT[self.ending], f"{ending.name} after {self.ending.name}"
+        self.ending = ending
+        return why

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import reprlib
-from collections.abc import Sequence
-from types import ModuleType
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pydantic import ValidationError
 
-from loader.config import Section
-from loader.users_code import look_in_current_folder
+from loader.plugins.interface import call_problem
+from loader.plugins.registry import Registry, load
+from loader.plugins.words import told
+from loader.section import Section
 from pool.errors import ConfigError
-from pool.failure import definition_of, told
 
 if TYPE_CHECKING:
+    from loader.command_line.program import CommandGroup
     from pool.tasks.task import Task
 
-BUILT_IN = {"nnue": "pool.tasks.nnue"}
+TASKS = Registry("task", "task", {"nnue": "pool.tasks.nnue"}, "the name of a module")
 
 
 class TaskModule(Protocol):
-    """What a task's module must offer. Importing it must not import torch; calling `create_task` may."""
+    """What a task's module must offer. Importing it must not import torch; calling `create_task` may.
+
+    Beside these it may have EXPORT_SUFFIX, the ending of an exported file's name, and, if it comes with the program,
+    COMMANDS, the name of a module with `register(app)` that adds commands to `pool`.
+    """
 
     ModelConfig: type[Section]
     LossConfig: type[Section]
@@ -32,44 +35,30 @@ class TaskModule(Protocol):
 
 
 def task_module(name: str) -> TaskModule:
-    """The module of a built-in task, or the module of that dotted name. Raises ConfigError."""
-    path = BUILT_IN.get(name, name)
-    unknown = f"task: no task {name!r}; allowed: {', '.join(sorted(BUILT_IN))}, or the name of a module"
-    if not all(part.isidentifier() for part in path.split(".")):
-        raise ConfigError(unknown)
-    if path == name:
-        look_in_current_folder(name)
+    """The module of a bundled task, or the module of that dotted name. Raises ConfigError."""
     try:
-        module = importlib.import_module(path)
-    except (Exception, SystemExit) as error:
-        missing = error.name if isinstance(error, ModuleNotFoundError) else None
-        if missing is not None and (path == missing or path.startswith(f"{missing}.")):
-            raise ConfigError(unknown) from None
-        raise ConfigError(f"task: module {name!r} can't be imported: {told(error)}") from error
+        module = TASKS.find(name)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
     if problem := _problem(module):
         raise ConfigError(f"task: module {name!r} ({getattr(module, '__file__', None)}): {problem}")
     return cast(TaskModule, module)
 
 
-def call_problem(function: object, wanted: Sequence[str]) -> str:
-    """Why `function` can't be called with these arguments, in order, for a result; empty if it can."""
-    call = f"({', '.join(wanted)})"
-    if not callable(function):
-        return f"must be a function of {call}, not {reprlib.repr(function)}"
-    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        return "must not be async: nobody awaits it"
-    if inspect.isgeneratorfunction(function):
-        return "must not be a generator (it has a yield): its body would never run"
-    try:
-        inspect.signature(function).bind(*wanted)
-    except TypeError as error:
-        return f"can't be called with {call}: {error} ({definition_of(function)})"
-    except ValueError:
-        return ""  # nobody knows its arguments
-    return ""
+def command_groups() -> Iterator[CommandGroup]:
+    """The commands of the tasks that come with the program."""
+    for name in TASKS.bundled:
+        commands = getattr(task_module(name), "COMMANDS", None)
+        if commands is not None:
+            yield load(commands, ours=True)
 
 
-def _problem(module: ModuleType) -> str:
+def is_bundled(name: str) -> bool:
+    """Whether the task comes with the program."""
+    return name in TASKS.bundled
+
+
+def _problem(module: Any) -> str:
     """Why it is no TaskModule; empty if it is."""
     for name in ("ModelConfig", "LossConfig", "create_task"):
         if not hasattr(module, name):
@@ -77,7 +66,7 @@ def _problem(module: ModuleType) -> str:
     for name in ("ModelConfig", "LossConfig"):
         section = getattr(module, name)
         if not (isinstance(section, type) and issubclass(section, Section)):
-            return f"{name} must be a class made from loader.config.Section, not {reprlib.repr(section)}"
+            return f"{name} must be a class made from loader.Section, not {reprlib.repr(section)}"
         if problem := _defaults_problem(section):
             return f"{name}{problem}"
     problem = call_problem(module.create_task, ("model", "loss"))

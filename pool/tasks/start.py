@@ -13,7 +13,7 @@ from typing import Annotated
 
 from pydantic import Field, create_model
 
-from loader.config import Section
+from loader.section import Effect, Section
 from pool.checkpoint.folder import locate
 from pool.errors import ConfigError
 from pool.tasks.registry import TaskModule
@@ -22,6 +22,7 @@ KEY = "start_from"
 _START_FROM = Annotated[
     str | None,
     Field(min_length=1, description="folder of a checkpoint, or of a run, whose weights the run starts with"),
+    Effect.SAVED,
 ]
 
 
@@ -35,7 +36,12 @@ def model_class(module: TaskModule) -> type[Section]:
 
 def own_model(model: Section) -> Section:
     """The section as the task is given it: a folder to start from is none of its business."""
-    return model if start_folder(model) is None else model.model_copy(update={KEY: None})
+    return model if start_folder(model) is None else of_a_resumed_run(model)
+
+
+def of_a_resumed_run(model: Section) -> Section:
+    """The section without what a run begins with, which may be gone by now."""
+    return model.model_copy(update={KEY: None})
 
 
 def start_folder(model: Section) -> Path | None:

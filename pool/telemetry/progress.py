@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Column
 
-from loader.standard_streams import give_up_stdout
+from loader.command_line.streams import give_up_stdout
 from pool.protocol.messages import RunReport, Shares
 from pool.run_dir import shown
 

@@ -110,7 +110,7 @@ def merge(run_dir: Path, to: Path) -> Merged:
 def finish(run_dir: Path, to: Path) -> str:
     """`merge`, and a line for the user: the run has ended as it has, whatever becomes of the trace."""
     try:
-        merged = merge(run_dir, to.resolve())
+        merged = merge(run_dir, Path(os.path.realpath(to)))
     except OSError as error:
         return f"{to} can't be written: {error.strerror}; its parts stay in {run_dir / FOLDER} until the next trace"
     torn = f", {merged.torn} more were torn" if merged.torn else ""

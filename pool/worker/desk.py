@@ -7,25 +7,8 @@ the sign that nothing of the old life is in work there (I4).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from pool.protocol.messages import Assignment, BatchReport, WorkerOrders
-
-
-@dataclass(eq=False)
-class Job:
-    """One assignment in work. Who computes it holds it even after the desk has forgotten it: a result that
-    nobody waits for any more changes nothing, even if the same batch was assigned anew."""
-
-    assignment: Assignment
-    life: int  # incarnation of the coordinator that assigned it: another one's version 7 is not this one's
-    buckets: list[int] = field(default_factory=list)  # complete in the gradient slot
-    absent: tuple[int, ...] = ()
-    prepared: bool = False  # or being prepared
-    begun: bool = False
-    finished: bool = False
-    loss: float = 0.0
-    unsound: str = ""
+from pool.worker.job import Job, Stage
 
 
 class Desk:
@@ -77,31 +60,27 @@ class Desk:
         """The first batch that can be computed with the newest weights; begun from now on."""
         for job in self._jobs.values():
             if not job.begun and job.assignment.step == self.version:
-                job.begun = True
-                self._in_work = job
-                return job
+                return self._take_up(job, Stage.COMPUTING)
         return None
 
     def next_to_prepare(self) -> Job | None:
         """The first batch that waits for its weights: what does not need them may be done meanwhile; once."""
         for job in self._jobs.values():
-            if not job.begun and not job.prepared and job.assignment.purpose == "train":
-                job.prepared = True
-                self._in_work = job
-                return job
+            if job.stage is Stage.WAITING and job.assignment.purpose == "train":
+                return self._take_up(job, Stage.PREPARING)
         return None
 
     def prepared(self, job: Job) -> bool:
         """The job in work is prepared: it reads no batch any more until it is begun. True if a coordinator waits to
         hear that."""
-        return self._end(job)
+        return self._end(job, Stage.PREPARED)
 
-    def finish(self, job: Job, loss: float, absent: tuple[int, ...], unsound: str) -> bool:
+    def finish(self, job: Job, losses: tuple[float, ...], absent: tuple[int, ...], unsound: tuple[str, ...]) -> bool:
         """The job in work has ended: it reads no batch and no weights any more. True if a coordinator waits to hear
-        more than attempt and loss of this one, or may not have heard of the one before yet."""
-        another = any(other.finished for other in self._jobs.values())
-        job.loss, job.absent, job.unsound, job.finished = loss, absent, unsound, True
-        return self._end(job) or another or bool(absent or unsound)
+        more than attempt and losses of this one, or may not have heard of the one before yet."""
+        another = any(other.stage is Stage.FINISHED for other in self._jobs.values())
+        job.losses, job.absent, job.unsound = losses, absent, unsound
+        return self._end(job, Stage.FINISHED) or another or bool(absent or any(unsound))
 
     @property
     def waits_for_weights(self) -> bool:
@@ -111,15 +90,28 @@ class Desk:
     def reports(self) -> tuple[BatchReport, ...]:
         """How far every batch is that was begun."""
         return tuple(
-            BatchReport(job.assignment, tuple(job.buckets), job.absent, job.finished, job.loss, job.unsound)
+            BatchReport(
+                job.assignment,
+                tuple(job.buckets),
+                job.absent,
+                job.stage is Stage.FINISHED,
+                job.losses,
+                job.unsound,
+            )
             for job in self._jobs.values()
             if job.begun
         )
 
-    def _end(self, job: Job) -> bool:
+    def _take_up(self, job: Job, stage: Stage) -> Job:
+        job.enter(stage)
+        self._in_work = job
+        return job
+
+    def _end(self, job: Job, stage: Stage) -> bool:
         """True if by this the worker may speak, or has settled orders."""
         assert job is self._in_work, f"{job.assignment} is not in work"
         before = self.may_speak, self._settled
+        job.enter(stage)
         self._in_work = None
         self._settle()
         return before != (self.may_speak, self._settled)

@@ -1,9 +1,8 @@
-"""Gradients on their way out of backward: into the gradient slot, announced bucket by bucket.
+"""Gradients on their way out of backward: to the exchange, bucket by bucket.
 
-A parameter's gradient goes to its place in the slot as soon as autograd has accumulated it; a table's rows are
-written there by its own backward, and a large one is several buckets of rows. A bucket is announced when the last of
-what it holds is there; the batch's last one not, since the end of the batch says it. What got no gradient is known at
-the end of backward.
+A parameter's gradient goes to its place as soon as autograd has accumulated it; a table's rows are written there by its
+own backward, and a large one is several buckets of rows. A bucket is announced when the last of what it holds is there;
+the batch's last one not, since the end of the batch says it. What got no gradient is known at the end of backward.
 """
 
 from __future__ import annotations
@@ -14,11 +13,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 
-from pool import _native
+from loader.plugins.words import PluginError
 from pool.buckets.plan import Plan
-from pool.buckets.tensors import row_sparse_tables, rows_of, trained
-from pool.failure import TaskError
-from pool.nn.sparse_linear import is_native
+from pool.buckets.tensors import row_sparse_tables, trained
+from pool.exchange.interface import WorkerExchange
 
 Announce = Callable[[int], None]  # bucket
 
@@ -26,37 +24,37 @@ Announce = Callable[[int], None]  # bucket
 class GradientWriter:
     """Hooks on one model's parameters. Announcements may come from autograd's own threads."""
 
-    def __init__(self, model: nn.Module, plan: Plan) -> None:
+    def __init__(self, model: nn.Module, plan: Plan, exchange: WorkerExchange) -> None:
         self._plan = plan
+        self._exchange = exchange
         self._parameters = [parameter for _, parameter in trained(model)]
         self._index: dict[torch.Tensor, int] = {parameter: i for i, parameter in enumerate(self._parameters)}
         self._buckets_of: dict[int, list[int]] = defaultdict(list)  # several for a table that is cut in rows
         for b, bucket in enumerate(plan.buckets):
             for i in bucket.parameters:
                 self._buckets_of[i].append(b)
-        self._slot: Sequence[torch.Tensor] = ()
         self._announce: Announce | None = None
         self._finite: dict[int, torch.Tensor | bool] = {}  # by parameter, in the order of backward
-        self._missing: list[set[int]] = []  # per bucket: parameters that are not in the slot yet
+        self._missing: list[set[int]] = []  # per bucket: parameters whose gradient is not there yet
         for parameter in self._parameters:
             parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
         self._tables: set[torch.Tensor] = set()  # whose gradient comes through the sink
-        self._on_device: dict[int, torch.Tensor] = {}  # tables' gradients before they are copied to the slot
         for table in row_sparse_tables(model):
             table.gradient_sink = self
             self._tables.add(table.weight)
-            if table.weight.device.type != "cpu":
-                self._on_device[self._index[table.weight]] = torch.zeros_like(table.weight, requires_grad=False)
 
-    def begin_batch(self, slot: Sequence[torch.Tensor], announce: Announce) -> None:
-        """`slot`: places of the parameters' gradients, by index; its buckets are announced as they complete."""
-        self._slot = slot
+    def begin_batch(self, slot: int, announce: Announce) -> None:
+        """`slot`: that the gradients go to; its buckets are announced as they complete."""
+        self._exchange.begin(slot)
         self._announce = announce
         self._finite = {}
         self._missing = [set(bucket.parameters) for bucket in self._plan.buckets]
 
     def end_batch(self) -> tuple[int, ...]:
         """After backward: the parameters that got no gradient."""
+        for bucket, missing in zip(self._plan.buckets, self._missing, strict=True):
+            if missing:
+                self._exchange.hand_over(bucket)
         return tuple(sorted(index for missing in self._missing for index in missing))
 
     def unsound(self) -> str:
@@ -71,10 +69,10 @@ class GradientWriter:
         index = self._index[weight]
         if index not in self._missing[self._buckets_of[index][0]]:
             name = self._plan.parameters[index].name
-            raise TaskError(f"{name} is used by two layers in one backward, but its slot holds one gradient")
+            raise PluginError(f"{name} is used by two layers in one backward, but its slot holds one gradient")
         shares = [self._plan.buckets[b].rows for b in self._buckets_of[index]]
         borders = [weight.shape[0] if rows is None else rows[1] for rows in shares]
-        return self._on_device.get(index, self._slot[index]), borders
+        return self._exchange.rows(index), borders
 
     def written(self, weight: torch.Tensor, rows: int) -> None:
         """Table sink: the touched ones of the first `rows` rows are written."""
@@ -82,8 +80,6 @@ class GradientWriter:
         for b in self._buckets_of[index]:
             bucket = self._plan.buckets[b]
             if index in self._missing[b] and (bucket.rows or (0, weight.shape[0]))[1] <= rows:
-                if index in self._on_device:  # copying waits for the device
-                    rows_of(self._slot[index], bucket).copy_(rows_of(self._on_device[index], bucket))
                 self._written(index, b)
 
     def done(self, weight: torch.Tensor, finite: torch.Tensor) -> None:
@@ -96,24 +92,19 @@ class GradientWriter:
             return
         index = self._index[parameter]
         if parameter in self._tables:
-            raise TaskError(
+            raise PluginError(
                 f"{self._plan.parameters[index].name} gets a gradient from elsewhere than its SparseLinear (a "
                 "penalty on it, another use of it), but only the rows that a batch touches travel"
             )
-        self._finite[index] = _copy(gradient, self._slot[index])
+        self._finite[index] = self._exchange.put(index, gradient)
         parameter.grad = None
         self._written(index, self._buckets_of[index][0])
 
     def _written(self, index: int, bucket: int) -> None:
         missing = self._missing[bucket]
         missing.discard(index)
-        if not missing and any(self._missing) and self._announce is not None:
+        if missing:
+            return
+        self._exchange.hand_over(self._plan.buckets[bucket])
+        if any(self._missing) and self._announce is not None:
             self._announce(bucket)
-
-
-def _copy(gradient: torch.Tensor, slot: torch.Tensor) -> torch.Tensor | bool:
-    """Whether all of it is finite; of what lies on a device, as a tensor to be read later."""
-    if is_native(gradient) and gradient.is_contiguous():
-        return _native.copy_checked(slot.view(-1), gradient.view(-1))
-    slot.copy_(gradient)
-    return gradient.isfinite().all()

@@ -18,8 +18,8 @@ from typing import Literal, NoReturn
 
 import zmq
 
-from pool.errors import EXIT_FAILED
-from pool.launch import Launch
+from loader.exit_codes import EXIT_FAILED
+from pool.process.launch import Launch
 from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
@@ -27,7 +27,8 @@ from pool.protocol.messages import Heartbeat, Hello, Roster, Times, WorkerOrders
 from pool.shm.bells import Bell
 from pool.shm.shortcut import WorkerEnd
 from pool.telemetry.trace import Trace
-from pool.worker.desk import Desk, Job
+from pool.worker.desk import Desk
+from pool.worker.job import Job
 from pool.worker.step import Outcome
 
 log = logging.getLogger(__name__)
@@ -91,9 +92,9 @@ class Mailbox(threading.Thread):
     def finish(self, job: Job, outcome: Outcome) -> None:
         """Announces the end of a batch."""
         with self._lock:
-            waited_for = self._desk.finish(job, outcome.loss, outcome.absent, outcome.unsound)
-        if not (outcome.absent or outcome.unsound):
-            self._shortcut.finish(job.assignment.attempt, outcome.loss, self._times)
+            waited_for = self._desk.finish(job, outcome.losses, outcome.absent, outcome.unsound)
+        if not (outcome.absent or any(outcome.unsound)):
+            self._shortcut.finish(job.assignment.attempt, outcome.losses, self._times)
         if waited_for:
             self._to_say.ring()
 

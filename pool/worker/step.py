@@ -5,20 +5,21 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from loader.plugins.words import PluginError, definition_of
 from loader.schema import BatchSchema, SparseBatch
 from pool.buckets.plan import Plan
-from pool.buckets.tensors import carried, replace_tensors, trained, views
+from pool.buckets.tensors import trained
 from pool.crash_points import crash_point
 from pool.devices import Device
-from pool.failure import TaskError, definition_of
+from pool.exchange.interface import WorkerExchange
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear, is_native
 from pool.tasks.task import Progress, Task
@@ -28,18 +29,20 @@ from pool.worker.gradients import Announce, GradientWriter
 
 Slot = npt.NDArray[np.uint8]
 
+Join = Callable[[nn.Module, torch.device], WorkerExchange]
+
 PREPARED = 2  # batches at most: older ones were taken back
 
 
 @dataclass(frozen=True)
 class Outcome:
-    loss: float  # mean over the batch's samples
+    losses: tuple[float, ...]  # one a member: the mean over the batch's samples
     absent: tuple[int, ...] = ()  # parameters that got no gradient
-    unsound: str = ""  # what is not finite: the loss, or the gradient of a parameter
+    unsound: tuple[str, ...] = ()  # one a member: what is not finite, the loss or the gradient of a parameter
 
 
 class Computer:
-    """The model on its device, and where its weights come from and its gradients go."""
+    """The model on its device."""
 
     def __init__(
         self,
@@ -48,13 +51,13 @@ class Computer:
         schema: BatchSchema,
         device: Device,
         faults: Faults,
+        join: Join,
         *,
         trace: Trace,
         seed: int,
         total_steps: int,
-        halves: Sequence[Slot],
-        gradient_slots: Sequence[Slot],
     ) -> None:
+        """`join`: connects the model, still on the meta device, to where weights come from and gradients go."""
         self._task = task
         self._schema = schema
         self._device = torch.device(device.torch_name)
@@ -62,29 +65,17 @@ class Computer:
         self._trace = trace
         self._seed = seed
         self._total_steps = total_steps
-        self._weights = [views(half, plan.parameters) for half in halves]
-        self._buffers = [views(half, plan.buffers) for half in halves]
-        self._slots = [views(slot, plan.parameters) for slot in gradient_slots]
-        self._buffer_slots = [views(slot, plan.buffers) for slot in gradient_slots]
         with torch.device("meta"):
             self._model = task.build_model()
-        on_cpu = self._device.type == "cpu"
-        parameters = [w if on_cpu else torch.empty_like(w, device=self._device) for w in self._weights[0]]
-        buffers = [torch.empty_like(b, device=self._device) for b in self._buffers[0]]
-        names = [name for name, _ in trained(self._model)]
-        carried_names = [name for name, _ in carried(self._model)]
-        replace_tensors(self._model, [*zip(names, parameters, strict=True), *zip(carried_names, buffers, strict=True)])
+        self._exchange = join(self._model, self._device)
         self._named = dict(trained(self._model))
-        self._parameters = list(self._named.values())
-        self._carried = [tensor for _, tensor in carried(self._model)]
-        self._writer = GradientWriter(self._model, plan)
+        self._writer = GradientWriter(self._model, plan, self._exchange)
         self._tables = [
             (module.field, module.num_features)
             for module in self._model.modules()
             if isinstance(module, SparseLinear) and is_native(module.weight)
         ]
         self._prepared: dict[int, TensorBatch] = {}  # by attempt
-        self._version = -1
 
     def prepare(self, slot: Slot, attempt: int) -> None:
         """Does what a training batch needs before its weights are known: `train` of this attempt will be the shorter.
@@ -125,16 +116,15 @@ class Computer:
 
         crash_point("worker.before_backward")
         with self._trace.span("backward", step=step, batch=batch.number):
-            self._writer.begin_batch(self._slots[gradient_slot], announce_bucket)
+            self._writer.begin_batch(gradient_slot, announce_bucket)
             loss.backward()  # type: ignore[no-untyped-call]
             absent = self._writer.end_batch()
         if first:
-            for place, tensor in zip(self._buffer_slots[gradient_slot], self._carried, strict=True):
-                place.copy_(tensor)
+            self._exchange.put_buffers()
         with self._trace.span("is it finite?", step=step):
             value = float(loss.detach())
             unsound = self._writer.unsound() if math.isfinite(value) else "the loss"
-        return Outcome(value, absent, unsound)
+        return Outcome((value,), absent, (unsound,))
 
     def validate(self, slot: Slot, version: int) -> Outcome:
         """The loss of a batch, nothing else."""
@@ -142,21 +132,21 @@ class Computer:
         self._model.eval()
         with torch.no_grad(), self._trace.span("validate", version=version):
             loss = self._loss(batch, version, backward=False)
-        return Outcome(float(loss))
+        return Outcome((float(loss),))
 
     def forget_weights(self) -> None:
         """Copies on the device may be of a version that was never completed: its coordinator died."""
-        self._version = -1
+        self._exchange.forget()
         self._prepared = {}
 
     def _loss(self, batch: TensorBatch, step: int, *, backward: bool) -> Tensor:
-        """What the task gives. Raises TaskError if that can't be used, or if the task has changed what later batches
+        """What the task gives. Raises PluginError if that can't be used, or if the task has changed what later batches
         depend on (I2)."""
         weights, settings = self._weights_seen(), _torch_settings()
         loss = self._task.loss(self._model, batch, Progress(step, self._total_steps))
         problem = problem_of(loss, backward=backward) or self._change(weights, settings)
         if problem:
-            raise TaskError(f"loss {problem} ({definition_of(self._task.loss)})")
+            raise PluginError(f"loss {problem} ({definition_of(self._task.loss)})")
         return loss
 
     def _weights_seen(self) -> dict[str, tuple[int, int]]:
@@ -180,15 +170,7 @@ class Computer:
             torch.cuda.manual_seed(seed)
 
     def _load(self, slot: Slot, version: int, attempt: int) -> TensorBatch:
-        if version != self._version:
-            self._version = version
-            for parameter, weight in zip(self._parameters, self._weights[version % 2], strict=True):
-                if parameter.device.type == "cpu":
-                    parameter.data = weight
-                else:
-                    parameter.data.copy_(weight)
-        for tensor, buffer in zip(self._carried, self._buffers[version % 2], strict=True):
-            tensor.copy_(buffer)
+        self._exchange.load(version)
         if (prepared := self._prepared.pop(attempt, None)) is not None:
             return prepared
         return TensorBatch.from_numpy(SparseBatch.view(self._schema, slot)).to(self._device)

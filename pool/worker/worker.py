@@ -11,20 +11,22 @@ from pathlib import Path
 from typing import NoReturn
 
 import torch
+from torch import nn
 
+from loader.plugins.words import told
 from pool import _native, numerics
-from pool.config import worker_threads
 from pool.crash_points import crash_point
 from pool.devices import parse_device
 from pool.errors import ResourceError
-from pool.failure import told
-from pool.launch import Launch
+from pool.exchange.host.worker import HostWorker
+from pool.exchange.interface import WorkerExchange
+from pool.process.launch import Launch
 from pool.protocol.messages import Assignment
 from pool.shm.memory import Memory
 from pool.tasks.making import make_task
 from pool.telemetry.trace import Trace
-from pool.worker.desk import Job
 from pool.worker.faults import Faults
+from pool.worker.job import Job
 from pool.worker.mailbox import Mailbox, Todo
 from pool.worker.pinning import page_lock
 from pool.worker.step import Computer, Outcome
@@ -39,14 +41,14 @@ class Worker:
         config, index = launch.config, launch.peer.index
         spec = launch.devices[index]
         device = parse_device(spec)
-        torch.set_num_threads(worker_threads(config, spec, len(launch.devices)))
+        torch.set_num_threads(config.num_worker_threads(spec, len(launch.devices)))
         numerics.check_worker(launch.fingerprint, launch.peer, device)
         _native.keep_freed_memory()  # or every large activation costs fresh pages
         torch.use_deterministic_algorithms(True)
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         schema, plan = launch.planned()
         self._launch = launch
-        self._memory = memory = Memory(launch)
+        self._memory = memory = Memory(launch.memory_map(), launch.segments)
         if device.kind == "cuda":
             page_lock(memory.ring, torch.device(device.torch_name))
         trace = Trace(launch.run_dir, launch.peer, on=bool(config.run.trace))
@@ -56,15 +58,19 @@ class Worker:
             schema,
             device,
             Faults(device, launch.peer.incarnation),
+            self._join,
             trace=trace,
             seed=config.run.seed,
             total_steps=config.train.steps,
-            halves=memory.weight_halves(),
-            gradient_slots=memory.gradient_slots(index),
         )
         self._in_work = memory.in_work(index)
         self._raised = memory.raised(index)
-        self._mailbox = Mailbox(launch, memory.worker_end(launch), trace)
+        self._mailbox = Mailbox(launch, memory.worker_end(launch.peer, launch.bells), trace)
+
+    def _join(self, model: nn.Module, device: torch.device) -> WorkerExchange:
+        _, plan = self._launch.planned()
+        slots = self._memory.gradient_slots(self._launch.peer.index)
+        return HostWorker(model, plan, device, halves=self._memory.weight_halves(), slots=slots)
 
     def run(self) -> NoReturn:
         self._mailbox.start()
@@ -108,7 +114,7 @@ class Worker:
             assignment.step,
             assignment.gradient_slot,
             attempt=assignment.attempt,
-            first=assignment.batch % self._launch.config.train.batches_per_step == 0,
+            first=assignment.first,
             announce=lambda bucket: self._mailbox.bucket(job, bucket),
         )
 

@@ -1,1 +1,1 @@
-"""Runs that are made to fail, and bugs put in on purpose: what must be so all the same (docs/reliability.md)."""
+"""Runs that are made to fail, and bugs put in on purpose; what must hold: docs/explanation/reliability.md."""

@@ -18,6 +18,7 @@ SHORTCUT = ("pytest", "-q", "-x", "tests/pool/test_shortcut.py")
 MAILBOX = ("pytest", "-q", "-x", "tests/pool/test_mailbox.py")
 SNAPSHOTS = ("pytest", "-q", "-x", "tests/pool/test_snapshots.py")
 CHECKPOINTS = ("pytest", "-q", "-x", "tests/pool/test_checkpoints.py", "-k", "promises")
+SUM_ORDER = ("pytest", "-q", "-x", "tests/pool/test_sum_order.py")
 BAD_BATCHES = ("pytest", "-q", "-x", "tests/pool/test_bad_batches.py", "-k", "mean_of_the_others")
 
 
@@ -36,7 +37,7 @@ MUTANTS = (
     Mutant(
         "no fencing",
         "a batch of which nothing is heard in time is taken from its worker, which is silent and not dead",
-        "pool/coordinator/books.py",
+        "pool/coordinator/books/books.py",
         """\
         self._crew.say_again()
         self._feeder_sent = None
@@ -55,7 +56,7 @@ MUTANTS = (
     Mutant(
         "successor does not wait",
         "a coordinator's successor has the ring filled again while batches are read for the dead one",
-        "pool/coordinator/books.py",
+        "pool/coordinator/books/books.py",
         "if self._feeder is not None and self._crew.all_heard:",
         "if self._feeder is not None:",
     ),
@@ -77,21 +78,21 @@ MUTANTS = (
     Mutant(
         "successor takes itself for the first",
         "a second coordinator does not know that there may be workers of an earlier one",
-        "pool/coordinator/books.py",
+        "pool/coordinator/books/books.py",
         "successor=incarnation > 1",
         "successor=incarnation > 2",
     ),
     Mutant(
         "first roster not waited for",
         "a successor waits for none of the workers that it is told of first",
-        "pool/coordinator/crew.py",
+        "pool/coordinator/books/crew.py",
         "set(alive) if self._unheard is None else self._unheard & alive",
         "set()",
     ),
     Mutant(
         "gradient slot released early",
         "a gradient slot is free when its batch is finished, before it is folded",
-        "pool/coordinator/books.py",
+        "pool/coordinator/books/books.py",
         "            work.finished = True\n",
         "            work.finished = True\n"
         "            self._crew.release(work.worker, work.assignment.gradient_slot)\n",
@@ -100,21 +101,21 @@ MUTANTS = (
     Mutant(
         "ring slot freed at forward",
         "the feeder may fill the slot of the oldest batch as soon as it is given out",
-        "pool/coordinator/ring.py",
+        "pool/coordinator/books/ring.py",
         "return StreamOrders(self.generation, self.start, self.freed)",
         "return StreamOrders(self.generation, self.start, min(self.freed + 1, self.filled))",
     ),
     Mutant(
         "ring slot freed before commit",
         "with a step the first batch of the next one is freed",
-        "pool/coordinator/books.py",
+        "pool/coordinator/books/books.py",
         "self.train.free(self._crew.first_read(max(self.train.freed, self.step * self.rules.batches_per_step)))",
         "self.train.free(min(self.train.filled, self.step * self.rules.batches_per_step + 1))",
     ),
     Mutant(
         "version announced early",
         "workers hear of the next version when its first bucket is summed",
-        "pool/coordinator/books.py",
+        "pool/coordinator/books/books.py",
         "yield from self._crew.orders(self.step)",
         "yield from self._crew.orders(self.step + self._step.begun)",
     ),
@@ -129,7 +130,7 @@ MUTANTS = (
     Mutant(
         "apply twice",
         "the optimizer steps a bucket twice",
-        "pool/coordinator/step_book.py",
+        "pool/coordinator/books/step_book.py",
         "                yield Update(self.step, bucket, len(self.batches), fold)\n",
         "                yield Update(self.step, bucket, len(self.batches), fold)\n"
         "                yield Update(self.step, bucket, len(self.batches), None)\n",
@@ -137,7 +138,7 @@ MUTANTS = (
     Mutant(
         "stepped too early",
         "a bucket is stepped while a batch may still be left out",
-        "pool/coordinator/step_book.py",
+        "pool/coordinator/books/step_book.py",
         "settled = self._eager or self._all_finished",
         "settled = True",
     ),
@@ -145,13 +146,13 @@ MUTANTS = (
         "preparing is not reading",
         "a worker speaks to a new coordinator while it prepares a batch of the old one",
         "pool/worker/desk.py",
-        "                job.prepared = True\n                self._in_work = job\n",
-        "                job.prepared = True\n",
+        "        self._in_work = job\n        return job\n",
+        "        self._in_work = job if stage is Stage.COMPUTING else self._in_work\n        return job\n",
     ),
     Mutant(
         "taken back, but still read",
         "a ring slot is freed while a worker still prepares the batch that was taken back from it",
-        "pool/coordinator/crew.py",
+        "pool/coordinator/books/crew.py",
         "return min([end, *(batch for worker in self._workers.values() for batch in worker.taken_back)])",
         "return end",
         BOOKS,
@@ -175,29 +176,52 @@ MUTANTS = (
     Mutant(
         "reduce in order of arrival",
         "gradients are added up in the order in which their batches were finished",
-        "pool/coordinator/step_book.py",
+        "pool/coordinator/books/step_book.py",
         "for batch in self.batches[begin:]:",
         "for batch in sorted(self.batches[begin:], key=[*self.losses, *self.batches].index):",
     ),
     Mutant(
+        "added up from left to right",
+        "what is folded early is added to all that was folded before, and not along the tree",
+        "pool/exchange/order.py",
+        "_end(found[-2][-1].place, found[-1][0].place) <= end:",
+        "end:",
+    ),
+    Mutant(
+        "memory of a sum used twice",
+        "a second part of the sum is written over the first",
+        "pool/coordinator/stepping/piece.py",
+        "next(n for n in range(len(taken) + 1) if n not in taken)",
+        "0",
+        SUM_ORDER,
+    ),
+    Mutant(
+        "rows of a part forgotten",
+        "of a table's part that was folded early, only the rows that its first batch touched count",
+        "pool/coordinator/stepping/piece.py",
+        "return Addend(addends[0].place, out, union(addends))",
+        "return Addend(addends[0].place, out, addends[0].touched)",
+        SUM_ORDER,
+    ),
+    Mutant(
         "sum not begun anew",
         "a batch that is left out stays in the sums that had it already",
-        "pool/coordinator/step_book.py",
+        "pool/coordinator/books/step_book.py",
         "        self._folded = [0] * len(self._folded)\n",
         "",
     ),
     Mutant(
         "not renormalized",
         "without the batch that is left out, the gradient is still divided by all batches of a step",
-        "pool/coordinator/committer.py",
-        "return 1.0 / action.batches",
-        "return 1.0 / self._config.train.batches_per_step",
+        "pool/coordinator/stepping/choice.py",
+        "return 1.0 / max(1, batches)",
+        "return 1.0 / config.train.batches_per_step",
         BAD_BATCHES,
     ),
     Mutant(
         "left out, but slots kept",
         "batches of the next step keep slots that this one needs once more",
-        "pool/coordinator/books.py",
+        "pool/coordinator/books/books.py",
         "        self._take_back_next_step()  # or its batches keep slots that this one needs once more\n",
         "",
         BOOKS,
@@ -205,7 +229,7 @@ MUTANTS = (
     Mutant(
         "attempts counted anew",
         "a batch is blamed for the death of a worker that was still at an old coordinator's batch",
-        "pool/coordinator/books.py",
+        "pool/coordinator/books/books.py",
         "self._attempts = generation",
         "self._attempts = 0",
         BOOKS,
@@ -221,7 +245,7 @@ MUTANTS = (
     Mutant(
         "left out for ever",
         "a run that can use no batch at all goes on to its end, leaving all out",
-        "pool/coordinator/blame.py",
+        "pool/coordinator/books/blame.py",
         "self._unused = self._unused + left_out if left_out else 0",
         "self._unused = 0",
         BLAME,
@@ -238,7 +262,7 @@ MUTANTS = (
     Mutant(
         "cursor off by one",
         "a new feeder begins at the batch before the one that it should",
-        "pool/coordinator/ring.py",
+        "pool/coordinator/books/ring.py",
         "self.start = self._cursors[self.filled]",
         "self.start = self._cursors[max(self.freed, self.filled - 1)]",
     ),
@@ -246,8 +270,8 @@ MUTANTS = (
         "cursor an entry late",
         "the feeder reports where a batch begins with an entry too many",
         "pool/feeder/filling.py",
-        "following.window, following.entry)",
-        "following.window, following.entry + 1)",
+        "self._cursors.append(filled.next_cursor)",
+        "self._cursors.append(Cursor(*[*vars(filled.next_cursor).values()][:3], filled.next_cursor.entry + 1))",
     ),
     # --- messages (I5) ---
     Mutant(
@@ -282,14 +306,14 @@ MUTANTS = (
     Mutant(
         "orders said once only",
         "orders to workers that are lost are never made up for",
-        "pool/coordinator/books.py",
+        "pool/coordinator/books/books.py",
         "        self._crew.say_again()\n",
         "",
     ),
     Mutant(
         "orders to the feeder said once only",
         "orders to the feeder that are lost are never made up for",
-        "pool/coordinator/books.py",
+        "pool/coordinator/books/books.py",
         "        self._crew.say_again()\n        self._feeder_sent = None\n",
         "        self._crew.say_again()\n",
     ),
@@ -303,7 +327,7 @@ MUTANTS = (
     Mutant(
         "generation ignored by the books",
         "what was filled for a dead coordinator is taken for the successor's",
-        "pool/coordinator/ring.py",
+        "pool/coordinator/books/ring.py",
         "if report is None or report.generation != self.generation:",
         "if report is None:",
     ),
@@ -342,8 +366,8 @@ MUTANTS = (
         "optimizer state in the snapshot",
         "a successor trains on in the memory of the snapshot instead of a copy",
         "pool/coordinator/snapshots.py",
-        "{name: tensor.clone() for name, tensor in taken.optimizer.items()}",
-        "dict(taken.optimizer)",
+        "{name: tensor.clone() for name, tensor in taken.optimizer_tensors.items()}",
+        "dict(taken.optimizer_tensors)",
         SNAPSHOTS,
     ),
     Mutant(
@@ -376,7 +400,7 @@ MUTANTS = (
     Mutant(
         "finished, but which",
         "that a worker has finished something is taken for the batch that it is to compute now",
-        "pool/coordinator/books.py",
+        "pool/coordinator/books/books.py",
         "[each for each in worker.assignments if each.attempt == last.attempt]",
         "[each for each in worker.assignments if last.attempt > 0]",
     ),
@@ -392,20 +416,20 @@ MUTANTS = (
         "half an entry",
         "a new attempt is read with the loss of the one before",
         "pool/shm/shortcut.py",
-        "return Finished(attempt, _loss(bits), times) if attempt ^ bits == both else Finished(0, 0.0, times)",
-        "return Finished(attempt, _loss(bits), times)",
+        "return Finished(attempt, tuple(map(_loss, bits)), times) if whole else Finished(0, (), times)",
+        "return Finished(attempt, tuple(map(_loss, bits)), times)",
         SHORTCUT,
     ),
     Mutant(
         "published early",
         "workers begin while the version is still being written",
-        "pool/coordinator/execution.py",
+        "pool/coordinator/hands.py",
         """\
             self._committer.commit(action.step)  # with clip_norm, all of the update
-            self._shortcut.publish(action.step + 1)
+            self._exchange.publish(action.step + 1)
 """,
         """\
-            self._shortcut.publish(action.step + 1)
+            self._exchange.publish(action.step + 1)
             self._committer.commit(action.step)  # with clip_norm, all of the update
 """,
         STANDSTILL,
@@ -414,22 +438,22 @@ MUTANTS = (
         "overwritten unread",
         "a worker that finishes two batches before anybody looks says nothing of the first",
         "pool/worker/desk.py",
-        "return self._end(job) or another or bool(absent or unsound)",
-        "return self._end(job) or bool(absent or unsound)",
+        "return self._end(job, Stage.FINISHED) or another or bool(absent or any(unsound))",
+        "return self._end(job, Stage.FINISHED) or bool(absent or any(unsound))",
     ),
     Mutant(
         "nothing rung",
         "a finished batch takes the long way only",
         "pool/worker/mailbox.py",
-        "            self._shortcut.finish(job.assignment.attempt, outcome.loss, self._times)\n",
+        "            self._shortcut.finish(job.assignment.attempt, outcome.losses, self._times)\n",
         "            pass\n",
         TRACE,
     ),
     Mutant(
         "nothing published",
         "a complete version takes the long way only",
-        "pool/coordinator/execution.py",
-        "            self._shortcut.publish(action.step + 1)\n",
+        "pool/coordinator/hands.py",
+        "            self._exchange.publish(action.step + 1)\n",
         "",
         TRACE,
     ),

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 from loader import _native
-from loader.binpack import Entry, dump, entries
+from loader.chess.entry import Entry
 from loader.errors import DataError
+from loader.formats.binpack.file import dump, entries
 from tests.fuzz.mutants import mutants, payloads_of
 from tests.loader.binpack_bytes import EXAMPLE, chunk
 

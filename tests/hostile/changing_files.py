@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pool.errors import EXIT_DATA
+from loader.exit_codes import EXIT_DATA
 from pool.protocol.identity import COORDINATOR, FEEDER
 from tests.hostile.attack import assert_said_well
 from tests.support.binpack_data import chunks, make_files, other_chunk

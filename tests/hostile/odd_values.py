@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import math
 import os
 import random
@@ -20,18 +19,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from loader.config import alternatives
 from loader.files import identify
+from loader.section import alternatives
 from loader.sources import find_files
-from pool.config import Config, config_class, load_config
-from pool.config_keys import dotted, is_untyped, walk
+from pool.config.keys import dotted, is_untyped, walk
+from pool.config.reading import load_config
+from pool.config.tree import Config, config_class
 from pool.errors import ConfigError
-from pool.launch import Launch
 from pool.planner import planner
+from pool.process.launch import Launch
+from pool.process.planned import Planned
 from pool.protocol.identity import PLANNER, Peer
 from tests.hostile.attack import assert_said_well
 from tests.support.launches import launch
-from tests.support.runs import ROOT, TOY, Ended, command, toml, toml_value
+from tests.support.runs import ROOT, TOY, Ended, command, elsewhere, toml, toml_value
 
 PARSED = 150  # draws of an attack that are only parsed
 PLANNED = 8  # of them that are planned
@@ -93,6 +94,7 @@ TEXTS = (
         "tests",
     ),
 )
+OUTSIDE = ("/", "..", "~")  # where a run would leave what nobody removes
 WHEN = (date(2026, 1, 1), time(1, 2), datetime(2026, 1, 1, 1, 2))
 DEVICES = (
     *("compute_ms=nan", "compute_ms=-5", "compute_ms=1", "compute_ms=1e400", "compute_ms=", "slow=1:nan", "slow=0:1"),
@@ -145,13 +147,13 @@ def fitting(rng: random.Random, annotation: Any) -> Any:
 
 def drawn(rng: random.Random, task: str) -> dict[str, Any]:
     """One to three keys with odd values; most of them of the right type, or little would come further."""
-    keys = [
-        (key, field) for key, field in walk(config_class(task)) if key != "run.dir" and not key.startswith("testing.")
-    ]
+    keys = [(key, field) for key, field in walk(config_class(task)) if not key.startswith("testing.")]
     values: dict[str, Any] = {}
     for key, field in rng.sample(keys, rng.randrange(1, 4)):
         name = f"{key}.{rng.choice(ARGUMENTS[:7])}" if is_untyped(field) and rng.random() < 0.5 else key
         values[name] = fitting(rng, field.annotation) if rng.random() < 0.7 and name == key else odd(rng)
+    if values.get("run.dir") in OUTSIDE:
+        values["run.dir"] = "inside"
     return values
 
 
@@ -181,18 +183,27 @@ def planned(config: Config, folder: Path) -> None:
     told = Launch.from_json(launch(folder, Peer(PLANNER), config=config, train_files=files).to_json(), folder)
     assert repr(told.config) == repr(config)
     with contextlib.redirect_stdout(io.StringIO()):  # a module that is imported by name may greet
-        answer = json.loads(planner.run(told))
-    assert "plan" in answer or len(answer["error"].splitlines()) == 1, answer
+        answer = planner.run(told)
+    assert isinstance(answer, Planned) or len(answer.error.splitlines()) == 1, answer
 
 
 def carried_out(folder: Path, settings: Mapping[str, Any], overrides: list[str], *, check: bool) -> None:
-    """As a user would: success, or one line."""
+    """As a user would, in `folder`: success, or one line."""
+    if "run.dir" in settings:
+        overrides = [*overrides, f"run.dir={toml_value(settings['run.dir'])}"]
     words = command(folder / "run", settings, *(word for text in overrides for word in ("--set", text)))
     words += ["--check"] if check else []
     done = subprocess.run(
-        words, cwd=ROOT, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
+        words,
+        cwd=folder,
+        env=elsewhere(),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=SECONDS,
+        check=False,
     )
-    ended = Ended(folder / "run", done.returncode, done.stdout, done.stderr)
+    ended = Ended(folder, done.returncode, done.stdout, done.stderr)
     if check and ended.code == 71:  # the page is told, too
         ended = replace(ended, err=ended.err.splitlines()[-1])
     assert_said_well(ended)

@@ -146,7 +146,7 @@ def planted_before(rng: random.Random, folder: Path) -> None:
     place.mkdir(mode=0o700)
     with guarded(folder) as elsewhere:
         for name in rng.sample((*FILES, *FOLDERS, *INNER), rng.randint(1, 3)):
-            with suppress(FileExistsError, NotADirectoryError, FileNotFoundError):
+            with suppress(FileExistsError, NotADirectoryError, FileNotFoundError, IsADirectoryError):
                 (place / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 rng.choice(PLANTS)(place / name, elsewhere)
         arguments = ["--resume"] * rng.randint(0, 1) + ["--trace", str(folder / "trace.json")] * rng.randint(0, 1)
@@ -168,6 +168,8 @@ def harmed_while_it_runs(rng: random.Random, folder: Path) -> None:
             for _ in range(rng.randint(1, 2)):
                 step = rng.randint(0, 25)
                 wait_for(lambda: steps_done(place) >= step or process.poll() is not None, "some steps")  # noqa: B023
+                if process.poll() is not None:
+                    break  # what is deleted now is lost
                 place = _harm(rng, place, elsewhere)
                 for role in rng.sample(("worker", "feeder", "coordinator", "forkserver"), rng.randint(0, 3)):
                     for pid in [pid for pid, its in roles(process.pid).items() if its == role][:1]:
@@ -185,6 +187,8 @@ def harmed_while_it_runs(rng: random.Random, folder: Path) -> None:
 def _harm(rng: random.Random, place: Path, elsewhere: Path) -> Path:
     """Where the run's folder is then."""
     kind = rng.choice(("move", "swap", "delete", "empty", "sub", "sub", "replace", "replace"))
+    if not place.exists():  # the run's supervisor makes a deleted folder again when it looks; or the run has ended
+        return place
     if kind in ("move", "swap"):
         moved = place.rename(place.with_name(f"moved-{rng.randrange(1 << 30)}"))
         if kind == "swap":

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from loader.config import DataConfig, FilterConfig
+from loader.chess.filters import FilterConfig
+from loader.config import DataConfig
 from loader.schema import ALIGNMENT, BatchSchema, SparseBatch
 from loader.slots import allocate_slots, read_batches, write_batch
 from loader.sources import open_stream, schema_of

@@ -7,7 +7,8 @@ from pathlib import Path
 import chess
 import pytest
 
-from loader.binpack import Verdict, entries, verify
+from loader.formats.binpack.file import entries, verify
+from loader.formats.format import Verdict
 from tests.loader.binpack_bytes import START, Stem, chunk, codes, move_word, text
 
 KINGS = {chess.E1: 10, chess.E8: 11}

@@ -11,7 +11,7 @@ import chess
 import pytest
 
 from loader import _native
-from loader.binpack import entries
+from loader.formats.binpack.file import entries
 
 SAMPLE = Path(__file__).resolve().parents[2] / "configs/sample/validation.binpack"
 

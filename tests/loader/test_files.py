@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -12,11 +13,11 @@ import numpy as np
 import pytest
 
 from loader import _native
-from loader.binpack import verify
-from loader.binpack_stream import BinpackStream
+from loader.chess.stream import ChessStream
 from loader.config import DataConfig
 from loader.errors import DataChangedError, DataError
 from loader.files import DataFile, check_unchanged, identify
+from loader.formats.binpack.file import verify
 from loader.slots import allocate_slots, read_batches
 from loader.sources import open_stream, whole_files
 from tests.loader.batch_contents import digest
@@ -31,9 +32,9 @@ def files(tmp_path: Path) -> list[Path]:
     return make_files(tmp_path)
 
 
-def opened(config: DataConfig, files: tuple[DataFile, ...], words: np.ndarray | None = None) -> BinpackStream:
+def opened(config: DataConfig, files: tuple[DataFile, ...], words: np.ndarray | None = None) -> ChessStream:
     stream = open_stream(config, files, seed=1)
-    assert isinstance(stream, BinpackStream)
+    assert isinstance(stream, ChessStream)
     if words is not None:
         stream.compare_with(words)
     return stream
@@ -104,7 +105,7 @@ def test_nothing_of_a_file_that_has_changed_gets_into_a_batch(
     expected = epoch(config, known)
     read: list[str] = []
 
-    def read_on(stream: BinpackStream) -> None:
+    def read_on(stream: ChessStream) -> None:
         for number, batch in enumerate(read_batches(stream, 100)):
             if number == 5:
                 change(files[0])
@@ -123,6 +124,35 @@ def test_a_file_may_grow_and_is_read_up_to_its_size_at_the_start(files: list[Pat
     append(files[0])
     assert epoch(GROWING, known) == expected
     check_unchanged(known, may_grow=True)
+
+
+@pytest.mark.parametrize("look", ["at the name", "while reading"])
+def test_a_growing_files_time_may_be_newer_than_its_size(look: str, files: list[Path]) -> None:
+    """A write at the end changes the time first, and the size when bytes are there."""
+    known = identify(files)
+    files[0].touch()
+    writer = threading.Timer(0.1, append, [files[0]])
+    writer.start()
+    if look == "at the name":
+        check_unchanged(known, may_grow=True)
+    else:
+        _native.BinpackFile(files[0], known[0].identity, may_grow=True)
+    writer.join()
+
+
+@pytest.mark.parametrize("year", [1800, 1970, 2200, 2400])
+def test_any_time_that_a_file_system_keeps_is_a_files_time(year: int, files: list[Path]) -> None:
+    """1970 is what archives and images have that are built reproducibly."""
+    seconds = (year - 1970) * 31_556_952
+    os.utime(files[0], ns=(0, seconds * 10**9))
+    known = identify(files)
+    assert known[0].modified is not None
+    assert epoch(CONFIG, known)
+    check_unchanged(known, may_grow=False)
+    os.utime(files[0], ns=(0, seconds * 10**9 + 10))
+    if files[0].stat().st_mtime_ns != known[0].modified:
+        with pytest.raises(DataChangedError, match="has been written to"):
+            check_unchanged(known, may_grow=False)
 
 
 @pytest.mark.parametrize("name", [name for name in CHANGES if name != "has grown"])

@@ -12,8 +12,9 @@ import numpy.typing as npt
 import pytest
 
 from loader._native import BinpackFile, win_draw_loss_probability
-from loader.binpack_stream import BinpackSource
-from loader.config import DataConfig, FilterConfig
+from loader.chess.filters import FilterConfig
+from loader.chess.source import ChessSource
+from loader.config import DataConfig
 from loader.files import identify
 from loader.slots import allocate_slots, read_batches
 from loader.sources import open_stream
@@ -166,7 +167,7 @@ def test_expected_survivors_of_real_data(shared_data: Path) -> None:
 def test_the_survivors_of_real_data_are_as_many_as_expected(shared_data: Path) -> None:
     filters = FilterConfig(skip_in_check=True, skip_captures=True, win_draw_loss=True)
     config = DataConfig(batch_size=4096, filters=filters, features="chess768")
-    with BinpackSource().open(config, identify([shared_data / "small.binpack"]), seed=5) as stream:
+    with ChessSource().open(config, identify([shared_data / "small.binpack"]), seed=5) as stream:
         next(read_batches(stream, 1))
         read, kept, _ = stream.progress()
     assert read % 434_921 == 0

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from loader.binpack import entries, verify
 from loader.cli import main
 from loader.commands.position_progress import LineReport, Rate, duration
+from loader.formats.binpack.file import entries, verify
 from loader.resumable import work_file
 from tests.support.scripted_engine import ROOT, write_engine
 from tests.support.wait import wait_for
@@ -366,6 +369,49 @@ def test_a_death_while_packing_is_made_good_by_the_same_command(
     (folder / "x.part.new").write_bytes(b"half of it")
     assert main(command(folder / "x", engine)) == 0
     assert (folder / "x").read_bytes() == whole
+
+
+def test_a_death_before_all_of_the_work_is_removed_is_made_good_by_the_same_command(
+    engine: Path, folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = made(folder / "x", engine)
+    games = re.search(r"of (\d+) games", capsys.readouterr().out)
+    assert games
+    (folder / "x").unlink()
+    with monkeypatch.context() as patch:  # the journal is removed last
+        remove = Path.unlink
+        patch.setattr(Path, "unlink", lambda path, **how: path.suffix != ".journal" and remove(path, **how))
+        assert made(folder / "x", engine) == whole
+    assert names(folder) == ["x", "x.part.journal"]
+    capsys.readouterr()
+    assert made(folder / "x", engine) == whole
+    assert f"200 positions of {games[1]} games in" in capsys.readouterr().out
+    assert names(folder) == ["x"]
+
+
+@pytest.mark.parametrize("lacking", ["processes", "threads"])
+def test_no_game_is_dropped_because_the_system_can_start_no_more(
+    lacking: str, engine: Path, folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_work(folder / "x", engine, games=2)
+    capsys.readouterr()
+    started = itertools.count(1)
+    calls = {"processes": (subprocess.Popen, "__init__"), "threads": (threading.Thread, "start")}
+    owner, name = calls[lacking]
+    start = getattr(owner, name)
+
+    def limited(*arguments: Any, **options: Any) -> None:
+        if next(started) > 3:
+            raise BlockingIOError(errno.EAGAIN, "no more") if lacking == "processes" else RuntimeError("no more")
+        start(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, limited)
+        assert main(command(folder / "x", engine, "--engines", "8")) == 1
+    reason = {"processes": f"{engine}: can't be started: no more", "threads": "--engines 8: no more after 3"}[lacking]
+    told = capsys.readouterr().err
+    assert re.fullmatch(rf"loader: {re.escape(reason)}; \d+ of 200 positions .* the same command goes on\n", told)
+    assert made(folder / "x", engine) == made(folder / "whole", engine)
 
 
 def test_the_journal_names_settings_and_state(engine: Path, folder: Path) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from loader._native import set_simd_level, simd_levels
-from loader.config import DataConfig, FilterConfig
+from loader.chess.filters import FilterConfig
+from loader.config import DataConfig
 from loader.slots import read_batches
 from loader.sources import open_stream
 from tests.loader.batch_contents import digest

@@ -222,3 +222,14 @@ def test_closed_standard_streams_are_no_error(command: str, redirection: str, ex
     line = f"{shlex.quote(sys.executable)} -m loader {command} {shlex.quote(str(example))} {redirection}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("program", ["loader", "pool"])
+def test_help_for_a_reader_who_has_gone_ends_as_if_by_sigpipe(program: str) -> None:
+    """`head` may leave before anything is written."""
+    read, write = os.pipe()
+    os.close(read)
+    words = [sys.executable, "-m", program, "--help"]
+    done = subprocess.run(words, stdout=write, stderr=subprocess.PIPE, check=False, timeout=60)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, b"")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 
 from loader.errors import DataError
-from loader.named_files import open_regular, read_named
-from pool.config import load_config
+from loader.named_files import read_named
+from loader.regular_file import open_regular
+from pool.config.reading import load_config
 from pool.errors import ConfigError
 from pool.tasks.nnue.nnue_file import read_net
 
@@ -31,10 +33,17 @@ def device(_: Path) -> Path:
     return Path("/dev/zero")
 
 
+def named_socket(path: Path) -> Path:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+    return path
+
+
 ODD: dict[str, tuple[Callable[[Path], Path], str]] = {
     "pipe without a writer": (pipe, "is a pipe that nobody writes to|is not a regular file"),
     "folder": (folder, "(?i)is a (directory|folder)"),
     "device": (device, "is (neither|not) a regular file"),
+    "socket": (named_socket, "is not a regular file"),
 }
 
 
@@ -72,5 +81,5 @@ def test_files_are_read_and_so_is_the_empty_device(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"abc")
     assert read_named(tmp_path / "file") == b"abc"
     assert read_named(Path("/dev/null")) == b""
-    with open_regular(tmp_path / "file") as file:
+    with os.fdopen(open_regular(tmp_path / "file"), "rb") as file:
         assert file.read() == b"abc"

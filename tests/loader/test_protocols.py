@@ -49,15 +49,23 @@ class NoSchema(SyntheticSource):
 @pytest.mark.parametrize(
     ("source", "lack"),
     [
-        ("WithoutOrigin", r"gives a WithoutOrigin, which has no method origin\(config, files, seed, cursor\)"),
-        ("WithAnotherOpen", r"gives a WithAnotherOpen, which has no method open\(config, files, seed\)"),
-        ("SkippedIsNumber", r"`open` gives a SyntheticStream, which has no method skipped\(\)"),
-        ("NoSchema", r"`open` gives a SyntheticStream, which has no 'schema'"),
+        (
+            "WithoutOrigin",
+            r"WithoutOrigin.origin is missing: a source must have origin\(config, files, seed, cursor\)",
+        ),
+        (
+            "WithAnotherOpen",
+            r"WithAnotherOpen.open can't be called with \(config, files, seed\): too many positional arguments \(",
+        ),
+        ("SkippedIsNumber", r"open: SyntheticStream.skipped must be a function of \(\), not 5"),
+        ("NoSchema", r"open: SyntheticStream.schema is missing: a stream must have it"),
+        ("CONFIG", r"must be a function of \(\), not DataConfig\(.*; allowed: module:factory"),
+        ("Nothing", r"module 'tests.loader.test_protocols' has no Nothing"),
     ],
 )
 def test_a_source_that_lacks_a_method_is_named_with_the_method(source: str, lack: str) -> None:
     config = CONFIG.model_copy(update={"source": f"tests.loader.test_protocols:{source}"})
-    with pytest.raises(ValueError, match=f"data.source: 'tests.loader.test_protocols:{source}'.* {lack}"):
+    with pytest.raises(ValueError, match=rf"data.source: .*{lack}"):
         open_stream(config, [], seed=1)
 
 
@@ -67,14 +75,14 @@ def test_each_part_of_a_stream_is_asked_for(name: str, monkeypatch: pytest.Monke
         monkeypatch.setattr(SyntheticSource, "open", lambda *_: object())
     else:
         monkeypatch.delattr(SyntheticStream, name)
-    with pytest.raises(ValueError, match=rf"has no .*\b{name}\b"):
+    with pytest.raises(ValueError, match=rf"\.{name} is missing: a stream must have "):
         open_stream(CONFIG, [], seed=1)
 
 
 @pytest.mark.parametrize("name", ["schema", "open", "origin"])
 def test_each_part_of_a_source_is_asked_for(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(SyntheticSource, name)
-    with pytest.raises(ValueError, match=rf"has no method {name}\("):
+    with pytest.raises(ValueError, match=rf"\.{name} is missing: a source must have {name}\("):
         schema_of(CONFIG)
 
 

@@ -10,10 +10,12 @@ import random
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from loader.errors import DataError, InterruptedBySignalError, UsageError
+from loader.resumable import journal as journal_lines
 from loader.resumable import work_file
 from loader.resumable.delivery import APPENDED_AT, deliver_appended, deliver_new, is_delivered
 from loader.resumable.interruption import interruptible
@@ -100,6 +102,31 @@ def test_bytes_that_had_reached_the_disk_and_are_others_now_are_damage(tmp_path:
     assert (work.part.read_bytes(), work.journal.read_bytes()) == (data, work.lines)
 
 
+def test_a_power_failure_during_a_sync_may_leave_the_end_of_the_journal_without_what_is_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[bytes] = []
+    safe = 0  # bytes of the journal
+    journal = tmp_path / "out.part.journal"
+
+    def sync(descriptor: int) -> None:
+        nonlocal safe
+        if journal.exists() and os.path.samestat(os.fstat(descriptor), journal.stat()):
+            lines = journal.read_bytes()
+            end = len(lines) - len(journal_lines.SYNCED) - 1
+            left.append(lines[:safe] + bytes(max(0, end - safe)) + lines[max(safe, end) :])
+            safe = len(lines)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", sync)
+        patch.setattr(os, "fdatasync", sync)
+        work = Work(tmp_path, synced_after=5)
+    assert len(left) == 2
+    for lines in left[1:]:
+        work.leave(work.data, lines)
+        assert_goes_on(work, 0)
+
+
 def test_other_settings_are_refused_and_named(tmp_path: Path) -> None:
     work = Work(tmp_path)
     with pytest.raises(UsageError, match=r"begun with other settings: --book none \(now b\), --seed 1 \(now 2\)"):
@@ -115,6 +142,27 @@ def test_one_process_at_a_time_has_the_work(tmp_path: Path) -> None:
         WorkFile(tmp_path / "out", SETTINGS, START)
 
 
+def test_no_process_takes_over_files_that_another_is_about_to_remove(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other_process() -> None:
+        monkeypatch.undo()
+        with pytest.raises(UsageError, match="another process is at work on it"):
+            WorkFile(work.out, {"--seed": 2}, START)
+
+    def unlink(path: Path, *, missing_ok: bool) -> None:
+        remove(path, missing_ok=missing_ok)
+        if path == work.part:
+            other_process()
+
+    work, remove = Work(tmp_path), Path.unlink
+    with WorkFile(work.out, SETTINGS, START) as again:
+        monkeypatch.setattr(Path, "unlink", unlink)
+        again.remove()
+        assert Path.unlink is not unlink
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_work_is_begun_anew_when_its_part_has_been_removed(tmp_path: Path) -> None:
     work = Work(tmp_path, synced_after=3)
     work.part.unlink()
@@ -128,21 +176,25 @@ def test_files_without_work_in_them_are_not_left_behind(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-FOREIGN = {
+FOREIGN: dict[str, tuple[Any, ...]] = {
     "part without a journal": ("out.part", b"somebody's"),
     "another journal": ("out.part.journal", b"somebody's\n"),
     "another journal without a line's end": ("out.part.journal", b"somebody's"),
+    "empty part and another journal": ("out.part.journal", b"somebody's\n", "out.part"),
+    "part and an empty journal": ("out.part", b"somebody's", "out.part.journal"),
     "journal of another format": ("out.part.journal", b'{"work file":2,"settings":{}}\n'),
 }
 
 
 @pytest.mark.parametrize("kind", FOREIGN)
 def test_files_of_somebody_else_are_refused_and_kept(kind: str, tmp_path: Path) -> None:
-    name, content = FOREIGN[kind]
-    (tmp_path / name).write_bytes(content)
+    name, content, *empty = FOREIGN[kind]
+    files = {name: content} | dict.fromkeys(empty, b"")
+    for each in files:
+        (tmp_path / each).write_bytes(files[each])
     with pytest.raises(UsageError, match="is not its journal"):
         WorkFile(tmp_path / "out", SETTINGS, START)
-    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [(name, content)]
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == files
 
 
 @pytest.mark.parametrize("name", ["out.part", "out.part.journal"])

@@ -11,9 +11,10 @@ from pathlib import Path
 import chess
 import pytest
 
-from loader.binpack import Entry, entries
+from loader.chess.entry import Entry
 from loader.cli import main
 from loader.errors import EngineError
+from loader.formats.binpack.file import entries
 from loader.selfplay.book import Book
 from loader.selfplay.game import GameSettings, Played, adjudicate, play_game, result_by_rules
 from loader.selfplay.opening import Openings

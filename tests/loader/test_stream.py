@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from loader import _native
-from loader.binpack_stream import BinpackSource
-from loader.config import DataConfig, FilterConfig
+from loader.chess.filters import FilterConfig
+from loader.chess.source import ChessSource
+from loader.config import DataConfig
 from loader.files import identify
 from loader.schema import SparseBatch
 from loader.slots import Slot, allocate_slots, read_batches
@@ -151,7 +152,7 @@ def test_shuffling_spreads_a_window_over_its_batches(game_files: list[Path]) -> 
 
 
 def test_progress_counts_entries_and_batches(game_files: list[Path]) -> None:
-    with BinpackSource().open(SETTINGS["filtered"], identify(game_files), seed=3) as stream:
+    with ChessSource().open(SETTINGS["filtered"], identify(game_files), seed=3) as stream:
         list(read_batches(stream, 10))
         read, kept, built = stream.progress()
     assert built == 10

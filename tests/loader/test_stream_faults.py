@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from loader._native import BinpackFile
-from loader.config import DataConfig, FilterConfig
+from loader.chess.filters import FilterConfig
+from loader.config import DataConfig
 from loader.errors import DataError
 from loader.slots import allocate_slots, read_batches
 from loader.sources import open_stream

@@ -52,6 +52,8 @@ def test_scores_become_internal_units(kind: str, value: int, score: int) -> None
         ("info multipv 1 score cp 5", ("cp", 5, True)),
         ("info multipv 2 score cp 5", None),
         ("info string no score here", None),
+        ("info string the book has score cp 30", None),
+        ("debug score cp 30", None),
         ("info score cp", None),
         ("info score cp x", None),
         ("info score cp " + "9" * 5000, None),

@@ -1,8 +1,8 @@
-"""The reduction: gradients added up in batch order (I2), dense or by touched rows."""
+"""The reduction: gradients added up along a fixed tree (I2), dense or by touched rows."""
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,17 @@ Floats = npt.NDArray[np.float32]
 RowSource = tuple[Floats, npt.NDArray[Any]]
 
 
-def left_fold(sources: list[Floats], start: Floats | None, scale: float) -> Floats:
-    total = sources[0].copy() if start is None else start.copy()
-    for source in sources[1 if start is None else 0 :]:
-        total = total + source
+def tree(sources: Sequence[Floats | None]) -> Floats | None:
+    """The sum by its definition: halves of a power of two places; None where there is nothing."""
+    if len(sources) == 1:
+        return sources[0]
+    half = 1 << (len(sources) - 1).bit_length() - 1
+    left, right = tree(sources[:half]), tree(sources[half:])
+    return right if left is None else left if right is None else left + right
+
+
+def scaled(total: Floats | None, scale: float) -> Floats:
+    assert total is not None
     return total if scale == 1 else total * np.float32(scale)
 
 
@@ -58,16 +65,41 @@ def bits(array: Floats) -> bytes:
 
 @pytest.mark.usefixtures("simd_level")
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 129, 5000, 700_001])
-@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 4, 7])
 @pytest.mark.parametrize("scale", [1.0, 1 / 3])
-def test_fold_adds_left_to_right(size: int, accumulate: bool, scale: float) -> None:
-    sources = random_sources(4, size)
-    out = np.full(size, 0.5, np.float32)
-    wanted = left_fold(sources, out if accumulate else None, scale)
-    for threads in (1, 2, 3):
-        result = out.copy()
-        _native.fold(result, sources, accumulate=accumulate, scale=scale, threads=threads)
+def test_fold_adds_along_the_tree(size: int, count: int, scale: float) -> None:
+    sources = random_sources(count, size)
+    wanted = scaled(tree(sources), scale)
+    for threads in (1, 3):
+        result = np.full(size, 0.5, np.float32)
+        _native.fold(result, sources, scale=scale, threads=threads)
         assert bits(result) == bits(wanted)
+
+
+@given(places=st.sets(st.integers(0, 40), min_size=1, max_size=20), seed=st.integers(0, 99))
+def test_a_place_that_is_empty_changes_nothing_elsewhere(places: set[int], seed: int) -> None:
+    chosen = sorted(places)
+    sources = random_sources(len(chosen), 37, seed)
+    tables = row_sources(len(chosen), 9, 5, 3, 20, seed)
+    at: dict[int, Floats] = dict(zip(chosen, sources, strict=True))
+    out, table = np.empty(37, np.float32), np.empty((9, 5), np.float32)
+    _native.fold(out, sources, places=chosen)
+    _native.fold_rows(table, tables, places=chosen, first_row=3)
+    assert bits(out) == bits(scaled(tree([at.get(place) for place in range(64)]), 1.0))
+    for r in range(9):
+        rows = {place: rows[r] for place, (rows, touched) in zip(chosen, tables, strict=True) if r + 3 in touched}
+        wanted = tree([rows.get(place) for place in range(64)])
+        assert bits(table[r]) == bits(np.zeros(5, np.float32) if wanted is None else wanted + np.float32(0))
+
+
+def test_the_last_place_there_is_can_be_taken() -> None:
+    places = [*range(31), 1 << 31, (1 << 32) - 1]
+    sources = random_sources(len(places), 3)
+    out = np.empty(3, np.float32)
+    _native.fold(out, sources, places=places)
+    left, right = tree(sources[:31]), sources[31] + sources[32]
+    assert left is not None
+    assert bits(out) == bits(left + right)
 
 
 @pytest.mark.usefixtures("simd_level")
@@ -78,51 +110,49 @@ def test_fold_of_one_source_is_a_copy_to_the_bit() -> None:
     assert bits(out) == bits(source)
 
 
-def test_fold_of_nothing_is_zeros_or_what_was_there() -> None:
+def test_fold_of_nothing_is_zeros() -> None:
     out = np.full(5, 3, np.float32)
-    _native.fold(out, [], accumulate=True)
-    assert (out == 3).all()
     _native.fold(out, [])
     assert (out == 0).all()
 
 
-def test_fold_may_write_into_its_first_source() -> None:
-    first, second = random_sources(2, 300)
-    wanted = first + second
-    _native.fold(first, [first, second])
-    assert bits(first) == bits(wanted)
+def test_fold_may_write_into_one_of_its_sources() -> None:
+    for mine in range(3):
+        sources = random_sources(3, 300)
+        wanted = scaled(tree(sources), 1.0)
+        _native.fold(sources[mine], sources)
+        assert bits(sources[mine]) == bits(wanted)
 
 
-@given(cuts=st.lists(st.integers(1, 6), max_size=4), seed=st.integers(0, 99), scale=st.sampled_from([1.0, 0.2]))
-def test_cutting_the_list_of_sources_does_not_change_the_bits(cuts: list[int], seed: int, scale: float) -> None:
+@given(seed=st.integers(0, 99), scale=st.sampled_from([1.0, 0.2]), cut=st.sampled_from([2, 4]))
+def test_a_node_may_be_summed_before_the_rest_and_in_place(seed: int, scale: float, cut: int) -> None:
     sources = random_sources(7, 70, seed)
     tables = row_sources(7, 9, 5, 3, 20, seed)
     whole, whole_table = np.empty(70, np.float32), np.empty((9, 5), np.float32)
     _native.fold(whole, sources, scale=scale)
     _native.fold_rows(whole_table, tables, scale=scale, first_row=3)
-    borders = [0, *sorted(set(cuts)), 7]
-    out, table = np.empty_like(whole), np.empty_like(whole_table)
-    for first, last in pairwise(borders):
-        rest: dict[str, Any] = {"accumulate": first > 0, "scale": scale if last == 7 else 1.0}
-        _native.fold(out, sources[first:last], **rest)
-        _native.fold_rows(table, tables[first:last], first_row=3, **rest)
-    assert bits(out) == bits(whole)
+    node, table = sources[0], tables[0][0]
+    touched = np.unique(np.concatenate([touched for _, touched in tables[:cut]]))
+    _native.fold(node, sources[:cut])
+    _native.fold_rows(table, tables[:cut], first_row=3, touched_only=True)
+    places = [0, *range(cut, 7)]
+    _native.fold(node, [node, *sources[cut:]], places=places, scale=scale)
+    _native.fold_rows(table, [(table, touched), *tables[cut:]], places=places, first_row=3, scale=scale)
+    assert bits(node) == bits(whole)
     assert bits(table) == bits(whole_table)
 
 
 @pytest.mark.usefixtures("simd_level")
 @pytest.mark.parametrize("columns", [1, 8, 33, 256])
-@pytest.mark.parametrize("accumulate", [False, True])
 @pytest.mark.parametrize("scale", [1.0, 1 / 3])
-def test_fold_of_rows_equals_the_dense_fold_with_zeros(columns: int, accumulate: bool, scale: float) -> None:
+def test_fold_of_rows_equals_the_dense_fold_with_zeros(columns: int, scale: float) -> None:
     for seed in range(3):
         first_row, rows = 13 * seed, 150
         sources = row_sources(5, rows, columns, first_row, 200, seed)
-        out = np.full((rows, columns), 0.5 if accumulate else 0.0, np.float32)
-        wanted = left_fold([dense(source, first_row) for source in sources], out, scale)
+        wanted = scaled(tree([dense(source, first_row) for source in sources]), scale)
         for threads in (1, 2, 3):
-            result = out.copy() if accumulate else np.full_like(out, np.nan)
-            _native.fold_rows(result, sources, accumulate=accumulate, scale=scale, first_row=first_row, threads=threads)
+            result = np.full((rows, columns), np.nan, np.float32)
+            _native.fold_rows(result, sources, scale=scale, first_row=first_row, threads=threads)
             assert bits(result) == bits(wanted)
 
 
@@ -139,12 +169,19 @@ def test_large_folds_of_rows_past_the_caches_are_complete() -> None:
 def test_rows_touched_by_none_become_zeros_or_stay() -> None:
     nothing: RowSource = (np.full((4, 3), np.nan, np.float32), np.array([], np.uint16))
     out = np.full((4, 3), 2, np.float32)
-    _native.fold_rows(out, [nothing], accumulate=True)
+    _native.fold_rows(out, [nothing], touched_only=True, scale=0.5)
     assert (out == 2).all()
-    _native.fold_rows(out, [nothing], accumulate=True, scale=0.5)
-    assert (out == 1).all()
     _native.fold_rows(out, [nothing])
     assert (out == 0).all()
+
+
+def test_a_row_of_minus_zeros_is_zeros() -> None:
+    """Else it would matter which of the sources that did not touch a row stood for zero."""
+    rows: RowSource = (np.full((1, 3), -0.0, np.float32), np.array([0], np.uint16))
+    for count in (1, 2, 3):
+        out = np.ones((1, 3), np.float32)
+        _native.fold_rows(out, [rows] * count)
+        assert bits(out) == bits(np.zeros((1, 3), np.float32))
 
 
 def test_fold_refuses_what_does_not_fit() -> None:
@@ -153,6 +190,10 @@ def test_fold_refuses_what_does_not_fit() -> None:
         _native.fold(out, [out, np.zeros(3, np.float32)])
     with pytest.raises(ValueError, match="source 0 must be float32"):
         _native.fold(out, [np.zeros(4)])
+    with pytest.raises(ValueError, match="there are 1 places for 2 sources"):
+        _native.fold(out, [out, out], places=[0])
+    with pytest.raises(ValueError, match="place 1 is 3 after 3: places must ascend"):
+        _native.fold(out, [out, out], places=[3, 3])
     with pytest.raises(ValueError, match="threads must be 1 to 1024, not 0"):
         _native.fold(out, [out], threads=0)
 

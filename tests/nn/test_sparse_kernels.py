@@ -253,5 +253,5 @@ def test_backward_refuses_what_does_not_fit(change: dict[str, Any], message: str
 
 
 def test_an_unknown_simd_level_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match="'sse9' is not one of those that this CPU has: baseline"):
+    with pytest.raises(ValueError, match="'sse9' is not one that this CPU has: baseline"):
         _native.set_simd_level("sse9")

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from loader.binpack import Entry, entries
+from loader.chess.entry import Entry
+from loader.formats.binpack.file import entries
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.tasks.nnue import arch
 from pool.tasks.nnue.evaluate import Evaluation, Position

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from loader.binpack import Entry
+from loader.chess.entry import Entry
 from pool.nn.batch import TensorBatch
 from pool.tasks.nnue import arch, create_task
 from pool.tasks.nnue.config import LossConfig, ModelConfig

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from pool.config import Config, load_config
+from pool.config.reading import load_config
+from pool.config.tree import Config
 from pool.tasks.nnue import LossConfig, ModelConfig
 
 CONFIG = Path(__file__).resolve().parents[2] / "configs" / "nnue-2022.toml"

@@ -12,10 +12,11 @@ import chess
 import pytest
 
 from pool.tasks.nnue.evaluate import evaluate
-from pool.tasks.nnue.nnue_file import read_net
+from pool.tasks.nnue.nnue_file import read_net, write_net
 from pool.tasks.nnue.positions import read_fen
-from tests.nnue.support import Engine, expected_print, sample_fens
-from tests.support.runs import ROOT, Ended, run_well
+from tests.nnue.support import Engine, expected_print, random_net, sample_fens
+from tests.support.refusals import refused
+from tests.support.runs import ROOT, Ended, WholeRun, run_well
 
 SAMPLE = ROOT / "configs/sample"
 SMALL = {
@@ -75,10 +76,12 @@ def test_a_net_started_from_the_engines_has_a_far_lower_loss(
 
 
 @pytest.mark.parametrize("devices", [["fake:0"], ["fake:0", "fake:1", "fake:2", "fake:3"]])
-def test_one_and_four_workers_train_the_same_net_bit_for_bit(devices: list[str], tmp_path: Path) -> None:
+def test_one_and_four_workers_train_the_same_net_bit_for_bit(
+    devices: list[str], whole_run: WholeRun, tmp_path: Path
+) -> None:
     """I1, I2 with real data, all filters that draw lots on, and validation in between."""
     settings = {**SMALL, "data.filters.win_draw_loss": True, "data.filters.random_skip": 0.5}
-    two = run_well(tmp_path / "two", {**settings, "data.threads": 2})
+    two = whole_run({**settings, "data.threads": 2})
     other = run_well(tmp_path / "other", {**settings, "data.threads": 1, "pool.devices": devices})
     assert other.digest() == two.digest()
     assert validation_losses(other) == validation_losses(two)
@@ -92,6 +95,20 @@ def test_resume_in_the_middle_of_an_epoch_equals_an_uninterrupted_run(tail: str,
     whole = run_well(tmp_path / "whole", settings)
     run_well(tmp_path / "cut", {**settings, "train.steps": 7})
     assert run_well(tmp_path / "cut", settings, "--resume").digest() == whole.digest()
+
+
+def test_a_resumed_run_does_not_need_the_net_that_it_began_with(tmp_path: Path) -> None:
+    net = tmp_path / "first.nnue"
+    write_net(random_net(32, seed=1), net)
+    settings = {**SMALL, "train.steps": 2, "data.validation": [], "model.start_from": str(net)}
+    del settings["train.validate_every"]
+    run_well(tmp_path / "run", settings)
+    net.unlink()
+    resumed = run_well(tmp_path / "run", {**settings, "train.steps": 3}, "--resume")
+    assert len(resumed.metrics()) == 3
+    again = refused(tmp_path / "other", settings)
+    assert again.exit_code == 65
+    assert str(net) in str(again)
 
 
 def pool(*arguments: str) -> str:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from pool import _native
+from pool.exchange.addend import Addend, Touched
 from pool.optim import Adam, SparseAdam
 
 STEPS = 20
@@ -27,6 +28,11 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
 def gradients(shape: tuple[int, ...], count: int, seed: int = 0) -> list[Tensor]:
     generator = torch.Generator().manual_seed(seed)
     return [torch.randn(shape, generator=generator) for _ in range(count)]
+
+
+def addends(gradients: list[Tensor], touched: list[Touched] | None = None) -> list[Addend]:
+    """At the places 0, 1, 2 ..."""
+    return [Addend(i, each, None if touched is None else touched[i]) for i, each in enumerate(gradients)]
 
 
 @pytest.mark.usefixtures("simd_level")
@@ -92,7 +98,7 @@ def test_every_level_gives_the_same_bits() -> None:
 
 @pytest.mark.usefixtures("simd_level")
 @pytest.mark.parametrize("threads", [1, 3], indirect=True)
-@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("count", [1, 3, 6])
 def test_one_pass_has_the_bits_of_a_fold_and_a_step(threads: int, count: int) -> None:
     assert torch.get_num_threads() == threads
     size, scale = 900_001, 1 / 3
@@ -102,7 +108,7 @@ def test_one_pass_has_the_bits_of_a_fold_and_a_step(threads: int, count: int) ->
     total = torch.empty(size)
     for seed in range(3):
         sources = gradients((size,), count, seed)
-        one_pass.fold_and_step(whole, old, sources, None, scale=scale)
+        one_pass.fold_and_step(whole, old, addends(sources), scale=scale)
         old = whole.detach().clone()
         _native.fold(total, sources, scale=scale)
         parts.grad = total
@@ -129,7 +135,7 @@ def test_of_a_table_only_rows_that_a_batch_touched_are_read(threads: int, first_
         for source, numbers in zip(sources, touched, strict=True):
             missing = np.setdiff1d(np.arange(rows), numbers.astype(np.int64) - first_row)
             source[missing] = torch.nan
-        one_pass.fold_and_step(whole, old, sources, touched, first_row=first_row, scale=0.5)
+        one_pass.fold_and_step(whole, old, addends(sources, touched), first_row=first_row, scale=0.5)
         old = whole.detach().clone()
         _native.fold_rows(total, list(zip(sources, touched, strict=True)), first_row=first_row, scale=0.5)
         parts.grad = total
@@ -150,7 +156,7 @@ def test_sparse_adam_is_torchs_and_writes_touched_rows_only() -> None:
         touched = np.flatnonzero(rng.random(rows) < 0.3).astype(np.uint32)
         (gradient,) = gradients((rows, columns), 1, seed)
         own.data = torch.full_like(start, torch.nan)
-        ours.fold_and_step(own, old, [gradient], [touched])
+        ours.fold_and_step(own, old, addends([gradient], [touched]))
         assert sorted(set(np.flatnonzero(~own.detach().isnan().all(1).numpy()))) == touched.tolist()
         old = torch.where(own.detach().isnan(), old, own.detach())
         index = torch.from_numpy(touched.astype(np.int64))
@@ -219,6 +225,6 @@ def test_schedulers_see_that_it_steps(recwarn: pytest.WarningsRecorder) -> None:
     parameter = nn.Parameter(torch.ones(5))
     optimizer = Adam([parameter])
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
-    optimizer.fold_and_step(parameter, parameter.data, [torch.ones(5)], None)
+    optimizer.fold_and_step(parameter, parameter.data, addends([torch.ones(5)]))
     schedule.step()
     assert not recwarn.list

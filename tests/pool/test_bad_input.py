@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.chaos.oracle import left_outside
-from tests.support.runs import ROOT, TOY, command, pids_of, run, run_well
+from tests.support.refusals import refused
+from tests.support.runs import ROOT, TOY, WholeRun, command, copied, pids_of, run, run_well
 
 SAMPLE = ROOT / "configs/sample/validation.binpack"
 NNUE: dict[str, Any] = {
@@ -32,7 +33,7 @@ BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"data.tail": "cut"}, "data.tail: input should be 'flow' or 'drop', not \"cut\""),
     ({"train.steps": 1.5}, "train.steps: input should be a valid integer"),
     ({"data.features": "HalfKP"}, "data.features:"),
-    ({"data.source": "nowhere"}, "data.source:"),
+    ({"data.source": "nowhere"}, "data.source: no family of records 'nowhere'; allowed: chess, synthetic, or "),
     ({"task": "draughts"}, "task: no task 'draughts'; allowed: nnue, or the name of a module"),
     ({"task": ""}, "task: no task ''; allowed: nnue, or the name of a module"),
     ({"task": ".nnue"}, "task: no task '.nnue'; allowed: nnue, or the name of a module"),
@@ -59,11 +60,31 @@ BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("change", "complaint"), BAD_SETTINGS, ids=lambda value: str(value)[:50])
 def test_a_bad_setting_is_one_line_that_names_the_key(change: dict[str, Any], complaint: str, tmp_path: Path) -> None:
+    error = refused(tmp_path / "run", {**NNUE, **change})
+    assert complaint in str(error)
+    assert len(str(error).splitlines()) == 1
+    assert error.exit_code == (65 if "nowhere.nnue" in complaint else 2)
+    assert not (tmp_path / "run/checkpoints").exists()
+
+
+REFUSED_BY: dict[str, tuple[dict[str, Any], int, str]] = {
+    "the config": ({"data.batch_sise": 5}, 2, "data.batch_sise: unknown key"),
+    "the supervisor": ({"data.train": ["/nowhere/*.binpack"]}, 2, "data.train: no file matches"),
+    "the supervisor, for a device": ({"pool.devices": ["gpu:0"]}, 2, "pool.devices: 'gpu:0': allowed: cuda:N"),
+    "the planner": ({"optimizer.args.lrr": 1.0}, 2, "optimizer.args: torch.optim.Adam: TypeError"),
+    "the planner, for a file": ({"model.start_from": "/nowhere.nnue"}, 65, "/nowhere.nnue: "),
+}
+
+
+@pytest.mark.parametrize("by", REFUSED_BY)
+def test_a_refused_run_is_one_line_and_an_exit_code_and_leaves_nothing(by: str, tmp_path: Path) -> None:
+    change, code, complaint = REFUSED_BY[by]
     ended = run(tmp_path / "run", {**NNUE, **change})
+    assert ended.err.startswith("pool: ")
     assert complaint in ended.err
     assert len(ended.err.splitlines()) == 1
-    assert "Traceback" not in ended.err
-    assert ended.code == (65 if "nowhere.nnue" in complaint else 2)
+    assert ended.code == code
+    assert (tmp_path / "run/logs/forkserver-0.log").exists() == by.startswith("the planner"), "torch is imported"
     assert not (tmp_path / "run/checkpoints").exists()
     assert not pids_of(tmp_path / "run")
 
@@ -91,14 +112,21 @@ def bad_file(tmp_path: Path, kind: str) -> Path:
         ("wrong magic", "offset 0: bad magic"),
         ("oversized chunk", "offset 0: chunk size 4294967295"),
         ("random bytes", "offset 0: bad magic"),
-        ("damaged chain", "offset "),
     ],
 )
 def test_a_bad_data_file_is_one_line_that_names_file_and_offset(kind: str, complaint: str, tmp_path: Path) -> None:
     path = bad_file(tmp_path, kind)
+    error = refused(tmp_path / "run", {**NNUE, "data.train": [str(path)]})
+    assert str(error).startswith(f"{path}: ")
+    assert complaint in str(error).lower()
+    assert len(str(error).splitlines()) == 1
+    assert error.exit_code == 65
+
+
+def test_damage_that_is_found_while_training_is_one_line_that_names_file_and_offset(tmp_path: Path) -> None:
+    path = bad_file(tmp_path, "damaged chain")
     ended = run(tmp_path / "run", {**NNUE, "data.train": [str(path)], "train.steps": 10_000})
-    assert str(path) in ended.err
-    assert complaint in ended.err.lower()
+    assert f"{path}: offset " in ended.err
     assert len(ended.err.splitlines()) == 1
     assert ended.code == 65
     assert not pids_of(tmp_path / "run")
@@ -121,32 +149,32 @@ def test_a_missing_config_file_is_named(tmp_path: Path) -> None:
     assert done.stderr == f"pool: {tmp_path / 'none.toml'}: No such file or directory\n"
 
 
-def test_a_folder_with_a_run_in_it_is_not_overwritten(tmp_path: Path) -> None:
-    assert run(tmp_path / "run", TOY).code == 0
-    again = run(tmp_path / "run", TOY)
-    assert again.code == 2
-    assert "go on with --resume, or choose another run.dir" in again.err
+def test_a_folder_with_a_run_in_it_is_not_overwritten(whole_run: WholeRun, tmp_path: Path) -> None:
+    error = refused(copied(whole_run(TOY), tmp_path / "run"), TOY)
+    assert error.exit_code == 2
+    assert "go on with --resume, or choose another run.dir" in str(error)
 
 
-def test_a_run_is_not_resumed_with_other_batches(tmp_path: Path) -> None:
-    assert run(tmp_path / "run", TOY).code == 0
-    other = run(tmp_path / "run", {**TOY, "data.batch_size": 32, "train.steps": 20}, "--resume")
+def test_a_run_is_not_resumed_with_other_batches_and_its_config_stays(whole_run: WholeRun, tmp_path: Path) -> None:
+    folder = copied(whole_run(TOY), tmp_path / "run")
+    before = (folder / "config.json").read_bytes()
+    other = run(folder, {**TOY, "data.batch_size": 32, "train.steps": 20}, "--resume")
     assert other.code == 2
     assert "data.batch_size: 32 now, 64 in" in other.err
+    assert (folder / "config.json").read_bytes() == before
 
 
-def test_a_damaged_checkpoint_is_refused_by_file_and_tensor(tmp_path: Path) -> None:
-    ended = run(tmp_path / "run", TOY)
-    weights = tmp_path / "run/checkpoints/last/weights.safetensors"
+def test_a_damaged_checkpoint_is_refused_by_file_and_tensor(whole_run: WholeRun, tmp_path: Path) -> None:
+    folder = copied(whole_run(TOY), tmp_path / "run")
+    weights = folder / "checkpoints/last/weights.safetensors"
     damaged = bytearray(weights.read_bytes())
     damaged[-1] ^= 1
     weights.write_bytes(damaged)
-    resumed = run(tmp_path / "run", {**TOY, "train.steps": 20}, "--resume")
-    assert resumed.code == 1
-    assert "weights.safetensors: tensor" in resumed.err
-    assert "is damaged" in resumed.err
-    assert len(resumed.err.splitlines()) == 1
-    assert ended.code == 0
+    error = refused(folder, {**TOY, "train.steps": 20}, resume=True)
+    assert error.exit_code == 1
+    assert "weights.safetensors: tensor" in str(error)
+    assert "is damaged" in str(error)
+    assert len(str(error).splitlines()) == 1
 
 
 def test_a_resume_takes_the_checkpoint_before_a_damaged_one_and_says_so(tmp_path: Path) -> None:
@@ -202,18 +230,11 @@ def test_a_wrong_command_line_is_one_line_and_exit_code_2(arguments: list[str], 
     assert done.returncode == 2
 
 
-def test_a_refused_resume_leaves_the_config_of_the_run_as_it_was(tmp_path: Path) -> None:
-    assert run(tmp_path / "run", TOY).code == 0
-    before = (tmp_path / "run/config.json").read_bytes()
-    assert run(tmp_path / "run", {**TOY, "data.batch_size": 32, "train.steps": 20}, "--resume").code == 2
-    assert (tmp_path / "run/config.json").read_bytes() == before
-
-
 def test_a_folder_that_was_there_keeps_its_rights(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     folder.chmod(0o755)
-    assert run(folder, {**TOY, "data.features": "nonsense"}).code == 2
+    assert refused(folder, {**TOY, "data.features": "nonsense"}).exit_code == 2
     assert folder.stat().st_mode & 0o7777 == 0o755
 
 
@@ -225,12 +246,12 @@ def test_a_run_goes_on_when_its_output_can_not_be_written(redirection: str, tmp_
     assert (tmp_path / "run/checkpoints/last/state.json").exists()
 
 
-@pytest.mark.parametrize(("redirection", "codes"), [(">&-", {0}), (">/dev/full", {1}), ("| true", {0, 1, 141})])
+@pytest.mark.parametrize(("redirection", "codes"), [(">&-", {0}), (">/dev/full", {71}), ("| true", {0, 141})])
 def test_settings_without_anybody_to_read_them_is_no_traceback(redirection: str, codes: set[int]) -> None:
     line = f"set -o pipefail; {shlex.quote(sys.executable)} -m pool settings {redirection}"
     done = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode in codes
-    assert done.stderr == ("pool: No space left on device\n" if codes == {1} else "")
+    assert done.stderr == ("pool: No space left on device\n" if codes == {71} else "")
 
 
 def test_exporting_what_is_no_checkpoint_says_so(tmp_path: Path) -> None:
@@ -265,7 +286,7 @@ def test_a_broken_task_is_one_line_with_its_place(source: str, complaint: str, t
         encoding="utf-8",
     )
     done = subprocess.run(
-        [sys.executable, "-c", "from pool.__main__ import main; main()", "train", str(config)],
+        [sys.executable, "-c", "import sys; from pool.__main__ import main; sys.exit(main())", "train", str(config)],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -282,7 +303,7 @@ def test_a_current_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     words = [*command(tmp_path / "run", TOY), "--set", "run.dir=x"]
-    words[1:3] = ["-c", "from pool.__main__ import main; main()"]
+    words[1:3] = ["-c", "import sys; from pool.__main__ import main; sys.exit(main())"]
     for arguments in (words, words[:-2]):  # a relative run folder, and another
         gone.mkdir(exist_ok=True)
         done = subprocess.run(

@@ -15,31 +15,32 @@ import numpy as np
 import pytest
 import torch
 
+from loader.stream import Cursor
 from pool.checkpoint import snapshot, store
 from pool.checkpoint.folder import checkpoints, linked_step, step_path
 from pool.checkpoint.snapshot import Snapshot
-from pool.checkpoint.state import BEST, FOLDER, LAST, read_state
+from pool.checkpoint.state import BEST, FOLDER, LAST, OptimizerNumbers, read_state
 from pool.checkpoint.store import Checkpoint
 from pool.checkpoint.validations import NONE, Validation, Validations
 from pool.checkpoint.writer import CheckpointWriter, Written
 from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.snapshots import Snapshots
-from pool.protocol.messages import CursorState, RunReport, Shares
-from pool.supervisor.closing import closing_lines
-from pool.supervisor.resuming import choose
+from pool.protocol.messages import RunReport, Shares
+from pool.supervisor.closing import again_in, closing_lines
+from pool.supervisor.successor import choose
 from tests.support.runs import ROOT, TOY, Ended, run_well
 
 
 def state(step: int, validations: Validations = NONE) -> Checkpoint:
     return Checkpoint(
         step=step,
-        cursor=CursorState(2 * step, 0, 0, 0),
+        cursor=Cursor(2 * step, 0, 0, 0),
         config={},
         fingerprint={},
         data=[],
         weights={"w": torch.full((2,), float(step))},
-        optimizer={},
-        optimizer_plain={"numbers": {}, "groups": [], "schedulers": []},
+        optimizer_tensors={},
+        optimizer=OptimizerNumbers({}, [], []),
         validations=validations,
     )
 
@@ -190,6 +191,16 @@ def test_a_successor_writes_the_best_that_its_predecessor_died_over(best_step: i
     assert later.begun == []
 
 
+@pytest.mark.parametrize(("best_step", "begun"), [(5, []), (3, [7]), (-1, [7])])
+def test_a_best_checkpoint_that_was_deleted_since_is_the_best_no_more(best_step: int, begun: list[int]) -> None:
+    writer = SlowWriter(best_step)
+    run = Run(writer, step=6, known=Validations(Validation(6, 2.0), Validation(5, 1.0)))
+    run.checkpoints.resume(6)
+    run.advance(1.5)
+    assert writer.begun == begun
+    assert len(run.said) == len(begun)
+
+
 @pytest.mark.parametrize(
     ("steps", "best", "on_disk", "chosen"),
     [
@@ -206,7 +217,11 @@ def test_a_coordinator_goes_on_from_the_copy_that_still_has_to_be_written(
     steps: Sequence[int], best: int | None, on_disk: int, chosen: int | None
 ) -> None:
     known = Validations(None, None if best is None else Validation(best, 1.0))
-    areas = [(index, Snapshot(step, CursorState(0, 0, 0, 0), {}, {}, known)) for index, step in enumerate(steps)]
+    none = OptimizerNumbers({}, [], [])
+    areas = [
+        (index, Snapshot(step=step, cursor=Cursor(), optimizer=none, validations=known, tensors={}))
+        for index, step in enumerate(steps)
+    ]
     found = choose(iter(areas), on_disk)
     assert (found and found[1].step) == chosen
 
@@ -228,13 +243,13 @@ def test_the_best_and_each_of_so_many_steps_are_kept(tmp_path: Path) -> None:
 def test_a_snapshot_holds_what_is_known_of_validations() -> None:
     area = np.frombuffer(mmap.mmap(-1, 64 << 10), np.uint8)
     known = Validations(Validation(9, float("inf")), Validation(4, 0.25))
-    assert snapshot.write(area, 9, CursorState(18, 0, 0, 0), {}, {}, known).validations == known
+    assert snapshot.write(area, state(9, known), {}).validations == known
     found = snapshot.read(area)
     assert found is not None
     assert found.validations == known
 
 
-REPORT = RunReport(12, 12, 0, 64, 64, 1.0, 0.1, 0.2, 12, 1e-3, Shares(), 1.0, 12, True)
+REPORT = RunReport(12, 12, 0, 64, 64, 1.0, (0.1,), (0.2,), 12, 1e-3, Shares(), 1.0, 12, True)
 
 
 @pytest.mark.parametrize(
@@ -282,6 +297,20 @@ def test_the_last_lines_say_what_is_best_and_what_to_type(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["/usr/bin/pool"])
     assert list(closing_lines("runs/a b", replace(REPORT, **changes), resume, task, ".nnue")) == lines
+
+
+def test_a_run_whose_folder_was_moved_goes_on_there() -> None:
+    words = shlex.split(again_in("runs/a b", "pool train x --set run.dir=runs/x --resume"))
+    assert words == ["pool", "train", "x", "--set", "run.dir=runs/x", "--resume", "--set", "run.dir=runs/a b"]
+
+
+def test_the_last_lines_of_a_run_in_the_home_folder_are_for_a_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In quotes it does not expand ~."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    ended = run_well(tmp_path / "x", {**TOY, "train.steps": 1}, "--set", "run.dir=~/a b")
+    assert f"export '{tmp_path}/a b/checkpoints/last' -o '{tmp_path}/a b/last'" in ended.out
 
 
 RISING: Mapping[str, Any] = {

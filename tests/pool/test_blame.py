@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from pool.coordinator.actions import Action, BadBatch, Commit, GiveUp, OrderWorker, TakeBuffers
-from pool.coordinator.blame import DEADLY, HOPELESS, RAISED, Blame
-from pool.coordinator.books import Books
-from pool.coordinator.rules import Rules
+from loader.stream import Cursor
+from pool.coordinator.books.actions import Action, BadBatch, Commit, GiveUp, OrderWorker, TakeBuffers
+from pool.coordinator.books.blame import DEADLY, HOPELESS, RAISED, Blame
+from pool.coordinator.books.books import Books
+from pool.coordinator.books.rules import Rules
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import (
     Assignment,
     BatchReport,
-    CursorState,
     FeederReport,
     StreamReport,
     Times,
@@ -29,11 +29,11 @@ class OneWorker:
     """Books of a run with one worker, who takes what is assigned in order and ends as it is told."""
 
     def __init__(self, rules: Rules, batches: int = 100) -> None:
-        self.books = Books(rules, 0, CursorState(0, 0, 0, 0))
+        self.books = Books(rules, 0, Cursor(0, 0, 0, 0))
         self._peer = Peer(WORKER)
         self._assigned: tuple[Assignment, ...] = ()
         self.books.feeder_joined(Peer(FEEDER))
-        cursors = tuple(CursorState(i, 0, 0, i) for i in range(batches + 1))
+        cursors = tuple(Cursor(i, 0, 0, i) for i in range(batches + 1))
         train = StreamReport(self.books.train.generation, 0, cursors)
         validation = self.books.validation
         of_validation = None if validation is None else StreamReport(validation.ring.generation, 0, cursors[:4])
@@ -57,7 +57,7 @@ class OneWorker:
         return [*actions, *self._take(self.books.worker_joined(self._peer))]
 
     def finishes(self) -> Sequence[Action]:
-        report = WorkerReport((BatchReport(self.next, (), (), True, 0.5, ""),), Times())
+        report = WorkerReport((BatchReport(self.next, (), (), True, (0.5,), ("",)),), Times())
         return self._take(self.books.worker_report(self._peer, report))
 
 
@@ -98,7 +98,7 @@ def test_an_exception_that_does_not_come_again_changes_nothing() -> None:
     worker = OneWorker(rules(1))
     worker.raises()
     (commit,) = [action for action in worker.finishes() if isinstance(action, Commit)]
-    assert commit.losses == (0.5,)
+    assert commit.losses == ((0.5,),)
     worker.raises()
     assert not bad(worker.finishes())
 

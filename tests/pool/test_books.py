@@ -6,15 +6,15 @@ from typing import Literal
 
 import pytest
 
-from pool.coordinator.actions import Action, BadBatch, Commit, End, Fold, OrderFeeder, OrderWorker, Update
-from pool.coordinator.books import Books
-from pool.coordinator.crew import Crew
-from pool.coordinator.rules import Rules
+from loader.stream import Cursor
+from pool.coordinator.books.actions import Action, BadBatch, Commit, End, Fold, OrderFeeder, OrderWorker, Update
+from pool.coordinator.books.books import Books
+from pool.coordinator.books.crew import Crew
+from pool.coordinator.books.rules import Rules
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import (
     Assignment,
     BatchReport,
-    CursorState,
     FeederReport,
     StreamReport,
     Times,
@@ -23,7 +23,7 @@ from pool.protocol.messages import (
 )
 from pool.shm.shortcut import Finished
 
-START = CursorState(0, 0, 0, 0)
+START = Cursor(0, 0, 0, 0)
 
 
 def rules(
@@ -48,7 +48,7 @@ def rules(
 
 
 def filled(books: Books, feeder: Peer, count: int) -> None:
-    cursors = tuple(CursorState(i, 0, 0, i) for i in range(count + 1))
+    cursors = tuple(Cursor(i, 0, 0, i) for i in range(count + 1))
     books.feeder_report(feeder, FeederReport(StreamReport(books.train.generation, 0, cursors), None))
 
 
@@ -87,21 +87,21 @@ def test_a_finished_batch_is_known_by_its_attempt_and_counts_once() -> None:
     (one,), (other,) = (orders_of(books.say_again(), worker).assignments for worker in (first, second))
     stranger = Peer(WORKER, 0, 2)
     for peer, attempt in ((first, other.attempt), (first, 0), (stranger, one.attempt)):
-        assert books.finished({peer: Finished(attempt, 0.5, Times())}) == []
-    assert books.finished({first: Finished(one.attempt, 0.5, Times())}) == []
-    late = WorkerReport((BatchReport(one, (0,), (), False, 0.0, ""),), Times())
+        assert books.finished({peer: Finished(attempt, (0.5,), Times())}) == []
+    assert books.finished({first: Finished(one.attempt, (0.5,), Times())}) == []
+    late = WorkerReport((BatchReport(one, (0,), (), False, (), ()),), Times())
     assert books.worker_report(first, late) == []  # it was sent before the batch was finished
-    news = {first: Finished(one.attempt, 0.5, Times()), second: Finished(other.attempt, 1.5, Times())}
+    news = {first: Finished(one.attempt, (0.5,), Times()), second: Finished(other.attempt, (1.5,), Times())}
     commits = [action for action in books.finished(news) if isinstance(action, Commit)]
-    assert [commit.losses for commit in commits] == [(0.5, 1.5)]
+    assert [commit.losses for commit in commits] == [((0.5,), (1.5,))]
 
 
 def test_who_has_finished_is_told_so_with_the_next_orders_only() -> None:
     """Till then it repeats what is known, once in half a second."""
     books, first, second = with_two_workers(rules(batches=2, buckets=1, slots=4), 8)
     orders = {worker: orders_of(books.say_again(), worker) for worker in (first, second)}
-    assert books.finished({first: Finished(orders[first].assignments[0].attempt, 0.5, Times())}) == []
-    actions = books.finished({second: Finished(orders[second].assignments[0].attempt, 0.5, Times())})
+    assert books.finished({first: Finished(orders[first].assignments[0].attempt, (0.5,), Times())}) == []
+    actions = books.finished({second: Finished(orders[second].assignments[0].attempt, (0.5,), Times())})
     for worker in (first, second):
         told = orders_of(actions, worker)
         assert told.version == 1
@@ -111,7 +111,7 @@ def test_who_has_finished_is_told_so_with_the_next_orders_only() -> None:
 def test_what_a_dead_worker_finished_is_kept_and_what_it_had_begun_is_given_away() -> None:
     books, first, second = with_two_workers(rules(steps=1, batches=2, buckets=1), 3)
     done = orders_of(books.say_again(), first).assignments[0]
-    books.worker_report(first, WorkerReport((BatchReport(done, (0,), (), True, 0.5, ""),), Times()))
+    books.worker_report(first, WorkerReport((BatchReport(done, (0,), (), True, (0.5,), ("",)),), Times()))
     assert books.worker_lost(first) == []  # batch 0 stays where it lies, batch 1 is the other's
     lost = books.worker_lost(second)
     assert lost == []
@@ -119,11 +119,12 @@ def test_what_a_dead_worker_finished_is_kept_and_what_it_had_begun_is_given_away
     actions = books.worker_joined(back)
     again = orders_of(actions, back).assignments
     assert [a.batch for a in again] == [1]
-    actions = books.worker_report(back, WorkerReport((BatchReport(again[0], (0,), (), True, 1.5, ""),), Times()))
+    actions = books.worker_report(back, WorkerReport((BatchReport(again[0], (0,), (), True, (1.5,), ("",)),), Times()))
     folds = folds_of(actions)
-    assert [source.batch for source in folds[0].sources] == [0, 1]
-    assert [source.worker for source in folds[0].sources] == [0, 1]
-    assert [a.losses for a in actions if isinstance(a, Commit)] == [(0.5, 1.5)]
+    assert [each.batches for each in folds[0].contributions] == [(0,), (1,)]
+    assert [each.place for each in folds[0].contributions] == [0, 1]
+    assert [each.worker for each in folds[0].contributions] == [0, 1]
+    assert [a.losses for a in actions if isinstance(a, Commit)] == [((0.5,), (1.5,))]
 
 
 def test_draining_finishes_the_step_that_was_begun_and_begins_no_other() -> None:
@@ -134,7 +135,9 @@ def test_draining_finishes_the_step_that_was_begun_and_begins_no_other() -> None
     filled(books, feeder, 5)
     assignment = orders_of(books.say_again(), worker).assignments[0]
     assert End() not in books.drain()
-    actions = books.worker_report(worker, WorkerReport((BatchReport(assignment, (0,), (), True, 1.0, ""),), Times()))
+    actions = books.worker_report(
+        worker, WorkerReport((BatchReport(assignment, (0,), (), True, (1.0,), ("",)),), Times())
+    )
     assert any(isinstance(a, Commit) for a in actions)
     assert End() in actions
     assert books.step == 1
@@ -186,7 +189,7 @@ def test_attempts_of_an_earlier_coordinator_are_nobodys_now() -> None:
 def finished(books: Books, peer: Peer, batch: int, unsound: str = "") -> list[Action]:
     assignment = next(a for a in orders_of(books.say_again(), peer).assignments if a.batch == batch)
     return books.worker_report(
-        peer, WorkerReport((BatchReport(assignment, (0,), (), True, float(batch), unsound),), Times())
+        peer, WorkerReport((BatchReport(assignment, (0,), (), True, (float(batch),), (unsound,)),), Times())
     )
 
 
@@ -213,7 +216,7 @@ def test_batches_to_be_computed_again_come_before_those_of_the_next_step() -> No
     for peer in (first, second):
         for batch in [batch for batch in held(books, peer) if batch < 5]:
             actions += finished(books, peer, batch)
-    assert [a.losses for a in actions if isinstance(a, Commit)] == [(0.0, 1.0, 2.0, 4.0)]
+    assert [a.losses for a in actions if isinstance(a, Commit)] == [((0.0,), (1.0,), (2.0,), (4.0,))]
 
 
 @pytest.mark.parametrize(("on_bad_batch", "at_once"), [("stop", True), ("skip", False)])
@@ -226,7 +229,7 @@ def test_a_bucket_is_stepped_before_the_batch_ends_only_if_no_batch_can_be_left_
     books.worker_joined(worker)
     filled(books, feeder, 1)
     assignment = orders_of(books.say_again(), worker).assignments[0]
-    report = BatchReport(assignment, (0,), (), False, 0.0, "")
+    report = BatchReport(assignment, (0,), (), False, (), ())
     actions = books.worker_report(worker, WorkerReport((report,), Times()))
     assert [fold.bucket for fold in folds_of(actions)] == [0]
     assert [a.bucket for a in actions if isinstance(a, Update)] == ([0] if at_once else [])

@@ -7,9 +7,11 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from pool.buckets.assign import assign_buckets
 from pool.buckets.plan import ALIGNMENT, ROW_UNIT, Plan, TensorSpec, make_plan
+from pool.process.document import from_json, to_json
 
 SIZE = {"float32": 4, "float64": 8}
 
@@ -65,7 +67,7 @@ def test_a_plan_places_everything_once_aligned_and_survives_json(parameters: lis
         for index in bucket.parameters:
             tensor = plan.parameters[index]
             assert bucket.offset <= tensor.offset <= tensor.offset + tensor.nbytes <= bucket.offset + bucket.nbytes
-    assert Plan.from_dict(plan.to_dict()) == plan
+    assert from_json(TypeAdapter(Plan), to_json(plan)) == plan
 
 
 def test_buckets_follow_backward_the_last_parameter_first() -> None:
@@ -84,7 +86,7 @@ def test_a_table_beyond_the_limit_is_cut_in_rows_that_cover_it(rows: int, column
     table = plan.parameters[0]
     shares = [bucket for bucket in plan.buckets if bucket.rows is not None]
     assert bool(shares) == (table.nbytes > limit)
-    assert Plan.from_dict(plan.to_dict()) == plan
+    assert from_json(TypeAdapter(Plan), to_json(plan)) == plan
     if shares:
         assert [bucket.rows[0] for bucket in shares if bucket.rows] == [
             0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -10,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pool import bundled
-from pool.config import parse_config
+from pool.config import bundled
+from pool.config.reading import parse_config
 from pool.errors import ConfigError, RunError
 from tests.support.runs import ROOT
 
@@ -45,6 +46,7 @@ def test_every_config_is_accepted_says_what_it_is_and_finds_the_sample(name: str
     for file in (*settings.data.train, *settings.data.validation):
         assert "*" in file or Path(file).is_file()
     assert bundled.about(name).endswith(".")
+    assert not re.search(r"`make |docs/|configs/[^s]", bundled.text(name)), "only a checkout has these"
 
 
 def test_a_config_is_found_beside_an_installed_package_and_its_path_is_quoted(
@@ -52,7 +54,7 @@ def test_a_config_is_found_beside_an_installed_package_and_its_path_is_quoted(
 ) -> None:
     package = tmp_path / 'a "quoted" \\ folder' / "pool"
     shutil.copytree(ROOT / "configs", package / "configs")
-    monkeypatch.setattr(bundled, "__file__", str(package / "bundled.py"))
+    monkeypatch.setattr(bundled, "__file__", str(package / "config/bundled.py"))
     (file,) = tomllib.loads(bundled.text("demo"))["data"]["train"]
     assert Path(file) == package / "configs/sample/train.binpack"
     shutil.rmtree(package / "configs")

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from loader.config import DataConfig, FilterConfig
+from loader.chess.filters import FilterConfig
+from loader.config import DataConfig
 from loader.sources import samples_per_epoch
-from pool.config import parse_config
+from pool.config.reading import parse_config
 from tests.nnue.test_nnue_training import SMALL, validation_losses
 from tests.support.runs import ROOT, run, run_well
 

@@ -15,14 +15,15 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from loader.stream import Cursor
 from pool.checkpoint import files, store
 from pool.checkpoint.folder import checkpoints, newest_good
+from pool.checkpoint.overrides import Override
 from pool.checkpoint.schedule import FIRST_PAUSE, LONGEST_PAUSE, Schedule
-from pool.checkpoint.state import FORMAT, LAST, STATE, WEIGHTS, read_state, verify
+from pool.checkpoint.state import FORMAT, LAST, STATE, WEIGHTS, OptimizerNumbers, read_state, verify
 from pool.checkpoint.store import Checkpoint
 from pool.checkpoint.writer import CheckpointWriter, Written
 from pool.errors import CheckpointError
-from pool.protocol.messages import CursorState
 from tests.support.failing_calls import FAULTS, SHORT_WRITE, failing_call
 
 NAMES = {WEIGHTS, "optimizer.safetensors", STATE}
@@ -32,7 +33,7 @@ def example(step: int, rows: int = 8) -> Checkpoint:
     generator = torch.Generator().manual_seed(step)
     return Checkpoint(
         step=step,
-        cursor=CursorState(2 * step, 0, 1, 17),
+        cursor=Cursor(2 * step, 0, 1, 17),
         config={"task": "toy", "data": {"files": ["a", "b"]}},
         fingerprint={"torch": "2"},
         data=[("a.binpack", 4711)],
@@ -43,20 +44,23 @@ def example(step: int, rows: int = 8) -> Checkpoint:
             "half": torch.randn(5, generator=generator).bfloat16(),
             "empty": torch.empty(0, 3),
         },
-        optimizer={"table/exp_avg": torch.randn(rows, 4, generator=generator).t(), "table/step": torch.tensor(1.0)},
-        optimizer_plain={
-            "numbers": {"table": {"lr": 0.1 + 1e-17}},
-            "groups": [],
-            "schedulers": [{"x": float("inf")}],
-            "overrides": [{"step": 1, "key": "optimizer.args.lr", "value": 0.1}],
+        optimizer_tensors={
+            "table/exp_avg": torch.randn(rows, 4, generator=generator).t(),
+            "table/step": torch.tensor(1.0),
         },
+        optimizer=OptimizerNumbers(
+            numbers={"table": {"lr": 0.1 + 1e-17}},
+            groups=[],
+            schedulers=[{"x": float("inf")}],
+            overrides=[Override(1, "optimizer.args.lr", 0.1)],
+        ),
     )
 
 
 def assert_same(a: Checkpoint, b: Checkpoint) -> None:
-    for name in ("step", "cursor", "config", "fingerprint", "optimizer_plain"):
+    for name in ("step", "cursor", "config", "fingerprint", "optimizer"):
         assert getattr(a, name) == getattr(b, name)
-    for one, other in ((a.weights, b.weights), (a.optimizer, b.optimizer)):
+    for one, other in ((a.weights, b.weights), (a.optimizer_tensors, b.optimizer_tensors)):
         assert one.keys() == other.keys()
         assert all(torch.equal(tensor, other[key]) and tensor.dtype == other[key].dtype for key, tensor in one.items())
 

@@ -9,24 +9,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loader.stream import Cursor
 from pool.errors import ProtocolError
 from pool.protocol import messages as m
 from pool.protocol.codec import MAX_BYTES, Envelope, decode, encode
 from pool.protocol.identity import Peer
 
 ME, YOU = Peer("worker", 1, 2), Peer("coordinator")
-CURSOR = m.CursorState(7, 1, 2, 3)
+CURSOR = Cursor(7, 1, 2, 3)
 ASSIGNMENT = m.Assignment("train", 3, 7, 1, 9)
 EXAMPLES: list[m.Message] = [
     m.Hello(123),
     m.Heartbeat(0.5),
     m.Roster((m.RosterEntry("worker", 0, 1, 4711),), True),
-    m.RunReport(1, 9, 0, 64, 64, 0.5, 0.1, float("inf"), 1, 1e-3, m.Shares(0.7, 0.1), 1.5, -1, False, 4, 0.5),
+    m.RunReport(1, 9, 0, 64, 64, 0.5, (0.1,), (float("inf"), 2.0), 1, 1e-3, m.Shares(0.7, 0.1), 1.5, -1, False, 4, 0.5),
     m.Notice("disk full"),
     m.FeederOrders(m.StreamOrders(1, CURSOR, 3), None),
     m.FeederReport(None, m.StreamReport(1, 7, (CURSOR, CURSOR))),
     m.WorkerOrders(3, (ASSIGNMENT,)),
-    m.WorkerReport((m.BatchReport(ASSIGNMENT, (0, 2), (), True, 0.25, ""),), m.Times(1.0, 2.0, 3.0)),
+    m.WorkerReport((m.BatchReport(ASSIGNMENT, (0, 2), (), True, (0.25,), ("",)),), m.Times(1.0, 2.0, 3.0)),
 ]
 
 
@@ -73,7 +74,7 @@ def test_what_is_too_long_is_refused_on_both_ends() -> None:
 
 
 def test_the_longest_ring_that_the_config_allows_fits_in_a_report() -> None:
-    cursors = tuple(m.CursorState((1 << 40) + i, 1 << 20, 1 << 20, 1 << 40) for i in range(16_001))
+    cursors = tuple(Cursor((1 << 40) + i, 1 << 20, 1 << 20, 1 << 40) for i in range(16_001))
     report = m.FeederReport(m.StreamReport(1 << 40, 1 << 40, cursors), None)
     assert decode(encode(Envelope(ME, YOU, 1, report))).message == report
 

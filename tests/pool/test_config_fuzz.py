@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pool.config import Config, load_config, parse_config
+from pool.config.reading import load_config, parse_config
+from pool.config.tree import Config
 from pool.errors import ConfigError
 
 SECTIONS = ("run", "data", "optimizer", "schedule", "train", "pool", "model", "loss", "task")

@@ -18,16 +18,16 @@ from pool.buckets.tensors import torch_dtype
 from pool.checkpoint import store
 from pool.checkpoint.folder import newest_good
 from pool.checkpoint.state import FOLDER, FORMAT, OPTIMIZER, STATE, WEIGHTS
-from pool.config import load_config
+from pool.config.reading import load_config
 from pool.errors import CheckpointError, ConfigError
-from pool.launch import Launch
 from pool.optim.buckets import BucketOptimizers
 from pool.planner.planner import plan_run
 from pool.planner.trial import try_state
+from pool.process.launch import Launch
 from pool.protocol.identity import PLANNER, Peer
-from pool.supervisor.comparing import compare_model, compare_numerics, compare_optimizer
-from pool.supervisor.resuming import resume_point, saved_state
-from pool.supervisor.run_folder import RunFolder
+from pool.supervisor.before.comparing import compare_model, compare_numerics, compare_optimizer
+from pool.supervisor.before.resuming import resume_point, saved_state
+from pool.supervisor.holding.run_folder import RunFolder
 from tests.support.crafted import Tree, read, reseal, reseal_header, reseal_tensors, seal
 from tests.support.launches import launch
 from tests.support.runs import TOY, run_well
@@ -99,7 +99,7 @@ def resume(genuine: Genuine, checkpoint: Path) -> None:
     loaded = store.load(checkpoint)
     parameters = [nn.Parameter(torch.zeros(t.shape, dtype=torch_dtype(t.dtype))) for t in plan.parameters]
     optimizers = BucketOptimizers(plan, parameters, config.optimizer, config.schedule)
-    optimizers.load_state(loaded.optimizer, loaded.optimizer_plain)
+    optimizers.load_state(loaded.optimizer_tensors, loaded.optimizer.plain())
 
 
 def put(key: str, value: Any) -> Callable[[Path], None]:
@@ -190,11 +190,16 @@ CRAFTED: list[tuple[str, Callable[[Path], None], str]] = [
     ("step is another", put("step", 3), "step-000000004: is a checkpoint of step 3: give it the name step-000000003"),
     ("cursor is negative", put("cursor/window", -1), "state.json: cursor: value error, numbers of 0 to "),
     ("cursor is huge", put("cursor/entry", 1 << 64), "state.json: cursor: "),
+    (
+        "cursor is not whole",
+        put("cursor", {"batch": 8, "epoch": 0, "window": 0}),
+        "cursor: value error, it has no entry",
+    ),
     ("cursor is a list", put("cursor", [8, 0, 0, 0]), "state.json: cursor: "),
     ("cursor is of another step", put("cursor/batch", 7), "cursor.batch: 7, but step 4 begins with batch 8"),
     ("config is text", put("config", "nnue"), "state.json: config: "),
     ("config has no task", put("config/task", 5), "task: tests.support.toy now, 5 in "),
-    ("config has no data", put("config/data", 5), "data.source: synthetic now, binpack in "),
+    ("config has no data", put("config/data", 5), "data.source: synthetic now, chess in "),
     ("fingerprint is a number", put("fingerprint/torch", 5), "state.json: fingerprint.torch: "),
     ("data are numbers", put("data", [5]), "state.json: data.0: "),
     ("data have negative sizes", put("data", [["a", -1]]), "state.json: data.0.1: "),

@@ -12,16 +12,18 @@ import numpy as np
 import pytest
 import torch
 
+from loader.exit_codes import EXIT_DATA
 from loader.files import DataFile, identify
+from loader.stream import Cursor
 from pool.checkpoint import store
-from pool.checkpoint.state import CHUNK_SUMS, STATE, SavedState, describe_files, read_state, verify
+from pool.checkpoint.state import CHUNK_SUMS, STATE, OptimizerNumbers, SavedState, describe_files, read_state, verify
 from pool.checkpoint.store import Checkpoint
-from pool.config import Config, parse_config
-from pool.errors import EXIT_DATA, CheckpointError, ConfigError, RunError
-from pool.launch import Launch
+from pool.config.reading import parse_config
+from pool.config.tree import Config
+from pool.errors import CheckpointError, ConfigError, RunError
+from pool.process.launch import Launch
 from pool.protocol.identity import FEEDER, WORKER, Peer
-from pool.protocol.messages import CursorState
-from pool.supervisor.data_files import check_at_end, compare_files, find, left_out, saved_sums
+from pool.supervisor.before.data_files import check_at_end, compare_files, find, left_out, saved_sums
 from tests.support import launches
 from tests.support.binpack_data import chunks, make_files
 
@@ -45,13 +47,13 @@ def checkpoint(tmp_path: Path, files: list[Path]) -> Path:
         tmp_path / "checkpoints",
         Checkpoint(
             step=7,
-            cursor=CursorState(14, 0, 2, 3),
+            cursor=Cursor(14, 0, 2, 3),
             config={},
             fingerprint={},
             data=known,
             weights={"w": torch.zeros(2)},
-            optimizer={},
-            optimizer_plain={"numbers": {}, "groups": [], "schedulers": []},
+            optimizer_tensors={},
+            optimizer=OptimizerNumbers({}, [], []),
             validation=known[:1],
             chunk_sums={"train": WORDS, "validate": WORDS[:5]},
         ),

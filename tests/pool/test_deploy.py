@@ -102,7 +102,8 @@ def supervise_stub(
     stub = folder / "pool.sh"
     stub.write_text(f'echo start >> "$0.calls"\nn=$(wc -l < "$0.calls")\n{body}\n')
     return subprocess.Popen(
-        [*shell, str(SCRIPT), "config.toml", "--set", "a b=c"],
+        # A shell cannot trap what it was started to ignore, as the tests are behind nohup.
+        ["env", "--default-signal=INT,HUP", *shell, str(SCRIPT), "config.toml", "--set", "a b=c"],
         env={**os.environ, "POOL": f"sh {stub}", "PAUSE": pause, "YOUNG": young},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

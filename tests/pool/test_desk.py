@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pool.protocol.messages import Assignment, WorkerOrders
-from pool.worker.desk import Desk, Job
+from pool.worker.desk import Desk
+from pool.worker.job import NEXT, Job, Stage
 
 
 def assignment(batch: int, step: int = 0, attempt: int = 1) -> Assignment:
@@ -46,12 +49,12 @@ def test_a_batch_is_begun_as_soon_as_its_version_is_known_to_be_complete() -> No
 
 def test_what_else_than_attempt_and_loss_somebody_waits_for_is_said() -> None:
     desk = Desk(1)
-    assert not desk.finish(begun(desk, assignment(0)), 0.5, (), "")
-    assert desk.finish(begun(desk, assignment(1, attempt=2)), 0.5, (3,), "")
-    assert desk.finish(begun(desk, assignment(2, attempt=3)), 0.5, (), "the loss")
+    assert not desk.finish(begun(desk, assignment(0)), (0.5,), (), ("",))
+    assert desk.finish(begun(desk, assignment(1, attempt=2)), (0.5,), (3,), ("",))
+    assert desk.finish(begun(desk, assignment(2, attempt=3)), (0.5,), (), ("the loss",))
     both = assignment(3, attempt=4), assignment(4, attempt=5)
-    assert not desk.finish(begun(desk, *both), 0.5, (), "")
-    assert desk.finish(begun(desk, *both), 0.5, (), "")  # whoever has not heard of the first would not any more
+    assert not desk.finish(begun(desk, *both), (0.5,), (), ("",))
+    assert desk.finish(begun(desk, *both), (0.5,), (), ("",))  # whoever has not heard of the first would not any more
 
 
 def test_what_is_ordered_twice_is_one_batch() -> None:
@@ -74,7 +77,7 @@ def test_a_new_coordinator_hears_nothing_before_the_old_ones_batch_has_ended() -
     assert desk.next() is None  # nothing more of the old life is begun
     desk.new_coordinator(3)  # nor does it help when that one dies too
     assert not desk.may_speak
-    desk.finish(job, 0.5, (), "")
+    desk.finish(job, (0.5,), (), ("",))
     assert desk.may_speak
     assert desk.reports() == ()
 
@@ -84,7 +87,7 @@ def test_the_same_assignment_of_a_new_coordinator_is_another_job() -> None:
     desk = Desk(1)
     old = begun(desk, assignment(0))
     desk.new_coordinator(2)
-    desk.finish(old, 0.5, (), "")
+    desk.finish(old, (0.5,), (), ("",))
     new = begun(desk, assignment(0))
     assert new is not old
     assert new.life != old.life
@@ -94,7 +97,7 @@ def test_the_same_assignment_of_a_new_coordinator_is_another_job() -> None:
 def test_a_batch_that_waits_for_its_weights_is_prepared_once() -> None:
     desk = Desk(1)
     first = begun(desk, assignment(0), assignment(1, step=1, attempt=2))
-    desk.finish(first, 0.5, (), "")
+    desk.finish(first, (0.5,), (), ("",))
     job = desk.next_to_prepare()
     assert job is not None
     assert job.assignment.batch == 1
@@ -139,4 +142,16 @@ def test_orders_that_want_an_answer_get_one_at_once_if_nothing_is_in_work() -> N
     job = desk.next()
     assert job is not None
     assert not desk.orders(WorkerOrders(0, (), 4, wants_answer=True))  # not yet
-    assert desk.finish(job, 0.5, (), "")
+    assert desk.finish(job, (0.5,), (), ("",))
+
+
+@pytest.mark.parametrize("stage", Stage)
+def test_a_job_enters_no_stage_but_those_that_follow(stage: Stage) -> None:
+    for other in Stage:
+        job = Job(assignment(0), life=1, stage=stage)
+        if other in NEXT[stage]:
+            job.enter(other)
+            assert job.stage is other
+        else:
+            with pytest.raises(AssertionError, match=f"{other.name} after {stage.name}"):
+                job.enter(other)

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from pool.config import MOST_STEPS
+from pool.config.sections import MOST_STEPS
 from tests.support.processes import children, role_pid
-from tests.support.runs import ROOT, TOY, Ended, command, pids_of, run_well, steps_done
+from tests.support.runs import ROOT, TOY, Ended, WholeRun, command, pids_of, run_well, steps_done
 from tests.support.wait import wait_for
 
-SLOW = {**TOY, "train.steps": 60, "pool.devices": ["fake:0?compute_ms=20", "fake:1?compute_ms=20"]}
+WHOLE = {**TOY, "train.steps": 60}
+SLOW = {**WHOLE, "pool.devices": ["fake:0?compute_ms=20", "fake:1?compute_ms=20"]}
 
 
 @contextmanager
@@ -43,8 +44,9 @@ def finish(process: subprocess.Popen[str], dir: Path) -> Ended:
     return Ended(dir, process.returncode, out, err)
 
 
-def test_ctrl_c_writes_a_checkpoint_and_a_resumed_run_ends_with_the_same_bits(tmp_path: Path) -> None:
-    whole = run_well(tmp_path / "whole", SLOW)
+def test_ctrl_c_writes_a_checkpoint_and_a_resumed_run_ends_with_the_same_bits(
+    whole_run: WholeRun, tmp_path: Path
+) -> None:
     with started(tmp_path / "cut", SLOW) as process:
         wait_for(lambda: steps_done(tmp_path / "cut") >= 5, "five steps")
         pids = list(children(process.pid))
@@ -57,7 +59,7 @@ def test_ctrl_c_writes_a_checkpoint_and_a_resumed_run_ends_with_the_same_bits(tm
     shown = ended.out.splitlines()[-1]
     assert shown == f"to go on: python -m pool train {tmp_path / 'cut.toml'} --resume"
     subprocess.run([sys.executable, *shlex.split(shown)[4:]], cwd=ROOT, check=True, capture_output=True, timeout=110)
-    assert ended.digest() == whole.digest()
+    assert ended.digest() == whole_run(WHOLE).digest()
 
 
 def test_the_longest_run_reports_and_ends_by_signal(tmp_path: Path) -> None:
@@ -107,19 +109,17 @@ def test_ctrl_c_before_the_first_process_ends_the_run_at_once(tmp_path: Path) ->
     assert not list(tmp_path.glob("run/checkpoints/*"))
 
 
-def test_a_killed_feeder_is_replaced_and_changes_nothing(tmp_path: Path) -> None:
-    whole = run_well(tmp_path / "whole", SLOW)
+def test_a_killed_feeder_is_replaced_and_changes_nothing(whole_run: WholeRun, tmp_path: Path) -> None:
     with started(tmp_path / "run", SLOW) as process:
         wait_for(lambda: steps_done(tmp_path / "run") >= 3, "three steps")
         os.kill(role_pid("feeder", process.pid), signal.SIGKILL)
         ended = finish(process, tmp_path / "run")
     assert ended.code == 0, ended.err
     assert "feeder (incarnation 1) was killed by SIGKILL; restarted" in ended.out
-    assert ended.digest() == whole.digest()
+    assert ended.digest() == whole_run(WHOLE).digest()
 
 
-def test_a_feeder_that_dies_with_the_fork_server_waits_for_the_next_one(tmp_path: Path) -> None:
-    whole = run_well(tmp_path / "whole", SLOW)
+def test_a_feeder_that_dies_with_the_fork_server_waits_for_the_next_one(whole_run: WholeRun, tmp_path: Path) -> None:
     with started(tmp_path / "run", SLOW) as process:
         wait_for(lambda: steps_done(tmp_path / "run") >= 3, "three steps")
         for role in ("forkserver", "feeder"):
@@ -128,7 +128,7 @@ def test_a_feeder_that_dies_with_the_fork_server_waits_for_the_next_one(tmp_path
     assert ended.code == 0, ended.err
     assert "fork server (incarnation 1) was killed by SIGKILL; restarted" in ended.out
     assert "feeder (incarnation 1) was killed by SIGKILL; restarted" in ended.out
-    assert ended.digest() == whole.digest()
+    assert ended.digest() == whole_run(WHOLE).digest()
 
 
 def test_nobody_is_taken_for_stuck_who_has_nothing_to_do(tmp_path: Path) -> None:
@@ -145,9 +145,10 @@ def test_nobody_is_taken_for_stuck_who_has_nothing_to_do(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("checkpoint_every", [4, 0])
-def test_a_killed_coordinator_is_replaced_and_changes_nothing(checkpoint_every: int, tmp_path: Path) -> None:
+def test_a_killed_coordinator_is_replaced_and_changes_nothing(
+    checkpoint_every: int, whole_run: WholeRun, tmp_path: Path
+) -> None:
     """I9: its successor goes on as a resumed run does, from the last checkpoint or from the start."""
-    whole = run_well(tmp_path / "whole", SLOW)
     settings = {**SLOW, "train.checkpoint_every": checkpoint_every}
     with started(tmp_path / "run", settings) as process:
         wait_for(lambda: steps_done(tmp_path / "run") >= 6, "six steps")
@@ -157,7 +158,7 @@ def test_a_killed_coordinator_is_replaced_and_changes_nothing(checkpoint_every: 
     assert ended.code == 0, ended.err
     assert "coordinator (incarnation 1) was killed by SIGKILL; restarted" in ended.out
     assert gone(pids)
-    assert ended.digest() == whole.digest()
+    assert ended.digest() == whole_run(WHOLE).digest()
     assert [record["step"] for record in ended.metrics()] == list(range(1, 61))
 
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from loader.stream import Cursor
 from pool.checkpoint import store
 from pool.checkpoint.folder import locate
-from pool.checkpoint.state import FOLDER
-from pool.config import parse_config
+from pool.checkpoint.state import FOLDER, OptimizerNumbers
+from pool.config.reading import parse_config
 from pool.errors import CheckpointError, ConfigError, PoolError
-from pool.export import export_checkpoint
-from pool.protocol.messages import CursorState
+from pool.tasks.export import export_checkpoint
 from tests.support.crafted import reseal
 from tests.support.runs import ROOT
 from tests.support.toy import LossConfig, ModelConfig, create_task
@@ -32,13 +32,13 @@ def save(folder: Path, step: int, **sections: Any) -> Path:
         folder / FOLDER,
         store.Checkpoint(
             step=step,
-            cursor=CursorState(2 * step, 0, 0, 0),
+            cursor=Cursor(2 * step, 0, 0, 0),
             config=parse_config({"task": TASK, **sections}, "test").model_dump(mode="json"),
             fingerprint={},
             data=[],
             weights=model.state_dict(),
-            optimizer={},
-            optimizer_plain={"numbers": {}, "groups": [], "schedulers": []},
+            optimizer_tensors={},
+            optimizer=OptimizerNumbers({}, [], []),
         ),
         keep=9,
     )

@@ -14,9 +14,11 @@ import pytest
 import torch
 
 from loader.errors import DataError
-from pool import lifeline
-from pool.errors import EXIT_DATA, EXIT_FAILED, ConfigError
-from pool.failure import LONGEST_TEXT, Failure, failure_of, told
+from loader.exit_codes import EXIT_DATA, EXIT_FAILED
+from loader.plugins.words import LONGEST_TEXT, told
+from pool.errors import ConfigError
+from pool.process import lifeline
+from pool.process.failure import Failure, failure_of
 from pool.shm.raised import Raised
 
 TASK = """

@@ -12,11 +12,12 @@ import torch
 from pool import numerics
 from pool.buckets.plan import TensorSpec, make_plan
 from pool.checkpoint.fingerprint import differences
-from pool.config import Config, parse_config
+from pool.config.reading import parse_config
+from pool.config.tree import Config
 from pool.devices import parse_device
 from pool.errors import RunError
 from pool.protocol.identity import Peer
-from tests.support.runs import TOY, run, run_well
+from tests.support.runs import TOY, WholeRun, copied, run, run_well
 
 PLAN = make_plan([TensorSpec("w", (100, 16), "float32", 4)], [], [1 << 20])
 
@@ -82,8 +83,10 @@ def test_a_process_that_would_compute_other_bits_takes_no_part(monkeypatch: pyte
         numerics.check_worker(fingerprint, peer, parse_device("cpu"))
 
 
-def test_a_resume_with_other_numerics_has_to_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_well(tmp_path / "run", TOY)
+def test_a_resume_with_other_numerics_has_to_be_asked_for(
+    whole_run: WholeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied(whole_run(TOY), tmp_path / "run")
     monkeypatch.setenv("MKL_CBWR", "AVX2")
     assert "MKL_CBWR" in os.environ
     longer = {**TOY, "train.steps": 14}

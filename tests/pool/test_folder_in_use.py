@@ -13,20 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from pool import prctl
-from pool.supervisor.orphans import Orphans
+from pool.process import prctl
+from pool.supervisor.children.orphans import Orphans
 from tests.chaos.oracle import left_outside
-from tests.pool.test_endings import SLOW, finish, gone, started
+from tests.pool.test_endings import SLOW, WHOLE, finish, gone, started
 from tests.support.processes import children, role_pid
-from tests.support.runs import ROOT, TOY, Ended, command, pids_of, run_well, steps_done
+from tests.support.runs import ROOT, TOY, Ended, WholeRun, command, pids_of, steps_done
 from tests.support.wait import wait_for
 
 SETTINGS = {**SLOW, "train.checkpoint_every": 8, "pool.snapshot_steps": 4}
-
-
-@pytest.fixture(scope="module")
-def digest(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return run_well(tmp_path_factory.mktemp("whole") / "run", SETTINGS).digest()
 
 
 def moved_and_replaced(run: Path) -> Path:
@@ -56,7 +51,7 @@ def without_logs(run: Path) -> Path:
 
 @pytest.mark.parametrize("harm", [moved_and_replaced, deleted, emptied, without_logs])
 def test_a_run_outlives_what_happens_to_its_folder_and_deaths_after_it(
-    harm: Callable[[Path], Path], digest: str, tmp_path: Path
+    harm: Callable[[Path], Path], whole_run: WholeRun, tmp_path: Path
 ) -> None:
     outside = left_outside()
     with started(tmp_path / "run", SETTINGS) as process:
@@ -68,13 +63,14 @@ def test_a_run_outlives_what_happens_to_its_folder_and_deaths_after_it(
             wait_for(lambda: victim not in children(process.pid), "its death")  # noqa: B023
         ended = finish(process, now)
     assert (ended.code, ended.err) == (0, "")
-    assert ended.digest() == digest
+    assert ended.digest() == whole_run(WHOLE).digest()
     assert ended.metrics()[-1]["step"] == 60
     assert (now / "logs/worker-0.log").exists()
     assert ("was deleted; it is made again" in ended.out) == (harm is deleted)
     assert ("was emptied; training goes on" in ended.out) == (harm is emptied)
     assert (now / "config.json").exists()
     assert "/proc/" not in ended.out
+    assert f"to export it: python -m pool export {now}/checkpoints/last " in ended.out
     if harm is moved_and_replaced:
         assert not list((tmp_path / "run").iterdir())
     assert not pids_of(now)
@@ -84,7 +80,7 @@ def test_a_run_outlives_what_happens_to_its_folder_and_deaths_after_it(
 def test_a_folder_deleted_just_before_the_end_holds_the_final_checkpoint(tmp_path: Path) -> None:
     settings = {**TOY, "testing.crash_points": ["coordinator.checkpoint_begun=stop"]}
     with started(tmp_path / "run", settings) as process:
-        wait_for(lambda: any((tmp_path / "run").glob("checkpoints/.*.tmp")), "the final checkpoint")
+        wait_for(lambda: any((tmp_path / "run").glob("checkpoints/.step-*.tmp")), "the final checkpoint")
         shutil.rmtree(tmp_path / "run")
         os.kill(role_pid("coordinator", process.pid), signal.SIGCONT)
         ended = finish(process, tmp_path / "run")

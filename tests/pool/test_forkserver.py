@@ -13,15 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from pool import forkserver, lifeline, prctl
-from pool.config import parse_config
+from pool.config.reading import parse_config
 from pool.errors import RunError
-from pool.launch import Launch
+from pool.process import forkserver, lifeline, prctl
+from pool.process.launch import Launch
 from pool.protocol.identity import FORKSERVER, PLANNER, Peer
-from pool.supervisor import planning
-from pool.supervisor.child import Child
-from pool.supervisor.forkserver import ForkServer, be_the_parent, environment
-from pool.supervisor.planning import ask_planner
+from pool.supervisor.before import planning
+from pool.supervisor.before.planning import ask_planner
+from pool.supervisor.children.child import Child
+from pool.supervisor.children.forkserver import ForkServer, be_the_parent, environment
+from pool.supervisor.holding.run_memory import RunMemory
 from tests.support import launches
 from tests.support.runs import ROOT, TOY, command
 from tests.support.wait import wait_for
@@ -74,11 +75,27 @@ def no_orphans_of_others() -> Iterator[None]:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[ForkServer]:
+def mortal(tmp_path: Path) -> Iterator[ForkServer]:
+    """A fork server of the test's own."""
     server = started(tmp_path)
     yield server
     if server.returncode is None:
         server.end()
+
+
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
+    server = started(tmp_path_factory.mktemp("server"))
+    yield server
+    server.end()
+
+
+@pytest.fixture
+def server(lasting: ForkServer) -> ForkServer:
+    """One that the test shares with others, and leaves as it was."""
+    be_the_parent()
+    assert lasting.can_fork
+    return lasting
 
 
 def forked(server: ForkServer, tmp_path: Path) -> Child:
@@ -91,6 +108,14 @@ def forked(server: ForkServer, tmp_path: Path) -> Child:
 
 def lives(child: Child) -> bool:
     return not select.select([child.pidfd], [], [], 0)[0]
+
+
+def readable(channel: socket.socket) -> bool:
+    return bool(select.select([channel], [], [], 0)[0])
+
+
+def is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "T"
 
 
 def parent_of(pid: int) -> int:
@@ -146,26 +171,26 @@ def test_a_child_ends_when_the_supervisors_end_is_closed(server: ForkServer, tmp
     assert child.end(GRACE) == f"was killed by {signal.SIGKILL.name}"
 
 
-def test_its_own_death_ends_none_of_those_that_it_forked(server: ForkServer, tmp_path: Path) -> None:
-    child = forked(server, tmp_path)
-    server.end()
+def test_its_own_death_ends_none_of_those_that_it_forked(mortal: ForkServer, tmp_path: Path) -> None:
+    child = forked(mortal, tmp_path)
+    mortal.end()
     assert lives(child)
     child.end()
 
 
 def test_one_that_fails_is_known_by_its_log(server: ForkServer, tmp_path: Path) -> None:
     child = forked(server, tmp_path)
-    child.tell(launch(tmp_path, NOBODY), {}, {}, {})
+    child.tell(launch(tmp_path, NOBODY), RunMemory())
     assert child.end(GRACE) == "exited with code 1"
     assert "Traceback" in (tmp_path / "nobody.log").read_text()
     assert "KeyError: 'nobody'" in child.last_lines()
-    assert (tmp_path / "forkserver.log").read_text() == ""
+    assert server.log.read_text() == ""
 
 
-def test_a_dead_one_starts_nothing(server: ForkServer, tmp_path: Path) -> None:
-    server.send_signal(signal.SIGKILL)
-    server.ask_for(NOBODY, tmp_path / "nobody.log")
-    assert server.hear() is None
+def test_a_dead_one_starts_nothing(mortal: ForkServer, tmp_path: Path) -> None:
+    mortal.send_signal(signal.SIGKILL)
+    mortal.ask_for(NOBODY, tmp_path / "nobody.log")
+    assert mortal.hear() is None
 
 
 def test_one_that_dies_between_fork_and_answer_leaves_nobody(tmp_path: Path) -> None:
@@ -198,18 +223,42 @@ def test_the_supervisor_makes_an_error_of_it(
     server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.ask_for(NOBODY, tmp_path / "nobody.log")
-    monkeypatch.setattr(lifeline, "take_number", lambda channel: -errno.EAGAIN)  # noqa: ARG005
-    with pytest.raises(OSError, match="temporarily unavailable"):
-        server.hear()
+    with monkeypatch.context() as patch:
+        patch.setattr(lifeline, "take_number", lambda channel: -errno.EAGAIN)  # noqa: ARG005
+        with pytest.raises(OSError, match="temporarily unavailable"):
+            server.hear()
+    forked_all_the_same = lifeline.take_number(server.channel)
+    assert forked_all_the_same is not None
+    os.waitpid(forked_all_the_same, 0)
 
 
-@pytest.mark.parametrize("point", ["forkserver.before_ready", "forkserver.before_fork", "planner.before_answer"])
-@pytest.mark.parametrize("how", ["kill", "exit", "stop"])
-def test_what_dies_or_hangs_before_the_run_is_started_anew(how: str, point: str, tmp_path: Path) -> None:
-    asked = launch(tmp_path, Peer(PLANNER), f"{point}={how}", start_timeout=15.0 if how == "stop" else 100.0)
-    planned, server = ask_planner(asked, tmp_path, None)
+DIES_OR_HANGS = [
+    *[f"{point}=kill" for point in ("forkserver.before_ready", "forkserver.before_fork", "planner.before_answer")],
+    *[f"{point}=stop" for point in ("forkserver.before_ready", "forkserver.before_fork", "planner.before_answer")],
+    "planner.before_answer=exit",  # without an error, as `kill` for who asks
+]
+
+
+@pytest.mark.parametrize("crash_point", DIES_OR_HANGS)
+def test_what_dies_or_hangs_before_the_run_is_started_anew(
+    crash_point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here it hangs as soon as it stands still, and has all the time it needs until then."""
+    wait, stopped = planning._wait_for, []
+
+    def wait_for_state(child: Child, timeout: float, signals: None) -> None:
+        wait_for(lambda: is_stopped(child.pid) or readable(child.channel), "a state", GRACE * 3)
+        if is_stopped(child.pid):
+            stopped.append(child.peer)
+            timeout = 0.1
+        wait(child, timeout, signals)
+
+    monkeypatch.setattr(planning, "_wait_for", wait_for_state)
+    planned, server = ask_planner(launch(tmp_path, Peer(PLANNER), crash_point), tmp_path, None)
     server.end()
     assert planned.plan is not None
+    assert server.peer.incarnation == 2
+    assert len(stopped) == (1 if crash_point.endswith("stop") else 0)
 
 
 def test_who_hangs_twice_ends_the_run_before_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +266,7 @@ def test_who_hangs_twice_ends_the_run_before_it_begins(tmp_path: Path, monkeypat
         os.set_inheritable(theirs.fileno(), True)
         return os.posix_spawn("/bin/sleep", ["sleep", "60"], {})
 
-    monkeypatch.setattr("pool.supervisor.forkserver._exec", sleeping)
+    monkeypatch.setattr("pool.supervisor.children.forkserver._exec", sleeping)
     with pytest.raises(RunError, match="fork server was killed by SIGKILL since it did not answer within"):
         ask_planner(launch(tmp_path, Peer(PLANNER), start_timeout=0.1), tmp_path, None)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pool import lifeline
+from pool.process import lifeline
 
 
 def test_an_answer_of_any_length_arrives_whole() -> None:

@@ -7,19 +7,23 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 from tensorboard.backend.event_processing.directory_watcher import DirectoryWatcher
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
-from pool.coordinator import metrics as metrics_module
-from pool.coordinator.metrics import METRICS, TENSORBOARD, Metrics
+from pool.coordinator.metrics import tensorboard
+from pool.coordinator.metrics.jsonl import METRICS
+from pool.coordinator.metrics.metrics import Metrics
+from pool.coordinator.metrics.sinks import Sinks
+from pool.coordinator.metrics.tensorboard import TENSORBOARD
 from pool.protocol.codec import Envelope, decode, encode
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, Peer
 from pool.telemetry.event_file import EventFile
 from pool.telemetry.line_file import MOST_KEPT, LineFile
+from tests.support.runs import TOY, run
 
 
 def records(dir: Path) -> list[tuple[int, str]]:
@@ -28,11 +32,11 @@ def records(dir: Path) -> list[tuple[int, str]]:
 
 
 def write(dir: Path, begin: int, end: int) -> Metrics:
-    metrics = Metrics(dir, begin, 10, 64, say=str)
+    metrics = Metrics(dir, begin, 10, 64, say=str, sinks=["tensorboard"])
     for step in range(begin, end):
-        metrics.committed(step, (1.0,), 0, 0.1, 2_000_000 * (step + 1))
+        metrics.committed(step, ((1.0,),), 0, 0.1, 2_000_000 * (step + 1))
         if step % 2:
-            metrics.validated(step + 1, 0.5)
+            metrics.validated(step + 1, (0.5,))
     metrics.close()
     return metrics
 
@@ -56,7 +60,7 @@ def test_a_full_disk_is_said_once_and_nothing_is_lost(tmp_path: Path, monkeypatc
     def said_of(name: str) -> list[str]:
         return [line for line in said if f"{tmp_path / name} " in line]
 
-    metrics = Metrics(tmp_path, 0, 10, 64, said.append)
+    metrics = Metrics(tmp_path, 0, 10, 64, said.append, sinks=["tensorboard"])
     write, left = os.write, 30
 
     def full(fd: int, data: bytes) -> int:
@@ -69,11 +73,11 @@ def test_a_full_disk_is_said_once_and_nothing_is_lost(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(os, "write", full)
     for step in range(3):
-        metrics.committed(step, (1.0,), 0, 0.1, 0)
+        metrics.committed(step, ((1.0,),), 0, 0.1, 0)
     assert said_of(METRICS) == [f"{tmp_path / METRICS} can't be written: No space left on device; training goes on"]
     assert len(said_of(TENSORBOARD)) == 1
     monkeypatch.setattr(os, "write", write)
-    metrics.committed(3, (1.0,), 0, 0.1, 0)
+    metrics.committed(3, ((1.0,),), 0, 0.1, 0)
     metrics.close()
     assert said_of(METRICS)[1:] == [f"{tmp_path / METRICS} is written again"]
     assert [step for step, _ in records(tmp_path)] == [1, 2, 3, 4]
@@ -151,9 +155,9 @@ def test_what_is_in_the_way_of_records_is_said_and_training_goes_on(
     if name == TENSORBOARD and (tmp_path / name).is_dir():
         (tmp_path / name).chmod(0o777)
     said: list[str] = []
-    metrics = Metrics(tmp_path, 2, 10, 64, said.append)
+    metrics = Metrics(tmp_path, 2, 10, 64, said.append, sinks=["tensorboard"])
     for step in range(2, 5):
-        metrics.committed(step, (1.0,), 0, 0.1, 0)
+        metrics.committed(step, ((1.0,),), 0, 0.1, 0)
     metrics.close()
     assert len(said) == 1
     assert said[0].startswith(f"{tmp_path / name} can't be written: ")
@@ -177,14 +181,14 @@ def test_no_more_of_the_records_is_read_than_has_to_go(tmp_path: Path, monkeypat
 
 
 def test_what_is_deleted_meanwhile_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_module, "EVENT_SECONDS", 0.0)
+    monkeypatch.setattr(tensorboard, "EVENT_SECONDS", 0.0)
     said: list[str] = []
-    metrics = Metrics(tmp_path, 0, 10, 64, said.append)
-    metrics.committed(0, (1.0,), 0, 0.1, 0)
+    metrics = Metrics(tmp_path, 0, 10, 64, said.append, sinks=["tensorboard"])
+    metrics.committed(0, ((1.0,),), 0, 0.1, 0)
     shutil.rmtree(tmp_path / TENSORBOARD)
     (tmp_path / METRICS).unlink()
     for step in (1, 2):
-        metrics.committed(step, (1.0,), 0, 0.1, 0)
+        metrics.committed(step, ((1.0,),), 0, 0.1, 0)
     metrics.close()
     assert [step for step, _ in records(tmp_path)] == [2, 3]
     assert [step for step, _ in curves(tmp_path)] == [2, 3]
@@ -198,19 +202,19 @@ def curves(dir: Path) -> list[tuple[int, list[str]]]:
 
 
 def test_curves_go_on_when_the_clock_is_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_module, "EVENT_SECONDS", 0.0)
-    metrics = Metrics(tmp_path, 0, 10, 64, say=str)
+    monkeypatch.setattr(tensorboard, "EVENT_SECONDS", 0.0)
+    metrics = Metrics(tmp_path, 0, 10, 64, say=str, sinks=["tensorboard"])
     for step in range(4):
         monkeypatch.setattr(time, "time", lambda: 2e9 - 1e6 * step)  # noqa: B023
-        metrics.committed(step, (1.0,), 0, 0.1, 0)
+        metrics.committed(step, ((1.0,),), 0, 0.1, 0)
     metrics.close()
     assert [step for step, _ in curves(tmp_path)] == [1, 2, 3, 4]
 
 
 def test_curves_are_in_groups(tmp_path: Path) -> None:
-    metrics = Metrics(tmp_path, 0, 10, 64, say=str)
-    metrics.validated(0, 0.5)
-    metrics.committed(0, (1.0,), 0, 0.1, 0)
+    metrics = Metrics(tmp_path, 0, 10, 64, say=str, sinks=["tensorboard"])
+    metrics.validated(0, (0.5,))
+    metrics.committed(0, ((1.0,),), 0, 0.1, 0)
     metrics.close()
     tags = [tag for _, tags in curves(tmp_path) for tag in tags]
     assert "loss/train" in tags
@@ -239,9 +243,9 @@ def test_a_point_that_does_not_fit_on_the_disk_spoils_no_other(tmp_path: Path, m
 def test_no_tensorboard_is_no_reason_to_stop(tmp_path: Path) -> None:
     (tmp_path / TENSORBOARD).write_text("in the way")
     said: list[str] = []
-    metrics = Metrics(tmp_path, 0, 10, 64, said.append)
+    metrics = Metrics(tmp_path, 0, 10, 64, said.append, sinks=["tensorboard"])
     for step in range(3):
-        metrics.committed(step, (1.0,), 0, 0.1, 0)
+        metrics.committed(step, ((1.0,),), 0, 0.1, 0)
     metrics.close()
     assert len(said) == 1
     assert said[0].startswith(f"{tmp_path / TENSORBOARD} can't be written: ")
@@ -265,3 +269,91 @@ def test_gradients_are_counted_step_by_step(tmp_path: Path) -> None:
     write(tmp_path, 0, 3)
     lines = [json.loads(line) for line in (tmp_path / METRICS).read_text().splitlines()]
     assert [line["gradient_mb"] for line in lines if "loss" in line] == [2.0, 2.0, 2.0]
+
+
+class Fragile:
+    """A sink that fails at some steps, with whatever."""
+
+    def __init__(self, name: str, fails_at: set[int]) -> None:
+        self.path = Path(name)
+        self._fails_at = fails_at
+        self.steps: list[int] = []
+
+    def add(self, step: int, scalars: Mapping[str, float]) -> bool:
+        if step in self._fails_at:
+            raise KeyError(next(iter(scalars)))
+        self.steps.append(step)
+        return True
+
+    def close(self) -> None:
+        raise RuntimeError("no more")
+
+
+def test_no_sink_can_stop_a_run_or_another_sink() -> None:
+    said: list[str] = []
+    bad, good = Fragile("bad", {1, 2}), Fragile("good", set())
+    sinks = Sinks((bad, good), said.append)
+    for step in range(4):
+        sinks.add(step, {"loss": 0.5})
+    assert (bad.steps, good.steps) == ([0, 3], [0, 1, 2, 3])
+    assert len(said) == 2
+    assert said[0].startswith("bad can't be written: KeyError: 'loss'")
+    assert said[1] == "bad is written again"
+    sinks.close()
+    assert [line.split(" ")[0] for line in said[2:]] == ["bad", "good"]
+
+
+SINK = """
+class Steps:
+    def __init__(self, run_dir):
+        self.path = run_dir / "steps.txt"
+
+    def add(self, step, scalars):
+        if FAILS:
+            raise RuntimeError("no server")
+        with open(self.path, "a") as file:
+            file.write(f"{step} {sorted(scalars)[0]}\\n")
+        return True
+
+    def close(self):
+        pass
+
+
+class Nothing:
+    def __init__(self, run_dir):
+        pass
+
+
+def broken(run_dir):
+    raise OSError("no route to host")
+"""
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_sink_from_outside_takes_the_numbers_and_can_not_stop_a_run(fails: bool, tmp_path: Path) -> None:
+    (tmp_path / "my_sink.py").write_text(f"FAILS = {fails}\n{SINK}", encoding="utf-8")
+    sinks = ["my_sink:Steps", "my_sink:Nothing", "my_sink:broken"]
+    ended = run(tmp_path / "run", {**TOY, "train.steps": 3, "run.sinks": sinks}, cwd=tmp_path)
+    assert ended.code == 0, ended.err
+    assert not (ended.dir / "tensorboard").exists()
+    assert "run.sinks: my_sink:Nothing: Nothing.path is missing: a metrics sink must have it" in ended.out
+    assert "run.sinks: my_sink:broken: OSError: no route to host (" in ended.out
+    if fails:
+        assert ended.out.count("steps.txt can't be written: RuntimeError: no server (") == 1
+    else:
+        assert (ended.dir / "steps.txt").read_text().splitlines() == [f"{step} compute" for step in (1, 2, 3)]
+    assert len(ended.metrics()) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("graphite", "run.sinks: no metrics sink 'graphite'; allowed: tensorboard, or module:factory"),
+        ("os:getcwd", "run.sinks: os:getcwd can't be called with (run_dir): "),
+        ("os:sep", "run.sinks: os:sep must be a function of (run_dir), not '/'"),
+    ],
+)
+def test_a_name_that_is_no_sink_is_refused_before_the_run(name: str, complaint: str, tmp_path: Path) -> None:
+    ended = run(tmp_path / "run", {**TOY, "run.sinks": [name]})
+    assert (ended.code, len(ended.err.splitlines())) == (2, 1)
+    assert complaint in ended.err

@@ -11,32 +11,11 @@ from torch import nn
 
 from pool.buckets.plan import Plan, TensorSpec, make_plan
 from pool.buckets.tensors import rows_of
-from pool.config import OptimizerConfig, ScheduleConfig
+from pool.config.sections import OptimizerConfig, ScheduleConfig
 from pool.errors import CheckpointError
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.elementwise import ELEMENTWISE
-
-PLAN = make_plan([TensorSpec("w", (3,), "float32", 4)], [], [1])
-
-
-def make(scheduler: str, arguments: dict[str, Any]) -> BucketOptimizers:
-    parameter = nn.Parameter(torch.zeros(3))
-    parameter.grad = torch.ones(3)
-    return BucketOptimizers(
-        PLAN,
-        [parameter],
-        OptimizerConfig(name="torch.optim.SGD", args={"lr": 1.0}),
-        ScheduleConfig(name=f"torch.optim.lr_scheduler.{scheduler}", args=arguments),
-    )
-
-
-def rates(optimizers: BucketOptimizers, begin: int, end: int) -> list[float]:
-    found = []
-    for step in range(begin, end):
-        found.append(optimizers.learning_rate)
-        optimizers.step(0)
-        optimizers.end_step(step)
-    return found
+from tests.support.schedules import rates, scheduled
 
 
 @pytest.mark.parametrize(
@@ -49,11 +28,11 @@ def rates(optimizers: BucketOptimizers, begin: int, end: int) -> list[float]:
     ],
 )
 def test_a_schedule_goes_on_from_its_saved_state(scheduler: str, arguments: dict[str, Any]) -> None:
-    whole = rates(make(scheduler, arguments), 0, 10)
-    first = make(scheduler, arguments)
+    whole = rates(scheduled(scheduler, arguments), 0, 10)
+    first = scheduled(scheduler, arguments)
     rates(first, 0, 4)
     tensors, plain = first.state()
-    second = make(scheduler, arguments)
+    second = scheduled(scheduler, arguments)
     second.load_state(tensors, json.loads(json.dumps(plain)))
     assert rates(second, 4, 10) == whole[4:]
     assert len(set(whole)) > 1

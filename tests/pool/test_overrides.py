@@ -3,46 +3,21 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Sequence
+from math import nan
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from torch import nn
 
-from pool.buckets.plan import TensorSpec, make_plan
-from pool.checkpoint.overrides import Override, allowed, applied, parse, to_apply
+from pool.checkpoint.overrides import Override, allowed, applied, to_apply
 from pool.checkpoint.state import FOLDER, read_state
-from pool.config import OptimizerConfig, ScheduleConfig
 from pool.errors import ConfigError
-from pool.optim.buckets import BucketOptimizers
-from tests.support.runs import TOY, Ended, run, run_well
+from pool.supervisor.before.overriding import parse
+from tests.support.runs import TOY, Ended, WholeRun, copied, run, run_well
+from tests.support.schedules import rates, scheduled
 
-PLAN = make_plan([TensorSpec("w", (3,), "float32", 4)], [], [1])
 LR = "optimizer.args.lr"
-
-
-def make(schedule: str | None, arguments: dict[str, Any]) -> BucketOptimizers:
-    parameter = nn.Parameter(torch.zeros(3))
-    parameter.grad = torch.ones(3)
-    name = None if schedule is None else f"torch.optim.lr_scheduler.{schedule}"
-    return BucketOptimizers(
-        PLAN,
-        [parameter],
-        OptimizerConfig(name="torch.optim.SGD", args={"lr": 1.0, "momentum": 0.9}),
-        ScheduleConfig(name=name, args=arguments),
-    )
-
-
-def rates(optimizers: BucketOptimizers, begin: int, end: int) -> list[float]:
-    found = []
-    for step in range(begin, end):
-        found.append(optimizers.learning_rate)
-        optimizers.step(0)
-        optimizers.end_step(step)
-    return found
 
 
 SCHEDULES = [
@@ -60,8 +35,8 @@ SCHEDULES = [
 def test_the_rate_is_the_new_one_at_once_and_the_schedule_goes_on_in_proportion(
     schedule: str | None, arguments: dict[str, Any]
 ) -> None:
-    whole = rates(make(schedule, arguments), 0, 12)
-    optimizers = make(schedule, arguments)
+    whole = rates(scheduled(schedule, arguments), 0, 12)
+    optimizers = scheduled(schedule, arguments)
     rates(optimizers, 0, 4)
     optimizers.override(Override(4, LR, 0.001))
     assert optimizers.learning_rate == 0.001
@@ -69,13 +44,13 @@ def test_the_rate_is_the_new_one_at_once_and_the_schedule_goes_on_in_proportion(
 
 
 def test_an_override_is_part_of_the_state_and_is_applied_once() -> None:
-    optimizers = make("StepLR", {"step_size": 3})
+    optimizers = scheduled("StepLR", {"step_size": 3})
     rates(optimizers, 0, 4)
     override = Override(4, LR, 0.5)
     optimizers.override(override)
     rates(optimizers, 4, 8)
     tensors, plain = optimizers.state()
-    successor = make("StepLR", {"step_size": 3})
+    successor = scheduled("StepLR", {"step_size": 3})
     successor.load_state(tensors, json.loads(json.dumps(plain)))
     before = successor.learning_rate
     successor.override(override)
@@ -84,7 +59,7 @@ def test_an_override_is_part_of_the_state_and_is_applied_once() -> None:
 
 
 def test_arguments_of_the_schedule_are_replaced() -> None:
-    optimizers = make("MultiStepLR", {"milestones": [2, 5], "gamma": 0.5})
+    optimizers = scheduled("MultiStepLR", {"milestones": [2, 5], "gamma": 0.5})
     rates(optimizers, 0, 3)
     optimizers.override(Override(3, "schedule.args.milestones", [4, 6, 6]))
     optimizers.override(Override(3, "schedule.args.gamma", 0.1))
@@ -92,7 +67,7 @@ def test_arguments_of_the_schedule_are_replaced() -> None:
 
 
 def test_the_state_that_an_override_is_applied_to_stays_as_it_is() -> None:
-    _, plain = make("StepLR", {"step_size": 3}).state()
+    _, plain = scheduled("StepLR", {"step_size": 3}).state()
     before = json.dumps(plain)
     assert applied(plain, Override(0, "optimizer.args.momentum", 0.5))["groups"][0][0]["momentum"] == 0.5
     assert json.dumps(plain) == before
@@ -102,6 +77,7 @@ def test_the_state_that_an_override_is_applied_to_stays_as_it_is() -> None:
 
 A, B = Override(8, LR, 0.5), Override(8, LR, 0.1)
 LATER = Override(12, LR, 0.01)
+NAN = Override(4, LR, nan)
 
 
 @pytest.mark.parametrize(
@@ -116,6 +92,7 @@ LATER = Override(12, LR, 0.01)
         (12, [A], [A], [], [], []),
         (4, [], [A], [], [A], []),
         (12, [], [A], [], [], []),
+        (8, [NAN], [], [(LR, nan)], [], [NAN]),
     ],
     ids=[
         "asked for",
@@ -127,6 +104,7 @@ LATER = Override(12, LR, 0.01)
         "nothing new",
         "gone back to before it",
         "a past that was another",
+        "nan again",
     ],
 )
 def test_an_override_is_neither_lost_nor_applied_twice(
@@ -140,10 +118,12 @@ def test_an_override_is_neither_lost_nor_applied_twice(
     assert to_apply(step, history, recorded, given) == (pending, repeated)
 
 
-@pytest.mark.parametrize("text", ["lr", "lr=", "=5", "lr=5e-4x", "lr=1979-05-27", f"lr={'[' * 9999}"])
+@pytest.mark.parametrize("text", ["lr", "lr=", "=5", "lr=5e-4x", "lr=1\nx=2", f"lr={'[' * 9999}"])
 def test_what_is_no_key_and_value_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"--override .*: expected KEY=VALUE"):
         parse(text)
+    with pytest.raises(ConfigError, match=r"^--override lr: a date or time can't be a setting"):
+        parse("lr=1979-05-27")
     assert parse("optimizer.args.betas=[0.9, 0.99]") == ("optimizer.args.betas", [0.9, 0.99])
 
 
@@ -159,19 +139,15 @@ CHANGE = ("--resume", "--override", f"{LR}=0.5")
 
 
 @pytest.fixture(scope="module")
-def eight(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def eight(whole_run: WholeRun) -> Ended:
     """A run of eight steps."""
-    return run_well(tmp_path_factory.mktemp("eight") / "run", SETTINGS).dir
+    return whole_run(SETTINGS)
 
 
 @pytest.fixture(scope="module")
-def undisturbed(eight: Path, tmp_path_factory: pytest.TempPathFactory) -> Ended:
+def undisturbed(eight: Ended, tmp_path_factory: pytest.TempPathFactory) -> Ended:
     """It goes on for six steps, with a learning rate of 0.5 to begin with."""
-    return run_well(copied(eight, tmp_path_factory.mktemp("undisturbed")), LONGER, *CHANGE)
-
-
-def copied(run: Path, to: Path) -> Path:
-    return Path(shutil.copytree(run, to / "run", symlinks=True))
+    return run_well(copied(eight, tmp_path_factory.mktemp("undisturbed") / "run"), LONGER, *CHANGE)
 
 
 def test_a_resumed_run_goes_on_with_what_it_is_told_and_records_it(undisturbed: Ended) -> None:
@@ -186,18 +162,18 @@ def test_a_resumed_run_goes_on_with_what_it_is_told_and_records_it(undisturbed: 
 
 @pytest.mark.parametrize("point", ["after_publish@1", "after_publish@2"], ids=["from disk", "from memory"])
 def test_a_coordinator_that_dies_after_an_override_changes_nothing(
-    point: str, eight: Path, undisturbed: Ended, tmp_path: Path
+    point: str, eight: Ended, undisturbed: Ended, tmp_path: Path
 ) -> None:
     settings = {**LONGER, "testing.crash_points": [f"coordinator.{point}=kill"]}
-    killed = run_well(copied(eight, tmp_path), settings, *CHANGE)
+    killed = run_well(copied(eight, tmp_path / "run"), settings, *CHANGE)
     assert f"the run goes on from step {8 if point.endswith('1') else 9}" in killed.out
     assert killed.digest() == undisturbed.digest()
 
 
 def test_a_run_that_is_killed_before_its_next_checkpoint_is_resumed_with_the_override(
-    eight: Path, undisturbed: Ended, tmp_path: Path
+    eight: Ended, undisturbed: Ended, tmp_path: Path
 ) -> None:
-    folder = copied(eight, tmp_path)
+    folder = copied(eight, tmp_path / "run")
     dead = run(folder, {**LONGER, "testing.crash_points": ["supervisor.report_heard@1=kill"]}, *CHANGE)
     assert dead.code == -9
     resumed = run_well(folder, LONGER, "--resume")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loader.files import identify
-from pool.config import parse_config
+from pool import run_dir
+from pool.config.reading import parse_config
 from pool.errors import ConfigError
 from pool.planner import planner
+from pool.process.document import from_json, to_json
+from pool.process.planned import ANSWER, Answer, Planned, Refused
 from pool.protocol.identity import PLANNER, Peer
 from tests.pool.test_values import EXTREME, NUMERIC, bounds
 from tests.support.launches import launch
@@ -26,16 +30,21 @@ ODD = {
 }
 
 
-def plan(tree: dict[str, Any], files: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """The planner's answer."""
+def plan(tree: dict[str, Any], files: tuple[Path, ...] = ()) -> Answer:
+    """The planner's answer, as the supervisor reads it."""
     told = launch(Path("/nowhere"), Peer(PLANNER), config=parse_config(tree, "here"), train_files=identify(files))
-    answer: dict[str, Any] = json.loads(planner.run(told))
+    return from_json(ANSWER, to_json(planner.run(told)))
+
+
+def refused(answer: Answer) -> Refused:
+    assert isinstance(answer, Refused)
+    assert len(answer.error.splitlines()) == 1
     return answer
 
 
 @pytest.mark.parametrize("kind", ["good", "half", "buffer without elements"])
 def test_a_model_that_can_be_trained_is_planned(kind: str) -> None:
-    assert "plan" in plan({**ODD, "model": {"kind": kind}})
+    assert isinstance(plan({**ODD, "model": {"kind": kind}}), Planned)
 
 
 @pytest.mark.parametrize(
@@ -61,15 +70,14 @@ def test_a_model_that_can_be_trained_is_planned(kind: str) -> None:
     ],
 )
 def test_a_model_that_can_not_be_trained_is_one_line(kind: str, complaint: str) -> None:
-    answer = plan({**ODD, "model": {"kind": kind}})
-    assert complaint in answer["error"]
-    assert len(answer["error"].splitlines()) == 1
-    assert answer["exit_code"] == 2
+    answer = refused(plan({**ODD, "model": {"kind": kind}}))
+    assert complaint in answer.error
+    assert answer.exit_code == 2
 
 
 def test_buckets_that_no_message_can_name_are_refused() -> None:
     tree = {**ODD, "model": {"kind": "large table"}, "pool": {**ODD["pool"], "bucket_mb": 1e-6}}  # type: ignore[dict-item]
-    assert plan(tree)["error"].startswith("pool.bucket_mb: 1e-06 makes 20001 buckets of gradients")
+    assert refused(plan(tree)).error.startswith("pool.bucket_mb: 1e-06 makes 20001 buckets of gradients")
 
 
 TOY = {
@@ -87,8 +95,8 @@ SAMPLE = ROOT / "configs/sample/validation.binpack"
 
 
 def test_a_file_name_with_a_line_end_is_told_in_one_line() -> None:
-    answer = plan({**NNUE, "model": {"l1": 16, "start_from": "/nowhere/a\nb"}}, (SAMPLE,))
-    assert answer["error"].startswith("/nowhere/a\\nb: can't be read")
+    answer = refused(plan({**NNUE, "model": {"l1": 16, "start_from": "/nowhere/a\nb"}}, (SAMPLE,)))
+    assert answer.error.startswith("/nowhere/a\\nb: can't be read")
 
 
 @settings(max_examples=25, deadline=None)
@@ -110,4 +118,16 @@ def test_extreme_numbers_that_are_allowed_give_a_plan_or_one_line(data: st.DataO
         answer = plan(tree, files)
     except ConfigError:  # two keys that don't fit one another
         return
-    assert "plan" in answer or len(answer["error"].splitlines()) == 1
+    assert isinstance(answer, Planned) or refused(answer)
+
+
+def test_an_error_about_a_checkpoint_names_the_folder_and_no_descriptor(tmp_path: Path) -> None:
+    """The supervisor's descriptors have other numbers."""
+    fd = run_dir.hold(tmp_path / "run")
+    try:
+        inside = run_dir.inside(fd)
+        checkpoint = inside / "checkpoints" / "step-000000001"
+        answer = refused(planner.run(launch(inside, Peer(PLANNER), checkpoint=checkpoint)))
+    finally:
+        os.close(fd)
+    assert answer.error == f"{tmp_path}/run/checkpoints/step-000000001/state.json: No such file or directory"

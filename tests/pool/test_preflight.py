@@ -15,13 +15,14 @@ import pytest
 
 from pool.checkpoint import store
 from pool.checkpoint.folder import newest_good
-from pool.config import Config, parse_config
+from pool.config.reading import parse_config
+from pool.config.tree import Config
 from pool.errors import PoolError, RunError
 from pool.shm import segment
-from pool.supervisor.available import Available, available_memory
-from pool.supervisor.memory_plan import Row, shortage, table
-from pool.supervisor.preflight import check_folder
-from pool.supervisor.run_folder import RunFolder
+from pool.supervisor.before.memory_plan import Row, shortage, table
+from pool.supervisor.before.preflight import check_folder
+from pool.supervisor.holding.run_folder import RunFolder
+from pool.supervisor.holding.system_memory import Available, available_memory
 from tests.pool.test_checkpoints import example
 from tests.support.failing_calls import FAULTS, failing_call
 from tests.support.runs import ROOT, TOY, Ended, command, run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -18,8 +17,8 @@ REPORT = RunReport(
     samples=400 * 8192,
     seconds=20.0,
     samples_per_step=8192,
-    loss=0.001125,
-    validation_loss=0.002,
+    losses=(0.001125,),
+    validation_losses=(0.002,),
     validation_step=300,
     learning_rate=8.75e-4,
     shares=Shares(compute=0.55, loader=0.09, reduce=0.02, optimizer=0.11, weights=0.23),
@@ -46,7 +45,7 @@ def test_a_narrow_line_fits_and_keeps_step_and_eta(width: int) -> None:
 
 
 def test_before_the_first_step_no_loss_and_no_speed_are_shown() -> None:
-    before = replace(REPORT, step=0, samples=0, seconds=0.0, loss=math.nan, validation_loss=math.nan)
+    before = replace(REPORT, step=0, samples=0, seconds=0.0, losses=(), validation_losses=())
     assert "nan" not in describe(before)
     assert "samples/s" not in describe(before)
 
@@ -57,7 +56,7 @@ def test_off_a_terminal_no_line_comes_twice(
     """The last step is reported when it is done, and once more when its checkpoint is written."""
     monkeypatch.setattr(progress, "PLAIN_SECONDS", 0.0)
     line = ProgressLine()
-    before = replace(REPORT, step=0, samples=0, validation_loss=math.nan, validation_step=0)
+    before = replace(REPORT, step=0, samples=0, validation_losses=(), validation_step=0)
     for report in (before, REPORT, REPORT, replace(REPORT, step=3000), replace(REPORT, step=3000, seconds=21.0)):
         line.show(report)
     line.show(replace(REPORT, step=3000, seconds=22.0, finished=True))

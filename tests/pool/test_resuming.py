@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import json
+import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
 import torch
+from pydantic.fields import FieldInfo
 
+from loader.exit_codes import EXIT_DATA
 from loader.files import identify
+from loader.section import Effect, alternatives
+from loader.stream import Cursor
 from pool.buckets.plan import TensorSpec, make_plan
 from pool.checkpoint import store
-from pool.checkpoint.state import describe_files
+from pool.checkpoint.state import OptimizerNumbers, describe_files
 from pool.checkpoint.store import Checkpoint
-from pool.config import Config, parse_config
-from pool.errors import EXIT_DATA, ConfigError, RunError
-from pool.protocol.messages import CursorState
-from pool.supervisor.comparing import compare_model, compare_optimizer
-from pool.supervisor.resuming import resume_point, saved_state
-from pool.supervisor.run_folder import RunFolder
+from pool.config.keys import walk
+from pool.config.reading import parse_config
+from pool.config.tree import Config, config_class
+from pool.errors import ConfigError, RunError
+from pool.supervisor.before.comparing import compare_model, compare_optimizer
+from pool.supervisor.before.resuming import resume_point, saved_state
+from pool.supervisor.holding.run_folder import RunFolder
 
 STEP_LR = {"name": "torch.optim.lr_scheduler.StepLR", "every": 3, "args": {"step_size": 1, "gamma": 0.5}}
 RECIPE: dict[str, Any] = {"optimizer": {"args": {"lr": 0.01}}, "schedule": STEP_LR}
 
 
-def config(folder: Path, **sections: dict[str, Any]) -> Config:
+def config(folder: Path, **sections: Any) -> Config:
     return parse_config({"task": "tests.support.toy", "run": {"dir": str(folder / "run")}, **sections}, "test")
 
 
@@ -46,17 +54,17 @@ def checkpoint(tmp_path: Path, files: list[Path]) -> Path:
         tmp_path / "checkpoints",
         Checkpoint(
             step=7,
-            cursor=CursorState(14, 0, 2, 3),
+            cursor=Cursor(14, 0, 2, 3),
             config=config(tmp_path, **RECIPE).model_dump(mode="json"),
             fingerprint={},
             data=describe_files(identify(files)),
             weights={"w": torch.zeros(2)},
-            optimizer={},
-            optimizer_plain={
-                "numbers": {"w": {}},
-                "groups": [[{"lr": 0.0025, "initial_lr": 0.01}]],
-                "schedulers": [{"step_size": 1, "gamma": 0.5, "last_epoch": 2}],
-            },
+            optimizer_tensors={},
+            optimizer=OptimizerNumbers(
+                {"w": {}},
+                [[{"lr": 0.0025, "initial_lr": 0.01}]],
+                [{"step_size": 1, "gamma": 0.5, "last_epoch": 2}],
+            ),
         ),
         keep=1,
     )
@@ -66,9 +74,9 @@ def test_the_same_files_in_another_folder_go_on_where_the_run_was(
     tmp_path: Path, files: list[Path], checkpoint: Path
 ) -> None:
     moved = files[0].parent.rename(tmp_path / "elsewhere")
-    assert resume_point(config(tmp_path), checkpoint, identify(sorted(moved.iterdir()))) == (
+    assert resume_point(config(tmp_path, **RECIPE), checkpoint, identify(sorted(moved.iterdir()))) == (
         7,
-        CursorState(14, 0, 2, 3),
+        Cursor(14, 0, 2, 3),
     )
 
 
@@ -77,16 +85,50 @@ def test_other_files_are_refused_by_name_and_a_changed_one_by_size(
 ) -> None:
     for changed in (files[::-1], files[:1], [*files, files[0]]):
         with pytest.raises(ConfigError, match=r"data.train: .* a resumed run must take the same batches"):
-            resume_point(config(tmp_path), checkpoint, identify(changed))
+            resume_point(config(tmp_path, **RECIPE), checkpoint, identify(changed))
     files[1].write_bytes(bytes(99))
     with pytest.raises(RunError, match=r"b.binpack: has changed: 99 bytes now, 4 when .* was written") as raised:
-        resume_point(config(tmp_path), checkpoint, identify(files))
+        resume_point(config(tmp_path, **RECIPE), checkpoint, identify(files))
     assert raised.value.exit_code == EXIT_DATA
 
 
-def test_another_seed_is_refused(tmp_path: Path, files: list[Path], checkpoint: Path) -> None:
-    with pytest.raises(ConfigError, match=r"run.seed: 5 now, 42 in"):
-        resume_point(config(tmp_path, run={"seed": 5}), checkpoint, identify(files))
+FIXED = [
+    (key, field)
+    for key, field in walk(config_class("tests.support.toy"))
+    if Effect.of(field) is Effect.FIXED and key != "task"
+]
+
+
+def another(value: Any, field: FieldInfo) -> Any:
+    """A value that the key may have, and that is not this one."""
+    for kind in alternatives(field.annotation):
+        if get_origin(kind) is Literal:
+            return next(choice for choice in get_args(kind) if choice != value)
+    if isinstance(value, bool):
+        return not value
+    return "another" if isinstance(value, str | None) else value + 1
+
+
+@pytest.mark.parametrize(("key", "field"), FIXED, ids=[key for key, _ in FIXED])
+def test_a_key_that_says_which_batches_train_which_model_is_kept(
+    key: str, field: FieldInfo, tmp_path: Path, files: list[Path], checkpoint: Path
+) -> None:
+    given = config(tmp_path, **RECIPE).model_dump(mode="json")
+    *sections, name = key.split(".")
+    place = given
+    for section in sections:
+        place = place[section]
+    before, place[name] = place[name], another(place[name], field)
+    with pytest.raises(ConfigError) as error:
+        resume_point(parse_config(given, "test"), checkpoint, identify(files))
+    assert str(error.value).startswith(
+        f"{key}: {place[name]} now, {before} in {checkpoint}; a resumed run keeps it: set it back"
+    )
+
+
+def test_another_task_is_refused(tmp_path: Path, files: list[Path], checkpoint: Path) -> None:
+    with pytest.raises(ConfigError, match=r"task: nnue now, tests.support.toy in"):
+        resume_point(config(tmp_path, task="nnue"), checkpoint, identify(files))
 
 
 @pytest.mark.parametrize(
@@ -128,14 +170,13 @@ def test_what_stays_in_force_is_said_from_the_checkpoints_own_state(
         folder.close()
 
 
-def test_a_schedule_of_another_class_is_refused(tmp_path: Path, checkpoint: Path) -> None:
-    changed = config(tmp_path, optimizer=RECIPE["optimizer"])
-    folder = RunFolder(changed, resume=True)
+def test_nan_again_is_no_change(tmp_path: Path, checkpoint: Path) -> None:
+    given = config(tmp_path, optimizer={"args": {"lr": 0.01, "limits": [0.0, math.nan]}}, schedule=STEP_LR)
+    saved = replace(saved_state(checkpoint), config=json.loads(json.dumps(given.model_dump(mode="json"))))
+    folder = RunFolder(given, resume=True)
     try:
-        with pytest.raises(
-            ConfigError, match=r"schedule.name: None now, torch.optim.lr_scheduler.StepLR in .*start_from"
-        ):
-            compare_optimizer(changed, checkpoint, saved_state(checkpoint), folder)
+        compare_optimizer(given, checkpoint, saved, folder)
+        assert folder.take_notes() == []
     finally:
         folder.close()
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from pool import run_dir
-from pool.config import parse_config
+from pool.config.reading import parse_config
 from pool.errors import ConfigError
-from pool.supervisor.logs import open_log
-from pool.supervisor.run_folder import RunFolder
+from pool.supervisor.holding.logs import open_log
+from pool.supervisor.holding.run_folder import RunFolder
 
 NOBODY = 65_534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give files away")

@@ -17,15 +17,15 @@ from loader.slots import read_batches
 from loader.sources import open_stream
 from pool.nn.batch import TensorBatch
 from pool.tasks.task import Progress
-from tests.support.runs import ROOT, TOY, Ended, run, run_well
+from tests.support.runs import ROOT, TOY, Ended, WholeRun, run, run_well
 from tests.support.toy import LossConfig, ModelConfig
 from tests.support.toy_model import ToyTask
 
 
 @pytest.fixture(scope="module")
-def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    """The undisturbed run that others are compared with."""
-    return run_well(tmp_path_factory.mktemp("run") / "two", TOY)
+def two_workers(whole_run: WholeRun) -> Ended:
+    """The run that others are compared with."""
+    return whole_run(TOY)
 
 
 @pytest.mark.parametrize("devices", [["fake:0"], ["fake:0", "fake:1", "fake:2", "fake:3"]])

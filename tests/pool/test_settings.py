@@ -1,4 +1,4 @@
-"""What the documentation says of settings is what the config's classes say."""
+"""What is said of settings is what the config's classes say. (The page made of it: tests/test_docs.py.)"""
 
 from __future__ import annotations
 
@@ -9,15 +9,10 @@ import sys
 import pytest
 from rich.console import Console
 
-from pool.config import config_class
+from pool.config.page import groups, plain, show
+from pool.config.tree import config_class
 from pool.errors import ConfigError
-from pool.settings import groups, markdown, plain, show
 from tests.support.runs import ROOT
-
-
-def test_the_configuration_page_is_what_the_command_prints() -> None:
-    page = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
-    assert page == markdown("nnue"), "docs/configuration.md is stale: pool settings --markdown > docs/configuration.md"
 
 
 def test_every_key_has_a_meaning_and_allowed_values() -> None:

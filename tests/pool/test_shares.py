@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from pool.coordinator.shares import Spent, shares
+from pool.coordinator.metrics.shares import Spent, shares
 from pool.protocol.messages import Shares
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 from collections.abc import Iterator
@@ -16,15 +15,15 @@ from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
 from pool.protocol.messages import Times
 from pool.shm import bells
 from pool.shm.bells import Bell, name_of
-from pool.shm.shortcut import FINISHED_WORDS, CoordinatorEnd, Words, WorkerEnd
+from pool.shm.shortcut import CoordinatorEnd, Words, WorkerEnd, finished_words
 
 
 class Ends:
     """Of a run with two workers; `life`: the coordinator's."""
 
-    def __init__(self) -> None:
+    def __init__(self, members: int = 1) -> None:
         self.descriptors = bells.make(2)
-        self.finished = [words(), words()]
+        self.finished = [words(members), words(members)]
         self.version = np.zeros(1, np.int64)
 
     def worker(self, index: int = 0) -> WorkerEnd:
@@ -58,8 +57,8 @@ def ends() -> Iterator[Ends]:
     made.close()
 
 
-def words() -> Words:
-    return np.zeros(FINISHED_WORDS, np.int64)
+def words(members: int) -> Words:
+    return np.zeros(finished_words(members), np.int64)
 
 
 def is_rung(fd: int) -> bool:
@@ -69,20 +68,26 @@ def is_rung(fd: int) -> bool:
         return False
 
 
-@given(attempt=st.integers(1, 1 << 50), loss=st.floats(), spent=st.tuples(*[st.floats(0, 1e9)] * 3))
-def test_what_was_finished_arrives_bit_for_bit(attempt: int, loss: float, spent: tuple[float, float, float]) -> None:
-    ends = Ends()
+@given(
+    attempt=st.integers(1, 1 << 50),
+    losses=st.lists(st.floats(), min_size=1, max_size=4),
+    spent=st.tuples(*[st.floats(0, 1e9)] * 3),
+)
+def test_what_was_finished_arrives_bit_for_bit(
+    attempt: int, losses: list[float], spent: tuple[float, float, float]
+) -> None:
+    ends = Ends(len(losses))
     try:
-        ends.worker().finish(attempt, loss, Times(*spent))
+        ends.worker().finish(attempt, losses, Times(*spent))
         found = ends.coordinator().finished(0)
     finally:
         ends.close()
     assert (found.attempt, found.times) == (attempt, Times(*spent))
-    assert found.loss == loss or (math.isnan(found.loss) and math.isnan(loss))
+    assert np.array(found.losses).tobytes() == np.array(losses).tobytes()
 
 
 def test_half_of_a_new_entry_is_taken_for_none(ends: Ends) -> None:
-    ends.worker().finish(7, 0.5, Times())
+    ends.worker().finish(7, (0.5,), Times())
     whole = ends.finished[0].copy()
     for changed in range(3):
         ends.finished[0][:] = whole
@@ -107,7 +112,7 @@ def test_a_version_counts_for_the_life_that_published_it_only(ends: Ends) -> Non
 def test_who_has_news_rings_for_those_who_wait(ends: Ends) -> None:
     ends.coordinator().publish(0)
     assert ends.rung() == ["worker.0", "worker.1"]
-    ends.worker(1).finish(1, 0.0, Times())
+    ends.worker(1).finish(1, (0.0,), Times())
     assert ends.rung() == ["coordinator.0"]
 
 

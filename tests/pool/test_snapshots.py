@@ -8,25 +8,26 @@ import numpy as np
 import pytest
 import torch
 
+from loader.stream import Cursor
 from pool.checkpoint import snapshot
 from pool.checkpoint.snapshot import Area, area_nbytes
+from pool.checkpoint.state import OptimizerNumbers
 from pool.checkpoint.store import Checkpoint, tensor_bytes
 from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
-from pool.protocol.messages import CursorState
 
 
 def state(step: int, rows: int = 100) -> Checkpoint:
     torch.manual_seed(step)
     return Checkpoint(
         step=step,
-        cursor=CursorState(step * 2, 0, step, 7),
+        cursor=Cursor(step * 2, 0, step, 7),
         config={},
         fingerprint={},
         data=[("a.binpack", 4711)],
         weights={"table": torch.randn(rows, 16), "bias": torch.randn(3).bfloat16(), "count": torch.tensor(step)},
-        optimizer={"table/exp_avg": torch.randn(rows, 16), "table/step": torch.tensor(float(step))},
-        optimizer_plain={"numbers": {"table": {"beta": 0.1}}, "groups": [[{"lr": 1e-3, "betas": [0.9, 0.999]}]]},
+        optimizer_tensors={"table/exp_avg": torch.randn(rows, 16), "table/step": torch.tensor(float(step))},
+        optimizer=OptimizerNumbers({"table": {"beta": 0.1}}, [[{"lr": 1e-3, "betas": [0.9, 0.999]}]], []),
     )
 
 
@@ -36,8 +37,8 @@ def area(nbytes: int = 64 << 10) -> Area:
 
 def assert_same(found: Checkpoint, expected: Checkpoint) -> None:
     assert (found.step, found.cursor) == (expected.step, expected.cursor)
-    assert found.optimizer_plain == expected.optimizer_plain
-    for kind in ("weights", "optimizer"):
+    assert found.optimizer.plain() == expected.optimizer.plain()
+    for kind in ("weights", "optimizer_tensors"):
         mine, its = getattr(found, kind), getattr(expected, kind)
         assert mine.keys() == its.keys()
         for name, tensor in its.items():
@@ -68,7 +69,7 @@ def test_what_a_successor_does_with_its_optimizer_does_not_change_the_snapshot()
     areas = [area(), area()]
     Snapshots(areas).take(state(5))
     loaded = Snapshots(areas, newest=1).load(1, state(0))
-    for tensor in loaded.optimizer.values():
+    for tensor in loaded.optimizer_tensors.values():
         tensor.add_(1)
     assert snapshot.read(areas[1]) is not None
 
@@ -90,7 +91,7 @@ def test_what_was_taken_stays_as_it_was_when_the_optimizer_goes_on() -> None:
     """A thread writes it to disk meanwhile; some optimizers keep lists that they change in place."""
     live = state(5)
     taken = Snapshots([area(), area()]).take(live)
-    live.optimizer_plain["groups"][0][0]["betas"][0] = 0.5
+    live.optimizer.groups[0][0]["betas"][0] = 0.5
     live.weights["table"].zero_()
     assert_same(taken, state(5))
 
@@ -121,7 +122,7 @@ def test_a_copy_that_was_cut_short_is_not_there_and_the_one_before_is(
 
 def test_a_flipped_bit_anywhere_is_noticed() -> None:
     whole = area(16 << 10)
-    snapshot.write(whole, 3, CursorState(6, 0, 0, 0), {}, {"weights": tensor_bytes(state(3, rows=4).weights)})
+    snapshot.write(whole, state(3), {"weights": tensor_bytes(state(3, rows=4).weights)})
     assert snapshot.read(whole) is not None
     end = int(whole[:32].view(np.int64)[2])
     for place in [*range(28), *range(snapshot.PAGE, end, 7)]:
@@ -139,6 +140,6 @@ def test_a_state_that_has_grown_beyond_its_area_is_one_line() -> None:
 def test_the_room_that_is_reckoned_is_enough() -> None:
     for rows in (1, 10, 1000):
         example = state(1, rows)
-        tensors = [*example.weights.values(), *example.optimizer.values()]
+        tensors = [*example.weights.values(), *example.optimizer_tensors.values()]
         room = area(area_nbytes([t.nbytes for t in tensors], 150 + 120 * len(tensors)))
         assert Snapshots([room, room.copy()]).take(example).step == 1

@@ -10,12 +10,13 @@ import pytest
 
 from pool.checkpoint.folder import step_path
 from pool.checkpoint.state import FOLDER
-from pool.config import parse_config
+from pool.config.reading import parse_config
 from pool.errors import CheckpointError, ConfigError
 from pool.tasks.registry import task_module
 from pool.tasks.start import own_model, start_checkpoint
 from tests.pool.test_export import save
-from tests.support.runs import TOY, run, run_well
+from tests.support.refusals import refused
+from tests.support.runs import TOY, run_well
 
 NNUE, TOY_TASK = "nnue", "tests.support.toy"
 
@@ -65,9 +66,9 @@ def test_a_run_starts_with_the_weights_and_nothing_else_of_another(tmp_path: Pat
 
 def test_another_model_is_refused_by_its_first_layer(tmp_path: Path) -> None:
     checkpoint = save(tmp_path / "first", 1)
-    ended = run(tmp_path / "run", {**TUNED, "model.start_from": str(checkpoint), "model.hidden": 8})
-    assert ended.code == 2
-    assert ended.err == (
-        f"pool: another model than that of {checkpoint}: table.weight: float32 1000 x 8 in the config's model, "
-        "float32 1000 x 16 in the checkpoint; model.hidden: 8 now, 16 then\n"
+    error = refused(tmp_path / "run", {**TUNED, "model.start_from": str(checkpoint), "model.hidden": 8})
+    assert error.exit_code == 2
+    assert str(error) == (
+        f"another model than that of {checkpoint}: table.weight: float32 1000 x 8 in the config's model, "
+        "float32 1000 x 16 in the checkpoint; model.hidden: 8 now, 16 then"
     )

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from pool.errors import EXIT_CRASH_LOOP, EXIT_FAILED
-from pool.failure import Failure
+from loader.exit_codes import EXIT_CRASH_LOOP, EXIT_FAILED
+from pool.process.failure import Failure
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, WORKER, Peer
 from pool.supervisor.deaths import Death, account
-from pool.supervisor.oom import oom_kills
+from pool.supervisor.holding.signals import StopSignals
+from pool.supervisor.holding.system_memory import oom_kills
 from pool.supervisor.policy import PAUSES, RestartPolicy
 from pool.supervisor.service import ServiceManager
-from pool.supervisor.signals import StopSignals
-from pool.supervisor.stopping import StopPlan
+from pool.supervisor.stopping import Ending, StopPlan
 
 WORKER_0 = Peer(WORKER, 0)
 
@@ -93,13 +93,17 @@ def test_one_that_nobody_waits_for_is_tried_again_however_often_that_fails() -> 
 
 def test_the_first_signal_finishes_the_step_the_second_ends_the_run() -> None:
     plan = StopPlan(timeout=10)
-    assert plan.signals(0, 0.0).say == ""
-    first = plan.signals(1, 1.0)
-    assert first.begin
-    assert not first.now
-    assert plan.begun
-    assert not plan.signals(1, 2.0).begin, "it is said once"
-    assert plan.signals(2, 3.0).now
+    said = [(plan.signals(*looked), plan.ending) for looked in ((0, 0.0), (1, 1.0), (1, 2.0), (2, 3.0), (3, 20.0))]
+    assert [ending for _, ending in said] == [
+        Ending.NOT_ASKED,
+        Ending.FINISHING,
+        Ending.FINISHING,
+        Ending.NOW,
+        Ending.NOW,
+    ]
+    first, second = [why for why, _ in said if why]  # each is said once
+    assert first.startswith("stopping: finishing the step")
+    assert second == "stopped at once; nothing more is saved"
 
 
 def test_two_signals_at_once_are_one() -> None:
@@ -128,10 +132,9 @@ def test_a_hang_up_that_was_to_be_ignored_is() -> None:
 def test_finishing_the_step_has_a_deadline() -> None:
     plan = StopPlan(timeout=10)
     plan.signals(1, 0.0)
-    assert not plan.signals(1, 10.0).now
-    late = plan.signals(1, 10.1)
-    assert late.now
-    assert "pool.stop_timeout = 10 s" in late.say
+    assert plan.signals(1, 10.0) == ""
+    assert "pool.stop_timeout = 10 s" in plan.signals(1, 10.1)
+    assert plan.ending is Ending.NOW
 
 
 def death(incarnation: int, **changes: object) -> Death:

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from torch import nn
 
-from pool import export
+from loader.errors import DataError
 from pool.errors import PoolError
+from pool.tasks import export
 from tests.support import hostile_task
-from tests.support.runs import TOY, Ended, run, run_well
+from tests.support.runs import TOY, Ended, WholeRun, run
 from tests.support.toy import LossConfig, ModelConfig
 from tests.support.toy_model import ToyTask
 
@@ -20,8 +21,8 @@ PLACE = f"{hostile_task.MODEL}.py:"
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    return run_well(tmp_path_factory.mktemp("whole") / "run", SHORT)
+def whole(whole_run: WholeRun) -> Ended:
+    return whole_run(SHORT)
 
 
 def one_line(ended: Ended, code: int, *told: str) -> None:
@@ -170,13 +171,56 @@ def test_a_worker_that_raises_before_the_supervisor_has_heard_of_it_was_ready(tm
 
 
 class BadExport(ToyTask):
+    error: Exception
+
     def export(self, model: nn.Module, path: Path, description: str) -> None:  # noqa: ARG002
-        raise KeyError("bad value")
+        raise self.error
 
 
-def test_an_export_that_raises_is_one_line(whole: Ended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KeyError("bad value"), f"out: not written: KeyError: 'bad value' ({__file__}:"),
+        (ValueError("bad value"), "out: not written: bad value"),
+        (DataError("out", "can't be written"), "out: can't be written"),
+    ],
+)
+def test_an_export_that_raises_is_one_line(
+    error: Exception, said: str, whole: Ended, monkeypatch: pytest.MonkeyPatch
+) -> None:
     task = BadExport(ModelConfig(), LossConfig())
+    task.error = error
     monkeypatch.setattr(export, "make_task", lambda *_: task)
-    with pytest.raises(PoolError) as error:
-        export.export_checkpoint(whole.dir / "checkpoints/last", tmp_path / "out", "", "tests.support.toy")
-    assert str(error.value).startswith(f"{tmp_path / 'out'}: not written: KeyError: 'bad value' ({__file__}:")
+    with pytest.raises(PoolError) as found:
+        export.export_checkpoint(whole.dir / "checkpoints/last", Path("out"), "", "tests.support.toy")
+    assert str(found.value).startswith(said)
+
+
+RAISES_BETWEEN_BATCHES = """
+from pathlib import Path
+from tests.support.toy import LossConfig, ModelConfig
+RAISED = Path("raised")
+def create_task(model, loss):
+    from pool.worker.mailbox import Mailbox
+    from tests.support.toy_model import ToyTask
+    class Task(ToyTask):
+        def loss(self, model, batch, progress):
+            if batch.number == 4:
+                RAISED.touch()
+                raise ValueError("bad value")
+            return super().loss(model, batch, progress)
+    def start(self):
+        raise KeyError("between batches")
+    if RAISED.exists():  # every later life of the worker
+        Mailbox.start = start
+    return Task(model, loss)
+"""
+
+
+def test_a_worker_that_raises_before_its_first_batch_does_not_hold_that_of_its_last_life(tmp_path: Path) -> None:
+    """Deaths in a batch are bounded by what becomes of the batch, others by the budget."""
+    (tmp_path / "odd_lives.py").write_text(RAISES_BETWEEN_BATCHES, encoding="utf-8")
+    settings = {**SHORT, "task": "odd_lives", "pool.devices": ["fake:0"]}
+    ended = run(tmp_path / "run", settings, cwd=tmp_path, timeout=60)
+    one_line(ended, 1, "KeyError: 'between batches'", "the same ended its life before")
+    assert ended.out.count("it was computing batch 4") == 1

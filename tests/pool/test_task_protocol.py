@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,10 +15,13 @@ import pytest
 import torch
 from pydantic import field_validator
 
-from loader.config import Section
-from pool.config import config_class
+from loader.section import Section
+from pool.cli import PROGRAM
+from pool.config.tree import config_class
 from pool.errors import ConfigError
+from pool.tasks import registry
 from pool.tasks.making import make_task
+from pool.tasks.registry import TASKS
 from pool.worker.step import problem_of
 from tests.support import toy
 from tests.support.runs import TOY, run
@@ -98,7 +102,7 @@ def test_methods_with_further_arguments_that_need_not_be_given_are_fine(named: C
 
 
 def test_a_class_instead_of_an_object_is_said_to_be_one(named: Callable[..., str]) -> None:
-    with pytest.raises(ConfigError, match="create_task gives the class ToyTask, not an object of it"):
+    with pytest.raises(ConfigError, match="task: my_task: the class ToyTask is given, not an object of it"):
         make_task(named(create_task=lambda model, loss: ToyTask), ModelConfig(), LossConfig())
 
 
@@ -131,8 +135,8 @@ class Raising(Section):
         ({"create_task": 5}, "create_task must be a function of (model, loss), not 5"),
         ({"create_task": lambda: None}, "create_task can't be called with (model, loss): too many positional"),
         ({"create_task": async_loss}, "create_task must not be async"),
-        ({"ModelConfig": dict}, "ModelConfig must be a class made from loader.config.Section, not <class 'dict'>"),
-        ({"ModelConfig": ModelConfig()}, "ModelConfig must be a class made from loader.config.Section, not ModelConf"),
+        ({"ModelConfig": dict}, "ModelConfig must be a class made from loader.Section, not <class 'dict'>"),
+        ({"ModelConfig": ModelConfig()}, "ModelConfig must be a class made from loader.Section, not ModelConf"),
         ({"ModelConfig": NoDefault}, "ModelConfig.hidden: has no good default: Field required"),
         ({"LossConfig": WrongDefault}, "LossConfig.hidden: has no good default: Input should be a valid integer"),
         ({"LossConfig": Infinite}, "LossConfig.rate: has no good default: Input should be a finite number"),
@@ -181,3 +185,22 @@ def test_a_loss_that_nothing_can_be_trained_on_is_described(loss: object, compla
 
 def test_a_validation_needs_no_gradient() -> None:
     assert problem_of(torch.zeros(()), backward=False) == ""
+
+
+def test_a_bundled_task_brings_its_commands(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def hello(name: str) -> None:
+        sys.stdout.write(f"hello {name}\n")
+
+    commands = ModuleType("my_commands")
+    commands.register = lambda app: app.command(name="hello")(hello)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "my_commands", commands)
+    monkeypatch.setattr(toy, "COMMANDS", "my_commands", raising=False)
+    bundled = {**TASKS.bundled, "toy": "tests.support.toy"}
+    monkeypatch.setattr(registry, "TASKS", replace(TASKS, bundled=bundled))
+    main = replace(PROGRAM, groups=tuple(registry.command_groups())).main
+    assert main(["hello", "there"]) == 0
+    assert capsys.readouterr().out == "hello there\n"
+    assert main(["eval"]) == 2
+    assert "NET.nnue" in capsys.readouterr().err

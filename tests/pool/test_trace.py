@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pool.protocol.identity import WORKER, Peer
-from pool.telemetry.trace import FOLDER, Merged, Trace, clear, merge
+from pool.telemetry.trace import FOLDER, Merged, Trace, clear, finish, merge
 from tests.support.runs import TOY, run_well
 
 
@@ -97,6 +97,15 @@ def test_what_is_in_the_way_of_a_trace_ends_no_process(name: str, tmp_path: Path
     with trace.span("forward"):
         trace.mark("here")
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_trace_goes_where_a_link_points_and_takes_the_place_of_one_that_points_nowhere(tmp_path: Path) -> None:
+    for name, target in (("link", "elsewhere.json"), ("loop", "loop")):
+        (tmp_path / name).symlink_to(target)
+        Trace(tmp_path, Peer(WORKER, 1), on=True).mark("here")
+        assert ": 3 events; open it" in finish(tmp_path, tmp_path / name)
+        assert len(json.loads((tmp_path / name).read_text())["traceEvents"]) == 3
+    assert (tmp_path / "link").is_symlink()
 
 
 def test_a_run_leaves_a_trace_with_a_row_for_each_process_and_the_same_bits(tmp_path: Path) -> None:

@@ -13,16 +13,16 @@ import pytest
 from loader.config import DataConfig
 from loader.errors import DataChangedError, DataError
 from loader.files import DataFile, identify
+from loader.plugins.words import PluginError
 from loader.schema import BatchSchema
 from loader.slots import allocate_slots
 from loader.stream import Cursor
 from loader.synthetic import SyntheticSource, SyntheticStream
-from pool.config import parse_config
+from pool.config.reading import parse_config
 from pool.errors import ConfigError
-from pool.failure import TaskError
 from pool.feeder.watched import WatchedStream
-from pool.launch import Launch
 from pool.planner.data import look_at
+from pool.process.launch import Launch
 from pool.protocol.messages import Purpose
 from pool.shm.memory import Memory
 from tests.pool.test_data_files import launch
@@ -83,7 +83,7 @@ class FakeMemory:
 
 
 def launch_of(files: list[Path], source: str, growing: str = "stop") -> Launch:
-    features = "HalfKAv2_hm" if source == "binpack" else "synthetic:50:4"
+    features = "HalfKAv2_hm" if source == "chess" else "synthetic:50:4"
     data = {"source": source, "features": features, "batch_size": 8, "window_chunks": 1, "growing": growing}
     return launch(files, config=parse_config({"task": "tests.support.toy", "data": data}, "test"), validation_files=())
 
@@ -112,7 +112,7 @@ def append(file: Path, length: int = 1 << 20) -> None:
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("WithoutOpen", r"gives a WithoutOpen, which has no method open\(config, files, seed\)"),
+        ("WithoutOpen", r"WithoutOpen.open is missing: a source must have open\(config, files, seed\)"),
         ("Raising", r"KeyError: 'no such key' \(.*test_watched_stream.py:\d+, in open\)"),
     ],
 )
@@ -125,20 +125,20 @@ def test_the_planner_names_what_is_wrong_with_a_source(source: str, said: str, f
 def test_the_planner_counts_chunks_and_leaves_out_what_is_half_written(files: list[Path]) -> None:
     sizes = [file.stat().st_size for file in files]
     append(files[0], 20)
-    found = look_at(launch_of(files, "binpack", "ignore_new"))
+    found = look_at(launch_of(files, "chess", "ignore_new"))
     assert [file.size for file in found.files["train"]] == sizes
     assert found.num_chunks == {"train": 10}
-    with_damage = look_at(launch_of(files, "binpack"))
+    with_damage = look_at(launch_of(files, "chess"))
     assert with_damage.num_chunks == {"train": 11}
 
 
 def test_a_batch_that_does_not_fit_ends_the_run_with_field_and_source(files: list[Path]) -> None:
     stream = watched(launch_of(files, f"{HERE}:Clumsy"))
-    with pytest.raises(TaskError, match=f"data.source: {HERE}:Clumsy: ValueError: dense fields: target given"):
+    with pytest.raises(PluginError, match=f"data.source: {HERE}:Clumsy: ValueError: dense fields: target given"):
         stream.give(0)
 
 
-@pytest.mark.parametrize("source", ["binpack", f"{HERE}:OfFiles"])
+@pytest.mark.parametrize("source", ["chess", f"{HERE}:OfFiles"])
 def test_a_changed_file_is_seen_when_the_feeder_starts_and_at_each_seek(source: str, files: list[Path]) -> None:
     told = launch_of(files, source)
     stream = watched(told)
@@ -151,10 +151,10 @@ def test_a_changed_file_is_seen_when_the_feeder_starts_and_at_each_seek(source: 
 
 
 def test_a_cut_file_is_said_to_be_cut_and_not_damaged(files: list[Path]) -> None:
-    told = launch_of(files, "binpack")
+    told = launch_of(files, "chess")
     files[0].write_bytes(files[0].read_bytes()[:50])
     with pytest.raises(DataChangedError, match=r"a.binpack: has been cut: 50 bytes now"):
-        WatchedStream(told, cast(Memory, FakeMemory(look_at(launch_of(files[1:], "binpack")).schema, 10)), "train")
+        WatchedStream(told, cast(Memory, FakeMemory(look_at(launch_of(files[1:], "chess")).schema, 10)), "train")
 
 
 def test_a_source_without_sums_has_its_files_looked_at_once_an_epoch(files: list[Path]) -> None:
@@ -169,14 +169,14 @@ def test_a_source_without_sums_has_its_files_looked_at_once_an_epoch(files: list
 
 def test_another_number_of_chunks_than_at_the_start_is_a_change(files: list[Path]) -> None:
     with pytest.raises(DataChangedError, match="10 chunks now, 9 when the run began"):
-        watched(launch_of(files, "binpack"), words=9)
+        watched(launch_of(files, "chess"), words=9)
 
 
 def test_damage_is_still_damage(files: list[Path]) -> None:
     data = bytearray(files[0].read_bytes())
     data[8:16] = bytes(8)
     files[0].write_bytes(data)
-    told = replace(launch_of(files, "binpack"), train_files=identify(files))
+    told = replace(launch_of(files, "chess"), train_files=identify(files))
     stream = watched(told)
     for slot in range(4):
         stream.give(slot)

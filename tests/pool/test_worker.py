@@ -10,7 +10,8 @@ from loader.config import DataConfig
 from loader.slots import read_batches
 from loader.sources import open_stream
 from pool.buckets.plan import make_plan
-from pool.buckets.tensors import specs, views
+from pool.buckets.tensors import specs
+from pool.exchange.host.worker import HostWorker
 from pool.nn.batch import TensorBatch
 from pool.tasks.task import Progress
 from pool.worker.gradients import GradientWriter
@@ -22,17 +23,21 @@ from tests.support.toy_model import ToyTask
 def test_a_penalty_on_a_sparse_table_is_refused_instead_of_lost() -> None:
     """Its gradient is dense, and of a table only the touched rows travel."""
     task = ToyTask(ModelConfig(), LossConfig())
-    model = task.build_model()
+    with torch.device("meta"):
+        model = task.build_model()
     plan = make_plan(*specs(model), [1, 1 << 20])
-    writer = GradientWriter(model, plan)
+    halves, slots = ([np.zeros(plan.nbytes, np.uint8) for _ in range(2)] for _ in range(2))
+    exchange = HostWorker(model, plan, torch.device("cpu"), halves=halves, slots=slots)
+    exchange.load(0)
+    writer = GradientWriter(model, plan, exchange)
     stream = open_stream(DataConfig(source="synthetic", features="synthetic:1000:8", batch_size=64), [], 42)
     batch = TensorBatch.from_numpy(next(iter(read_batches(stream, 1))))
     announced: list[int] = []
-    writer.begin_batch(views(np.zeros(plan.nbytes, np.uint8), plan.parameters), announced.append)
+    writer.begin_batch(0, announced.append)
     task.loss(model, batch, Progress(0, 1)).backward()
     assert writer.end_batch() == ()
     assert announced == [0]  # the last one is said by the end of the batch
-    writer.begin_batch(views(np.zeros(plan.nbytes, np.uint8), plan.parameters), announced.append)
+    writer.begin_batch(0, announced.append)
     penalty = model.get_parameter("table.weight").square().sum()
     with pytest.raises(RuntimeError, match=r"table\.weight gets a gradient from elsewhere"):
         (task.loss(model, batch, Progress(0, 1)) + penalty).backward()

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pool.config import parse_config
-from pool.launch import Launch
+from loader.stream import Cursor
+from pool.config.reading import parse_config
+from pool.process.launch import Launch
 from pool.protocol.address import new_key
 from pool.protocol.identity import COORDINATOR, Peer
-from pool.protocol.messages import CursorState
 
 TREE: dict[str, Any] = {
     "task": "tests.support.toy",
@@ -37,7 +37,7 @@ def launch(run_dir: Path, peer: Peer, **changes: Any) -> Launch:
         segments={},
         bells={},
         step=0,
-        start=CursorState(0, 0, 0, 0),
+        start=Cursor(0, 0, 0, 0),
         checkpoint=None,
         snapshot=None,
         saved=-1,

@@ -13,10 +13,10 @@ from typing import cast
 
 import numpy as np
 
-from pool.launch import Launch
+from pool.process.launch import Launch
 from pool.protocol.identity import COORDINATOR, WORKER, Peer
 from pool.shm.bells import Bell
-from pool.shm.shortcut import FINISHED_WORDS, WorkerEnd
+from pool.shm.shortcut import WorkerEnd, finished_words
 from pool.telemetry.trace import Trace
 from pool.worker.mailbox import Mailbox
 from pool.worker.step import Outcome
@@ -29,7 +29,7 @@ if __name__ == "__main__":
         address_key=sys.argv[1],
     )
     mine, coordinators = (Bell(os.eventfd(0, os.EFD_NONBLOCK)) for _ in range(2))
-    words = np.zeros(FINISHED_WORDS, np.int64), np.zeros(1, np.int64)
+    words = np.zeros(finished_words(1), np.int64), np.zeros(1, np.int64)
     shortcut = WorkerEnd(*words, mine=mine, coordinators=coordinators)
     mailbox = Mailbox(cast(Launch, launch), shortcut, Trace(Path(), Peer(WORKER), on=False))
     mailbox.start()
@@ -37,7 +37,7 @@ if __name__ == "__main__":
     sys.stdout.write("begun\n")
     sys.stdout.flush()
     sys.stdin.readline()
-    mailbox.finish(job, Outcome(0.5))
+    mailbox.finish(job, Outcome((0.5,)))
     sys.stdout.write(f"finished {words[0][0]}\n")
     sys.stdout.flush()
     sys.stdin.readline()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time
 from pathlib import Path
@@ -54,6 +55,9 @@ class Ended:
     def metrics(self) -> list[dict[str, Any]]:
         lines = (self.dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         return [json.loads(line) for line in lines]
+
+
+WholeRun = Callable[[Mapping[str, Any]], Ended]  # the fixture: a run by its settings
 
 
 def toml_value(value: Any) -> str:
@@ -107,6 +111,11 @@ def run_well(dir: Path, settings: Mapping[str, Any], *arguments: str) -> Ended:
     logs = "".join(path.read_text() for path in sorted((dir / "logs").glob("*.log"))) if ended.code else ""
     assert ended.code == 0, f"exit code {ended.code}\n{ended.out}\n{ended.err}\n{logs}"
     return ended
+
+
+def copied(ended: Ended, to: Path) -> Path:
+    """A run's folder, to go on in."""
+    return Path(shutil.copytree(ended.dir, to, symlinks=True))
 
 
 def steps_done(dir: Path) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from loader.config import Section
+from loader.section import Section
 
 if TYPE_CHECKING:
     from pool.tasks.task import Task

@@ -2,10 +2,12 @@
 
 #include <nanobind/nanobind.h>
 
+#include "common/bind/bind.h"
+
 // One function a noun; module.cpp calls them all.
-void bind_binpack(nanobind::module_& module);
-void bind_crash_point(nanobind::module_& module);
-void bind_features(nanobind::module_& module);
-void bind_order(nanobind::module_& module);
-void bind_simd(nanobind::module_& module);
+namespace sparsepool {
+
+void bind_files(nanobind::module_& module);
 void bind_stream(nanobind::module_& module);
+
+}  // namespace sparsepool

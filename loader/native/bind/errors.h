@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+namespace sparsepool {
+
 // Raises loader.errors.DataError, or DataChangedError; the GIL must be held.
 [[noreturn]] inline void raise_data_error(const nanobind::object& file, const std::string& reason,
                                           std::optional<std::uint64_t> offset = std::nullopt, bool changed = false) {
@@ -16,3 +18,5 @@
     PyErr_SetObject(type.ptr(), error.ptr());
     throw nb::python_error();
 }
+
+}  // namespace sparsepool

@@ -1,11 +1,22 @@
 #include "bind/bind.h"
+#include "chess/native/bind/bind.h"
+
+// The formats' own bindings: loader/formats/NAME/native/bind.cpp.
+#define SPARSEPOOL_PLUGIN(name)           \
+    namespace sparsepool::name {          \
+    void bind(nanobind::module_& module); \
+    }
+#include "formats.inc"
+#undef SPARSEPOOL_PLUGIN
 
 NB_MODULE(_native, module) {
     module.doc() = "Native part of loader.";
-    bind_binpack(module);
-    bind_crash_point(module);
-    bind_features(module);
-    bind_order(module);
-    bind_simd(module);
-    bind_stream(module);
+    sparsepool::bind_simd(module);
+    sparsepool::bind_crash_point(module);
+    sparsepool::bind_files(module);
+    sparsepool::bind_stream(module);
+    sparsepool::chess::bind(module);
+#define SPARSEPOOL_PLUGIN(name) sparsepool::name::bind(module);
+#include "formats.inc"
+#undef SPARSEPOOL_PLUGIN
 }

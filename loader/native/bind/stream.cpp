@@ -1,6 +1,5 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -16,58 +15,44 @@
 
 #include "bind/bind.h"
 #include "bind/errors.h"
-#include "stream/binpack_source.h"
+#include "bind/files.h"
+#include "common/check.h"
+#include "stream/order.h"
 #include "stream/pipeline.h"
-#include "stream/win_draw_loss.h"
+#include "stream/source.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
-using namespace sparsepool::stream;
 
+namespace sparsepool {
 namespace {
+
+using namespace stream;
 
 using Slot = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>, nb::c_contig>;
 using Words = nb::ndarray<nb::numpy, std::uint64_t, nb::ndim<1>, nb::c_contig>;
 using CursorTuple = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
 using FilledTuple = std::tuple<std::size_t, CursorTuple, CursorTuple>;
-using SkippedTuple = std::tuple<nb::object, std::string, std::optional<std::uint64_t>>;
-using Regions = std::map<std::string, std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>>;
-
-void check(const std::string& fault) {
-    if (!fault.empty()) throw nb::value_error(fault.c_str());
-}
+using SkippedTuple = std::tuple<nb::str, std::string, std::optional<std::uint64_t>>;
 
 CursorTuple tuple_of(const Cursor& cursor) { return {cursor.batch, cursor.epoch, cursor.window, cursor.entry}; }
 
-nb::object file_name(const SourceFault& fault) {  // any bytes, as the system allows
-    const auto size = static_cast<Py_ssize_t>(fault.file.size());
-    return nb::steal<nb::object>(PyUnicode_DecodeFSDefaultAndSize(fault.file.data(), size));
-}
-
-// The pipeline, and what its threads need to stay alive.
-class BinpackPipeline {
+// The pipeline, and the memory that its threads need to stay there. A thread may be waiting for the GIL, if a reader is
+// written in Python: whatever waits for threads releases it.
+class BoundPipeline {
   public:
-    BinpackPipeline(std::vector<std::shared_ptr<const sparsepool::BinpackFile>> files, const std::string& features,
-                    std::uint64_t batch_size, std::uint64_t slot_bytes, const Regions& regions,
-                    const FilterSettings& filters, const PipelineSettings& settings) {
-        const auto* set = sparsepool::features::find_feature_set(features);
-        if (set == nullptr) throw nb::value_error(("unknown feature set '" + features + "'").c_str());
-        std::map<std::string, sparsepool::batch::Region> table;
-        for (const auto& [name, region] : regions) {
-            table[name] = {std::get<0>(region), std::get<1>(region), std::get<2>(region)};
-        }
-        check(sparsepool::batch::read_layout(table, batch_size, slot_bytes, *set, layout_));
-        source_ = std::make_shared<BinpackSource>(std::move(files));
-        pipeline_ = std::make_unique<Pipeline>(source_, *set, layout_, filters, settings);
-    }
+    BoundPipeline(std::shared_ptr<Source> source, const PipelineSettings& settings)
+        : source_(std::move(source)), pipeline_(std::make_unique<Pipeline>(source_, settings)) {}
+
+    ~BoundPipeline() { close(); }
+    BoundPipeline(const BoundPipeline&) = delete;
+    BoundPipeline& operator=(const BoundPipeline&) = delete;
 
     [[nodiscard]] std::size_t num_chunks() const { return source_->num_chunks(); }
 
     void compare_with(Words words) {
-        if (!slots_.empty()) check("chunks are compared from the start on, or not at all");
-        if (words.size() != source_->num_chunks()) {
-            check(std::to_string(words.size()) + " words for " + std::to_string(source_->num_chunks()) + " chunks");
-        }
+        require(slots_.empty(), "chunks are compared from the start on, or not at all");
+        require(words.size() == source_->num_chunks(), words.size(), " words for ", source_->num_chunks(), " chunks");
         source_->compare_with(ChunkSums({words.data(), words.size()}));
         words_ = std::move(words);
     }
@@ -76,26 +61,21 @@ class BinpackPipeline {
         std::vector<std::byte*> memory;
         for (const Slot& slot : slots) {
             const bool aligned = reinterpret_cast<std::uintptr_t>(slot.data()) % 8 == 0;
-            if (slot.size() < layout_.slot_bytes || !aligned) {
-                check("a slot must have " + std::to_string(layout_.slot_bytes) + " bytes, 8-byte aligned");
-            }
+            require(slot.size() >= source_->slot_bytes() && aligned, "a slot must have ", source_->slot_bytes(),
+                    " bytes, 8-byte aligned");
             memory.push_back(reinterpret_cast<std::byte*>(slot.data()));
         }
         slots_ = std::move(slots);
-        check(pipeline_->attach(std::move(memory)));
+        const nb::gil_scoped_release release;
+        pipeline_->attach(std::move(memory));
     }
 
     void seek(const CursorTuple& cursor) {
-        std::string fault;
-        {
-            const nb::gil_scoped_release release;
-            fault = pipeline_->seek(
-                {std::get<0>(cursor), std::get<1>(cursor), std::get<2>(cursor), std::get<3>(cursor)});
-        }
-        check(fault);
+        const nb::gil_scoped_release release;
+        pipeline_->seek({std::get<0>(cursor), std::get<1>(cursor), std::get<2>(cursor), std::get<3>(cursor)});
     }
 
-    void give(std::size_t slot) { check(pipeline_->give(slot)); }
+    void give(std::size_t slot) { pipeline_->give(slot); }
 
     std::optional<FilledTuple> take() {
         const Pipeline::Taken taken = pipeline_->take();
@@ -103,9 +83,9 @@ class BinpackPipeline {
             return FilledTuple{batch->slot, tuple_of(batch->begin), tuple_of(batch->next)};
         }
         if (const auto* fault = std::get_if<StreamFault>(&taken)) {
-            if (fault->kind == StreamFault::Kind::kCursor) check(fault->what.reason);
+            if (fault->kind == StreamFault::Kind::kCursor) refuse(fault->what.reason);
             const bool changed = fault->what.kind == SourceFault::Kind::kChanged;
-            raise_data_error(file_name(fault->what), fault->what.reason, fault->what.offset, changed);
+            raise_data_error(name_of(fault->what.file), fault->what.reason, fault->what.offset, changed);
         }
         return std::nullopt;
     }
@@ -113,7 +93,7 @@ class BinpackPipeline {
     std::vector<SkippedTuple> take_skipped() {
         std::vector<SkippedTuple> skipped;
         for (const SourceFault& fault : pipeline_->take_skipped()) {
-            skipped.emplace_back(file_name(fault), fault.reason, fault.offset);
+            skipped.emplace_back(name_of(fault.file), fault.reason, fault.offset);
         }
         return skipped;
     }
@@ -136,26 +116,24 @@ class BinpackPipeline {
     }
 
   private:
-    sparsepool::batch::Layout layout_;
     std::vector<Slot> slots_;  // keeps the memory alive; destroyed after the pipeline
     Words words_;              // likewise
-    std::shared_ptr<BinpackSource> source_;
+    std::shared_ptr<Source> source_;
     std::unique_ptr<Pipeline> pipeline_;
 };
+
+std::vector<std::uint32_t> chunks_of_window(std::size_t num_chunks, std::size_t window_chunks, bool shuffle,
+                                            std::uint64_t seed, std::uint64_t epoch, std::uint64_t window) {
+    const ChunkOrder order(num_chunks, window_chunks, shuffle, seed);
+    if (window >= order.num_windows()) return {};
+    return order.window(epoch, window);
+}
 
 }  // namespace
 
 void bind_stream(nb::module_& module) {
-    nb::class_<FilterSettings>(module, "FilterSettings", "Which entries are left out; see loader.config.FilterConfig.")
-        .def(nb::init<>())
-        .def_rw("skip_no_score", &FilterSettings::skip_no_score)
-        .def_rw("skip_in_check", &FilterSettings::skip_in_check)
-        .def_rw("skip_captures", &FilterSettings::skip_captures)
-        .def_rw("skip_promotions", &FilterSettings::skip_promotions)
-        .def_rw("skip_ply_up_to", &FilterSettings::skip_ply_up_to)
-        .def_rw("random_skip", &FilterSettings::random_skip)
-        .def_rw("win_draw_loss", &FilterSettings::win_draw_loss)
-        .def_rw("piece_count", &FilterSettings::piece_count);
+    nb::class_<Source>(module, "Source", "A family's records: chunks of files on one side, batches on the other.")
+        .def_prop_ro("num_chunks", &Source::num_chunks);
     nb::class_<PipelineSettings>(module, "PipelineSettings", "How the stream is ordered and made.")
         .def(nb::init<>())
         .def_rw("seed", &PipelineSettings::seed)
@@ -164,25 +142,26 @@ void bind_stream(nb::module_& module) {
         .def_rw("shuffle", &PipelineSettings::shuffle)
         .def_rw("drop_tail", &PipelineSettings::drop_tail)
         .def_rw("skip_damaged", &PipelineSettings::skip_damaged);
-    nb::class_<BinpackPipeline>(module, "BinpackPipeline", "Binpack files to batches in slots, on threads of its own.")
-        .def(nb::init<std::vector<std::shared_ptr<const sparsepool::BinpackFile>>, const std::string&, std::uint64_t,
-                      std::uint64_t, const Regions&, const FilterSettings&, const PipelineSettings&>(),
-             "files"_a, "features"_a, "batch_size"_a, "slot_bytes"_a, "regions"_a, "filters"_a, "settings"_a,
-             "regions: name -> (offset, count, item size), of loader.schema.")
-        .def_prop_ro("num_chunks", &BinpackPipeline::num_chunks)
-        .def("compare_with", &BinpackPipeline::compare_with, "words"_a,
+    nb::class_<BoundPipeline>(module, "Pipeline", "A source's batches in slots, made by threads of its own.")
+        .def(nb::init<std::shared_ptr<Source>, const PipelineSettings&>(), "source"_a, "settings"_a)
+        .def_prop_ro("num_chunks", &BoundPipeline::num_chunks)
+        .def("compare_with", &BoundPipeline::compare_with, "words"_a,
              "Before `attach`; see loader.stream.Compared. Raises ValueError for another number of words.")
-        .def("attach", &BinpackPipeline::attach, "slots"_a)
-        .def("seek", &BinpackPipeline::seek, "cursor"_a, "cursor: (batch, epoch, window, entry)")
-        .def("give", &BinpackPipeline::give, "slot"_a)
-        .def("take", &BinpackPipeline::take, "(slot, cursor, next cursor), or None. Raises DataError.")
-        .def("take_skipped", &BinpackPipeline::take_skipped,
+        .def("attach", &BoundPipeline::attach, "slots"_a)
+        .def("seek", &BoundPipeline::seek, "cursor"_a, "cursor: (batch, epoch, window, entry)")
+        .def("give", &BoundPipeline::give, "slot"_a)
+        .def("take", &BoundPipeline::take, "(slot, cursor, next cursor), or None. Raises DataError.")
+        .def("take_skipped", &BoundPipeline::take_skipped,
              "(file, reason, offset) of each damaged chunk left out, each once; see loader.stream.Stream.skipped.")
-        .def("fileno", &BinpackPipeline::fileno)
-        .def("progress", &BinpackPipeline::progress, "Entries read, entries kept, batches built; all since the start.")
-        .def("processor_time", &BinpackPipeline::processor_time,
+        .def("fileno", &BoundPipeline::fileno)
+        .def("progress", &BoundPipeline::progress, "Entries read, entries kept, batches built; all since the start.")
+        .def("processor_time", &BoundPipeline::processor_time,
              "Seconds of all threads for decoding and filters, shuffling, building batches; since the start.")
-        .def("close", &BinpackPipeline::close);
-    module.def("win_draw_loss_probability", &win_draw_loss_probability, "ply"_a, "score"_a, "result"_a,
-               "Probability of the game's result, given score and ply: what the win_draw_loss filter keeps with.");
+        .def("close", &BoundPipeline::close);
+    module.def(
+        "chunks_of_window", &chunks_of_window, "num_chunks"_a, "window_chunks"_a, "shuffle"_a, "seed"_a, "epoch"_a,
+        "window"_a,
+        "Numbers of the chunks that make a window, in the order of the permuted epoch; none behind the last window.");
 }
+
+}  // namespace sparsepool

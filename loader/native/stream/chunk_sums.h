@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "sums/crc32c.h"
+#include "common/crc32c.h"
 
 namespace sparsepool::stream {
 
@@ -17,6 +17,11 @@ class ChunkSums {
     explicit ChunkSums(std::span<std::uint64_t> words) : words_(words) {}
 
     [[nodiscard]] std::size_t size() const { return words_.size(); }
+
+    // The words of `count` chunks from `first` on; without a table, none.
+    [[nodiscard]] ChunkSums part(std::size_t first, std::size_t count) const {
+        return words_.empty() ? ChunkSums() : ChunkSums(words_.subspan(first, count));
+    }
 
     // Takes the chunk's sum down, or compares: false if it held other bytes before. Always true without a table.
     [[nodiscard]] bool agrees(std::size_t chunk, std::span<const std::uint8_t> bytes) const {

@@ -25,8 +25,7 @@ class Event {
         on_ = on;
         std::uint64_t value = 1;
         while ((on ? ::write(descriptor_, &value, sizeof value) : ::read(descriptor_, &value, sizeof value)) < 0 &&
-               errno == EINTR) {
-        }
+               errno == EINTR) {}
     }
 
   private:

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "random/philox_many.h"
-#include "simd.h"
 
 namespace sparsepool::stream {
 
@@ -61,7 +60,7 @@ void EntryOrder::draw_lanes(std::uint32_t run, Scratch& scratch) const {
     const std::size_t counters = (lanes_ + 3) / 4;
     scratch.words.resize(random::room_for_words(counters));
     scratch.places.resize(lanes_);
-    kernels().philox_many({0, run, window_, epoch_}, key_, counters, scratch.words.data());
+    random::philox_many({0, run, window_, epoch_}, key_, counters, scratch.words.data());
     const std::uint32_t* words = scratch.words.data();
     std::uint32_t* lanes = scratch.places.data();
     for (std::uint32_t i = 0; i < lanes_; ++i) {

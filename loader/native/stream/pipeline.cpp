@@ -9,7 +9,8 @@
 #include <system_error>
 #include <utility>
 
-#include "testing/crash_point.h"
+#include "common/check.h"
+#include "common/crash_point.h"
 
 namespace sparsepool::stream {
 namespace {
@@ -23,32 +24,30 @@ double processor_seconds() {  // of this thread
 }  // namespace
 
 struct Pipeline::Worker {
-    explicit Worker(const Pipeline& pipeline) : builder(pipeline.layout_, pipeline.set_) {}
+    explicit Worker(const Pipeline& pipeline) : writer(pipeline.source_->batch_writer()) {}
 
-    batch::Builder builder;
+    std::unique_ptr<BatchWriter> writer;
     EntryOrder::Scratch order;
 };
 
-Pipeline::Pipeline(std::shared_ptr<const RecordSource> source, const features::FeatureSet& set,
-                   const batch::Layout& layout, const FilterSettings& filters, const PipelineSettings& settings)
+Pipeline::Pipeline(std::shared_ptr<const Source> source, const PipelineSettings& settings)
     : source_(std::move(source)),
-      set_(set),
-      layout_(layout),
-      filter_(filters, settings.seed),
       settings_(settings),
       chunk_order_(source_->num_chunks(), settings.window_chunks, settings.shuffle, settings.seed),
-      cutter_(layout.batch_size, chunk_order_.num_windows(), settings.drop_tail),
+      cutter_(source_->batch_size(), chunk_order_.num_windows(), settings.drop_tail),
+      entries_(source_->record_size()),
+      carried_(source_->record_size()),
       damaged_(source_->num_chunks()) {}
 
 Pipeline::~Pipeline() { close(); }
 
 // --- the caller's side ------------------------------------------------------------------------------------
 
-std::string Pipeline::attach(std::vector<std::byte*> slots) {
-    if (!slots_.empty() || stopping_) return "slots are attached once, to an open stream";
-    if (slots.empty()) return "a stream needs at least one slot";
-    if (chunk_order_.num_windows() == 0) return "the source has no chunks";
-    if (event_.descriptor() < 0) return "no file descriptor is left for the stream's event";
+void Pipeline::attach(std::vector<std::byte*> slots) {
+    require(slots_.empty() && !stopping_, "slots are attached once, to an open stream");
+    require(!slots.empty(), "a stream needs at least one slot");
+    require(chunk_order_.num_windows() != 0, "the source has no chunks");
+    require(event_.descriptor() >= 0, "no file descriptor is left for the stream's event");
     slots_ = std::move(slots);
     owned_.assign(slots_.size(), false);
     restart({});
@@ -64,34 +63,31 @@ std::string Pipeline::attach(std::vector<std::byte*> slots) {
         fault = std::string("a thread can't be started: ") + error.what();
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (!fault.empty()) close();
-    return fault;
+    if (fault.empty()) return;
+    close();
+    refuse(fault);
 }
 
-std::string Pipeline::seek(const Cursor& cursor) {
+void Pipeline::seek(const Cursor& cursor) {
     std::unique_lock lock(mutex_);
-    if (slots_.empty() || stopping_) return "the stream is closed, or has no slots yet";
-    if (cursor.window >= chunk_order_.num_windows()) {
-        return "cursor: window " + std::to_string(cursor.window) + " is not one of the " +
-               std::to_string(chunk_order_.num_windows()) + " windows of an epoch";
-    }
+    require(!slots_.empty() && !stopping_, "the stream is closed, or has no slots yet");
+    require(cursor.window < chunk_order_.num_windows(), "cursor: window ", cursor.window, " is not one of the ",
+            chunk_order_.num_windows(), " windows of an epoch");
     seeking_ = true;
     changed_.wait(lock, [this] { return running_ == 0; });
     restart(cursor);
     seeking_ = false;
     changed_.notify_all();
-    return {};
 }
 
-std::string Pipeline::give(std::size_t slot) {
+void Pipeline::give(std::size_t slot) {
     const std::lock_guard lock(mutex_);
-    if (slot >= slots_.size()) return "slot " + std::to_string(slot) + " is not attached";
-    if (owned_[slot]) return "slot " + std::to_string(slot) + " is the stream's already (I4)";
-    if (stopping_) return "the stream is closed";
+    require(slot < slots_.size(), "slot ", slot, " is not attached");
+    require(!owned_[slot], "slot ", slot, " is the stream's already (I4)");
+    require(!stopping_, "the stream is closed");
     owned_[slot] = true;
     given_.push_back(slot);
     changed_.notify_one();
-    return {};
 }
 
 Pipeline::Taken Pipeline::take() {
@@ -172,7 +168,8 @@ Pipeline::Job Pipeline::next_job() {
         given_.pop_front();
         ++building_;
         // There is a head only in the first batch of a window, which takes all that was carried.
-        return BuildJob{&pending_.back(), std::exchange(carried_, {}), entries_.records().subspan(cut.from, cut.count)};
+        return BuildJob{&pending_.back(), std::exchange(carried_, RecordBuffer(source_->record_size())),
+                        entries_.records(cut.from, cut.count)};
     }
     if (scatter_ && scatter_->parts.left()) return ScatterJob{scatter_->parts.claimed++};
     if (loading_.parts.left()) return next_decode();
@@ -183,12 +180,14 @@ Pipeline::Job Pipeline::next_job() {
 Pipeline::DecodeJob Pipeline::next_decode() {
     Parts& parts = loading_.parts;
     const std::size_t share = (parts.count - parts.claimed + settings_.threads - 1) / settings_.threads;
-    DecodeJob job{parts.claimed, std::vector<ChunkRead>(std::min(share, source_->together())), 0};
-    for (ChunkRead& read : job.chunks) {
-        read.chunk = loading_.chunks[parts.claimed++];
-        if (spare_.empty()) continue;
-        read.records = std::move(spare_.back());
-        spare_.pop_back();
+    DecodeJob job{parts.claimed, {}};
+    for (std::size_t count = std::min(share, source_->together()); count != 0; --count) {
+        RecordBuffer records(source_->record_size());
+        if (!spare_.empty()) {
+            records = std::move(spare_.back());
+            spare_.pop_back();
+        }
+        job.chunks.push_back({loading_.chunks[parts.claimed++], std::move(records), 0, {}});
     }
     return job;
 }
@@ -196,10 +195,10 @@ Pipeline::DecodeJob Pipeline::next_decode() {
 void Pipeline::run(Job& job, Worker& worker) {
     if (auto* build = std::get_if<BuildJob>(&job)) {
         const FinishedBatch& batch = build->pending->batch;
-        worker.builder.build(batch.begin.batch, build->head.records(), build->body, slots_[batch.slot]);
+        worker.writer->write(batch.begin.batch, build->head.records(), build->body, slots_[batch.slot]);
         crash_point("feeder.batch_built");
     } else if (const auto* scatter = std::get_if<ScatterJob>(&job)) {
-        scatter_->run(scatter->part, loading_.loaded, entries_.data(), worker.order);
+        scatter_->run(scatter->part, loading_.loaded, entries_, worker.order);
         crash_point("feeder.part_shuffled");
     } else if (auto* decode_job = std::get_if<DecodeJob>(&job)) {
         decode(*decode_job);
@@ -208,20 +207,12 @@ void Pipeline::run(Job& job, Worker& worker) {
 }
 
 void Pipeline::decode(DecodeJob& job) const {
-    std::vector<ChunkFilter> filters;
+    for (ChunkRead& read : job.chunks) read.records.clear();
+    source_->decode(job.chunks, loading_.epoch);
     for (ChunkRead& read : job.chunks) {
-        read.records.clear();
-        filters.emplace_back(filter_, loading_.epoch, read.chunk);
-    }
-    source_->decode(job.chunks, filter_.needs_checks(),
-                    [&](std::size_t i) { filters[i].block(job.chunks[i].records); });
-    for (std::size_t i = 0; i < filters.size(); ++i) {
-        ChunkRead& read = job.chunks[i];
-        filters[i].end(read.records);
-        // Damage is noticed late: what was read before may be invented.
-        const bool skipped = read.fault && can_be_skipped(*read.fault);
-        if (skipped) read.records.clear();
-        job.read += skipped ? 0 : filters[i].entries();
+        if (!read.fault || !can_be_skipped(*read.fault)) continue;
+        read.records.clear();  // damage is noticed late: what was read before may be invented
+        read.entries = 0;
     }
 }
 
@@ -236,9 +227,9 @@ void Pipeline::finish(Job& job, double seconds) {
         progress_.shuffling += seconds;
     } else if (auto* decode = std::get_if<DecodeJob>(&job)) {
         progress_.decoding += seconds;
-        progress_.read += decode->read;
         for (std::size_t i = 0; i < decode->chunks.size(); ++i) {
             ChunkRead& read = decode->chunks[i];
+            progress_.read += read.entries;
             progress_.kept += read.records.size();
             loading_.loaded[decode->part + i] = {std::move(read.records), std::move(read.fault)};
             ++loading_.parts.finished;
@@ -253,9 +244,7 @@ void Pipeline::end(StreamFault::Kind kind, SourceFault what) {
 }
 
 // A batch whose building failed for want of memory never gets done: what ended the stream comes in its place.
-bool Pipeline::fault_is_next() const {
-    return end_ && (pending_.empty() || (!pending_.front().done && running_ == 0));
-}
+bool Pipeline::fault_is_next() const { return end_ && (pending_.empty() || (!pending_.front().done && running_ == 0)); }
 
 void Pipeline::signal() { event_.set(fault_is_next() || (!pending_.empty() && pending_.front().done)); }
 

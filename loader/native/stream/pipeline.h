@@ -13,10 +13,10 @@
 #include <variant>
 #include <vector>
 
-#include "batch/builder.h"
 #include "stream/cutter.h"
 #include "stream/event.h"
-#include "stream/filters.h"
+#include "stream/scatter.h"
+#include "stream/source.h"
 #include "stream/window.h"
 
 // The stream's threads: they decode the next window while batches are built from the current one.
@@ -26,7 +26,7 @@
 // own until it is finished, and where it lies in the stream was decided before it began: so no thread, and no
 // timing, has a say in what a batch holds (I1).
 //
-// Memory: the current window's entries, the next window's chunks, and less than one batch carried over from one
+// Memory: the current window's records, the next window's chunks, and less than one batch carried over from one
 // window to the next.
 namespace sparsepool::stream {
 
@@ -51,8 +51,8 @@ struct StreamFault {
 };
 
 struct Progress {
-    std::uint64_t read = 0;  // entries decoded
-    std::uint64_t kept = 0;  // of these, after the filters
+    std::uint64_t read = 0;   // entries decoded
+    std::uint64_t kept = 0;   // of these, after the filters
     std::uint64_t built = 0;  // batches
     double decoding = 0.0;    // seconds of processor time of all threads; filters included
     double shuffling = 0.0;
@@ -61,18 +61,17 @@ struct Progress {
 
 class Pipeline {
   public:
-    Pipeline(std::shared_ptr<const RecordSource> source, const features::FeatureSet& set, const batch::Layout& layout,
-             const FilterSettings& filters, const PipelineSettings& settings);
+    Pipeline(std::shared_ptr<const Source> source, const PipelineSettings& settings);
     ~Pipeline();
     Pipeline(const Pipeline&) = delete;
     Pipeline& operator=(const Pipeline&) = delete;
 
-    // All of these may be called by one thread only, and give back what is wrong, or an empty text.
-    // Slots are at least the layout's slot_bytes and must live until `close`. Starts the threads.
-    [[nodiscard]] std::string attach(std::vector<std::byte*> slots);
+    // All of these may be called by one thread only, and throw std::invalid_argument for what can't be done.
+    // Slots are at least the source's slot_bytes and must live until `close`. Starts the threads.
+    void attach(std::vector<std::byte*> slots);
     // Waits until no thread writes to a slot, forgets all slots given, and begins anew at the cursor.
-    [[nodiscard]] std::string seek(const Cursor& cursor);
-    [[nodiscard]] std::string give(std::size_t slot);
+    void seek(const Cursor& cursor);
+    void give(std::size_t slot);
 
     // The next finished batch in stream order; a fault, again and again, once all batches before it were
     // taken; or nothing.
@@ -94,7 +93,7 @@ class Pipeline {
     struct BuildJob {
         Pending* pending;
         RecordBuffer head;  // carried over from earlier windows
-        std::span<const chess::Record> body;
+        RecordSpan body;
     };
     struct ScatterJob {
         std::size_t part;
@@ -102,10 +101,9 @@ class Pipeline {
     struct DecodeJob {
         std::size_t part;               // of the first chunk
         std::vector<ChunkRead> chunks;  // the following ones of the window, decoded together
-        std::uint64_t read = 0;
     };
     using Job = std::variant<std::monostate, BuildJob, ScatterJob, DecodeJob>;
-    struct Worker;  // scratch of one thread
+    struct Worker;  // of one thread
 
     void work();
     [[nodiscard]] Job next_job();
@@ -129,10 +127,7 @@ class Pipeline {
     [[nodiscard]] bool fault_is_next() const;
     void signal();
 
-    const std::shared_ptr<const RecordSource> source_;
-    const features::FeatureSet& set_;
-    const batch::Layout layout_;
-    const Filter filter_;
+    const std::shared_ptr<const Source> source_;
     const PipelineSettings settings_;
     const ChunkOrder chunk_order_;
 
@@ -144,7 +139,7 @@ class Pipeline {
     std::size_t running_ = 0;  // jobs
 
     std::vector<std::byte*> slots_;
-    std::vector<bool> owned_;       // by the stream
+    std::vector<bool> owned_;        // by the stream
     std::deque<std::size_t> given_;  // slots not yet used
     std::deque<Pending> pending_;
     Event event_;
@@ -153,11 +148,11 @@ class Pipeline {
     RecordBuffer entries_;  // of the open window
     RecordBuffer carried_;
     bool open_ = false;
-    std::size_t building_ = 0;                // batches that are being built from entries_
+    std::size_t building_ = 0;                 // batches that are being built from entries_
     std::optional<SourceFault> window_fault_;  // what cut the open window short
     std::optional<Scatter> scatter_;
     Loading loading_;
-    std::vector<RecordBuffer> spare_;  // chunk buffers to use again
+    std::vector<RecordBuffer> spare_;   // chunk buffers to use again
     std::vector<bool> damaged_;         // chunks found damaged and left out
     std::vector<SourceFault> skipped_;  // of these, what was not told yet
     std::optional<StreamFault> end_;

@@ -28,7 +28,7 @@ void Pipeline::advance() {
     while (!end_) {
         if (scatter_) {
             if (!scatter_->parts.done()) return;
-            open_window();
+            if (!scatter_->next_round(entries_)) open_window();
         } else if (open_) {
             if (cutter_.can_cut() || building_ != 0) return;
             close_window();
@@ -44,7 +44,9 @@ void Pipeline::load(std::uint64_t epoch, std::uint64_t window) {
     loading_.window = window;
     loading_.chunks = chunk_order_.window(epoch, window);
     loading_.loaded.clear();
-    loading_.loaded.resize(loading_.chunks.size());
+    for (std::size_t i = 0; i < loading_.chunks.size(); ++i) {
+        loading_.loaded.push_back({RecordBuffer(source_->record_size()), {}});
+    }
     loading_.parts = {loading_.chunks.size(), 0, 0};
 }
 
@@ -65,26 +67,24 @@ void Pipeline::begin_scatter() {
     // Shuffled, nothing of a damaged window can be used: where its entries go depends on those missing.
     // In file order it is good up to the damage.
     const bool whole = !window_fault_;
-    std::vector<std::uint64_t> begins{0};
+    std::uint64_t size = 0;
     bool usable = whole || !settings_.shuffle;
     for (LoadedChunk& chunk : loading_.loaded) {
         if (!usable) chunk.records.clear();
-        begins.push_back(begins.back() + chunk.records.size());
+        size += chunk.records.size();
         usable = usable && !chunk.fault;
     }
-    const std::uint64_t size = begins.back();
     if (size > std::numeric_limits<std::uint32_t>::max()) {
-        end(StreamFault::Kind::kMemory, {source_->name(), std::nullopt,
-                                         "a window has more than 2^32 entries: lower data.window_chunks"});
+        end(StreamFault::Kind::kMemory,
+            {source_->name(), std::nullopt, "a window has more than 2^32 entries: lower data.window_chunks"});
         return;
     }
-    entries_.resize_to_overwrite(size);
     std::optional<EntryOrder> order;
     if (settings_.shuffle) {
-        order.emplace(static_cast<std::uint32_t>(size), layout_.batch_size, settings_.seed, loading_.epoch,
+        order.emplace(static_cast<std::uint32_t>(size), source_->batch_size(), settings_.seed, loading_.epoch,
                       loading_.window);
     }
-    scatter_.emplace(std::move(order), std::move(begins));
+    scatter_.emplace(std::move(order), loading_.loaded, entries_);
 }
 
 void Pipeline::open_window() {
@@ -95,7 +95,8 @@ void Pipeline::open_window() {
             end(StreamFault::Kind::kData, *window_fault_);
         } else {
             end(StreamFault::Kind::kCursor,
-                {{}, std::nullopt,
+                {{},
+                 std::nullopt,
                  "cursor: window " + std::to_string(loading_.window) + " of epoch " + std::to_string(loading_.epoch) +
                      " has only " + std::to_string(entries_.size()) + " entries"});
         }
@@ -116,7 +117,7 @@ void Pipeline::close_window() {
     if (rest.dropped) {
         carried_.clear();
     } else {
-        carried_.append(entries_.records().subspan(rest.from, rest.count));
+        carried_.append(entries_.records(rest.from, rest.count));
     }
     if (rest.starved.empty()) return;
     const auto damaged = std::count(damaged_.begin(), damaged_.end(), true);

@@ -1,20 +1,17 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <utility>
 #include <vector>
 
-#include "stream/order.h"
-#include "stream/record_buffer.h"
-#include "stream/record_source.h"
+#include "stream/records.h"
+#include "stream/source.h"
 
-// A window on its way: its chunks are decoded one by one, then its entries are put in order.
+// A window on its way: its chunks are decoded one by one, then their records are put in order (scatter.h).
 namespace sparsepool::stream {
 
 struct LoadedChunk {
-    RecordBuffer records;  // after the filters
+    RecordBuffer records;
     std::optional<SourceFault> fault;
 };
 
@@ -42,33 +39,6 @@ struct Loading {
         }
         return nullptr;
     }
-};
-
-// Copies the entries of the chunks, each once, to their places in the window. Parts may run at once.
-class Scatter {
-  public:
-    // `order` empty: the entries stay in file order. `begins`: of each chunk in the window; the size last.
-    Scatter(std::optional<EntryOrder> order, std::vector<std::uint64_t> begins)
-        : order_(std::move(order)), begins_(std::move(begins)) {
-        if (!order_) {
-            parts.count = begins_.size() - 1;
-            return;
-        }
-        runs_per_part_ = std::max(1U, kPartEntries / order_->lanes());
-        parts.count = (order_->num_runs() + runs_per_part_ - 1) / runs_per_part_;
-    }
-
-    Parts parts;
-
-    void run(std::size_t part, const std::vector<LoadedChunk>& chunks, chess::Record* window,
-             EntryOrder::Scratch& scratch) const;
-
-  private:
-    static constexpr std::uint32_t kPartEntries = 1 << 16;
-
-    std::optional<EntryOrder> order_;
-    std::vector<std::uint64_t> begins_;
-    std::uint32_t runs_per_part_ = 1;
 };
 
 }  // namespace sparsepool::stream

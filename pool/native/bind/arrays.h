@@ -1,31 +1,37 @@
-// From torch tensors and numpy arrays on the CPU to views, without a copy; what does not fit is a ValueError
-// that names the argument. The types below are unconstrained, so that nanobind never converts behind our back.
 #pragma once
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
-#include "check.h"
-#include "matrix.h"
+#include "arrays/matrix.h"
+#include "common/check.h"
 
-using Array = nanobind::ndarray<nanobind::ro, nanobind::device::cpu>;
-using OutArray = nanobind::ndarray<nanobind::device::cpu>;
+// From torch tensors and numpy arrays on the CPU to views, without a copy; what does not fit is a ValueError
+// that names the argument. The types below are unconstrained, so that nanobind never converts behind our back.
+namespace sparsepool {
+
+// Read only, and written to. Types of their own for the sake of the stubs: torch tensors are no numpy arrays.
+struct Array : nanobind::ndarray<nanobind::ro, nanobind::device::cpu> {
+    using Base = nanobind::ndarray<nanobind::ro, nanobind::device::cpu>;
+};
+struct OutArray : nanobind::ndarray<nanobind::device::cpu> {
+    using Base = nanobind::ndarray<nanobind::device::cpu>;
+};
 
 inline void require_shape(const auto& array, const char* name, std::size_t dimensions) {
-    sparsepool::require(array.ndim() == dimensions, name, " has ", array.ndim(), " dimensions, must have ",
-                        dimensions);
+    require(array.ndim() == dimensions, name, " has ", array.ndim(), " dimensions, must have ", dimensions);
     std::int64_t stride = 1;
     for (std::size_t i = dimensions; i-- > 0;) {
         const auto length = static_cast<std::int64_t>(array.shape(i));
-        sparsepool::require(array.size() == 0 || length == 1 || array.stride(i) == stride, name,
-                            " is not contiguous: dimension ", i, " has stride ", array.stride(i), ", not ", stride);
+        require(array.size() == 0 || length == 1 || array.stride(i) == stride, name, " is not contiguous: dimension ",
+                i, " has stride ", array.stride(i), ", not ", stride);
         stride *= length;
     }
 }
 
 template <class Float>
-sparsepool::MatrixOf<Float> matrix(const auto& array, const char* name) {
-    sparsepool::require(array.dtype() == nanobind::dtype<float>(), name, " must be float32");
+MatrixOf<Float> matrix(const auto& array, const char* name) {
+    require(array.dtype() == nanobind::dtype<float>(), name, " must be float32");
     require_shape(array, name, 2);
     return {static_cast<Float*>(array.data()), array.shape(0), array.shape(1)};
 }
@@ -33,22 +39,44 @@ sparsepool::MatrixOf<Float> matrix(const auto& array, const char* name) {
 // Exactly `size` floats.
 template <class Float>
 Float* floats(const auto& array, const char* name, std::size_t size) {
-    sparsepool::require(array.dtype() == nanobind::dtype<float>(), name, " must be float32");
+    require(array.dtype() == nanobind::dtype<float>(), name, " must be float32");
     require_shape(array, name, 1);
-    sparsepool::require(array.shape(0) == size, name, " has ", array.shape(0), " numbers, must have ", size);
+    require(array.shape(0) == size, name, " has ", array.shape(0), " numbers, must have ", size);
     return static_cast<Float*>(array.data());
 }
 
-inline sparsepool::Numbers numbers(const Array& array, const char* name) {
+inline Numbers numbers(const Array& array, const char* name) {
     const bool wide = array.dtype() == nanobind::dtype<std::uint32_t>();
-    sparsepool::require(wide || array.dtype() == nanobind::dtype<std::uint16_t>(), name,
-                        " must be uint16 or uint32");
+    require(wide || array.dtype() == nanobind::dtype<std::uint16_t>(), name, " must be uint16 or uint32");
     require_shape(array, name, 1);
     return {array.data(), array.shape(0), wide};
 }
 
-inline sparsepool::Offsets offsets(const Array& array, const char* name) {
-    sparsepool::require(array.dtype() == nanobind::dtype<std::uint32_t>(), name, " must be uint32");
+inline Offsets offsets(const Array& array, const char* name) {
+    require(array.dtype() == nanobind::dtype<std::uint32_t>(), name, " must be uint32");
     require_shape(array, name, 1);
     return {static_cast<const std::uint32_t*>(array.data()), array.shape(0)};
 }
+
+}  // namespace sparsepool
+
+namespace nanobind::detail {
+
+template <class Array>
+struct array_caster {
+    NB_TYPE_CASTER(Array, const_name("torch.Tensor | numpy.typing.NDArray[typing.Any]"))
+
+    bool from_python(handle source, std::uint8_t flags, cleanup_list* cleanup) noexcept {
+        make_caster<typename Array::Base> caster;
+        if (!caster.from_python(source, flags, cleanup)) return false;
+        static_cast<typename Array::Base&>(value) = caster.operator cast_t<typename Array::Base>();
+        return true;
+    }
+};
+
+template <>
+struct type_caster<sparsepool::Array> : array_caster<sparsepool::Array> {};
+template <>
+struct type_caster<sparsepool::OutArray> : array_caster<sparsepool::OutArray> {};
+
+}  // namespace nanobind::detail

@@ -1,15 +1,15 @@
-#include "sparse_layer.h"
+#include "sparse/sparse_layer.h"
 
 #include <nanobind/stl/optional.h>
 
 #include <optional>
 
-#include "arrays.h"
-#include "bind.h"
+#include "bind/arrays.h"
+#include "bind/bind.h"
 
 namespace nb = nanobind;
-using namespace sparsepool;
 
+namespace sparsepool {
 namespace {
 
 void forward(const Array& weight, const std::optional<Array>& bias, const Array& row_offsets, const Array& features,
@@ -45,10 +45,24 @@ void sum_columns(const Array& matrix_, const OutArray& out, std::size_t threads)
 }  // namespace
 
 void bind_sparse_layer(nb::module_& module) {
-    module.def("sparse_forward", &forward, nb::arg("weight"), nb::arg("bias").none(), nb::arg("offsets"),
-               nb::arg("features"), nb::arg("out"), nb::arg("threads") = 1);
-    module.def("sparse_backward_rows", &backward_rows, nb::arg("touched"), nb::arg("touched_offsets"),
-               nb::arg("bags"), nb::arg("grad_out"), nb::arg("grad_weight"), nb::kw_only(), nb::arg("first") = 0,
-               nb::arg("last") = nb::none(), nb::arg("threads") = 1);
-    module.def("column_sum", &sum_columns, nb::arg("matrix"), nb::arg("out"), nb::arg("threads") = 1);
+    module.def(
+        "sparse_forward", &forward, nb::arg("weight"), nb::arg("bias").none(), nb::arg("offsets"), nb::arg("features"),
+        nb::arg("out"), nb::arg("threads") = 1,
+        R"(out[i] = bias + weight[features[offsets[i]]] + ... + weight[features[offsets[i + 1] - 1]], left to right.
+
+weight float32 [F, O], bias float32 [O] or None (zeros), offsets uint32 [N + 1] from 0 to A,
+features uint16 or uint32 [A], out float32 [N, O].)");
+    module.def(
+        "sparse_backward_rows", &backward_rows, nb::arg("touched"), nb::arg("touched_offsets"), nb::arg("bags"),
+        nb::arg("grad_out"), nb::arg("grad_weight"), nb::kw_only(), nb::arg("first") = 0, nb::arg("last") = nb::none(),
+        nb::arg("threads") = 1,
+        R"(grad_weight[touched[j]] = grad_out[bags[touched_offsets[j]]] + ..., left to right, for first <= j < last.
+
+Rows of other features are neither read nor written. `last` None: all of them.
+touched uint16 or uint32 [M], strictly ascending, touched_offsets uint32 [M + 1], bags uint16 or uint32 [A],
+grad_out float32 [N, O], grad_weight float32 [F, O]. Only the lists of [first, last) are checked.)");
+    module.def("column_sum", &sum_columns, nb::arg("matrix"), nb::arg("out"), nb::arg("threads") = 1,
+               R"(out[c] = the sum of column c: sums of 256 rows each, added from the first. float32 [N, O] and [O].)");
 }
+
+}  // namespace sparsepool

@@ -12,8 +12,9 @@ from pool.tasks.nnue.config import LossConfig, ModelConfig
 if TYPE_CHECKING:
     from pool.tasks.nnue.task import NnueTask
 
-__all__ = ["EXPORT_SUFFIX", "LossConfig", "ModelConfig", "create_task"]
+__all__ = ["COMMANDS", "EXPORT_SUFFIX", "LossConfig", "ModelConfig", "create_task"]
 
+COMMANDS = "pool.tasks.nnue.cli"
 EXPORT_SUFFIX = ".nnue"
 
 

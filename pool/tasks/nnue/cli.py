@@ -28,6 +28,10 @@ _TABLE_UNITS = (
 _TABLE_COLUMNS = ("bucket", "psqt", "positional", "value")
 
 
+def register(app: typer.Typer) -> None:
+    app.command(name="eval")(eval_command)
+
+
 @dataclass(frozen=True)
 class _Evaluated:
     """One position's numbers, as in evaluate.Evaluation."""

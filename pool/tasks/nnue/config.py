@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from loader.config import Section
+from loader.section import Effect, Section
 from pool.tasks.nnue.arch import L1_STEP, MAX_L1
 
 
@@ -24,6 +24,7 @@ class ModelConfig(Section):
             multiple_of=L1_STEP,
             description=f"outputs of the first layer per side, a multiple of {L1_STEP}; Stockfish 15.1 loads 1024 only",
         ),
+        Effect.FIXED,
     ] = 1024
     factorized: Annotated[
         bool,
@@ -31,9 +32,12 @@ class ModelConfig(Section):
             description="train 768 extra inputs (piece and square without the king's bucket) that are added to the "
             "real ones on export; needs data.features = HalfKAv2_hm^, and false needs HalfKAv2_hm"
         ),
+        Effect.FIXED,
     ] = False
     shared_fc_0: Annotated[
-        bool, Field(description="train one fc_0 layer more that is added to fc_0 of every bucket; folded in on export")
+        bool,
+        Field(description="train one fc_0 layer more that is added to fc_0 of every bucket; folded in on export"),
+        Effect.FIXED,
     ] = True
     clip_weights: Annotated[
         bool,
@@ -41,6 +45,7 @@ class ModelConfig(Section):
             description="after each step and on export, clamp the weights of fc_0, fc_1, fc_2 to what int8 can say; "
             "if false, export refuses what does not fit"
         ),
+        Effect.RESULT,
     ] = True
     kernels: Annotated[
         Literal["fused", "torch"],
@@ -48,6 +53,7 @@ class ModelConfig(Section):
             description="fused: what follows the first layer is one native operation on CPU workers, torch's own "
             "operations elsewhere; torch: torch's own everywhere. The results differ in the last digits"
         ),
+        Effect.RESULT,
     ] = "fused"
     start_from: Annotated[
         str | None,
@@ -56,6 +62,7 @@ class ModelConfig(Section):
             description="a .nnue file of the same l1, or the folder of a checkpoint or of a run, whose weights the run "
             "starts with",
         ),
+        Effect.SAVED,
     ] = None
 
 
@@ -67,22 +74,28 @@ class LossConfig(Section):
     """
 
     output_unit: Annotated[
-        float, Field(ge=1e-3, le=1e6, description="internal units (the score's) in one unit of the net's output")
+        float,
+        Field(ge=1e-3, le=1e6, description="internal units (the score's) in one unit of the net's output"),
+        Effect.RESULT,
     ] = 600.0
-    in_offset: Annotated[float, Field(ge=-1e6, le=1e6, description="offset for the net's output, internal units")] = (
-        270.0
-    )
-    in_scaling: Annotated[float, Field(ge=1e-3, le=1e6, description="scaling for the net's output, internal units")] = (
-        340.0
-    )
+    in_offset: Annotated[
+        float, Field(ge=-1e6, le=1e6, description="offset for the net's output, internal units"), Effect.RESULT
+    ] = 270.0
+    in_scaling: Annotated[
+        float, Field(ge=1e-3, le=1e6, description="scaling for the net's output, internal units"), Effect.RESULT
+    ] = 340.0
     out_offset: Annotated[
-        float, Field(ge=-1e6, le=1e6, description="offset for the score of the entry, internal units")
+        float, Field(ge=-1e6, le=1e6, description="offset for the score of the entry, internal units"), Effect.RESULT
     ] = 270.0
     out_scaling: Annotated[
-        float, Field(ge=1e-3, le=1e6, description="scaling for the score of the entry, internal units")
+        float, Field(ge=1e-3, le=1e6, description="scaling for the score of the entry, internal units"), Effect.RESULT
     ] = 380.0
     lambda_start: Annotated[
-        float, Field(ge=0, le=1, description="weight of the score against the game's result, at the first step")
+        float,
+        Field(ge=0, le=1, description="weight of the score against the game's result, at the first step"),
+        Effect.RESULT,
     ] = 1.0
-    lambda_end: Annotated[float, Field(ge=0, le=1, description="the same at the last step; linear in between")] = 1.0
-    exponent: Annotated[float, Field(ge=1, le=8, description="power of the difference")] = 2.5
+    lambda_end: Annotated[
+        float, Field(ge=0, le=1, description="the same at the last step; linear in between"), Effect.RESULT
+    ] = 1.0
+    exponent: Annotated[float, Field(ge=1, le=8, description="power of the difference"), Effect.RESULT] = 2.5

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loader.errors import DataError
-from loader.named_files import open_regular
+from loader.regular_file import open_regular
 from pool.tasks.nnue import arch
 
 _HEADER = struct.Struct("<III")  # version, network hash, length of the description
@@ -80,7 +80,7 @@ def read_net(path: Path | str) -> NnueNet:
     """Reads and checks a file. Raises DataError."""
     path = Path(path)
     try:
-        with open_regular(path) as stream:
+        with os.fdopen(open_regular(path), "rb") as stream:
             return _parse(stream, os.fstat(stream.fileno()).st_size, path)
     except IsADirectoryError:
         raise DataError(path, "is a folder, not a .nnue file (pool export makes one of a checkpoint)") from None

@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "batch/builder.h"
+#include "chess/native/batch/writer.h"
+#include "common/simd.h"
 #include "entries.h"
-#include "simd.h"
 
 // Builds a batch into memory of exactly a slot's size and checks it against the records.
 namespace sparsepool::fuzz {
 
 // The table as loader/schema.py makes it: arrays one behind the other, each at a multiple of 64.
-inline std::map<std::string, batch::Region> region_table(std::uint64_t batch_size, const features::FeatureSet& set,
+inline std::map<std::string, batch::Region> region_table(std::uint64_t batch_size, const chess::FeatureSet& set,
                                                          std::uint64_t& slot_bytes) {
     const std::uint64_t bags = 2 * batch_size;
     const std::uint64_t active = bags * set.max_active;
@@ -28,7 +28,7 @@ inline std::map<std::string, batch::Region> region_table(std::uint64_t batch_siz
         slot_bytes += (count * item_size + 63) / 64 * 64;
     };
     add("header", 3, 8);
-    add("bucket_offsets", batch::kNumBuckets + 1, 4);
+    add("bucket_offsets", chess::kNumBuckets + 1, 4);
     add("score", batch_size, 2);
     add("result", batch_size, 1);
     add("ply", batch_size, 2);
@@ -44,7 +44,7 @@ inline std::map<std::string, batch::Region> region_table(std::uint64_t batch_siz
 
 // Rows and columns say the same; each bag has its piece's features, each once.
 template <class Number, class Bag>
-void check_rows_and_columns(std::byte* slot, const batch::Layout& layout, const features::FeatureSet& set) {
+void check_rows_and_columns(std::byte* slot, const chess::Layout& layout, const chess::FeatureSet& set) {
     const auto* header = batch::array_in<std::uint64_t>(slot, layout.header);
     const auto* offsets = batch::array_in<std::uint32_t>(slot, layout.offsets);
     const auto* numbers = batch::array_in<Number>(slot, layout.features);
@@ -76,20 +76,22 @@ void check_rows_and_columns(std::byte* slot, const batch::Layout& layout, const 
     FUZZ_REQUIRE(i == expected.size());
 }
 
-inline void check_batch_of_level(const std::vector<chess::Record>& records, const batch::Layout& layout,
-                                 const features::FeatureSet& set) {
+inline void check_batch_of_level(const std::vector<chess::Record>& records, const chess::Layout& layout,
+                                 const chess::FeatureSet& set) {
     // Whole words, so that the slot is aligned; what is left of the last one stays the sanitizer's to watch.
     const auto slot = std::make_unique<std::byte[]>(layout.slot_bytes);
-    batch::Builder builder(layout, set);
-    const std::span<const chess::Record> all(records);
-    builder.build(7, all.first(all.size() / 3), all.subspan(all.size() / 3), slot.get());
+    chess::PositionBatchWriter writer(layout, set);
+    const auto* bytes = reinterpret_cast<const std::byte*>(records.data());
+    const std::size_t third = records.size() / 3;
+    writer.write(7, {bytes, third, sizeof records[0]},
+                 {bytes + third * sizeof records[0], records.size() - third, sizeof records[0]}, slot.get());
     const auto* header = batch::array_in<std::uint64_t>(slot.get(), layout.header);
     const auto* buckets = batch::array_in<std::uint32_t>(slot.get(), layout.bucket_offsets);
     const auto* pieces = batch::array_in<std::uint8_t>(slot.get(), layout.piece_count);
-    FUZZ_REQUIRE(header[0] == 7 && buckets[0] == 0 && buckets[batch::kNumBuckets] == records.size());
-    for (std::uint32_t bucket = 0; bucket < batch::kNumBuckets; ++bucket) {
+    FUZZ_REQUIRE(header[0] == 7 && buckets[0] == 0 && buckets[chess::kNumBuckets] == records.size());
+    for (std::uint32_t bucket = 0; bucket < chess::kNumBuckets; ++bucket) {
         for (std::uint32_t i = buckets[bucket]; i < buckets[bucket + 1]; ++i) {
-            FUZZ_REQUIRE(batch::bucket_of(pieces[i]) == bucket);
+            FUZZ_REQUIRE(chess::bucket_of(pieces[i]) == bucket);
         }
     }
     if (set.wide()) {
@@ -99,10 +101,10 @@ inline void check_batch_of_level(const std::vector<chess::Record>& records, cons
     }
 }
 
-inline void check_batch(const std::vector<chess::Record>& records, const batch::Layout& layout,
-                        const features::FeatureSet& set) {
-    for (const std::string& level : simd_levels()) {
-        FUZZ_REQUIRE(set_simd_level(level));
+inline void check_batch(const std::vector<chess::Record>& records, const chess::Layout& layout,
+                        const chess::FeatureSet& set) {
+    for (const simd::Level level : simd::levels()) {
+        simd::set_level(simd::name_of(level));
         check_batch_of_level(records, layout, set);
     }
 }

@@ -9,12 +9,13 @@
 #include <random>
 #include <string>
 
+#include "chess/native/make_record.h"
 #include "chunks.h"
+#include "common/simd.h"
 #include "entries.h"
-#include "formats/binpack/chunk.h"
-#include "formats/binpack/file.h"
-#include "formats/binpack/printer.h"
-#include "simd.h"
+#include "formats/binpack/native/chunk.h"
+#include "formats/binpack/native/file.h"
+#include "formats/binpack/native/printer.h"
 #include "target.h"
 
 namespace {
@@ -25,12 +26,12 @@ using fuzz::Bytes;
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 
 // One file in memory for all inputs: opened by its name, as any file.
-std::shared_ptr<const BinpackFile> open_bytes(std::span<const std::uint8_t> bytes) {
+std::shared_ptr<const binpack::File> open_bytes(std::span<const std::uint8_t> bytes) {
     static const int descriptor = ::memfd_create("input", MFD_CLOEXEC);
     static const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
     FUZZ_REQUIRE(::ftruncate(descriptor, 0) == 0);
     FUZZ_REQUIRE(::pwrite(descriptor, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
-    BinpackFile::Opened opened = BinpackFile::open(path);
+    binpack::File::Opened opened = binpack::File::open(path);
     FUZZ_REQUIRE(opened.file != nullptr);
     return opened.file;
 }
@@ -46,13 +47,13 @@ void check_together(const Bytes& payload, const std::vector<chess::Record>& expe
         const auto begin = static_cast<std::ptrdiff_t>(payload.size() * i / binpack::kMaxLanes);
         others.emplace_back(payload.begin() + begin, payload.end());
     }
-    std::vector<ChunkReader> readers;
+    std::vector<binpack::ChunkReader> readers;
     for (const Bytes& other : others) readers.emplace_back(other, 0);
-    readers.insert(readers.begin() + 1, ChunkReader(payload, 0));
+    readers.insert(readers.begin() + 1, binpack::ChunkReader(payload, 0));
     constexpr std::size_t kBlock = 7;
     std::vector<chess::Record> blocks[binpack::kMaxLanes];
     std::vector<chess::Record> records;
-    std::vector<ChunkReader*> active;
+    std::vector<binpack::ChunkReader*> active;
     do {
         active.clear();
         for (std::size_t i = 0; i < readers.size(); ++i) {
@@ -62,7 +63,7 @@ void check_together(const Bytes& payload, const std::vector<chess::Record>& expe
             active.push_back(&readers[i]);
         }
         const bool reads = !readers[1].at_end();
-        if (!active.empty()) ChunkReader::read_chunks(active, kBlock, true);
+        if (!active.empty()) binpack::ChunkReader::read_chunks(active, kBlock, true);
         if (reads) records.insert(records.end(), blocks[1].data(), readers[1].output());
     } while (!active.empty());
     FUZZ_REQUIRE(same_records(records, expected));
@@ -76,10 +77,10 @@ void check_payload(const Bytes& payload) {
     std::vector<chess::Record> expected;
     for (const auto& read : entries) expected.push_back(chess::make_record(read.entry));
 
-    for (const std::string& level : simd_levels()) {
-        FUZZ_REQUIRE(set_simd_level(level));
+    for (const simd::Level level : simd::levels()) {
+        simd::set_level(simd::name_of(level));
         std::vector<chess::Record> records;
-        ChunkReader reader(payload, 0);
+        binpack::ChunkReader reader(payload, 0);
         constexpr std::size_t kBlock = 50;  // small, so that decoding is taken up again often
         std::vector<chess::Record> block(kBlock);
         std::size_t count = kBlock;
@@ -94,7 +95,7 @@ void check_payload(const Bytes& payload) {
         check_together(payload, expected);
     }
     std::string lines;
-    ChunkPrinter printer(payload, 0);
+    binpack::ChunkPrinter printer(payload, 0);
     FUZZ_REQUIRE(printer.print(lines, entries.size() + 1) == entries.size());
     FUZZ_REQUIRE(printer.damage().has_value() == (state.fault != binpack::Fault::kNone));
     fuzz::check_round_trip(entries);

@@ -9,19 +9,19 @@
 #include <string>
 #include <vector>
 
-#include "formats/binpack/chain.h"
-#include "formats/binpack/writer.h"
+#include "formats/binpack/native/chain.h"
+#include "formats/binpack/native/writer.h"
 
 // What the targets share: reading and re-reading entries, and how a finding is told.
 namespace sparsepool::fuzz {
 
 // Every oracle ends here: the fuzzer keeps the input that led to it.
-#define FUZZ_REQUIRE(condition)                                                                \
-    do {                                                                                       \
-        if (!(condition)) {                                                                    \
+#define FUZZ_REQUIRE(condition)                                                                 \
+    do {                                                                                        \
+        if (!(condition)) {                                                                     \
             std::fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition); \
-            std::abort();                                                                      \
-        }                                                                                      \
+            std::abort();                                                                       \
+        }                                                                                       \
     } while (false)
 
 struct ReadEntry {
@@ -43,9 +43,9 @@ inline std::vector<ReadEntry> read_entries(std::span<const std::uint8_t> payload
 inline bool same_entry(const chess::Entry& a, const chess::Entry& b) {
     return a.position.occupied == b.position.occupied &&
            std::equal(std::begin(a.position.planes), std::end(a.position.planes), b.position.planes) &&
-           a.position.side == b.position.side &&
-           a.position.castling == b.position.castling && a.position.ep_square == b.position.ep_square &&
-           a.move.word == b.move.word && a.score == b.score && a.ply == b.ply && a.result == b.result;
+           a.position.side == b.position.side && a.position.castling == b.position.castling &&
+           a.position.ep_square == b.position.ep_square && a.move.word == b.move.word && a.score == b.score &&
+           a.ply == b.ply && a.result == b.result;
 }
 
 // A move text may say castling as long as the right is held, wherever the king is; it can't be played then, and the
@@ -59,7 +59,7 @@ inline bool castles_from_nowhere(const chess::Entry& entry) {
 // Writes the entries and reads them again: they must be the same. Those that the writer refuses are left out; a
 // refusal must say why.
 inline void check_round_trip(const std::vector<ReadEntry>& entries) {
-    BinpackWriter writer;
+    binpack::Writer writer;
     std::vector<chess::Entry> written;
     std::size_t chains = 0;  // as read
     for (const ReadEntry& read : entries) {

@@ -2,15 +2,16 @@
 // stems of 32 bytes. Those that can be read become one batch.
 
 #include "batch_oracle.h"
-#include "formats/binpack/stem.h"
+#include "chess/native/make_record.h"
+#include "formats/binpack/native/stem.h"
 #include "target.h"
 
 using namespace sparsepool;
 
 void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
     if (size < 1 + binpack::kStemBytes) return;
-    const auto names = features::feature_set_names();
-    const auto* set = features::find_feature_set(names[data[0] % names.size()]);
+    const auto names = chess::feature_set_names();
+    const auto* set = chess::find_feature_set(names[data[0] % names.size()]);
     std::vector<chess::Record> records;
     for (std::size_t begin = 1; begin + binpack::kStemBytes <= size; begin += binpack::kStemBytes) {
         const std::vector<std::uint8_t> stem(data + begin, data + begin + binpack::kStemBytes);
@@ -20,9 +21,7 @@ void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
         records.push_back(chess::make_record(entry));
     }
     if (records.empty()) return;
-    batch::Layout layout;
     std::uint64_t slot_bytes = 0;
     const auto table = fuzz::region_table(records.size(), *set, slot_bytes);
-    FUZZ_REQUIRE(batch::read_layout(table, records.size(), slot_bytes, *set, layout).empty());
-    fuzz::check_batch(records, layout, *set);
+    fuzz::check_batch(records, chess::read_layout(table, records.size(), slot_bytes, *set), *set);
 }

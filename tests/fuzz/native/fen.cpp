@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "chess/fen.h"
+#include "chess/native/board/fen.h"
 #include "entries.h"
 #include "target.h"
 

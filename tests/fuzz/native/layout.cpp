@@ -3,8 +3,10 @@
 // A table is refused with a reason, or no batch written by it leaves its slot or one array for another.
 
 #include <array>
+#include <stdexcept>
 
 #include "batch_oracle.h"
+#include "chess/native/make_record.h"
 #include "target.h"
 
 namespace {
@@ -40,16 +42,14 @@ void change(std::map<std::string, batch::Region>& table, std::uint64_t& slot_byt
         case 4: region->second.item_size = numbers.take(1); break;
         case 5: slot_bytes = numbers.take(8); break;
         case 6: slot_bytes += numbers.take(1) - 128; break;
-        default:
-            table["x" + std::to_string(numbers.take(1))] = region->second;
-            table.erase(region);
+        default: table["x" + std::to_string(numbers.take(1))] = region->second; table.erase(region);
     }
 }
 
 std::vector<chess::Record> some_records(std::size_t count) {
-    constexpr std::array<std::uint8_t, 32> kStart = {0xFF, 0xFF, 0,    0,    0,    0,    0xFF, 0xFF, 0x2D, 0x84, 0x4A,
-                                                     0xD2, 0,    0,    0,    0,    0x11, 0x11, 0x11, 0x11, 0x3E, 0x95,
-                                                     0x5B, 0xE3, 0x0C, 0x70, 0,    0x46, 0x80, 0,    0,    0};
+    constexpr std::array<std::uint8_t, 32> kStart = {0xFF, 0xFF, 0,    0,    0, 0,    0xFF, 0xFF, 0x2D, 0x84, 0x4A,
+                                                     0xD2, 0,    0,    0,    0, 0x11, 0x11, 0x11, 0x11, 0x3E, 0x95,
+                                                     0x5B, 0xE3, 0x0C, 0x70, 0, 0x46, 0x80, 0,    0,    0};
     chess::Entry entry;
     FUZZ_REQUIRE(binpack::read_stem(kStart.data(), entry) == binpack::Fault::kNone);
     return std::vector<chess::Record>(count, chess::make_record(entry));
@@ -59,16 +59,20 @@ std::vector<chess::Record> some_records(std::size_t count) {
 
 void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
     Numbers numbers(data, size);
-    const auto names = features::feature_set_names();
-    const auto* set = features::find_feature_set(names[numbers.take(1) % names.size()]);
+    const auto names = chess::feature_set_names();
+    const auto* set = chess::find_feature_set(names[numbers.take(1) % names.size()]);
     const std::uint64_t size_kind = numbers.take(1);
     const std::uint64_t batch_size = size_kind < 250 ? size_kind % 9 : numbers.take(8);
     std::uint64_t slot_bytes = 0;
     auto table = fuzz::region_table(std::min<std::uint64_t>(batch_size, 1 << 20), *set, slot_bytes);
-    for (int changes = 0; changes < 8 && numbers.left() && !table.empty(); ++changes) change(table, slot_bytes, numbers);
-    batch::Layout layout;
-    const std::string fault = batch::read_layout(table, batch_size, slot_bytes, *set, layout);
-    if (!fault.empty()) return;
+    for (int changes = 0; changes < 8 && numbers.left() && !table.empty(); ++changes)
+        change(table, slot_bytes, numbers);
+    chess::Layout layout;
+    try {
+        layout = chess::read_layout(table, batch_size, slot_bytes, *set);
+    } catch (const std::invalid_argument&) {
+        return;
+    }
     FUZZ_REQUIRE(batch_size > 0 && batch_size <= batch::kMaxBatchSize);
     for (const auto& [name, region] : table) {
         FUZZ_REQUIRE(region.offset % region.item_size == 0);

@@ -7,10 +7,10 @@
 #include <fstream>
 #include <iostream>
 
-#include "chess/fen.h"
+#include "chess/native/board/fen.h"
 #include "chunks.h"
 #include "entries.h"
-#include "formats/binpack/file.h"
+#include "formats/binpack/native/file.h"
 
 namespace {
 
@@ -70,7 +70,7 @@ int main(int count, char** arguments) {
     const fs::path folder = arguments[1];
     const std::size_t files = static_cast<std::size_t>(count) - 2;
     for (std::size_t number = 0; number < kInputs; ++number) {
-        const auto opened = BinpackFile::open(arguments[2 + number % files]);
+        const auto opened = binpack::File::open(arguments[2 + number % files]);
         if (!opened.file || opened.file->chunks().empty()) {
             std::cerr << arguments[2 + number % files] << ": " << opened.fault.reason << "\n";
             return 1;

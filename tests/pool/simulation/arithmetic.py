@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pool.protocol.messages import CursorState
+from loader.stream import Cursor
 from tests.pool.simulation.setup import Setup
 
 Weights = tuple[int, ...]  # a number a bucket
 
 BUFFERS = -1  # stands where a bucket's number would
+LARGEST = 8  # batches of a step, at most: a power of two
 
 
 @dataclass(frozen=True)
@@ -24,12 +25,12 @@ class Version:
     buffers: int
 
 
-def cursor_of(batch: int) -> CursorState:
+def cursor_of(batch: int) -> Cursor:
     """Where a batch begins in the stream; a batch has 3 entries, an epoch 7 batches."""
-    return CursorState(batch, batch // 7, batch % 7, 3 * batch)
+    return Cursor(batch, batch // 7, batch % 7, 3 * batch)
 
 
-def content(cursor: CursorState) -> int:
+def content(cursor: Cursor) -> int:
     """What the stream makes of the data that begin at a cursor."""
     return hash((cursor.epoch, cursor.window, cursor.entry)) if cursor.entry >= 0 else -2
 
@@ -47,9 +48,18 @@ def loss(weights: Weights, batch: int) -> float:
     return float(hash((weights, batch)) % 1000)
 
 
-def add(total: int, gradient: int) -> int:
+def add(left: int, right: int) -> int:
     """A sum that depends on the order."""
-    return hash((total, gradient))
+    return hash((left, right))
+
+
+def tree(gradients: dict[int, int], first: int, size: int) -> int | None:
+    """I2: the node of the tree that covers `size` places, a power of two, from `first` on; None if there is nothing in
+    it. `gradients`: by place."""
+    if size == 1:
+        return gradients.get(first)
+    left, right = tree(gradients, first, size // 2), tree(gradients, first + size // 2, size // 2)
+    return right if left is None else left if right is None else add(left, right)
 
 
 def stepped(weight: int, state: int, total: int, batches: int) -> tuple[int, int]:
@@ -65,10 +75,9 @@ def next_version(setup: Setup, version: Version, step: int, batches: Sequence[in
     weights = []
     optimizer = []
     for bucket, (weight, state) in enumerate(zip(version.weights, version.optimizer, strict=True)):
-        total = 0
-        for batch in batches:
-            total = add(total, gradient(version.weights, batch, bucket))
-        weight, state = stepped(weight, state, total, len(batches))
+        first = step * setup.rules.batches_per_step
+        total = tree({b - first: gradient(version.weights, b, bucket) for b in batches}, 0, LARGEST)
+        weight, state = stepped(weight, state, total or 0, len(batches))
         weights.append(weight)
         optimizer.append(state)
     buffers = version.buffers

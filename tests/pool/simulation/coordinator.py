@@ -1,4 +1,4 @@
-"""A simulated coordinator: the real books, and hands that do what they say, one action after the other.
+"""A simulated coordinator: the real inbox and books, and hands that carry out one action after the other.
 
 What it alone knows (optimizer state, the sums, the books) dies with it; its successor begins with what was saved.
 """
@@ -9,22 +9,27 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pool.coordinator.actions import (
+from loader.stream import Cursor
+from pool.coordinator.books.actions import (
     Action,
     BadBatch,
     Commit,
     End,
     Fold,
+    GiveUp,
     OrderFeeder,
     OrderWorker,
     TakeBuffers,
     Update,
     Validated,
 )
-from pool.coordinator.books import Books
+from pool.coordinator.books.books import Books
+from pool.coordinator.books.inbox import Inbox
+from pool.exchange.order import most_nodes, nodes, tree_sum
 from pool.protocol.admission import Admission
-from pool.protocol.identity import FEEDER, WORKER, Peer
-from pool.protocol.messages import CursorState, FeederReport, Message, Roster, WorkerReport
+from pool.protocol.identity import Peer
+from pool.protocol.messages import Roster
+from pool.shm.shortcut import CoordinatorEnd, Finished
 from tests.pool.simulation.arithmetic import Version, add, batches_of, stepped
 from tests.pool.simulation.process import THE_SUPERVISOR, Process
 
@@ -40,8 +45,40 @@ class Saved:
     """A snapshot or a checkpoint."""
 
     step: int
-    cursor: CursorState
+    cursor: Cursor
     version: Version
+
+
+FOREVER = 1 << 30  # behind all places
+
+
+@dataclass(frozen=True)
+class Node:
+    """A sum, at its place in the tree."""
+
+    place: int
+    total: int
+
+
+def sum_of(found: list[Node]) -> int:
+    return tree_sum([node.place for node in found], [node.total for node in found], add)
+
+
+class WorkersMemory:
+    """As `pool.coordinator.workers_memory` reads it."""
+
+    def __init__(self, world: World, shortcut: CoordinatorEnd) -> None:
+        self._memory = world.memory
+        self._shortcut = shortcut
+
+    def finished(self, worker: int) -> Finished:
+        return self._shortcut.finished(worker)
+
+    def in_work(self, worker: int) -> int:
+        return self._memory.attempts[worker]
+
+    def raised(self, worker: int, attempt: int) -> str:
+        return self._memory.raised[worker].of(attempt)
 
 
 class SimCoordinator(Process):
@@ -49,12 +86,10 @@ class SimCoordinator(Process):
         super().__init__(world, peer, ready)
         self._from_supervisor = Admission(peer, (THE_SUPERVISOR,))
         self._from_others = Admission(peer)
-        self._alive: set[Peer] = set()
-        self._joined: set[Peer] = set()
         self._todo: deque[Action] = deque()
         self._at_end = False
         self._optimizer = list(saved.version.optimizer)
-        self._sums = [0] * len(self._optimizer)
+        self._sums: list[list[Node]] = [[] for _ in self._optimizer]  # as far as they were folded
         self._counts = [0] * len(self._optimizer)  # batches in each sum
         self._divisors = [0] * len(self._optimizer)  # that make its mean
         self._version = saved.step
@@ -69,6 +104,7 @@ class SimCoordinator(Process):
             incarnation=peer.incarnation,
             validated=world.history.validated_version,
         )
+        self._inbox = Inbox(self.books, WorkersMemory(world, self._shortcut), lambda *_: None)
         self._buffers_taken = False
 
     def step(self) -> None:
@@ -77,7 +113,7 @@ class SimCoordinator(Process):
             self._shortcut.publish(self._version)
             self._to_restore = None
         elif self._todo:
-            self._do(self._todo.popleft())
+            self._todo.popleft().carry_out(self)
         elif self._at_end:
             self.world.ended = True
         elif self._again():
@@ -85,90 +121,72 @@ class SimCoordinator(Process):
         elif (envelope := self.world.network.receive(self.peer.place, from_supervisor=True)) is not None:
             if not self._from_supervisor.refusal(envelope):
                 assert isinstance(envelope.message, Roster)
-                self._roster(envelope.message)
-        elif self._joined and self.world.chance() < BELL_HEARD:
-            workers = [peer for peer in self._joined if peer.role == WORKER]
-            self._todo += self.books.finished({peer: self._shortcut.finished(peer.index) for peer in workers})
-        elif self._alive:
+                self._todo += self._inbox.roster(envelope.message)
+                self._from_others.set_alive(self._inbox.alive)
+        elif self._inbox.joined and self.world.chance() < BELL_HEARD:
+            self._todo += self._inbox.bell()
+        elif self._inbox.alive:
             envelope = self.world.network.receive(self.peer.place, from_supervisor=False)
             if envelope is None:
                 return
             if self._from_others.refusal(envelope):
                 self.world.seen["message to the coordinator refused"] += 1
             else:
-                self._message(envelope.sender, envelope.message)
+                self._todo += self._inbox.message(envelope.sender, envelope.message)
 
-    # --- events ---
+    # --- hands ---
 
-    def _roster(self, roster: Roster) -> None:
-        alive = {Peer(e.role, e.index, e.incarnation) for e in roster.alive if e.role in (FEEDER, WORKER)}
-        for peer in sorted(self._joined - alive):
-            self._joined.remove(peer)
-            if peer.role == FEEDER:
-                self._todo += self.books.feeder_lost(peer)
-            else:
-                attempt = self.world.memory.attempts[peer.index]
-                raised = self.world.memory.raised[peer.index].of(attempt)
-                self._todo += self.books.worker_lost(peer, attempt, raised)
-        self._alive = alive
-        self._from_others.set_alive(alive)
-        self._todo += self.books.roster({peer for peer in alive if peer.role == WORKER})
-        if roster.drain:
-            self._todo += self.books.drain()
+    def take_buffers(self, action: TakeBuffers) -> None:
+        self._buffers_taken = action.source is not None
+        if (source := action.source) is not None:
+            taken = self.world.memory.gradient(source.worker, source.slot)
+            self.world.memory.buffers[(action.step + 1) % 2] = taken
 
-    def _message(self, peer: Peer, message: Message) -> None:
-        if peer not in self._joined:
-            self._joined.add(peer)
-            self._todo += self.books.feeder_joined(peer) if peer.role == FEEDER else self.books.worker_joined(peer)
-        if isinstance(message, WorkerReport):
-            self._todo += self.books.worker_report(peer, message)
-        elif isinstance(message, FeederReport):
-            self._todo += self.books.feeder_report(peer, message)
+    def bad_batch(self, action: BadBatch) -> None:
+        self.world.memory.check_batch("train", action.batch)  # it is kept for its user
+        self.world.history.left_out(self.peer, action)
+        self.world.seen["stopped by a bad batch" if action.fatal else "batch left out"] += 1
+        self.world.ended |= action.fatal
 
-    # --- actions ---
+    def validated(self, action: Validated) -> None:
+        self.world.history.validated(action, self.world.memory.weights(self._version))
 
-    def _do(self, action: Action) -> None:
-        if isinstance(action, Fold):
-            self._fold(action)
-        elif isinstance(action, Update):
-            self._update(action)
-        elif isinstance(action, TakeBuffers):
-            self._buffers_taken = action.source is not None
-            if (source := action.source) is not None:
-                taken = self.world.memory.gradient(source.worker, source.slot)
-                self.world.memory.buffers[(action.step + 1) % 2] = taken
-        elif isinstance(action, Commit):
-            self._commit(action)
-        elif isinstance(action, BadBatch):
-            self.world.memory.check_batch("train", action.batch)  # it is kept for its user
-            self.world.history.left_out(self.peer, action)
-            self.world.seen["stopped by a bad batch" if action.fatal else "batch left out"] += 1
-            self.world.ended |= action.fatal
-        elif isinstance(action, Validated):
-            self.world.history.validated(action, self.world.memory.weights(self._version))
-        elif isinstance(action, OrderWorker | OrderFeeder):
-            self.world.network.send(self.peer, action.peer, action.orders)
-        elif isinstance(action, End):
-            self._at_end = True
+    def order_worker(self, action: OrderWorker) -> None:
+        self.world.network.send(self.peer, action.peer, action.orders)
 
-    def _fold(self, action: Fold) -> None:
+    def order_feeder(self, action: OrderFeeder) -> None:
+        self.world.network.send(self.peer, action.peer, action.orders)
+
+    def give_up(self, action: GiveUp) -> None:
+        raise AssertionError(action.why)
+
+    def end(self, action: End) -> None:
+        del action  # it says no more than that
+        self._at_end = True
+
+    def fold(self, action: Fold) -> None:
         memory, bucket = self.world.memory, action.bucket
         if not (action.first and action.last):
             self.world.seen["sum in parts"] += 1
         if action.first:
-            self._sums[bucket] = self._counts[bucket] = 0
-        for source in action.sources:
-            memory.check_batch("train", source.batch)  # its touched rows are read
-            self._sums[bucket] = add(self._sums[bucket], memory.gradient(source.worker, source.slot, bucket))
-            self._counts[bucket] += 1
+            self._sums[bucket] = []
+            self._counts[bucket] = 0
+        for each in action.contributions:
+            for batch in each.batches:
+                memory.check_batch("train", batch)  # its touched rows are read
+            self._sums[bucket].append(Node(each.place, memory.gradient(each.worker, each.slot, bucket)))
+            self._counts[bucket] += len(each.batches)
+        end = FOREVER if action.last else action.contributions[-1].place + 1
+        self._sums[bucket] = [Node(node[0].place, sum_of(node)) for node in nodes(self._sums[bucket], end)]
+        assert len(self._sums[bucket]) <= most_nodes(self.world.setup.rules.batches_per_step), "memory for sums"
         self._divisors[bucket] = action.batches
 
-    def _update(self, action: Update) -> None:
+    def update(self, action: Update) -> None:
         if action.fold is not None:
-            self._fold(action.fold)
+            self.fold(action.fold)
         memory, bucket, count = self.world.memory, action.bucket, action.batches
         assert action.step == self._version, f"I3: step {action.step} updates version {self._version}"
-        total = self._sums[bucket] if count else 0
+        total = sum_of(self._sums[bucket]) if count else 0
         if count:
             assert count == self._counts[bucket] == self._divisors[bucket], (
                 f"mean of {self._divisors[bucket]}: {action}"
@@ -180,7 +198,7 @@ class SimCoordinator(Process):
         if any(process.holds and process.holds[1] in batches for process in self.world.workers()):
             self.world.seen["stepped while a batch was in work"] += 1
 
-    def _commit(self, action: Commit) -> None:
+    def commit(self, action: Commit) -> None:
         memory, history = self.world.memory, self.world.history
         assert action.step == self._version, f"I3: step {action.step} committed on version {self._version}"
         new = (action.step + 1) % 2

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from loader.stream import Cursor, Filled
+from loader.stream import Filled
 from pool.feeder.filling import Filling
 from pool.protocol.identity import Peer
-from pool.protocol.messages import CursorState, FeederOrders, FeederReport, Purpose, StreamOrders
+from pool.protocol.messages import FeederOrders, FeederReport, Purpose, StreamOrders
 from tests.pool.simulation.arithmetic import content, cursor_of
 from tests.pool.simulation.process import Child
 from tests.pool.simulation.setup import VALIDATION_SLOTS
@@ -33,7 +33,7 @@ class SimStream:
         if fill.seek is not None:
             self._given.clear()
             self._writing = False
-            self._next = CursorState(fill.seek.batch, fill.seek.epoch, fill.seek.window, fill.seek.entry)
+            self._next = fill.seek
         self._given.extend(fill.slots)
 
     def step(self) -> bool:
@@ -50,12 +50,8 @@ class SimStream:
         following = cursor_of(self._next.batch + 1)
         begin = self._next
         self._next = following
-        self.filling.filled(Filled(slot, begin.batch, _cursor(begin), _cursor(following)))
+        self.filling.filled(Filled(slot, begin.batch, begin, following))
         return True
-
-
-def _cursor(state: CursorState) -> Cursor:
-    return Cursor(state.batch, state.epoch, state.window, state.entry)
 
 
 class SimFeeder(Child):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from statistics import fmean
 
-from pool.coordinator.actions import BadBatch, Commit, Validated
-from pool.coordinator.blame import DEADLY, RAISED
+from pool.coordinator.books.actions import BadBatch, Commit, Validated
+from pool.coordinator.books.blame import DEADLY, RAISED
 from pool.protocol.identity import Peer
 from tests.pool.simulation.arithmetic import (
     Version,
@@ -68,7 +68,7 @@ class History:
         batches = [batch for batch in batches_of(self._setup, action.step) if batch not in gone]
         before = self._versions[-1]
         assert version == next_version(self._setup, before, action.step, batches), f"I2: step {action.step}"
-        assert action.losses == tuple(loss(before.weights, batch) for batch in batches)
+        assert action.losses == tuple((loss(before.weights, batch),) for batch in batches)
         assert not self._setup.unsound.intersection(batches), "not finite"
         assert action.next_cursor == cursor_of((action.step + 1) * self._setup.rules.batches_per_step), "I1"
         self._versions.append(version)
@@ -76,7 +76,8 @@ class History:
     def validated(self, action: Validated, weights: Weights) -> None:
         assert action.version == len(self._versions) - 1
         assert weights == self._versions[-1].weights
-        assert action.loss == fmean(loss(weights, batch) for batch in range(self._setup.rules.validation_batches))
+        batches = range(self._setup.rules.validation_batches)
+        assert action.losses == (fmean(loss(weights, batch) for batch in batches),)
         assert action.version not in self._validations, f"version {action.version} validated twice"
         self._validations.append(action.version)
 

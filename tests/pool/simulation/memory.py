@@ -8,7 +8,7 @@ from pool.protocol.identity import Peer
 from pool.protocol.messages import Assignment, Purpose
 from pool.shm.bells import Bell
 from pool.shm.raised import Raised
-from pool.shm.shortcut import FINISHED_WORDS, CoordinatorEnd, WorkerEnd
+from pool.shm.shortcut import CoordinatorEnd, WorkerEnd, finished_words
 from tests.pool.simulation.arithmetic import BUFFERS, Version, Weights, content, cursor_of, first_version
 from tests.pool.simulation.setup import VALIDATION_SLOTS, Setup
 
@@ -38,7 +38,7 @@ class Memory:
         self.buffers = [start.buffers, TORN]
         self.attempts = [0] * setup.workers  # by worker: what it computes, 0 between batches
         self.raised = [Raised(np.zeros(4, np.int64)) for _ in range(setup.workers)]  # by worker
-        self._finished = [np.zeros(FINISHED_WORDS, np.int64) for _ in range(setup.workers)]
+        self._finished = [np.zeros(finished_words(1), np.int64) for _ in range(setup.workers)]
         self._version = np.zeros(1, np.int64)
         self._readers: dict[Peer, tuple[Purpose, int]] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
-from pool.coordinator.rules import Rules
+from pool.coordinator.books.rules import Rules
 
 VALIDATION_SLOTS = 2
 
@@ -66,4 +66,7 @@ def setup_of(seed: int) -> Setup:
         setup = replace(setup, disasters=0, loss=0.0, deadly=frozenset(), says_once=True)
     elif draw.random() < 0.1:
         setup = replace(setup, raising=frozenset(strange[:1]), flaky=draw.choice((0.0, 0.1, 0.3)))
+    if draw.random() > 0.9:
+        many = draw.choice((5, 6, 7, 8))
+        setup = replace(setup, rules=replace(setup.rules, batches_per_step=many), ring_slots=many + draw.randint(0, 6))
     return setup

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pool.protocol.identity import Peer
 from pool.protocol.messages import Assignment, Times, WorkerOrders, WorkerReport
-from pool.worker.desk import Desk, Job
+from pool.worker.desk import Desk
+from pool.worker.job import Job
 from tests.pool.simulation.arithmetic import BUFFERS, gradient, loss
 from tests.pool.simulation.process import Child
 
@@ -99,7 +100,7 @@ class SimWorker(Child):
             if assignment.batch in setup.deadly and self.world.chance() < 0.5:
                 self.world.kill(self.peer.place)
             yield
-        if train and setup.rules.has_buffers and assignment.batch % setup.rules.batches_per_step == 0:
+        if train and setup.rules.has_buffers and assignment.first:
             self._write(job, BUFFERS)
         if train and assignment.batch in setup.deadly:
             self.world.kill(self.peer.place)
@@ -108,11 +109,11 @@ class SimWorker(Child):
             self._raise(assignment)
             return
         self._end_reading(assignment)
-        unsound = "the loss" if train and assignment.batch in setup.unsound else ""
-        result = loss(memory.weights(assignment.step), assignment.batch)
-        self._bell |= self._desk.finish(job, result, (), unsound)
-        if not unsound:
-            self._shortcut.finish(assignment.attempt, result, Times())
+        unsound = ("the loss",) if train and assignment.batch in setup.unsound else ("",)
+        losses = (loss(memory.weights(assignment.step), assignment.batch),)
+        self._bell |= self._desk.finish(job, losses, (), unsound)
+        if not any(unsound):
+            self._shortcut.finish(assignment.attempt, losses, Times())
 
     def _raise(self, assignment: Assignment) -> None:
         self._raised = True

@@ -1,0 +1,16 @@
+"""One entry of training data for chess."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A position, the move recorded in it, and what came of it."""
+
+    fen: str
+    move: str  # UCI
+    score: int  # internal units of the engine, side to move's point of view; 32002 is 'no score'
+    ply: int
+    result: int  # of the game for the side to move: -1, 0, 1

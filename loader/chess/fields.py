@@ -1,0 +1,30 @@
+"""What a batch of positions holds."""
+
+from __future__ import annotations
+
+from loader import _native
+from loader.config import DataConfig
+from loader.schema import BatchSchema, DenseField, SparseField
+
+NUM_BUCKETS = 8  # output bucket = (piece count - 1) // 4
+FIELD = "features"
+DENSE = (
+    DenseField("score", "int16"),  # internal units of the engine, side to move's view
+    DenseField("result", "int8"),  # -1, 0, 1, side to move's view
+    DenseField("ply", "uint16"),
+    DenseField("piece_count", "uint8"),  # kings included
+    DenseField("side_to_move", "uint8"),  # 0 white, 1 black
+)
+
+
+def batch_schema(config: DataConfig) -> BatchSchema:
+    """Bags 0 .. B - 1 of `features` are the side to move's perspective, B .. 2B - 1 the opponent's.
+
+    Raises ValueError for an unknown feature set.
+    """
+    if config.features not in _native.feature_sets():
+        known = ", ".join(_native.feature_sets())
+        raise ValueError(f"data.features: {config.features!r} is none of {known}")
+    num_inputs, max_active = _native.describe_feature_set(config.features)
+    field = SparseField(FIELD, num_inputs, max_active=max_active, bags_per_sample=2)
+    return BatchSchema(config.batch_size, sparse=(field,), dense=DENSE, num_buckets=NUM_BUCKETS)

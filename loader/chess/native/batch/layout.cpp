@@ -1,0 +1,39 @@
+#include "chess/native/batch/layout.h"
+
+#include <algorithm>
+
+#include "common/check.h"
+
+namespace sparsepool::chess {
+
+Layout read_layout(const batch::Regions& regions, std::uint64_t batch_size, std::uint64_t slot_bytes,
+                   const FeatureSet& set) {
+    require(batch_size != 0 && batch_size <= batch::kMaxBatchSize, "batch size ", batch_size, " is not 1 to ",
+            batch::kMaxBatchSize);
+    Layout layout;
+    layout.batch_size = static_cast<std::uint32_t>(batch_size);
+    layout.slot_bytes = slot_bytes;
+    const std::uint64_t num_bags = layout.num_bags();
+    const std::uint64_t active = num_bags * set.max_active;
+    const std::uint64_t touched = std::min<std::uint64_t>(active, set.num_inputs);
+    const std::uint64_t number = set.wide() ? 4 : 2;
+    const std::uint64_t bag = num_bags > 1U << 16 ? 4 : 2;
+    const batch::ExpectedArray expected[] = {
+        {"header", 8, 3, &layout.header},
+        {"bucket_offsets", 4, kNumBuckets + 1, &layout.bucket_offsets},
+        {"score", 2, batch_size, &layout.score},
+        {"result", 1, batch_size, &layout.result},
+        {"ply", 2, batch_size, &layout.ply},
+        {"piece_count", 1, batch_size, &layout.piece_count},
+        {"side_to_move", 1, batch_size, &layout.side_to_move},
+        {"features.offsets", 4, num_bags + 1, &layout.offsets},
+        {"features.features", number, active, &layout.features},
+        {"features.touched", number, touched, &layout.touched},
+        {"features.touched_offsets", 4, touched + 1, &layout.touched_offsets},
+        {"features.bags", bag, active, &layout.bags},
+    };
+    batch::take_regions(regions, slot_bytes, expected);
+    return layout;
+}
+
+}  // namespace sparsepool::chess

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "chess/native/features/feature_set.h"
+#include "chess/native/record.h"
+
+// What the hot code of a batch works on: plain pointers, so that it can be built for each instruction set. Its
+// functions take these by value: behind a reference, every byte stored might change a pointer, for all a compiler
+// knows.
+namespace sparsepool::chess {
+
+// The arrays of a slot, layout.h says how long each is. Numbers and bags are uint16 or uint32.
+struct SlotArrays {
+    std::uint64_t* header;
+    std::uint32_t* bucket_offsets;
+    std::int16_t* score;
+    std::int8_t* result;
+    std::uint16_t* ply;
+    std::uint8_t* piece_count;
+    std::uint8_t* side_to_move;
+    std::uint32_t* offsets;
+    void* features;
+    void* touched;
+    std::uint32_t* touched_offsets;
+    void* bags;
+};
+
+// Memory of one thread. Sizes are those of PositionBatchWriter's constructor.
+struct Scratch {
+    Record* samples;         // in the order of the batch
+    std::uint8_t* views;     // of each bag
+    std::uint32_t* counts;   // a zero for each input
+    std::byte* bags;         // lists of the transposed form, until they are complete
+    std::uint16_t* grouped;  // bags by king bucket
+    std::uint64_t* masks;    // in which bags of a group an input is active
+    std::uint64_t* item_masks;
+    std::uint16_t* item_groups;
+    std::uint32_t* item_ends;
+    std::uint32_t* item_places;
+};
+
+// One batch to be made: the records of `head` and then those of `body`, batch_size together.
+struct BatchParts {
+    const Record* head;
+    std::size_t head_size;
+    const Record* body;
+    std::size_t body_size;
+    const FeatureSet* set;
+    bool wide_bags;
+};
+
+}  // namespace sparsepool::chess

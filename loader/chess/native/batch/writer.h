@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "chess/native/batch/layout.h"
+#include "chess/native/batch/slot_arrays.h"
+#include "chess/native/features/feature_set.h"
+#include "chess/native/record.h"
+#include "common/aligned_memory.h"
+#include "stream/source.h"
+
+namespace sparsepool::chess {
+
+// Batches of positions. Samples are ordered by output bucket, otherwise as they came.
+class PositionBatchWriter final : public stream::BatchWriter {
+  public:
+    PositionBatchWriter(const Layout& layout, const FeatureSet& set);  // throws std::bad_alloc
+
+    // `slot`: at least slot_bytes, 8-byte aligned.
+    void write(std::uint64_t number, const stream::RecordSpan& head, const stream::RecordSpan& body,
+               std::byte* slot) override;
+
+  private:
+    [[nodiscard]] SlotArrays arrays_in_slot(std::byte* slot) const;
+
+    // Memory in whole cache lines, not filled.
+    template <class Item>
+    Item* allocate(std::size_t count);
+
+    Layout layout_;
+    const FeatureSet& set_;
+    std::vector<AlignedMemory<std::byte>> memory_;
+    Scratch scratch_;
+};
+
+}  // namespace sparsepool::chess

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace sparsepool::chess {
+
+void bind(nanobind::module_& module);  // everything below
+
+void bind_census(nanobind::module_& module);
+void bind_features(nanobind::module_& module);
+void bind_python_reader(nanobind::module_& module);
+void bind_records(nanobind::module_& module);
+
+}  // namespace sparsepool::chess

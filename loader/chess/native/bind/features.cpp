@@ -1,0 +1,88 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "chess/native/bind/bind.h"
+#include "chess/native/board/fen.h"
+#include "chess/native/features/bags.h"
+#include "chess/native/features/feature_set.h"
+#include "chess/native/make_record.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace sparsepool::chess {
+namespace {
+
+using Numbers = nb::ndarray<nb::numpy, std::uint32_t, nb::ndim<1>, nb::c_contig>;
+
+const FeatureSet& feature_set(std::string_view name) {
+    const FeatureSet* set = find_feature_set(name);
+    if (set != nullptr) return *set;
+    std::string message = "feature set '" + std::string(name) + "' is none of";
+    const char* separator = " ";
+    for (const std::string_view known : feature_set_names()) {
+        message += separator + std::string(known);
+        separator = ", ";
+    }
+    throw nb::value_error(message.c_str());
+}
+
+std::vector<std::string> feature_sets() {
+    const std::vector<std::string_view> names = feature_set_names();
+    return {names.begin(), names.end()};
+}
+
+std::pair<std::uint32_t, std::uint32_t> describe_feature_set(std::string_view name) {
+    const FeatureSet& set = feature_set(name);
+    return {set.num_inputs, set.max_active};
+}
+
+Numbers copy_of(const std::vector<std::uint32_t>& features, std::uint32_t count) {
+    auto copy = std::make_unique<std::uint32_t[]>(count);
+    std::copy_n(features.begin(), count, copy.get());
+    const nb::capsule owner(copy.get(), [](void* data) noexcept { delete[] static_cast<std::uint32_t*>(data); });
+    return Numbers(copy.release(), {count}, owner);
+}
+
+Numbers bag_of(const FeatureSet& set, const Record& record, unsigned colour) {
+    std::vector<std::uint32_t> bag(set.max_active);
+    const Pieces pieces(record);
+    const std::uint8_t view = view_of(record, colour);
+    return copy_of(bag, write_bag(set, pieces, view, bag.data()));
+}
+
+std::tuple<Numbers, Numbers, unsigned, bool> extract_fen(std::string_view fen, std::string_view name) {
+    const FeatureSet& set = feature_set(name);
+    Entry entry;
+    const std::string fault = parse_fen(fen, entry.position);
+    if (!fault.empty()) throw nb::value_error(("FEN '" + std::string(fen) + "': " + fault).c_str());
+    const Record record = make_record(entry);
+    const unsigned us = record.flags & kBlackToMove;
+    return {bag_of(set, record, us), bag_of(set, record, us ^ 1), count_squares(record.occupied), us != 0};
+}
+
+}  // namespace
+
+void bind_features(nb::module_& module) {
+    module.def("feature_sets", &feature_sets, "The names of all feature sets.");
+    module.def("describe_feature_set", &describe_feature_set, "name"_a,
+               "(number of inputs, most that are active in one perspective). Raises ValueError for an unknown name.");
+    module.def("extract_fen", &extract_fen, "fen"_a, "name"_a,
+               "Active features of a position: (own: uint32 [n], opponent: uint32 [n], number of pieces, whether\n"
+               "black is to move); own is the side to move's perspective. Raises ValueError for a malformed FEN.");
+}
+
+}  // namespace sparsepool::chess

@@ -1,0 +1,94 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "chess/native/bind/bind.h"
+#include "chess/native/reader.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace sparsepool::chess {
+namespace {
+
+using RecordBytes = nb::ndarray<const std::uint8_t, nb::shape<-1, sizeof(Record)>, nb::c_contig, nb::device::cpu>;
+
+// A reader written in Python (loader/chess/python_reader.py): an object with num_chunks, name and
+// read(chunk) -> (records, fault). Its work is done under the GIL, one chunk at a time.
+class PythonReader final : public PositionReader {
+  public:
+    explicit PythonReader(nb::object reader)
+        : reader_(std::move(reader)),
+          num_chunks_(nb::cast<std::size_t>(reader_.attr("num_chunks"))),
+          name_(nb::cast<std::string>(reader_.attr("name"))) {}
+
+    [[nodiscard]] std::size_t num_chunks() const override { return num_chunks_; }
+    [[nodiscard]] std::string name() const override { return name_; }
+    [[nodiscard]] std::size_t together() const override { return 1; }
+    void compare_with(stream::ChunkSums sums) override { sums_ = sums; }
+
+    void read(std::span<Reading> readings, bool, const Appended& appended) const override {
+        for (std::size_t i = 0; i < readings.size(); ++i) {
+            read_chunk(readings[i]);
+            appended(i);
+        }
+    }
+
+  private:
+    void read_chunk(Reading& reading) const {
+        const nb::gil_scoped_acquire acquire;
+        try {
+            const nb::tuple answer = nb::cast<nb::tuple>(reader_.attr("read")(reading.chunk));
+            const auto records = nb::cast<RecordBytes>(answer[0]);
+            const std::size_t count = records.shape(0);
+            if (count != 0) {
+                std::memcpy(reading.records->room<Record>(count), records.data(), count * sizeof(Record));
+                reading.records->grow(count);
+            }
+            if (!answer[1].is_none()) {
+                reading.fault = fault_of(answer[1]);
+            } else if (!sums_.agrees(reading.chunk, {records.data(), count * sizeof(Record)})) {
+                reading.fault = stream::SourceFault{
+                    name_, std::nullopt,
+                    "chunk " + std::to_string(reading.chunk) + " has other entries than when it was read first",
+                    stream::SourceFault::Kind::kChanged};
+            }
+        } catch (const std::exception& error) {  // of the Python side, which keeps to its contract
+            reading.fault =
+                stream::SourceFault{name_, std::nullopt, error.what(), stream::SourceFault::Kind::kUnreadable};
+        }
+    }
+
+    // (file, reason, offset or None, "damaged", "changed" or "unreadable")
+    [[nodiscard]] static stream::SourceFault fault_of(const nb::handle& answer) {
+        using enum stream::SourceFault::Kind;
+        const nb::tuple parts = nb::cast<nb::tuple>(answer);
+        stream::SourceFault fault;
+        fault.file = nb::cast<std::string>(parts[0]);
+        fault.reason = nb::cast<std::string>(parts[1]);
+        if (!parts[2].is_none()) fault.offset = nb::cast<std::uint64_t>(parts[2]);
+        const auto kind = nb::cast<std::string>(parts[3]);
+        fault.kind = kind == "damaged" ? kDamaged : kind == "changed" ? kChanged : kUnreadable;
+        return fault;
+    }
+
+    nb::object reader_;
+    std::size_t num_chunks_;
+    std::string name_;
+    stream::ChunkSums sums_;
+};
+
+}  // namespace
+
+void bind_python_reader(nb::module_& module) {
+    nb::class_<PythonReader, PositionReader>(module, "PythonReader", "A reader written in Python.")
+        .def(nb::init<nb::object>(), "reader"_a,
+             "`reader`: num_chunks, name, read(chunk) -> (uint8 [entries, 32], fault or None), of which a fault is\n"
+             "(file, reason, offset or None, \"damaged\", \"changed\" or \"unreadable\"). It must not raise.");
+}
+
+}  // namespace sparsepool::chess

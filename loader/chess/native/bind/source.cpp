@@ -1,0 +1,69 @@
+#include "chess/native/source.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "chess/native/bind/bind.h"
+#include "chess/native/filters/win_draw_loss.h"
+#include "common/check.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace sparsepool::chess {
+namespace {
+
+using RegionTable = std::map<std::string, std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>>;
+
+void make_source(PositionSource* source, std::vector<std::shared_ptr<PositionReader>> readers,
+                 const std::string& features, std::uint64_t batch_size, std::uint64_t slot_bytes,
+                 const RegionTable& table, const FilterSettings& filters, std::uint64_t seed) {
+    const FeatureSet* set = find_feature_set(features);
+    require(set != nullptr, "unknown feature set '", features, "'");
+    batch::Regions regions;
+    for (const auto& [name, region] : table) {
+        regions[name] = {std::get<0>(region), std::get<1>(region), std::get<2>(region)};
+    }
+    const Layout layout = read_layout(regions, batch_size, slot_bytes, *set);
+    new (source) PositionSource(std::move(readers), *set, layout, filters, seed);
+}
+
+}  // namespace
+
+void bind(nb::module_& module) {
+    nb::class_<PositionReader>(module, "PositionReader", "Files of one format, in chunks of positions.")
+        .def_prop_ro("num_chunks", &PositionReader::num_chunks)
+        .def_prop_ro("name", &PositionReader::name, "of the files, for messages");
+    nb::class_<FilterSettings>(module, "FilterSettings", "Which entries are left out; see loader.chess.filters.")
+        .def(nb::init<>())
+        .def_rw("skip_no_score", &FilterSettings::skip_no_score)
+        .def_rw("skip_in_check", &FilterSettings::skip_in_check)
+        .def_rw("skip_captures", &FilterSettings::skip_captures)
+        .def_rw("skip_promotions", &FilterSettings::skip_promotions)
+        .def_rw("skip_ply_up_to", &FilterSettings::skip_ply_up_to)
+        .def_rw("random_skip", &FilterSettings::random_skip)
+        .def_rw("win_draw_loss", &FilterSettings::win_draw_loss)
+        .def_rw("piece_count", &FilterSettings::piece_count);
+    nb::class_<PositionSource, stream::Source>(module, "PositionSource", "Positions of any formats, filtered.")
+        .def("__init__", &make_source, "readers"_a, "features"_a, "batch_size"_a, "slot_bytes"_a, "regions"_a,
+             "filters"_a, "seed"_a, "regions: name -> (offset, count, item size), of loader.schema.");
+    module.def("win_draw_loss_probability", &win_draw_loss_probability, "ply"_a, "score"_a, "result"_a,
+               "Probability of the game's result, given score and ply: what the win_draw_loss filter keeps with.");
+    bind_features(module);
+    bind_records(module);
+    bind_census(module);
+    bind_python_reader(module);
+}
+
+}  // namespace sparsepool::chess

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "chess/native/board/position.h"
+
+// Positions and moves as text: FEN, and the moves of the UCI protocol.
+namespace sparsepool::chess {
+
+inline constexpr std::size_t kMaxFen = 112;  // 71 board, 2 side, 5 castling, 3 en passant, 4 clock, 6 move number
+inline constexpr std::size_t kMaxUci = 8;
+
+// Writes at most kMaxFen characters (no terminator) and gives back the end.
+char* write_fen(const Position& position, unsigned move_number, char* out);
+
+// Writes at most kMaxUci characters and gives back the end. Castling is the king's two-step move, a
+// promotion's letter is lower case, the null move is 0000.
+char* write_uci(Move move, char* out);
+
+// Reads a FEN of 4 to 6 fields; the move number is ignored, a missing clock is 0. The en-passant square is
+// taken as it stands. Gives back what is wrong, or an empty text.
+[[nodiscard]] std::string parse_fen(std::string_view text, Position& position);
+
+// Reads a move to be played in `position`: e1g1 and e1h1 both castle if the king stands on e1. Only what the
+// stored word needs is looked at; the move may be illegal. Gives back what is wrong, or an empty text.
+[[nodiscard]] std::string parse_uci(std::string_view text, const Position& position, Move& move);
+
+}  // namespace sparsepool::chess

@@ -1,0 +1,113 @@
+#include "chess/native/filters/filters.h"
+
+#include <algorithm>
+#include <array>
+
+#include "chess/native/board/bitboard.h"
+#include "chess/native/filters/win_draw_loss.h"
+#include "random/philox_many.h"
+
+namespace sparsepool::chess {
+namespace {
+
+using ByPieceCount = std::array<std::uint64_t, 33>;
+
+std::size_t piece_count_of(const Record& record) { return std::min(count_squares(record.occupied), 32U); }
+
+// The wanted share of each piece count, in proportion.
+double wanted(std::size_t count) {
+    const double distance = (static_cast<double>(count) - 16.0) / 16.0;
+    return 2.0 - distance * distance;
+}
+
+// Keep probabilities min(1, alpha * ratio), ratio = wanted share / actual share. Where alpha = 1 / (largest
+// ratio) the result has the wanted distribution exactly; but no count is thinned to less than a tenth for it.
+ByPieceCount piece_count_thresholds(const ByPieceCount& histogram) {
+    double total = 0.0;
+    double wanted_total = 0.0;
+    for (std::size_t count = 0; count < histogram.size(); ++count) {
+        total += static_cast<double>(histogram[count]);
+        wanted_total += wanted(count);
+    }
+    std::array<double, 33> ratio{};
+    double smallest = 0.0;
+    double largest = 0.0;
+    for (std::size_t count = 0; count < histogram.size(); ++count) {
+        if (histogram[count] == 0) continue;
+        ratio[count] = total * wanted(count) / (wanted_total * static_cast<double>(histogram[count]));
+        smallest = smallest == 0.0 ? ratio[count] : std::min(smallest, ratio[count]);
+        largest = std::max(largest, ratio[count]);
+    }
+    ByPieceCount thresholds{};
+    if (total == 0.0) return thresholds;
+    const double alpha = std::max(1.0 / largest, 0.1 / smallest);
+    for (std::size_t count = 0; count < histogram.size(); ++count) {
+        thresholds[count] = threshold_of(alpha * ratio[count]);
+    }
+    return thresholds;
+}
+
+}  // namespace
+
+Filter::Filter(const FilterSettings& settings, std::uint64_t seed)
+    : settings_(settings),
+      win_draw_loss_(WinDrawLossTables::get()),
+      key_(random::key_of(seed, random::Purpose::kFilter)),
+      random_threshold_(threshold_of(1.0 / (settings.random_skip + 1.0))),
+      unwanted_flags_((settings.skip_captures ? unsigned{kCapture} : 0U) |
+                      (settings.skip_in_check ? unsigned{kInCheck} : 0U) |
+                      (settings.skip_promotions ? unsigned{kPromotion} : 0U)),
+      draws_(settings.random_skip > 0.0 || settings.win_draw_loss) {}
+
+void Filter::apply(stream::RecordBuffer& buffer, std::size_t begin, std::uint32_t first_entry, std::uint64_t epoch,
+                   std::uint64_t chunk, Kept& kept) const {
+    const std::span<Record> records = buffer.as<Record>().subspan(begin);
+    if (draws_) {
+        kept.words.resize(random::room_for_words(records.size()));
+        random::philox_many(counter_of(first_entry, chunk, epoch), key_, records.size(), kept.words.data());
+    }
+    const std::uint32_t* words = kept.words.data();
+    Record* out = records.data();
+    for (std::uint32_t i = 0; i < records.size(); ++i) {
+        const Record record = records[i];
+        bool passes = passes_fixed(record);
+        if (draws_) passes = passes & passes_random(record, words + 4 * std::size_t{i});
+        *out = record;
+        out += passes ? 1 : 0;
+        if (settings_.piece_count && passes) kept.entries.push_back(first_entry + i);
+    }
+    buffer.shrink(begin + static_cast<std::size_t>(out - records.data()));
+}
+
+void Filter::thin_out(stream::RecordBuffer& buffer, std::uint64_t epoch, std::uint64_t chunk,
+                      const std::vector<std::uint32_t>& kept) const {
+    const std::span<Record> records = buffer.as<Record>();
+    ByPieceCount histogram{};
+    for (const Record& record : records) ++histogram[piece_count_of(record)];
+    const ByPieceCount thresholds = piece_count_thresholds(histogram);
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+        const std::uint64_t threshold = thresholds[piece_count_of(records[i])];
+        if (random::philox(counter_of(kept[i], chunk, epoch), key_)[kPieceCount] < threshold)
+            records[count++] = records[i];
+    }
+    buffer.shrink(count);
+}
+
+random::Counter Filter::counter_of(std::uint32_t entry, std::uint64_t chunk, std::uint64_t epoch) {
+    return {entry, static_cast<std::uint32_t>(chunk), static_cast<std::uint32_t>(epoch), 0};
+}
+
+// All conditions are worked out: which of them fails is as good as random, and guessing wrong costs more.
+bool Filter::passes_fixed(const Record& record) const {
+    return ((settings_.skip_no_score & (record.score == kNoScore)) | (record.ply <= settings_.skip_ply_up_to) |
+            ((record.flags & unwanted_flags_) != 0)) == 0;
+}
+
+bool Filter::passes_random(const Record& record, const std::uint32_t* words) const {
+    const bool passes = words[kRandomSkip] < random_threshold_;
+    if (!settings_.win_draw_loss) return passes;
+    return passes & win_draw_loss_.keeps(words[kWinDrawLoss], record.ply, record.score, record.result);
+}
+
+}  // namespace sparsepool::chess

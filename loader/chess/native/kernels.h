@@ -1,0 +1,14 @@
+#pragma once
+
+#include "chess/native/batch/slot_arrays.h"
+
+namespace sparsepool::chess {
+
+struct Kernels {
+    // Writes all of a batch but its number (batch/build.h).
+    void (*build_batch)(const BatchParts& parts, const Scratch& scratch, const SlotArrays& slot);
+
+    static const Kernels baseline, avx2, avx512;  // common/simd.h
+};
+
+}  // namespace sparsepool::chess

@@ -1,0 +1,62 @@
+#include "chess/native/source.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "chess/native/batch/writer.h"
+
+namespace sparsepool::chess {
+
+PositionSource::PositionSource(std::vector<std::shared_ptr<PositionReader>> readers, const FeatureSet& set,
+                               const Layout& layout, const FilterSettings& filters, std::uint64_t seed)
+    : readers_(std::move(readers)), begins_{0}, set_(set), layout_(layout), filter_(filters, seed) {
+    for (const auto& reader : readers_) begins_.push_back(begins_.back() + reader->num_chunks());
+}
+
+std::string PositionSource::name() const {
+    std::string names;
+    for (const auto& reader : readers_) names += (names.empty() ? "" : ", ") + reader->name();
+    return names.empty() ? "no file" : names;
+}
+
+std::size_t PositionSource::together() const {
+    std::size_t most = 1;
+    for (const auto& reader : readers_) most = std::max(most, reader->together());
+    return most;
+}
+
+void PositionSource::compare_with(stream::ChunkSums sums) {
+    for (std::size_t i = 0; i < readers_.size(); ++i) {
+        readers_[i]->compare_with(sums.part(begins_[i], readers_[i]->num_chunks()));
+    }
+}
+
+void PositionSource::decode(std::span<stream::ChunkRead> chunks, std::uint64_t epoch) const {
+    std::vector<ChunkFilter> filters;
+    for (const stream::ChunkRead& chunk : chunks) filters.emplace_back(filter_, epoch, chunk.chunk);
+    for (std::size_t reader = 0; reader < readers_.size(); ++reader) {
+        std::vector<PositionReader::Reading> readings;
+        std::vector<std::size_t> indices;  // among the chunks asked for
+        for (std::size_t i = 0; i < chunks.size(); ++i) {
+            if (chunks[i].chunk < begins_[reader] || chunks[i].chunk >= begins_[reader + 1]) continue;
+            readings.push_back({chunks[i].chunk - begins_[reader], &chunks[i].records, {}});
+            indices.push_back(i);
+        }
+        if (readings.empty()) continue;
+        readers_[reader]->read(readings, filter_.needs_checks(), [&](std::size_t reading) {
+            const std::size_t i = indices[reading];
+            filters[i].block(chunks[i].records);
+        });
+        for (std::size_t k = 0; k < readings.size(); ++k) chunks[indices[k]].fault = std::move(readings[k].fault);
+    }
+    for (std::size_t i = 0; i < chunks.size(); ++i) {
+        filters[i].end(chunks[i].records);
+        chunks[i].entries = filters[i].entries();
+    }
+}
+
+std::unique_ptr<stream::BatchWriter> PositionSource::batch_writer() const {
+    return std::make_unique<PositionBatchWriter>(layout_, set_);
+}
+
+}  // namespace sparsepool::chess

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "chess/native/batch/layout.h"
+#include "chess/native/features/feature_set.h"
+#include "chess/native/filters/filters.h"
+#include "chess/native/reader.h"
+#include "stream/source.h"
+
+namespace sparsepool::chess {
+
+// Positions for the stream: read by any formats, filtered, made batches of. The chunks of one reader after the other.
+class PositionSource final : public stream::Source {
+  public:
+    PositionSource(std::vector<std::shared_ptr<PositionReader>> readers, const FeatureSet& set, const Layout& layout,
+                   const FilterSettings& filters, std::uint64_t seed);
+
+    [[nodiscard]] std::size_t record_size() const override { return sizeof(Record); }
+    [[nodiscard]] std::size_t num_chunks() const override { return begins_.back(); }
+    [[nodiscard]] std::uint32_t batch_size() const override { return layout_.batch_size; }
+    [[nodiscard]] std::size_t slot_bytes() const override { return layout_.slot_bytes; }
+    [[nodiscard]] std::string name() const override;
+    [[nodiscard]] std::size_t together() const override;
+    void compare_with(stream::ChunkSums sums) override;
+    void decode(std::span<stream::ChunkRead> chunks, std::uint64_t epoch) const override;
+    [[nodiscard]] std::unique_ptr<stream::BatchWriter> batch_writer() const override;
+
+  private:
+    std::vector<std::shared_ptr<PositionReader>> readers_;
+    std::vector<std::size_t> begins_;  // of each reader: its first chunk; the number of chunks last
+    const FeatureSet& set_;
+    Layout layout_;
+    Filter filter_;
+};
+
+}  // namespace sparsepool::chess

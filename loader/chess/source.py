@@ -1,0 +1,51 @@
+"""The source "chess": positions with a score and a result, from files of any format of that family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from loader.chess.fields import batch_schema
+from loader.chess.readers import chess_format, format_of, open_readers
+from loader.chess.stream import ChessStream
+from loader.config import DataConfig
+from loader.files import DataFile
+from loader.formats.format import GrowingFormat
+from loader.schema import BatchSchema
+from loader.stream import Cursor
+
+_MIB = 1 << 20
+_DECODED = 28  # bytes of memory for a byte of file
+_WINDOWS = 2  # one is read while the next is decoded
+
+
+class ChessSource:
+    """`loader.sources.Source`."""
+
+    def schema(self, config: DataConfig) -> BatchSchema:
+        if config.format is not None:
+            chess_format(config.format)
+        return batch_schema(config)
+
+    def open(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> ChessStream:
+        return ChessStream(config, self.schema(config), open_readers(config, files), seed)
+
+    def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
+        from loader.chess.origin import origin
+
+        return origin(config, files, seed, cursor)
+
+    def whole_size(self, config: DataConfig, file: DataFile) -> int:
+        found = chess_format(format_of(config, file))
+        return found.whole_size(file) if isinstance(found, GrowingFormat) else file.size
+
+    def samples_per_epoch(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> int | None:
+        """About how many positions pass the filters. Raises DataError."""
+        from loader.chess.estimate import samples_per_epoch
+
+        return samples_per_epoch(config, files, seed)
+
+    def window_nbytes(self, config: DataConfig, files: Sequence[DataFile]) -> int:
+        """No window holds more than the files have; a chunk is about 1 MiB of file, or a whole file that is smaller."""
+        there = sum(file.size for file in files)
+        return _WINDOWS * min(config.window_chunks * _MIB, there) * _DECODED

@@ -1,0 +1,143 @@
+"""A program of several commands: runs one of them, turns errors into a line on stderr and an exit code.
+
+The commands come in modules that have `register(app)`. They import what is heavy only when they run, so that --help and
+completion are quick.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib.metadata
+import io
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any, Protocol
+
+import typer
+from typer.core import TyperGroup
+
+from loader.command_line.streams import give_up_stdout, open_closed_streams
+from loader.errors import CommandError, DataError, PipeClosedError, one_line
+from loader.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, EXIT_RESOURCES, EXIT_USAGE
+
+SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM)
+
+
+class CommandGroup(Protocol):
+    """A module with commands."""
+
+    def register(self, app: typer.Typer) -> None:
+        """Adds them."""
+
+
+@dataclass(frozen=True)
+class Program:
+    name: str
+    title: str  # what --version calls it
+    about: str
+    groups: Sequence[CommandGroup]  # in the order of --help
+    data_error: int  # exit code for damaged data
+
+    def app(self) -> typer.Typer:
+        """The commands; help is drawn by rich on a terminal and plain elsewhere."""
+        app = typer.Typer(
+            cls=_Commands,
+            name=self.name,
+            help=self.about,
+            no_args_is_help=True,
+            pretty_exceptions_enable=False,
+            rich_markup_mode="rich" if sys.stdout is not None and sys.stdout.isatty() else None,
+            context_settings={"help_option_names": ["-h", "--help"], "obj": self.title},
+        )
+        app.callback(help=self.about)(_options)
+        for group in self.groups:
+            group.register(app)
+        return app
+
+    def main(self, arguments: Sequence[str] | None = None) -> int:
+        """Runs a command line (sys.argv without the program's name) and gives back the exit code."""
+        open_closed_streams()
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be no text
+        try:
+            code = self.app()(args=arguments, prog_name=self.name, standalone_mode=False)
+            sys.stdout.flush()
+            return code if isinstance(code, int) else 0
+        except (KeyboardInterrupt, typer.Abort):
+            return self._fail("interrupted", EXIT_INTERRUPTED)
+        except PipeClosedError as error:
+            give_up_stdout()
+            return error.exit_code
+        except CommandError as error:
+            return self._fail(_with_notes(error, str(error)), error.exit_code)
+        except DataError as error:
+            return self._fail(_with_notes(error, str(error)), self.data_error)
+        except OSError as error:
+            return self._system_error(error)
+        except Exception as error:
+            usage = getattr(error, "format_message", None)  # typer's errors about the command line
+            if usage is None:
+                raise
+            return self._usage_error(error, usage())
+
+    def _system_error(self, error: OSError) -> int:
+        if error.errno == errno.EPIPE:
+            give_up_stdout()
+            return EXIT_PIPE_CLOSED
+        if error.filename is None:
+            give_up_stdout()  # it may be what failed
+        name = f"{error.filename}: " if error.filename is not None else ""
+        text = one_line(f"{name}{error.strerror or error}")
+        return self._fail(_with_notes(error, text), EXIT_RESOURCES if error.errno in SPACE_ERRORS else EXIT_FAILED)
+
+    def _usage_error(self, error: Exception, message: str) -> int:
+        """Without any command there is only help to give; otherwise one line says what is wrong."""
+        if type(error).__name__ == "NoArgsIsHelpError":
+            sys.stderr.write(f"{message}\n")
+            return EXIT_USAGE
+        return self._fail(" ".join(message.split()), EXIT_USAGE)
+
+    def _fail(self, message: str, code: int) -> int:
+        sys.stderr.write(f"{self.name}: {message}\n")
+        return code
+
+
+class _Commands(TyperGroup):
+    """Where click itself would end the program with 1 when nobody reads its output: of a command, or of --help."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        with _pipes():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _pipes():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _pipes() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise PipeClosedError from None
+
+
+def _show_version(context: typer.Context, wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"{context.obj} {importlib.metadata.version('sparsepool')}\n")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="show the version and exit")
+    ] = False,
+) -> None:
+    """What every command has."""
+
+
+def _with_notes(error: Exception, text: str) -> str:
+    """What it says, and what was added to it on its way."""
+    return "; ".join([text, *getattr(error, "__notes__", [])])

@@ -1,0 +1,11 @@
+"""What the exit codes of both programs mean. Each error names its own."""
+
+EXIT_DONE = 0
+EXIT_FAILED = 1  # a file, an engine, a checkpoint, or a process of a run that can't go on
+EXIT_USAGE = 2  # command line or config
+EXIT_DATA = 65  # `pool`: damaged data
+EXIT_RESOURCES = 71  # not enough memory, disk or descriptors
+EXIT_CRASH_LOOP = 75  # `pool`: a process died again and again; another start may help
+EXIT_SIGNALLED = 128  # and the signal's number, as a shell says it
+EXIT_INTERRUPTED = 130  # stopped by Ctrl-C
+EXIT_PIPE_CLOSED = 141  # nobody reads the output any more (`pool eval ... | head`), as if ended by SIGPIPE

@@ -1,0 +1,52 @@
+"""The format `binpack` of Stockfish's trainers: chains of positions in chunks of about 1 MiB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from loader.files import DataFile
+
+if TYPE_CHECKING:
+    from loader.formats.binpack.reader import BinpackReader
+    from loader.formats.binpack.statistics import BinpackStatistics
+    from loader.formats.format import Progress, Verdict
+
+FAMILY = "chess"
+SUFFIXES = (".binpack",)
+_MAGIC = b"BINP"
+
+
+def recognizes(head: bytes) -> bool:
+    return head.startswith(_MAGIC)
+
+
+def open_files(files: Sequence[DataFile], may_grow: bool, skip_damaged: bool) -> BinpackReader:
+    from loader.formats.binpack.reader import BinpackReader
+
+    return BinpackReader(files, may_grow=may_grow, skip_damaged=skip_damaged)
+
+
+def whole_size(file: DataFile) -> int:
+    from loader.formats.binpack.reader import whole_size
+
+    return whole_size(file)
+
+
+def verify(path: Path, threads: int, progress: Progress | None) -> Verdict:
+    from loader.formats.binpack.file import verify
+
+    return verify(path, threads, progress)
+
+
+def inspect(path: Path, progress: Progress | None) -> BinpackStatistics:
+    from loader.formats.binpack.statistics import inspect
+
+    return inspect(path, progress)
+
+
+def dump(path: Path, limit: int | None) -> Iterator[bytes]:
+    from loader.formats.binpack.file import dump
+
+    return dump(path, limit)

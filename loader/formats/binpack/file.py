@@ -1,0 +1,186 @@
+"""Binpack files as Python sees them: walk through the entries, verify, write.
+
+The work is done in the native part, chunk by chunk with the GIL released. Damage is never skipped silently:
+what was read before it is good, and it ends in a DataError or a verdict that names file and offset (I8).
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from loader._native import BinpackFile, BinpackWriter, ChunkPrinter, Damage
+from loader.chess.entry import Entry
+from loader.errors import DataError
+from loader.formats.format import Progress, Verdict
+from loader.resumable.new_file import NewFile
+
+LINES_AT_ONCE = 4096
+
+T = TypeVar("T")
+
+
+def describe(damage: Damage, in_chunk: bool) -> str:
+    """The damage in words; inside a chunk its offset is that of the chain's stem."""
+    return f"{damage.reason} (entry {damage.entry_in_chain} of its chain)" if in_chunk else damage.reason
+
+
+def damage_error(path: Path | str, damage: Damage, in_chunk: bool) -> DataError:
+    return DataError(path, describe(damage, in_chunk), damage.offset)
+
+
+def map_chunks(function: Callable[[int], T], num_chunks: int, threads: int) -> Iterator[T]:
+    """function(0), function(1), ... in order, computed on `threads` threads a little ahead of the reader."""
+    pool = ThreadPoolExecutor(threads)
+    pending: deque[Future[T]] = deque()
+    try:
+        for chunk in range(num_chunks):
+            pending.append(pool.submit(function, chunk))
+            if len(pending) > 2 * threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def verify(path: Path | str, threads: int = 1, progress: Progress | None = None) -> Verdict:
+    """Reads every entry of a file, up to the first damage."""
+    name = str(path)
+    try:
+        file = BinpackFile(path)
+    except DataError as error:
+        return Verdict(name, False, 0, None, error.reason)
+    entries = 0
+    try:
+        for chunk, (read, _, damage) in enumerate(map_chunks(file.count, file.num_chunks, threads)):
+            entries += read
+            if damage is not None:
+                return Verdict(name, False, entries, damage.offset, describe(damage, in_chunk=True))
+            if progress is not None:
+                progress(sum(file.chunk(chunk)), file.size)
+    except DataError as error:  # a chunk that can't be read any more
+        return Verdict(name, False, entries, error.offset, error.reason)
+    if file.header_damage is not None:
+        return Verdict(name, False, entries, file.header_damage.offset, file.header_damage.reason)
+    return Verdict(name, True, entries)
+
+
+def dump(path: Path | str, limit: int | None = None) -> Iterator[bytes]:
+    """Blocks of whole lines, one line an entry: FEN, move, score, ply, result, tab separated.
+
+    Raises DataError at damage, after the entries before it.
+    """
+    file = BinpackFile(path)
+    left = limit
+    for chunk in range(file.num_chunks):
+        printer = ChunkPrinter(file, chunk)
+        while left is None or left > 0:
+            lines = printer.lines(LINES_AT_ONCE if left is None else min(left, LINES_AT_ONCE))
+            if not lines:
+                break
+            if left is not None:
+                left -= lines.count(b"\n")
+            yield lines
+        if left == 0:
+            return
+        if printer.damage is not None:
+            raise damage_error(path, printer.damage, in_chunk=True)
+    if file.header_damage is not None and left != 0:
+        raise damage_error(path, file.header_damage, in_chunk=False)
+
+
+def entries(path: Path | str, limit: int | None = None) -> Iterator[Entry]:
+    """The entries in file order. Raises DataError at damage, after the entries before it."""
+    for block in dump(path, limit):
+        yield from map(entry_of, block.decode().splitlines())
+
+
+def entry_of(line: str) -> Entry:
+    """Of a line that `dump` prints."""
+    fen, move, score, ply, result = line.split("\t")
+    return Entry(fen, move, int(score), int(ply), int(result))
+
+
+def encode(chain: Iterable[Entry]) -> bytes:
+    """Entries as chunks of their own, a file by themselves. Raises ValueError if the format can't hold one."""
+    native = BinpackWriter()
+    for entry in chain:
+        native.add(entry.fen, entry.move, entry.score, entry.ply, entry.result)
+    native.finish()
+    return native.take()
+
+
+def rechunk(path: Path | str) -> Iterator[bytes]:
+    """The entries of a file in chunks of about 1 MiB, as a Writer would write them. Raises DataError at damage."""
+    native = BinpackWriter()
+    file = BinpackFile(path)
+    for chunk in range(file.num_chunks):
+        damage = native.copy_chunk(file, chunk)
+        if damage is not None:
+            raise damage_error(path, damage, in_chunk=True)
+        if closed := native.take():
+            yield closed
+    if file.header_damage is not None:
+        raise damage_error(path, file.header_damage, in_chunk=False)
+    native.finish()
+    yield native.take()
+
+
+class Writer:
+    """Writes a binpack file, which appears when everything is in it.
+
+    A context manager; an exception inside leaves nothing behind. Raises FileExistsError if something has the name.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self.native = BinpackWriter()
+        self._file = NewFile(self.path, self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp"))
+
+    def __enter__(self) -> Self:
+        self._file.__enter__()
+        return self
+
+    def add(self, entry: Entry) -> None:
+        """Adds an entry; FENs as python-chess prints them follow the format's rule for en passant.
+
+        Raises ValueError if the format can't hold the entry; then nothing has changed.
+        """
+        self.native.add(entry.fen, entry.move, entry.score, entry.ply, entry.result)
+        self._flush()
+
+    def add_file(self, path: Path | str, first_chain: int = 0) -> None:
+        """Adds all entries of a file, in each chunk from chain `first_chain` on and then those before it.
+
+        Raises DataError at damage.
+        """
+        file = BinpackFile(path)
+        for chunk in range(file.num_chunks):
+            damage = self.native.copy_chunk(file, chunk, first_chain)
+            self._flush()
+            if damage is not None:
+                raise damage_error(path, damage, in_chunk=True)
+        if file.header_damage is not None:
+            raise damage_error(path, file.header_damage, in_chunk=False)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.native.finish()
+                self._flush()
+                self._file.publish()
+        finally:
+            self._file.__exit__(kind, error, trace)
+
+    def _flush(self) -> None:
+        closed = self.native.take()
+        if closed:
+            self._file.write(closed)

@@ -1,0 +1,196 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include "bind/errors.h"
+#include "bind/files.h"
+#include "chess/native/bind/entry.h"
+#include "chess/native/census.h"
+#include "formats/binpack/native/chunk.h"
+#include "formats/binpack/native/file.h"
+#include "formats/binpack/native/printer.h"
+#include "formats/binpack/native/reader.h"
+#include "formats/binpack/native/writer.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+namespace sparsepool::binpack {
+namespace {
+
+constexpr std::size_t kBlock = 16384;  // records decoded at once: 512 KiB
+
+using RecordBytes = nb::ndarray<nb::numpy, std::uint8_t, nb::shape<-1, 32>, nb::c_contig>;
+
+// Keeps the chunk's bytes while they are printed.
+struct FilePrinter {
+    File::Bytes bytes;
+    ChunkPrinter printer;
+};
+
+std::shared_ptr<const File> open_file(const FileName& name, const std::optional<Identity>& identity, bool may_grow) {
+    std::optional<ExpectedFile> expected;
+    if (identity) expected = expected_file(*identity, may_grow);
+    File::Opened opened;
+    {
+        const nb::gil_scoped_release release;
+        opened = File::open(name.path, expected);
+    }
+    if (!opened.file) raise_data_error(name.given, opened.fault.reason, std::nullopt, opened.fault.changed);
+    return opened.file;
+}
+
+File::Bytes read_chunk(const File& file, std::size_t chunk) {
+    if (chunk >= file.chunks().size()) throw nb::index_error("the file has not so many chunks");
+    File::Bytes bytes;
+    {
+        const nb::gil_scoped_release release;
+        bytes = file.read(chunk);
+    }
+    if (const auto& fault = bytes.fault()) {
+        raise_data_error(name_of(file.path()), fault->reason, file.chunks()[chunk].offset, fault->changed);
+    }
+    return bytes;
+}
+
+std::pair<RecordBytes, std::optional<Damage>> decode(const File& file, std::size_t chunk) {
+    const File::Bytes bytes = read_chunk(file, chunk);
+    auto records = std::make_unique<std::vector<chess::Record>>();
+    std::optional<Damage> damage;
+    {
+        const nb::gil_scoped_release release;
+        damage = decode_chunk(bytes.payload(), file.payload_offset(chunk), *records);
+    }
+    const std::size_t count = records->size();
+    auto* data = reinterpret_cast<std::uint8_t*>(records->data());
+    const nb::capsule owner(records.release(),
+                            [](void* vector) noexcept { delete static_cast<std::vector<chess::Record>*>(vector); });
+    return {RecordBytes(data, {count, sizeof(chess::Record)}, owner), damage};
+}
+
+std::tuple<std::uint64_t, std::uint64_t, std::optional<Damage>> count(const File& file, std::size_t chunk) {
+    const File::Bytes bytes = read_chunk(file, chunk);
+    const nb::gil_scoped_release release;
+    ChunkReader reader(bytes.payload(), file.payload_offset(chunk));
+    std::vector<chess::Record> block(kBlock);
+    std::uint64_t entries = 0;
+    std::size_t read = 0;
+    do {
+        read = reader.read(block.data(), kBlock);
+        entries += read;
+    } while (read == kBlock);
+    return {entries, reader.chains(), reader.damage()};
+}
+
+std::pair<std::uint64_t, std::optional<Damage>> take_census(const File& file, std::size_t chunk,
+                                                            chess::Census& census) {
+    const File::Bytes bytes = read_chunk(file, chunk);
+    const nb::gil_scoped_release release;
+    ChunkReader reader(bytes.payload(), file.payload_offset(chunk));
+    std::vector<chess::Record> block(kBlock);
+    std::size_t read = 0;
+    do {
+        read = reader.read(block.data(), kBlock);
+        census.add({block.data(), read});
+    } while (read == kBlock);
+    return {reader.chains(), reader.damage()};
+}
+
+nb::bytes print_lines(FilePrinter& self, std::uint64_t limit) {
+    std::string lines;
+    {
+        const nb::gil_scoped_release release;
+        self.printer.print(lines, limit);
+    }
+    return nb::bytes(lines.data(), lines.size());
+}
+
+void add_entry(Writer& writer, std::string_view fen, std::string_view move, std::int64_t score, std::int64_t ply,
+               std::int64_t result) {
+    chess::require_storable(writer.add(chess::make_entry(fen, move, score, ply, result)), fen, move);
+}
+
+std::optional<Damage> copy_chunk(Writer& writer, const File& file, std::size_t chunk, std::uint32_t first_chain) {
+    const File::Bytes bytes = read_chunk(file, chunk);
+    const nb::gil_scoped_release release;
+    return binpack::copy_chunk(bytes.payload(), file.payload_offset(chunk), first_chain, writer);
+}
+
+nb::bytes take_bytes(Writer& writer) {
+    const std::vector<std::uint8_t> bytes = writer.take();
+    return nb::bytes(bytes.data(), bytes.size());
+}
+
+void bind_file(nb::module_& module) {
+    nb::class_<Damage>(module, "Damage", "Where data stops being usable, and why.")
+        .def_ro("offset", &Damage::offset, "bytes from the start of the file: of a chunk header or a stem")
+        .def_ro("entry_in_chain", &Damage::entry_in_chain, "first entry not delivered; the stem is 0")
+        .def_ro("reason", &Damage::reason);
+    nb::class_<File>(module, "BinpackFile", "The chunks of a binpack file; usable by any number of threads.")
+        .def(nb::new_(&open_file), "path"_a, "identity"_a = nb::none(), "may_grow"_a = false,
+             "Raises DataError if the file can't be read at all. `identity`: (size, device, inode, modified) of "
+             "loader.files; another file is a DataChangedError, here and when a chunk is read.")
+        .def_prop_ro("size", &File::size, "bytes")
+        .def_prop_ro("num_chunks", [](const File& file) { return file.chunks().size(); })
+        .def_prop_ro("header_damage", &File::header_damage, "the header at which the list of chunks ends early")
+        .def_prop_ro("ends_in_a_chunk", &File::ends_in_a_chunk, "that damage is only that the file ends too early")
+        .def(
+            "chunk",
+            [](const File& file, std::size_t chunk) {
+                if (chunk >= file.chunks().size()) throw nb::index_error("the file has not so many chunks");
+                return std::pair(file.chunks()[chunk].offset, file.chunks()[chunk].size);
+            },
+            "chunk"_a, "Offset of the header and bytes of the payload.")
+        .def("decode", &decode, "chunk"_a, "All entries as records (record.h), uint8 [entries, 32], up to damage.")
+        .def("count", &count, "chunk"_a, "Entries, chains, damage; every entry is decoded.")
+        .def("take_census", &take_census, "chunk"_a, "census"_a,
+             "Counts a chunk's entries, up to damage; chains, damage.");
+    nb::class_<FilePrinter>(module, "ChunkPrinter", "The entries of one chunk as lines of text.")
+        .def(nb::new_([](std::shared_ptr<const File> file, std::size_t chunk) {
+                 File::Bytes bytes = read_chunk(*file, chunk);
+                 const ChunkPrinter printer(bytes.payload(), file->payload_offset(chunk));
+                 return FilePrinter{std::move(bytes), printer};
+             }),
+             "file"_a, "chunk"_a)
+        .def("lines", &print_lines, "limit"_a,
+             "Up to `limit` more lines: FEN, move, score, ply, result, tab separated; empty at the end or at damage.")
+        .def_prop_ro("damage", [](const FilePrinter& self) { return self.printer.damage(); });
+}
+
+void bind_writer(nb::module_& module) {
+    nb::class_<Writer>(module, "BinpackWriter", "Turns entries into the bytes of a binpack file.")
+        .def(nb::init<>())
+        .def("add", &add_entry, "fen"_a, "move"_a, "score"_a, "ply"_a, "result"_a,
+             "Adds an entry. Raises ValueError if it can't be stored; then nothing has changed.")
+        .def("copy_chunk", &copy_chunk, "file"_a, "chunk"_a, "first_chain"_a = 0,
+             "Adds a chunk's entries, chain `first_chain` first and those before it last.")
+        .def("finish", &Writer::finish, "Closes the last chunk.")
+        .def("take", &take_bytes, "The bytes of all chunks closed since the last call.")
+        .def_prop_ro("entries", &Writer::entries)
+        .def_prop_ro("chains", &Writer::chains)
+        .def_prop_ro("chunks", &Writer::chunks);
+}
+
+void bind_reader(nb::module_& module) {
+    nb::class_<Reader, chess::PositionReader>(module, "BinpackReader", "Binpack files for the stream.")
+        .def(nb::init<std::vector<std::shared_ptr<const File>>>(), "files"_a);
+}
+
+}  // namespace
+
+void bind(nb::module_& module) {
+    bind_file(module);
+    bind_writer(module);
+    bind_reader(module);
+}
+
+}  // namespace sparsepool::binpack

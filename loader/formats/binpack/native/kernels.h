@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+
+#include "formats/binpack/native/lane.h"
+
+namespace sparsepool::binpack {
+
+struct Kernels {
+    // Decodes `count` entries of each of up to kMaxLanes lanes (lanes.h).
+    void (*read_lanes)(Lane* const* lanes, std::size_t num_lanes, std::size_t count, bool checks);
+
+    static const Kernels baseline, avx2, avx512;  // common/simd.h
+};
+
+}  // namespace sparsepool::binpack

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "chess/native/board/position.h"
+
+// The packed entry that begins a chain, written.
+namespace sparsepool::binpack {
+
+// Why the format can't hold the entry as the first of a chain; empty if it can.
+[[nodiscard]] std::string why_no_stem(const chess::Entry& entry);
+
+// Appends the 32 bytes.
+void put_stem(std::vector<std::uint8_t>& bytes, const chess::Entry& entry);
+
+}  // namespace sparsepool::binpack

@@ -1,0 +1,112 @@
+"""What a file format is: a module, or a package, with these names.
+
+Those in this folder are found by themselves; one of a user's own is named in `data.format`. A format belongs to a
+family of records (`data.source`), which decides what a reader's `read` gives: for chess, `loader.chess.entry.Entry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from loader.files import DataFile
+
+Progress = Callable[[int, int], None]  # bytes done, bytes in all
+HEAD_BYTES = 4096  # of a file's beginning, by which a format knows its own
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a chunk lies."""
+
+    file: Path
+    chunk: int  # of the file
+    offset: int | None = None  # bytes from the start of the file
+
+
+class Reader(Protocol):
+    """Files that are open: chunks that can be read alone and in any order, by several threads.
+
+    A reader with an attribute `native`, of the family's class in the native module, is read without Python.
+    """
+
+    @property
+    def name(self) -> str:
+        """Of the files, for messages."""
+
+    @property
+    def num_chunks(self) -> int:
+        """Of all files; the same for the same files."""
+
+    def place(self, chunk: int) -> Place:
+        """Of chunk number `chunk` of all files."""
+
+    def read(self, chunk: int) -> Iterable[Any]:
+        """The chunk's entries, always the same. Raises DataError at damage, after the entries before it (I8)."""
+
+
+@runtime_checkable
+class CountingReader(Protocol):
+    """What a reader has besides, if it can count faster than it reads."""
+
+    def count(self, chunk: int) -> int:
+        """The chunk's entries, up to damage."""
+
+
+class Format(Protocol):
+    FAMILY: str  # the name of the source whose records its files hold
+    SUFFIXES: Sequence[str]  # of names of its files: ".binpack"
+
+    def recognizes(self, head: bytes) -> bool:
+        """Whether a file that begins with these bytes, up to HEAD_BYTES, is one. False if that can't be seen."""
+
+    def open_files(self, files: Sequence[DataFile], may_grow: bool, skip_damaged: bool) -> Reader:
+        """`size` bytes of each file; behind them there may be more only with `may_grow`.
+
+        Raises DataError for a file that can't be used at all; with `skip_damaged` only if that is true of all.
+        """
+
+
+@runtime_checkable
+class GrowingFormat(Protocol):
+    """What a format has besides, if its files may end in a piece that is half written."""
+
+    def whole_size(self, file: DataFile) -> int:
+        """Bytes of the file without that piece. Raises DataError."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What verify found out about a file."""
+
+    file: str
+    ok: bool
+    entries: int  # good ones, before the damage if there is any
+    offset: int | None = None  # of the damage; None: no place in the file
+    reason: str | None = None
+
+
+class Statistics(Protocol):
+    """What a file holds, in numbers."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Names and values for people."""
+
+
+@runtime_checkable
+class InspectedFormat(Protocol):
+    """What a format has besides, for the commands `loader verify`, `inspect` and `dump`."""
+
+    def verify(self, path: Path, threads: int, progress: Progress | None) -> Verdict:
+        """Reads every entry of a file, up to the first damage."""
+
+    def inspect(self, path: Path, progress: Progress | None) -> Statistics:
+        """Reads every entry of a file. Raises DataError at damage."""
+
+    def dump(self, path: Path, limit: int | None) -> Iterator[bytes]:
+        """Blocks of whole lines, one line an entry. Raises DataError at damage, after the entries before it."""

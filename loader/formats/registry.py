@@ -1,0 +1,68 @@
+"""Formats by name, and by what a file holds.
+
+The packages in this folder are the formats that come with the loader; any other is named by its module. They are
+imported when they are asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import loader.formats
+from loader.formats.format import HEAD_BYTES, Format
+from loader.plugins.interface import interface_problem
+from loader.plugins.registry import Registry
+from loader.regular_file import open_regular
+
+
+def built_in() -> list[str]:
+    """The names of the formats that come with the loader."""
+    return sorted(module.name for module in pkgutil.iter_modules(loader.formats.__path__) if module.ispkg)
+
+
+def format_by_name(name: str) -> Format:
+    """A format that comes with the loader, or the module of that dotted name. Raises ValueError."""
+    found = _registry().find(name)
+    if problem := interface_problem(found, Format, "a format"):
+        raise ValueError(f"data.format: {name}: {problem}")
+    return cast(Format, found)
+
+
+def format_of_file(path: Path, family: str | None = None) -> str | None:
+    """The name of the format whose file this is: by its content, or else by the ending of its name.
+
+    None if no format says so, or more than one. `family`: formats of that family only.
+    """
+    formats = {name: format_by_name(name) for name in built_in()}
+    if family is not None:
+        formats = {name: each for name, each in formats.items() if family == each.FAMILY}
+    head = _head(path)
+    by_content = [name for name, each in formats.items() if each.recognizes(head)]
+    by_name = [name for name, each in formats.items() if path.name.endswith(tuple(each.SUFFIXES))]
+    if len(by_content) > 1:
+        by_content = [name for name in by_content if name in by_name]
+    found = by_content or by_name
+    return found[0] if len(found) == 1 else None
+
+
+def names_of_family(family: str) -> Sequence[str]:
+    return [name for name in built_in() if family == format_by_name(name).FAMILY]
+
+
+def _registry() -> Registry:
+    bundled = {name: f"loader.formats.{name}" for name in built_in()}
+    return Registry("data.format", "file format", bundled, "the name of a module")
+
+
+def _head(path: Path) -> bytes:
+    """Nothing of a file that can't be read: whoever opens it says why."""
+    try:
+        fd = open_regular(path)
+    except OSError:
+        return b""
+    with os.fdopen(fd, "rb") as file:
+        return file.read(HEAD_BYTES)

@@ -1,0 +1,39 @@
+#include "bind/files.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+
+#include "bind/bind.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace sparsepool {
+namespace {
+
+std::string file_change(const FileName& name, const Identity& identity, bool may_grow) {
+    const nb::gil_scoped_release release;
+    return change_since(expected_file(identity, may_grow), name.path);
+}
+
+}  // namespace
+
+ExpectedFile expected_file(const Identity& identity, bool may_grow) {
+    const auto [size, device, inode, modified] = identity;
+    std::optional<FileTime> time;
+    if (modified) time = {modified->first, modified->second};
+    return {{size, device, inode, time}, may_grow};
+}
+
+nb::str name_of(const std::string& path) {
+    return nb::steal<nb::str>(PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size())));
+}
+
+void bind_files(nb::module_& module) {
+    module.def("file_change", &file_change, "path"_a, "identity"_a, "may_grow"_a,
+               "What tells the file of this name from the one of that identity, in words; empty if nothing does.");
+}
+
+}  // namespace sparsepool

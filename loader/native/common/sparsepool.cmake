@@ -1,0 +1,61 @@
+# Functions of the native parts' CMakeLists.txt.
+
+# Hot code of `target`: each source is compiled once per level, with that level's options, and defines the functions that
+# common/simd.h chooses from when a process starts. A wheel must run on another machine.
+#   sparsepool_kernels(target SOURCES a/kernels.cpp ... AVX2 options... AVX512 options...)
+function(sparsepool_kernels target)
+  cmake_parse_arguments(PARSE_ARGV 1 kernels "" "" "SOURCES;AVX2;AVX512")
+  set(levels baseline)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(APPEND levels avx2 avx512)
+  endif()
+  foreach(level IN LISTS levels)
+    string(TOUPPER ${level} options)
+    add_library(${target}_${level} OBJECT ${kernels_SOURCES})
+    target_compile_definitions(${target}_${level} PRIVATE SPARSEPOOL_ISA=${level})
+    target_compile_options(${target}_${level} PRIVATE ${kernels_${options}})
+    if(level STREQUAL "avx512" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # GCC 12 warns of its own headers (bug 105593)
+      target_compile_options(${target}_${level} PRIVATE -Wno-uninitialized -Wno-maybe-uninitialized)
+    endif()
+    target_include_directories(${target}_${level} PRIVATE $<TARGET_PROPERTY:${target},INTERFACE_INCLUDE_DIRECTORIES>)
+    target_link_libraries(${target}_${level} PRIVATE sparsepool_common sparsepool_options)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_${level}>)
+  endforeach()
+endfunction()
+
+# Parts of `target` that nobody has to list: each folder FOLDER/NAME/SUBFOLDER with a bind.cpp. Its sources go to the
+# target; bind.cpp defines sparsepool::NAME::bind(module), and kernels.cpp, if there is one, is hot code.
+#   sparsepool_plugins(kind FOLDER folder [SUBFOLDER name] TARGET target)
+# sets kind_KERNELS and kind_BINDINGS, and writes kind.inc, a line SPARSEPOOL_PLUGIN(NAME) each, for the module's list.
+function(sparsepool_plugins kind)
+  cmake_parse_arguments(PARSE_ARGV 1 plugins "" "FOLDER;SUBFOLDER;TARGET" "")
+  file(GLOB bindings CONFIGURE_DEPENDS ${plugins_FOLDER}/*/${plugins_SUBFOLDER}/bind.cpp)
+  set(lines "")
+  set(kernels "")
+  foreach(binding IN LISTS bindings)
+    get_filename_component(folder ${binding} DIRECTORY)
+    file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp)
+    list(FILTER sources EXCLUDE REGEX "/(bind|kernels)\\.cpp$")
+    target_sources(${plugins_TARGET} PRIVATE ${sources})
+    if(EXISTS ${folder}/kernels.cpp)
+      list(APPEND kernels ${folder}/kernels.cpp)
+    endif()
+    file(RELATIVE_PATH name ${plugins_FOLDER} ${folder})
+    string(REGEX REPLACE "/.*" "" name ${name})
+    string(APPEND lines "SPARSEPOOL_PLUGIN(${name})\n")
+  endforeach()
+  file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${kind}.inc CONTENT "${lines}")
+  set(${kind}_KERNELS ${kernels} PARENT_SCOPE)
+  set(${kind}_BINDINGS ${bindings} PARENT_SCOPE)
+endfunction()
+
+# The Python module NAME._native of these bindings over the library sparsepool_NAME.
+function(sparsepool_module name)
+  set(common ${PROJECT_SOURCE_DIR}/loader/native/common/bind)
+  nanobind_add_module(${name}_native NB_STATIC NOSTRIP ${ARGN} ${common}/crash_point.cpp ${common}/simd.cpp)
+  set_target_properties(${name}_native PROPERTIES OUTPUT_NAME _native)
+  target_include_directories(${name}_native PRIVATE ${CMAKE_CURRENT_BINARY_DIR})
+  target_include_directories(${name}_native SYSTEM PRIVATE ${NB_DIR}/include)  # not ours to keep free of warnings
+  target_link_libraries(${name}_native PRIVATE sparsepool_${name} sparsepool_options)
+  install(TARGETS ${name}_native LIBRARY DESTINATION ${name})
+endfunction()

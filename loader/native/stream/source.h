@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "stream/chunk_sums.h"
+#include "stream/records.h"
+
+// What a family of records does for the stream: chunks of files become records, records become a batch. What a record
+// holds is its own business.
+namespace sparsepool::stream {
+
+// Data that can't be used: which file, where, and what is wrong (I8).
+struct SourceFault {
+    // Damage is a property of the file. A file that has changed, or that the system can't give now, is never left out:
+    // the stream would depend on the moment (I1).
+    enum class Kind { kDamaged, kChanged, kUnreadable };
+
+    std::string file;
+    std::optional<std::uint64_t> offset;  // bytes from the start of the file; none if it is about the whole
+    std::string reason;
+    Kind kind = Kind::kDamaged;
+};
+
+// A chunk on its way out of a source.
+struct ChunkRead {
+    std::size_t chunk;
+    RecordBuffer records;
+    std::uint64_t entries = 0;  // in the chunk; `records` has those that pass the filters
+    std::optional<SourceFault> fault;
+};
+
+// Writes whole batches into slots. One a thread: it holds that thread's scratch memory.
+class BatchWriter {
+  public:
+    virtual ~BatchWriter() = default;
+    BatchWriter() = default;
+    BatchWriter(const BatchWriter&) = delete;
+    BatchWriter& operator=(const BatchWriter&) = delete;
+
+    // Writes batch `number`, made of the records of `head` and then `body`, batch_size together, into `slot`.
+    virtual void write(std::uint64_t number, const RecordSpan& head, const RecordSpan& body, std::byte* slot) = 0;
+};
+
+class Source {
+  public:
+    virtual ~Source() = default;
+    Source() = default;
+    Source(const Source&) = delete;
+    Source& operator=(const Source&) = delete;
+
+    [[nodiscard]] virtual std::size_t record_size() const = 0;  // bytes; 0: each has a size of its own
+    [[nodiscard]] virtual std::size_t num_chunks() const = 0;
+    [[nodiscard]] virtual std::uint32_t batch_size() const = 0;
+    [[nodiscard]] virtual std::size_t slot_bytes() const = 0;
+
+    // The files, as a message names them.
+    [[nodiscard]] virtual std::string name() const = 0;
+
+    // As many chunks as one thread should decode together, if there are enough for all threads.
+    [[nodiscard]] virtual std::size_t together() const = 0;
+
+    // From now on each chunk that is read is compared with its word, of num_chunks(). Before any thread decodes.
+    virtual void compare_with(ChunkSums sums) = 0;
+
+    // Appends the records of each chunk that pass the filters to its `records`, in file order; at a fault, those before
+    // it. A function of chunk and epoch (I1). Any number of threads may decode at once.
+    virtual void decode(std::span<ChunkRead> chunks, std::uint64_t epoch) const = 0;
+
+    [[nodiscard]] virtual std::unique_ptr<BatchWriter> batch_writer() const = 0;
+};
+
+}  // namespace sparsepool::stream

@@ -1,0 +1,67 @@
+"""Compares what code from outside gives with what it will be asked for, before anything is asked."""
+
+from __future__ import annotations
+
+import inspect
+import reprlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from loader.plugins.words import definition_of, told
+
+
+def interface_problem(made: object, protocol: type, noun: str) -> str:
+    """The first part of `protocol` that `made` lacks, or that can't be called as it will be; empty if it offers all.
+
+    `noun` is what the message calls such an object: `a task`.
+    """
+    name = type(made).__name__
+    if isinstance(made, type):
+        return f"the class {made.__name__} is given, not an object of it"
+    for attribute in protocol.__annotations__:
+        if (problem := _get(made, attribute)[1]) is not None:
+            return f"{name}.{attribute} {problem or f'is missing: {noun} must have it'}"
+    for method, wanted in methods(protocol):
+        found, problem = _get(made, method)
+        if problem is None:
+            problem = call_problem(found, wanted)
+        elif not problem:
+            problem = f"is missing: {noun} must have {method}({', '.join(wanted)})"
+        if problem:
+            return f"{name}.{method} {problem}"
+    return ""
+
+
+def methods(protocol: type) -> Iterator[tuple[str, list[str]]]:
+    """Names of its methods, and of the arguments that each is called with."""
+    for name, function in vars(protocol).items():
+        if inspect.isfunction(function) and not name.startswith("_"):
+            yield name, list(inspect.signature(function).parameters)[1:]
+
+
+def _get(made: object, name: str) -> tuple[Any, str | None]:
+    """What lies there; or what is wrong, which is empty for a name that is missing."""
+    try:
+        return getattr(made, name), None
+    except AttributeError:
+        return None, ""
+    except Exception as error:
+        return None, f"can't be had: {told(error)}"
+
+
+def call_problem(function: object, wanted: Sequence[str]) -> str:
+    """Why `function` can't be called with these arguments, in order, for a result; empty if it can."""
+    call = f"({', '.join(wanted)})"
+    if not callable(function):
+        return f"must be a function of {call}, not {reprlib.repr(function)}"
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        return "must not be async: nobody awaits it"
+    if inspect.isgeneratorfunction(function):
+        return "must not be a generator (it has a yield): its body would never run"
+    try:
+        inspect.signature(function).bind(*wanted)
+    except TypeError as error:
+        return f"can't be called with {call}: {error} ({definition_of(function)})"
+    except ValueError:
+        return ""  # nobody knows its arguments
+    return ""

@@ -1,0 +1,86 @@
+"""Tells a user's code from ours, Python's and libraries', and finds the user's modules in the current folder.
+
+Started with -m, Python looks in the current folder first, so that a file torch.py there takes the place of the library;
+with the folder last, a library that tries for a module which is not installed still gets a user's file of that name.
+So the folder is not in sys.path at all: `forget_current_folder` takes it out, as `python -P` does, and after
+`look_in_current_folder` it is searched, last, for the module that a setting names (a task, a source of data, an
+optimizer) and for what the user's own files import.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from types import FrameType, ModuleType
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 (pathlib may not be ours yet)
+_ROOT = os.path.dirname(_PACKAGE)  # noqa: PTH120
+_OURS = tuple(os.path.join(_ROOT, package, "") for package in ("loader", "pool"))  # noqa: PTH118
+_PYTHONS = os.path.join(os.path.dirname(os.__file__), "")  # noqa: PTH118, PTH120
+
+
+def is_ours(file: str) -> bool:
+    return file.startswith(_OURS)
+
+
+def is_installed(file: str) -> bool:
+    """A library's that does not come with Python."""
+    return "/site-packages/" in file or "/dist-packages/" in file
+
+
+def is_pythons(file: str) -> bool:
+    return file.startswith((_PYTHONS, "<frozen ")) and not is_installed(file)
+
+
+def lies_in_current_folder() -> bool:
+    """This package is found through the current folder: that is a checkout's."""
+    return _current_folder() == _ROOT
+
+
+def forget_current_folder() -> None:
+    """Before anything else is imported."""
+    if sys.path and sys.path[0] in ("", _current_folder()) and not sys.flags.safe_path and not lies_in_current_folder():
+        del sys.path[0]
+
+
+def look_in_current_folder(module: str) -> None:
+    """For `module`, which a setting names, and for what a user's file imports."""
+    finder = next((each for each in sys.meta_path if isinstance(each, _CurrentFolder)), None)
+    if finder is None and (folder := _current_folder()) is not None:
+        finder = _CurrentFolder(folder)
+        sys.meta_path.append(finder)
+    if finder is not None:
+        finder.named.add(module.partition(".")[0])
+
+
+class _CurrentFolder:
+    """Asked when no other finder knows a module."""
+
+    def __init__(self, folder: str) -> None:
+        self.named: set[str] = set()
+        self._folder = folder
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if path is None and (name in self.named or _asked_by_user(sys._getframe(1))):
+            return PathFinder.find_spec(name, [self._folder], target)
+        return None
+
+
+def _asked_by_user(frame: FrameType | None) -> bool:
+    """The import statement that this frame is busy with is in a user's file."""
+    while frame is not None and is_pythons(frame.f_code.co_filename):  # importlib itself
+        frame = frame.f_back
+    if frame is None:
+        return False
+    file = frame.f_code.co_filename
+    return not (is_ours(file) or is_installed(file))
+
+
+def _current_folder() -> str | None:
+    """None if it has been deleted."""
+    try:
+        return os.getcwd()  # noqa: PTH109
+    except OSError:
+        return None

@@ -1,0 +1,67 @@
+"""What a setting names: something that comes with the project, by a short name, or a module's own.
+
+A task, a kind of data, an optimizer: all are found this way. Nothing is imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loader.plugins.modules import look_in_current_folder
+from loader.plugins.words import told
+
+
+class UnknownNameError(ValueError):
+    """There is no module of that name."""
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Things of one kind."""
+
+    key: str  # the setting that names one
+    noun: str
+    bundled: Mapping[str, str]  # short name -> "module" or "module:name"
+    form: str  # how any other is named, in words
+
+    def find(self, name: str) -> Any:
+        """The module or the object that `name` stands for. Raises ValueError in one line."""
+        try:
+            return load(self.bundled.get(name, name), ours=name in self.bundled)
+        except UnknownNameError:
+            allowed = ", ".join([*sorted(self.bundled), f"or {self.form}"])
+            raise ValueError(f"{self.key}: no {self.noun} {name!r}; allowed: {allowed}") from None
+        except ValueError as error:
+            raise ValueError(f"{self.key}: {error}") from error.__cause__
+
+
+def load(target: str, *, ours: bool = False) -> Any:
+    """What `module` or `module:name` stands for; one that is not ours may lie in the current folder.
+
+    Raises UnknownNameError if there is no such module, ValueError if it can't be imported or lacks the name: why.
+    """
+    module, colon, attribute = target.partition(":")
+    if not _is_dotted(module) or (colon and not _is_dotted(attribute)):
+        raise UnknownNameError(f"no module {module!r}")
+    if not ours:
+        look_in_current_folder(module)
+    try:
+        found = importlib.import_module(module)
+    except (Exception, SystemExit) as error:  # the import of a user's module may raise anything
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and (module == missing or module.startswith(f"{missing}.")):
+            raise UnknownNameError(f"no module {module!r}") from None
+        raise ValueError(f"module {module!r} can't be imported: {told(error)}") from error
+    try:
+        for name in attribute.split(".") if colon else ():
+            found = getattr(found, name)
+    except AttributeError:
+        raise ValueError(f"module {module!r} has no {attribute}") from None
+    return found
+
+
+def _is_dotted(name: str) -> bool:
+    return all(part.isidentifier() for part in name.split("."))

@@ -1,0 +1,78 @@
+"""An exception in one line for its user, with the place in the user's own code."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from loader.errors import one_line
+from loader.plugins.modules import is_installed, is_ours, is_pythons
+
+LONGEST_TEXT = 300  # characters of an exception's own text
+LONGEST_REASON = 4000  # of the line that ends a run
+_READ = 100_000  # characters of an exception's text that are looked at
+_CUT = " [...]"
+
+
+class PluginError(RuntimeError):
+    """Code of the user's (a task, a source) raises, or gives what can't be used: the text names the place."""
+
+
+def in_words(error: BaseException) -> str:
+    """An exception in one line: its type and the beginning of its text. Raises nothing."""
+    text = shortened(text_of(error), LONGEST_TEXT)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def told(error: BaseException) -> str:
+    """An exception in one line: type, text, and where in the user's code it was raised. Raises nothing."""
+    if isinstance(error, PluginError):
+        return shortened(text_of(error), LONGEST_REASON)
+    line = in_words(error)
+    if isinstance(error, BaseExceptionGroup):
+        return f"{line}; the first: {told(error.exceptions[0])}"
+    place = place_of(error)
+    return f"{line} ({place})" if place else line
+
+
+def place_of(error: BaseException) -> str:
+    """`FILE:LINE, in FUNCTION`: the innermost frame in the user's code; in a library's if there is none."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return f"{shortened(error.filename, LONGEST_TEXT)}:{error.lineno}"
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    if not frames:
+        return ""
+    code, line = min(reversed(frames), key=lambda frame: _distance(frame[0].co_filename))
+    return f"{shortened(code.co_filename, LONGEST_TEXT)}:{line}, in {code.co_name}"
+
+
+def definition_of(function: Callable[..., Any]) -> str:
+    """The place of a function that gave back what it must not."""
+    code = getattr(function, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}, in {code.co_name}" if code is not None else repr(function)
+
+
+def _distance(file: str) -> int:
+    """From the user's own code: 0 for that, 1 for a library that is installed, 2 for Python's, torch's and ours."""
+    torch = getattr(sys.modules.get("torch"), "__file__", None)
+    if is_ours(file) or is_pythons(file) or (torch is not None and Path(file).is_relative_to(Path(torch).parent)):
+        return 2
+    return int(is_installed(file))
+
+
+def text_of(error: BaseException) -> str:
+    """What the exception says, whatever its class makes of that."""
+    try:
+        return str(error)[:_READ]
+    except BaseException as second:
+        return f"its text can't be had: {type(second).__name__}"
+
+
+def shortened(text: str, longest: int) -> str:
+    """Printable, in UTF-8, and not too long."""
+    words = " ".join(text[:_READ].split())
+    plain = one_line(words[: longest + 1])
+    return plain if len(plain) <= longest else plain[:longest] + _CUT

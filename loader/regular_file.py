@@ -1,0 +1,41 @@
+"""Opens files that may be anything by their name: nothing is waited for, as a pipe's other end would be."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+
+class NotRegularFileError(OSError):
+    """There is something that is neither a regular file nor a folder."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(errno.EINVAL, "is not a regular file", str(path))
+
+
+def open_file_or_device(path: Path, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
+    """A descriptor of anything but a folder, which is not waited for; `mode`: of a file that `flags` make.
+
+    Raises OSError, of which IsADirectoryError and NotRegularFileError (a socket).
+    """
+    try:
+        fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, mode)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket, or a pipe that nobody reads
+            raise NotRegularFileError(path) from None
+        raise
+    if stat.S_ISDIR(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    return fd
+
+
+def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
+    """The same for a regular file; anything else is a NotRegularFileError."""
+    fd = open_file_or_device(path, flags, mode)
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    raise NotRegularFileError(path)

@@ -1,0 +1,65 @@
+"""What a group of settings is made of: a class of keys, each with its meaning, limits, and effect on a run's result."""
+
+from __future__ import annotations
+
+import types
+from enum import Enum
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+from pydantic.fields import FieldInfo
+
+
+class Effect(Enum):
+    """What a key does to the weights that a run ends with, and so what a resumed run may do with it.
+
+    A key declares it beside its field: `Annotated[int, Field(...), Effect.NONE]`. A key that declares nothing is taken
+    for RESULT.
+    """
+
+    FIXED = "fixed"  # which batches train which model: a resumed run must have the same value
+    SAME_FILES = "same files"  # names data: a resumed run must find the same content, at any path
+    SAVED = "saved"  # read when a run begins; a resumed run goes on with what its checkpoint holds
+    NUMERICS = "numerics"  # changes how numbers are rounded: part of the run's fingerprint (I2)
+    RESULT = "result"  # changes the weights from the step on at which it is changed
+    NONE = "none"  # speed, memory, output: never the weights
+
+    @classmethod
+    def of(cls, field: FieldInfo) -> Effect:
+        """As the key declares it."""
+        return next((entry for entry in field.metadata if isinstance(entry, cls)), cls.RESULT)
+
+
+class Section(BaseModel):
+    """A group of keys: frozen; an unknown key is an error, and so is a number that is not finite.
+
+    Tables without declared keys (`dict[str, Any]`) keep every value as it was written, infinities included. A number
+    such as 1e6 is accepted for an integer. Give each numeric key both limits: `Field(ge=..., le=...)`.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, ser_json_inf_nan="constants"
+    )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _integral_floats_are_integers(cls, value: Any, info: ValidationInfo) -> Any:
+        assert info.field_name is not None
+        return _as_integer(cls.model_fields[info.field_name].annotation, value)
+
+
+def alternatives(annotation: Any) -> tuple[Any, ...]:
+    """The members of a union; of any other type, that alone."""
+    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+
+
+def _as_integer(annotation: Any, value: Any) -> Any:
+    """`value`, as an int if it is an integral float where `annotation` has no floats."""
+    kinds = alternatives(annotation)
+    if isinstance(value, float) and value.is_integer() and int in kinds and float not in kinds:
+        return int(value)
+    if isinstance(value, list):
+        for kind in kinds:
+            if get_origin(kind) in (tuple, list):
+                return [_as_integer(get_args(kind)[0], item) for item in value]
+    return value

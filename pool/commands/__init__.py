@@ -1,0 +1,1 @@
+"""The commands of `pool`, one module each; those of a task lie with the task."""

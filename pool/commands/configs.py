@@ -1,0 +1,45 @@
+"""`pool configs`: the configs that come with the package."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pool.errors import ConfigError
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="configs")(configs)
+
+
+def _config_names(incomplete: str) -> list[str]:
+    """What the shell may complete a word to."""
+    from pool.config import bundled
+
+    return [name for name in bundled.names() if name.startswith(incomplete)]
+
+
+def configs(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="the config to copy", autocompletion=_config_names)] = "",
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="new file to write; else it is printed")
+    ] = None,
+) -> None:
+    """List the configs that come with the package, or copy one to begin with."""
+    from pool.config import bundled
+
+    if not name:
+        if output is not None:
+            raise ConfigError(f"configs: which one is to be copied? There are {', '.join(bundled.names())}")
+        lines = [f"{name:<12}{bundled.about(name)}" for name in bundled.names()]
+        lines += ["", "Copy one: pool configs NAME -o my.toml", f"Sample data: {bundled.folder() / 'sample'}"]
+        sys.stdout.write("\n".join(lines) + "\n")
+    elif output is None:
+        sys.stdout.write(bundled.text(name))
+    else:
+        bundled.copy(name, output)
+        sys.stdout.write(f"{output}: edit it, then pool train {shlex.quote(str(output))}\n")

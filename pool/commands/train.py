@@ -1,0 +1,75 @@
+"""`pool train`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pool.errors import ConfigError
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="train")(train)
+
+
+def train(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="settings; `pool settings` lists them all")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="change a setting; may be given several times"),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="go on from run.dir's last checkpoint, from the start if there is none")
+    ] = False,
+    allow_different_numerics: Annotated[
+        bool,
+        typer.Option(
+            "--allow-different-numerics",
+            help="resume though torch, CPU, GPU or build are others: other bits from there",
+        ),
+    ] = False,
+    override: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--override",
+            metavar="KEY=VALUE",
+            help="with --resume: change what the checkpoint holds of the optimizer or the schedule, such as "
+            "optimizer.args.lr=5e-4, from this step on; may be given several times",
+        ),
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", metavar="FILE", help="write what each process does when, for Perfetto")
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="show what the run would be and take: samples, devices, disk, memory; start nothing"
+        ),
+    ] = False,
+) -> None:
+    """Train a network; checkpoints, metrics and logs go into the folder run.dir.
+
+    Ctrl-C finishes the step, writes a checkpoint and stops; a second one stops at once. Exit codes: 0 done, 1 failed, 2
+    command line or config, 65 damaged data, 71 not enough memory or disk, 75 a process died again and again, 130 or 143
+    stopped by a signal. Example: pool configs nnue -o my.toml, then pool train my.toml
+    --set 'data.train=/data/*.binpack' --set run.dir=runs/first
+    """
+    from pool.config.reading import load_config
+    from pool.supervisor.before import preparation
+    from pool.supervisor.before.overriding import parse
+    from pool.supervisor.closing import resume_command
+    from pool.supervisor.train import train as run
+
+    settings = load_config(config, overrides or (), trace=trace)
+    changes = [parse(text) for text in override or ()]
+    if changes and not resume:
+        raise ConfigError("--override: changes a run that is resumed; without --resume use --set")
+    if check:
+        sys.stdout.write(preparation.check(settings) + "\n")
+        return
+    again = resume_command(config, overrides or ())
+    code = run(settings, resume=resume, allow_different_numerics=allow_different_numerics, changes=changes, again=again)
+    raise typer.Exit(code)

@@ -1,0 +1,51 @@
+"""The configs and the sample data that come with the package: `pool configs` lists and copies them. Free of torch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pool.errors import ConfigError, RunError
+
+_SAMPLE = '"configs/sample/'  # how a config of a checkout names the sample; an installed one lies elsewhere
+
+
+def folder() -> Path:
+    """In an installed package, at the top of a checkout that is installed as editable."""
+    package = Path(__file__).resolve().parent.parent
+    for candidate in (package / "configs", package.parent / "configs"):
+        if (candidate / "sample").is_dir():
+            return candidate
+    raise RunError(f"the package has lost its configs: no folder {package / 'configs'}; install it again")
+
+
+def names() -> list[str]:
+    return sorted(path.stem for path in folder().glob("*.toml"))
+
+
+def text(name: str) -> str:
+    """A config as a file of its own: it finds the sample wherever it is put. Raises ConfigError."""
+    if name not in names():
+        raise ConfigError(f"configs: no config {name!r}; there are {', '.join(names())}")
+    sample = json.dumps(str(folder() / "sample"))[:-1]
+    return (folder() / f"{name}.toml").read_text(encoding="utf-8").replace(_SAMPLE, f"{sample}/")
+
+
+def about(name: str) -> str:
+    """The first sentence of the comment that a config begins with."""
+    comment = []
+    for line in text(name).splitlines():
+        if not line.startswith("# "):
+            break
+        comment.append(line.removeprefix("# "))
+    sentence, end, _ = " ".join(comment).partition(". ")
+    return sentence + end.strip()
+
+
+def copy(name: str, target: Path) -> None:
+    """Writes a config as a new file. Raises ConfigError if the file is there, OSError if it can't be written."""
+    try:
+        with target.open("x", encoding="utf-8") as file:
+            file.write(text(name))
+    except FileExistsError:
+        raise ConfigError(f"{target}: is there already; give another name, or remove it first") from None

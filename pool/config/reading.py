@@ -1,0 +1,76 @@
+"""Reads a config: a TOML file, changed by `--set section.key=value`. Errors name the key and what is allowed."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from loader.named_files import read_named
+from pool.config.changes import Change
+from pool.config.keys import dotted, field_at
+from pool.config.tree import Config, config_class
+from pool.config.values import unfit
+from pool.errors import ConfigError
+
+
+def load_config(path: Path, overrides: Iterable[str] = (), *, trace: Path | None = None) -> Config:
+    """Reads a TOML file and applies `section.key=value` overrides; `trace` overrides run.trace. Raises ConfigError."""
+    try:
+        tree = tomllib.loads(read_named(path).decode())
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        raise ConfigError(f"{path}: {reason}") from None
+    except ValueError as error:  # also Python's, for an integer of very many digits
+        raise ConfigError(f"{path}: not TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deeply") from None
+    changes = [Change.parse(text) for text in overrides]
+    if trace is not None:
+        changes.append(Change("run.trace", str(trace), is_toml=False))
+    for change in changes:
+        change.apply(tree)
+    config = parse_config(tree, str(path))
+    for change in changes:
+        change.check_quotes(type(config))
+    return config
+
+
+def parse_config(tree: Mapping[str, Any], where: str) -> Config:
+    """Validates a tree of plain data. Raises ConfigError naming each key and what is allowed."""
+    if (problem := unfit(tree)) is not None:
+        raise ConfigError(f"{where}: {problem}")
+    task = tree.get("task", "nnue")
+    if not isinstance(task, str):
+        raise ConfigError(f"{where}: task: must be a string")
+    cls = config_class(task)
+    try:
+        config = cls.model_validate_json(json.dumps(tree))
+    except ValidationError as error:
+        raise ConfigError("; ".join(_explain(cls, where, item) for item in error.errors())) from None
+    if config.num_ring_slots < config.train.batches_per_step + 1:
+        raise ConfigError(
+            f"{where}: pool.ring_slots: {config.pool.ring_slots} is too few; a step keeps its "
+            f"train.batches_per_step = {config.train.batches_per_step} until it is committed, and one more is needed"
+        )
+    return config
+
+
+def _explain(cls: type[BaseModel], where: str, item: Any) -> str:
+    """One line for one pydantic error: where, key, what is wrong, what was given, what the key means."""
+    location = [str(part) for part in item["loc"]]
+    key = dotted(location)
+    if item["type"] == "extra_forbidden":
+        section = field_at(cls, location[:-1])
+        allowed = ", ".join(section.model_fields) if isinstance(section, type) else ""
+        return f"{where}: {key}: unknown key; allowed here: {allowed}"
+    given = json.dumps(item["input"], default=str)
+    said = f"{where}: {key}: {item['msg'][:1].lower()}{item['msg'][1:]}, not {given[:80]}"
+    field = field_at(cls, location)
+    about = field.description if isinstance(field, FieldInfo) else None
+    return f"{said} ({about})" if about else said

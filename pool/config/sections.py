@@ -1,0 +1,206 @@
+"""The sections of a config: every key once, with its meaning, default and allowed values. Free of torch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from loader.config import DataConfig
+from loader.section import Effect, Section
+
+MOST_STEPS = 1 << 32  # with the largest steps, of 2^30 samples: the samples of a run fit 64 bits
+LONGEST = 1e6  # seconds of a timeout; waiting calls take milliseconds of 32 bits
+
+
+def _comma_list(value: Any) -> Any:
+    """Lists may be given as `a,b` on the command line."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return tuple(value) if isinstance(value, list) else value
+
+
+CommaList = Annotated[tuple[str, ...], BeforeValidator(_comma_list)]
+
+
+class RunConfig(Section):
+    dir: Annotated[
+        str, Field(min_length=1, description="folder of the run: checkpoints, metrics, logs"), Effect.NONE
+    ] = "runs/run"
+    seed: Annotated[
+        int, Field(ge=0, lt=1 << 63, description="seed of the stream and of the initial weights"), Effect.FIXED
+    ] = 42
+    trace: Annotated[
+        str,
+        Field(description="file for a trace of what each process does when, to look at in Perfetto; none if empty"),
+        Effect.NONE,
+    ] = ""
+    sinks: Annotated[
+        CommaList,
+        Field(description="where metrics go besides metrics.jsonl: `tensorboard`, or `module:factory` of yours"),
+        Effect.NONE,
+    ] = ("tensorboard",)
+
+
+class DataFiles(Section):
+    train: Annotated[CommaList, Field(description="training files, in order; * and ? match"), Effect.SAME_FILES] = ()
+    validation: Annotated[
+        CommaList, Field(description="validation files; each validation reads them from their start"), Effect.NONE
+    ] = ()
+
+
+class PoolDataConfig(DataConfig, DataFiles):
+    """The stream of batches, and the files that it reads."""
+
+
+class OptimizerConfig(Section):
+    name: Annotated[str, Field(description="optimizer class, by dotted name"), Effect.NUMERICS] = "torch.optim.Adam"
+    args: Annotated[dict[str, Any], Field(default_factory=dict, description="its keyword arguments"), Effect.SAVED]
+
+
+class ScheduleConfig(Section):
+    name: Annotated[
+        str | None,
+        Field(description="learning rate scheduler class, by dotted name; none keeps the rate"),
+        Effect.FIXED,
+    ] = None
+    every: Annotated[
+        int, Field(gt=0, le=MOST_STEPS, description="training steps between two steps of the scheduler"), Effect.RESULT
+    ] = 1
+    args: Annotated[dict[str, Any], Field(default_factory=dict, description="its keyword arguments"), Effect.SAVED]
+
+
+class TrainConfig(Section):
+    steps: Annotated[
+        int,
+        Field(gt=0, le=MOST_STEPS, description="steps of the whole run, those before a resume included"),
+        Effect.RESULT,
+    ] = 1000
+    batches_per_step: Annotated[
+        int,
+        Field(gt=0, le=1024, description="batches whose gradients make one step; the result depends on it"),
+        Effect.FIXED,
+    ] = 2
+    reduction: Annotated[
+        Literal["mean", "sum"],
+        Field(description="a step's gradient: mean or sum over the samples of its batches"),
+        Effect.RESULT,
+    ] = "mean"
+    on_bad_batch: Annotated[
+        Literal["stop", "skip"],
+        Field(
+            description="a batch whose loss or gradient is not finite, that raises twice, or that three workers "
+            "died of: end the run, or leave it out of its step; either way it is kept in the run folder's poison/"
+        ),
+        Effect.RESULT,
+    ] = "stop"
+    clip_norm: Annotated[
+        float | None,
+        Field(ge=1e-30, le=1e30, description="scale the step's gradient down to this norm; waits for all buckets"),
+        Effect.RESULT,
+    ] = None
+    clip_value: Annotated[
+        float | None, Field(ge=1e-30, le=1e30, description="clamp each element of the step's gradient"), Effect.RESULT
+    ] = None
+    validate_every: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            le=MOST_STEPS,
+            description="steps between validations; not set: one at each checkpoint, if there are validation files; "
+            "0: none",
+        ),
+        Effect.NONE,
+    ] = None
+    validation_batches: Annotated[
+        int, Field(gt=0, le=1 << 20, description="batches of one validation"), Effect.NONE
+    ] = 4
+    checkpoint_every: Annotated[
+        int, Field(ge=0, le=MOST_STEPS, description="steps between checkpoints; 0: only at the end"), Effect.NONE
+    ] = 1000
+    keep_checkpoints: Annotated[
+        int,
+        Field(gt=0, le=1 << 20, description="newest checkpoints that are kept, beside the one that validated best"),
+        Effect.NONE,
+    ] = 3
+    keep_every: Annotated[
+        int,
+        Field(ge=0, le=MOST_STEPS, description="keep each checkpoint whose step is a multiple of this too; 0: none"),
+        Effect.NONE,
+    ] = 0
+
+
+class PoolConfig(Section):
+    devices: Annotated[
+        CommaList,
+        Field(description="one worker each: cuda:N, cpu, or auto (all CUDA devices, else two CPU workers)"),
+        Effect.NUMERICS,
+    ] = ("auto",)
+    threads: Annotated[
+        int, Field(ge=0, le=1024, description="torch threads of a CPU worker; 0: cores / workers"), Effect.NUMERICS
+    ] = 0
+    coordinator_threads: Annotated[
+        int, Field(ge=0, le=1024, description="threads of the coordinator; 0: cores, at most 8"), Effect.NUMERICS
+    ] = 0
+    ring_slots: Annotated[
+        int, Field(ge=0, le=16000, description="batches kept ready or in use; 0: 2 x batches_per_step + 2"), Effect.NONE
+    ] = 0
+    gradient_slots: Annotated[int, Field(ge=1, le=16, description="gradient slots of a worker"), Effect.NONE] = 2
+    first_bucket_mb: Annotated[
+        float, Field(ge=1e-6, le=1 << 20, description="size limit of the first gradient bucket, MiB"), Effect.NUMERICS
+    ] = 1.0
+    bucket_mb: Annotated[
+        float, Field(ge=1e-6, le=1 << 20, description="size limit of the other gradient buckets, MiB"), Effect.NUMERICS
+    ] = 25.0
+    snapshot_steps: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=MOST_STEPS,
+            description="steps between copies of weights and optimizer state in memory, from which the run goes on if "
+            "the coordinator dies; 0: only with each checkpoint",
+        ),
+        Effect.NONE,
+    ] = 100
+    restarts: Annotated[
+        int, Field(ge=0, le=1000, description="deaths of one process without a step done"), Effect.NONE
+    ] = 5
+    hang_timeout: Annotated[
+        float,
+        Field(
+            ge=1,
+            le=LONGEST,
+            description="seconds after which a process that does not move is killed and replaced; every half second "
+            "each one says that it moves",
+        ),
+        Effect.NONE,
+    ] = 60.0
+    start_timeout: Annotated[
+        float,
+        Field(
+            ge=0.1,
+            le=LONGEST,
+            description="seconds a process may take to get ready; then it is killed, as one that hangs",
+        ),
+        Effect.NONE,
+    ] = 120.0
+    stop_timeout: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=LONGEST,
+            description="seconds that the step and the checkpoint may take after a signal to stop",
+        ),
+        Effect.NONE,
+    ] = 60.0
+
+
+class TestingConfig(Section):
+    crash_points: Annotated[
+        CommaList,
+        Field(description="POINT[@N]=kill|segv|stop|exit|note: what happens at the N-th pass of a first life"),
+        Effect.NONE,
+    ] = ()
+    history: Annotated[
+        bool, Field(description="write down every fold, update and commit, with a hash of each step"), Effect.NONE
+    ] = False

@@ -1,0 +1,97 @@
+"""The tree of settings of a run: its sections, of which two are the task's. Free of torch: the supervisor reads it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, Field, create_model
+
+from loader.paths import absolute
+from loader.section import Effect, Section
+from pool.config.sections import (
+    OptimizerConfig,
+    PoolConfig,
+    PoolDataConfig,
+    RunConfig,
+    ScheduleConfig,
+    TestingConfig,
+    TrainConfig,
+)
+from pool.errors import ConfigError
+from pool.tasks.registry import task_module
+from pool.tasks.start import model_class
+
+
+class Config(BaseModel):
+    """The tree without the task's own sections; `config_class` adds them."""
+
+    model_config = Section.model_config
+
+    task: Annotated[str, Field(description="what is trained: nnue, or a module with the same names"), Effect.FIXED] = (
+        "nnue"
+    )
+    run: RunConfig = RunConfig()
+    data: PoolDataConfig = PoolDataConfig()
+    optimizer: OptimizerConfig = Field(default_factory=lambda: OptimizerConfig(args={}))
+    schedule: ScheduleConfig = Field(default_factory=lambda: ScheduleConfig(args={}))
+    train: TrainConfig = TrainConfig()
+    pool: PoolConfig = PoolConfig()
+    testing: Annotated[TestingConfig, Field(description="for tests of the runtime itself")] = TestingConfig()
+    model: Section = Section()
+    loss: Section = Section()
+
+    @property
+    def run_dir(self) -> Path:
+        """The run folder, from the root. Raises ConfigError."""
+        return _absolute(self.run.dir, "run.dir")
+
+    @property
+    def trace_file(self) -> Path | None:
+        """Where the trace goes; None if there is to be none. Raises ConfigError."""
+        return _absolute(self.run.trace, "run.trace") if self.run.trace else None
+
+    @property
+    def num_ring_slots(self) -> int:
+        """Slots of the training ring; a step's batches stay in theirs until it is committed (I3)."""
+        return self.pool.ring_slots or 2 * self.train.batches_per_step + 2
+
+    @property
+    def num_coordinator_threads(self) -> int:
+        """Threads of the coordinator's reduction and optimizer."""
+        return self.pool.coordinator_threads or min(8, os.cpu_count() or 1)
+
+    def num_worker_threads(self, spec: str, workers: int) -> int:
+        """Torch threads of the worker on device `spec`, one of `workers`."""
+        if spec.startswith("fake:"):
+            return 1
+        return self.pool.threads or max(1, (os.cpu_count() or 1) // workers)
+
+    @property
+    def validate_every(self) -> int:
+        """Steps between validations; 0: none."""
+        if not self.data.validation:
+            return 0
+        if self.train.validate_every is None:
+            return self.train.checkpoint_every or self.train.steps
+        return self.train.validate_every
+
+
+def config_class(task: str) -> type[Config]:
+    """The config tree of a run of `task`."""
+    module = task_module(task)
+    model = model_class(module)
+    return create_model(
+        "Config",
+        __base__=Config,
+        model=(model, model()),
+        loss=(module.LossConfig, module.LossConfig()),
+    )
+
+
+def _absolute(text: str, key: str) -> Path:
+    try:
+        return absolute(text, key)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None

@@ -1,0 +1,52 @@
+"""What becomes of a batch that can't be used: it is kept for whoever wants to know why, and the run ends or goes on."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from loader.plugins.words import told
+from loader.schema import SparseBatch
+from loader.sources import origin_of
+from pool.coordinator import poison
+from pool.coordinator.books.actions import BadBatch
+from pool.errors import RunError
+from pool.process.launch import Launch
+from pool.run_dir import shown
+from pool.shm.memory import Memory
+
+log = logging.getLogger(__name__)
+
+
+class BadBatches:
+    def __init__(self, launch: Launch, memory: Memory, say: Callable[[str], object]) -> None:
+        """`say`: to the user."""
+        self._launch = launch
+        self._memory = memory
+        self._say = say
+        self._schema, _ = launch.planned()
+
+    def found(self, action: BadBatch) -> None:
+        """Raises RunError if there is no step without it."""
+        batch = SparseBatch.view(self._schema, self._memory.batch_slot("train", action.batch))
+        text = f"batch {action.batch} of step {action.step}: {action.why}"
+        try:
+            text += f"; it is kept in {poison.save(self._launch.run_dir, batch, action, self._origin(action))}"
+        except OSError as error:
+            text += f"; it can't be kept: {error}"
+        if action.fatal:
+            stops = self._launch.config.train.on_bad_batch == "stop"
+            raise RunError(text + ('; train.on_bad_batch = "skip" would leave it out' if stops else ""))
+        log.warning("%s; it is left out", shown(text))
+        self._say(f"{text}; it is left out")
+
+    def _origin(self, action: BadBatch) -> Mapping[str, Any]:
+        launch = self._launch
+        try:
+            found = origin_of(launch.config.data, launch.train_files, launch.config.run.seed, action.cursor)
+            json.dumps(found)
+        except Exception as error:  # a source of the user's may raise anything, and give what is no plain data
+            return {"unknown": told(error)}
+        return found

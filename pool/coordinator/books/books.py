@@ -1,0 +1,339 @@
+"""The coordinator's books: who computes which batch, what is folded, when a step is complete.
+
+Pure: no sockets, no torch, no clock. Events go in (`worker_joined`, `worker_lost`, `worker_report`, ...),
+actions come out; the caller carries them out in order. Reads like the invariants:
+
+- step t takes batches tG .. tG+G-1 and folds each bucket's gradients in that order, whoever computed
+  them and in whatever order they came (I2);
+- a batch of step t is computed with version t; the ring keeps it until t is committed (I3);
+- a gradient slot belongs to its worker until every bucket in it is folded, or to nobody when that worker is
+  dead: what it had finished stays valid, the rest is computed again (I4);
+- when the coordinator has died, its successor orders the feeder nothing before every worker that was alive at its
+  start has spoken to it or is dead: so no ring slot is filled again under a reader (I4, `Crew.all_heard`).
+  Weights need no such wait. What is computed with half of the old ones is reported to nobody, and the gradient
+  slot that it lies in is assigned again to the same worker, which begins the next job when that one has ended.
+  The same is true of a batch that was taken back and is begun nevertheless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+
+from loader.stream import Cursor
+from pool.coordinator.books.actions import Action, BadBatch, Commit, End, GiveUp, OrderFeeder
+from pool.coordinator.books.blame import Blame
+from pool.coordinator.books.crew import Crew, Worker
+from pool.coordinator.books.ring import RingBook
+from pool.coordinator.books.rules import Rules
+from pool.coordinator.books.step_book import StepBook, Work
+from pool.coordinator.books.validation_book import ValidationBook
+from pool.protocol.identity import Peer
+from pool.protocol.messages import (
+    Assignment,
+    BatchReport,
+    FeederOrders,
+    FeederReport,
+    Purpose,
+    WorkerReport,
+)
+from pool.shm.shortcut import Finished
+
+
+class Books:
+    def __init__(
+        self,
+        rules: Rules,
+        step: int,
+        start: Cursor,
+        *,
+        incarnation: int = 1,
+        validated: int = -1,
+    ) -> None:
+        """`incarnation`: of the coordinator; after the first, workers and feeder may be those of the one that died.
+        `validated`: newest version with a validation on record, -1: none."""
+        generation = incarnation << 32  # higher than all before it, and by more than there are attempts in a life
+        self.rules = rules
+        self.step = step  # the step in progress, and so the newest complete version
+        self.train = RingBook(start, generation)
+        self.validation = ValidationBook(rules, generation, validated) if rules.validate_every else None
+        self._crew = Crew(rules.gradient_slots, successor=incarnation > 1)
+        self._feeder: Peer | None = None
+        self._feeder_sent: FeederOrders | None = None
+        self._work: dict[int, Work] = {}  # by batch, of steps `step` and `step + 1`
+        self._attempts = generation  # no number twice: a worker may die of what an earlier life gave it
+        self._blame = Blame()
+        self._step = self._open_step()
+        self._draining = False
+        self._ended = False
+
+    # --- events ---
+
+    def roster(self, workers: Set[Peer]) -> list[Action]:
+        """Which workers are alive, those that have not joined included."""
+        self._crew.roster(workers)
+        return list(self._orders())
+
+    def worker_joined(self, peer: Peer) -> list[Action]:
+        """A worker is up; of an index that is new, or whose last holder was reported lost."""
+        self._crew.join(peer)
+        return self._advance()
+
+    def worker_lost(self, peer: Peer, attempt: int = 0, raised: str = "") -> list[Action]:
+        """A worker is dead: what it had not finished goes back, what it had finished stays where it lies.
+
+        `attempt`: of the batch that it was computing, 0 if it was computing none; `raised`: the exception in it that
+        ended the worker, empty if none did.
+        """
+        if (worker := self._crew.find(peer)) is None:
+            return []
+        self._crew.leave(worker)
+        for batch, work in list(self._work.items()):
+            if work.worker == peer.index and not work.finished:
+                self._drop_work(batch)
+        if self.validation is not None:
+            self.validation.worker_lost(peer.index)
+        self._take_back_next_step()
+        actions: list[Action] = []
+        for held in [assignment for assignment in worker.assignments if assignment.attempt == attempt]:
+            self._blame.ended(held, raised)
+            if held.purpose == "validate" and (why := self._verdict(held.batch, "validate")):
+                self._ended = True
+                actions.append(GiveUp(f"validation batch {held.batch} of version {held.step}: {why}"))
+        return actions + self._advance()
+
+    def worker_report(self, peer: Peer, report: WorkerReport) -> list[Action]:
+        if (worker := self._crew.find(peer)) is None:
+            return []
+        actions: list[Action] = []
+        self._crew.settled(worker, report.settled)
+        for batch in report.batches:
+            if batch.assignment in worker.assignments:
+                actions += self._batch_report(worker, batch)
+        return actions + self._advance()
+
+    def finished(self, news: Mapping[Peer, Finished]) -> list[Action]:
+        """What each of these workers has finished last: all of it is in its slot, and sound."""
+        actions: list[Action] = []
+        for peer, last in news.items():
+            if (worker := self._crew.find(peer)) is None:
+                continue
+            for assignment in [each for each in worker.assignments if each.attempt == last.attempt]:
+                actions += self._batch_report(worker, BatchReport(assignment, (), (), True, last.losses, ()))
+        return actions + self._advance()
+
+    def feeder_joined(self, peer: Peer) -> list[Action]:
+        self._feeder = peer
+        self._feeder_sent = None
+        return self._advance()
+
+    def feeder_lost(self, peer: Peer) -> list[Action]:
+        if self._feeder == peer:
+            self._feeder = None
+            self.train.restart()
+            if self.validation is not None:
+                self.validation.ring.restart()
+        return []
+
+    def feeder_report(self, peer: Peer, report: FeederReport) -> list[Action]:
+        if self._feeder != peer:
+            return []
+        self.train.report(report.train)
+        if self.validation is not None:
+            self.validation.ring.report(report.validation)
+        return self._advance()
+
+    def drain(self) -> list[Action]:
+        """No new step is begun; the one in progress is finished."""
+        self._draining = True
+        self._take_back_next_step()
+        return self._advance()
+
+    def say_again(self) -> list[Action]:
+        """All orders once more, for whoever may have missed them (I5)."""
+        self._crew.say_again()
+        self._feeder_sent = None
+        return list(self._orders())
+
+    # --- decisions ---
+
+    def _advance(self) -> list[Action]:
+        """Does all that the state allows, in one fixed order."""
+        actions: list[Action] = []
+        while not self._ended:
+            if self.validation is not None and self.validation.due(self.step):
+                actions += self.validation.advance(self.step)
+            if self._validation_due:
+                self._assign_validation()
+                break
+            actions += self._judge()
+            if self._ended:
+                break
+            self._assign()
+            folds = list(self._fold())
+            actions += folds
+            if self.step < self.rules.steps and self._step.complete:
+                actions.append(self._commit())
+            elif not folds:
+                break
+        if not self._ended and self._at_end:
+            self._ended = True
+            actions.append(End())
+        self._free()
+        actions += self._orders()
+        return actions
+
+    @property
+    def _at_end(self) -> bool:
+        if self._draining and not self._begun:
+            return True
+        return self.step == self.rules.steps and not self._validation_due
+
+    @property
+    def _begun(self) -> bool:
+        """The step in progress has something to lose."""
+        return self._step.begun or any(work.assignment.step == self.step for work in self._work.values())
+
+    @property
+    def _validation_due(self) -> bool:
+        return self.validation is not None and self.validation.due(self.step)
+
+    def _assign_validation(self) -> None:
+        assert self.validation is not None
+        for batch in self.validation.wanted():
+            if (worker := self._crew.least_busy()) is None:
+                return
+            self._crew.assign(worker, self._assignment("validate", self.step, batch, -1))
+            self.validation.assigned(batch, worker.peer.index)
+
+    def _assign(self) -> None:
+        per_step = self.rules.batches_per_step
+        ahead = 1 if self._draining else 2
+        end = min((self.step + ahead) * per_step, self.rules.steps * per_step, self.train.filled)
+        for batch in range(self.step * per_step, end):
+            if batch in self._work or not self._wanted(batch) or self._verdict(batch):
+                continue
+            if self._draining and not self._begun:
+                return
+            step = batch // per_step
+            now = step == self.step
+            worker = self._crew.least_busy(with_slot=True) if now else self._crew.least_busy_ahead(step, per_step)
+            if worker is None:
+                return
+            assignment = self._assignment("train", step, batch, self._crew.free_slots(worker)[0])
+            self._crew.assign(worker, assignment)
+            self._work[batch] = Work(assignment, worker.peer.index)
+
+    def _assignment(self, purpose: Purpose, step: int, batch: int, slot: int) -> Assignment:
+        self._attempts += 1
+        first = purpose == "train" and batch == step * self.rules.batches_per_step
+        return Assignment(purpose, step, batch, slot, self._attempts, first)
+
+    def _wanted(self, batch: int) -> bool:
+        """Its gradients are still to be computed."""
+        if batch >= (self.step + 1) * self.rules.batches_per_step:
+            return True
+        return batch in self._step.batches and batch not in self._step.losses
+
+    def _take_back_next_step(self) -> None:
+        """Batches of the next step are given out early; their gradient slots can be had back. Who prepares one, or
+        begins it since the version comes to him before these orders, goes on reading for a while: the ring keeps the
+        batch (`Crew.first_read`), its result names an attempt that nobody waits for, and what comes next into its
+        gradient slot the same worker computes after it."""
+        for batch, work in list(self._work.items()):
+            if work.assignment.step > self.step:
+                self._crew.take_back(work.worker, work.assignment)
+                del self._work[batch]
+
+    def _drop_work(self, batch: int) -> None:
+        """Its gradients are not needed any more where they lie."""
+        work = self._work.pop(batch)
+        self._crew.release(work.worker, work.assignment.gradient_slot)
+
+    def _batch_report(self, worker: Worker, report: BatchReport) -> Iterator[Action]:
+        batch = report.assignment.batch
+        if report.finished:
+            worker.assignments.remove(report.assignment)
+        if report.assignment.purpose == "validate":
+            if report.finished and self.validation is not None:
+                self.validation.finished(batch, report.losses)
+            return
+        work = self._work[batch]
+        if unsound := next(filter(None, report.unsound), ""):
+            yield from self._leave_out(batch, f"{unsound} is not finite ({worker.peer})")
+            return
+        work.buckets.update(report.buckets)
+        if report.finished:
+            work.buckets.update(range(self.rules.num_buckets))
+            work.absent = report.absent
+            work.finished = True
+            self._step.losses[batch] = report.losses
+
+    def _verdict(self, batch: int, purpose: Purpose = "train") -> str:
+        """Why nobody is to compute it any more; empty if somebody may."""
+        step = self.step if purpose == "validate" else batch // self.rules.batches_per_step
+        return self._blame.verdict(purpose, step, batch)
+
+    def _judge(self) -> Iterator[Action]:
+        """Those of this step that can't be computed; some workers may have ended when they prepared it."""
+        for batch in list(self._step.batches):
+            if not self._ended and (why := self._verdict(batch)):
+                yield from self._leave_out(batch, why)
+
+    def _leave_out(self, batch: int, why: str) -> Iterator[Action]:
+        """Only here is it decided that a batch takes no part in its step."""
+        stop = self.rules.on_bad_batch == "stop"
+        hopeless = self._step.batches == [batch] and self._blame.hopeless(self.rules.batches_per_step)
+        if hopeless and not stop:
+            why += "; no batch of the last steps could be used, so that leaving them out is no help"
+        yield BadBatch(self.step, batch, why, self.train.cursor(batch), stop or hopeless)
+        if stop or hopeless:
+            self._ended = True
+            return
+        if batch in self._work:
+            self._drop_work(batch)
+        yield from self._step.leave_out(batch, self._work.get)
+        self._take_back_next_step()  # or its batches keep slots that this one needs once more
+
+    def _open_step(self) -> StepBook:
+        per_step = self.rules.batches_per_step
+        batches = range(self.step * per_step, (self.step + 1) * per_step)
+        eager = self.rules.on_bad_batch == "stop"
+        return StepBook(self.step, batches, self.rules.num_buckets, has_buffers=self.rules.has_buffers, eager=eager)
+
+    def _fold(self) -> Iterator[Action]:
+        yield from self._step.advance(self._work.get, starved=self._starved)
+        for batch in self._step.batches:
+            work = self._work.get(batch)
+            if work is not None and work.finished and self._step.is_folded(batch):
+                self._drop_work(batch)
+
+    @property
+    def _starved(self) -> bool:
+        """A batch of this step is ready, and there are workers, but none has a gradient slot for it."""
+        return self._crew.out_of_slots and any(
+            batch < self.train.filled and batch not in self._work and self._wanted(batch)
+            for batch in self._step.batches
+        )
+
+    def _commit(self) -> Commit:
+        end = (self.step + 1) * self.rules.batches_per_step
+        losses = tuple(self._step.losses[batch] for batch in self._step.batches)
+        step, cursor = self.step, self.train.cursor(end)
+        self._blame.committed(step, 0 if self._step.batches else self.rules.batches_per_step)
+        self.step += 1
+        self._step = self._open_step()
+        return Commit(step, losses, cursor, self._validation_due)
+
+    def _free(self) -> None:
+        """Batches of committed steps, but for those that are still read."""
+        self.train.free(self._crew.first_read(max(self.train.freed, self.step * self.rules.batches_per_step)))
+
+    def _orders(self) -> Iterator[Action]:
+        """Orders that differ from what the addressee was told last."""
+        yield from self._crew.orders(self.step)
+        if self._feeder is not None and self._crew.all_heard:
+            validation = None if self.validation is None else self.validation.ring.orders()
+            orders = FeederOrders(self.train.orders(), validation)
+            if orders != self._feeder_sent:
+                self._feeder_sent = orders
+                yield OrderFeeder(self._feeder, orders)

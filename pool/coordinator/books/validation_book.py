@@ -1,0 +1,61 @@
+"""The books of validations: which version is due, who computes which batch of it, what came out. Pure.
+
+A validation is a pass over the first batches of the validation stream with one version of the weights; the step
+that begins with this version waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import fmean
+
+from loader.stream import Cursor
+from pool.coordinator.books.actions import Validated
+from pool.coordinator.books.ring import RingBook
+from pool.coordinator.books.rules import Rules
+
+START = Cursor()
+
+
+class ValidationBook:
+    def __init__(self, rules: Rules, generation: int, validated: int) -> None:
+        """`validated`: newest version with a validation on record, -1: none."""
+        self._rules = rules
+        self._validated = validated
+        self.ring = RingBook(START, generation)
+        self._workers: dict[int, int] = {}  # by batch in work
+        self._losses: dict[int, tuple[float, ...]] = {}  # by batch, one a member
+
+    def due(self, step: int) -> bool:
+        """The weights of version `step` have to be validated before the step."""
+        every = self._rules.validate_every
+        return (step % every == 0 or step == self._rules.steps) and self._validated < step
+
+    def wanted(self) -> Iterator[int]:
+        """Batches that lie ready and that nobody computes."""
+        for batch in range(self.ring.freed, min(self.ring.filled, self._rules.validation_batches)):
+            if batch not in self._workers and batch not in self._losses:
+                yield batch
+
+    def assigned(self, batch: int, worker: int) -> None:
+        self._workers[batch] = worker
+
+    def worker_lost(self, worker: int) -> None:
+        self._workers = {batch: index for batch, index in self._workers.items() if index != worker}
+
+    def finished(self, batch: int, losses: tuple[float, ...]) -> None:
+        if self._workers.pop(batch, None) is not None:
+            self._losses[batch] = losses
+
+    def advance(self, step: int) -> Iterator[Validated]:
+        """Frees what is done with; the result when it is complete."""
+        done = self.ring.freed
+        while done in self._losses:
+            done += 1
+        self.ring.free(done)
+        if done == self._rules.validation_batches:
+            losses = [self._losses[batch] for batch in range(done)]
+            self._validated = step
+            self._losses.clear()
+            self.ring.rewind(START)
+            yield Validated(step, tuple(map(fmean, zip(*losses, strict=True))))

@@ -1,0 +1,113 @@
+"""The coordinator's hands: carry out what the books decide. Where actions touch the world."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pool.coordinator.bad_batches import BadBatches
+from pool.coordinator.books.actions import (
+    Action,
+    BadBatch,
+    Commit,
+    End,
+    Fold,
+    GiveUp,
+    Hands,
+    OrderFeeder,
+    OrderWorker,
+    TakeBuffers,
+    Update,
+    Validated,
+)
+from pool.coordinator.committer import Committer
+from pool.coordinator.record import Record
+from pool.coordinator.state import State
+from pool.coordinator.stepping.timing import Timing
+from pool.crash_points import crash_point
+from pool.errors import RunError
+from pool.exchange.interface import CoordinatorExchange
+from pool.protocol.channel import Hub
+
+
+class CoordinatorHands:
+    """Whatever changes the state has the step before it recorded first; orders go out before that."""
+
+    def __init__(
+        self,
+        committer: Committer,
+        exchange: CoordinatorExchange,
+        state: State,
+        record: Record,
+        bad_batches: BadBatches,
+        hub: Hub,
+        timing: Timing,
+        history: Hands | None,
+    ) -> None:
+        """`history`: notes each action that is carried out."""
+        self._committer = committer
+        self._exchange = exchange
+        self._state = state
+        self._record = record
+        self._bad_batches = bad_batches
+        self._hub = hub
+        self._timing = timing
+        self._history = history
+        self.at_end = False
+
+    def act(self, actions: Iterable[Action]) -> None:
+        """In their order. Raises RunError, CheckpointError."""
+        for action in actions:
+            action.carry_out(self)
+            if self._history is not None:
+                action.carry_out(self._history)
+        self._record.settle()
+
+    def fold(self, action: Fold) -> None:
+        self._record.settle()
+        self._committer.fold(action)
+
+    def update(self, action: Update) -> None:
+        self._record.settle()
+        self._committer.update(action)
+
+    def take_buffers(self, action: TakeBuffers) -> None:
+        self._record.settle()
+        self._committer.take_buffers(action)
+
+    def commit(self, action: Commit) -> None:
+        self._record.settle()
+        learning_rate = self._state.learning_rate
+        with self._timing.committing(action.step):
+            self._committer.commit(action.step)  # with clip_norm, all of the update
+            self._exchange.publish(action.step + 1)
+            crash_point("coordinator.after_publish")
+        self._state.committed(action)
+        self._record.committed(action, learning_rate)
+
+    def bad_batch(self, action: BadBatch) -> None:
+        self._record.settle()
+        self._bad_batches.found(action)
+
+    def validated(self, action: Validated) -> None:
+        self._record.settle()
+        self._record.validated(action)
+
+    def order_worker(self, action: OrderWorker) -> None:
+        self._send(action)
+
+    def order_feeder(self, action: OrderFeeder) -> None:
+        self._send(action)
+
+    def give_up(self, action: GiveUp) -> None:
+        self._record.settle()
+        raise RunError(action.why)
+
+    def end(self, action: End) -> None:
+        del action  # it says no more than that
+        self._record.settle()
+        self.at_end = True
+
+    def _send(self, action: OrderWorker | OrderFeeder) -> None:
+        crash_point("coordinator.before_orders")
+        self._hub.send(action.peer, action.orders)
+        crash_point("coordinator.after_orders")

@@ -1,0 +1,37 @@
+"""metrics.jsonl: a line for each step and each validation. While it can't be written, lines wait."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from pool.coordinator.metrics.records import forget_after
+from pool.telemetry.line_file import LineFile
+
+METRICS = "metrics.jsonl"
+
+
+class JsonLines:
+    """A Sink."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / METRICS
+        self._file = LineFile(self.path)
+
+    def resume(self, step: int) -> int:
+        """Removes the records of steps that are done again. `step` if its validation is on record, else -1.
+
+        Raises OSError.
+        """
+        return forget_after(self.path, step)
+
+    def add(self, step: int, scalars: Mapping[str, float]) -> bool:
+        self._file.add(json.dumps({"step": step, "time": time.time(), **scalars}))
+        if self._file.error is not None:
+            raise self._file.error
+        return True
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,142 @@
+"""The numbers of a run, from what happens in it: a record a step for the sinks, and the report that the supervisor
+shows. Records of steps that a resume does again are removed first.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from statistics import fmean
+from typing import Literal
+
+from pool.checkpoint.validations import Validation
+from pool.coordinator.metrics.jsonl import JsonLines
+from pool.coordinator.metrics.shares import Spent, shares
+from pool.coordinator.metrics.sinks import Sinks, made
+from pool.protocol.messages import RunReport, Shares, Times
+
+Activity = Literal["reducing", "optimizing"]
+
+
+class Metrics:
+    def __init__(
+        self,
+        run_dir: Path,
+        step: int,
+        steps: int,
+        samples_per_step: int,
+        say: Callable[[str], object],
+        *,
+        sinks: Sequence[str],
+    ) -> None:
+        """`say`: to the user; `sinks`: names of those besides metrics.jsonl."""
+        self._steps = steps
+        self._samples_per_step = samples_per_step
+        self._begin_step = step
+        self._begin: float | None = None
+        self._last_commit: float | None = None
+        self._workers: dict[int, Times] = {}
+        self._seconds: dict[Activity, float] = {"reducing": 0.0, "optimizing": 0.0}
+        self._gradient_nbytes = 0
+        self._spent = Spent()
+        self._shares = Shares()
+        lines = JsonLines(run_dir)
+        self._sinks = Sinks((lines, *made(sinks, run_dir, say)), say)
+        self.validated_version = -1  # `step` if its validation is on record, which need not be done again then
+        with self._sinks.guarded(lines):
+            self.validated_version = lines.resume(step)
+        self._validation_losses: tuple[float, ...] = ()
+        self._validation_step = 0
+        self._losses: tuple[float, ...] = ()
+
+    def worker(self, index: int, times: Times) -> None:
+        """What a worker says of its time; the run's clock starts when the first one is known to have computed more."""
+        before = self._workers.get(index, times)
+        self._workers[index] = times
+        if self._begin is None and times.computing > before.computing:
+            self._begin = self._last_commit = time.monotonic()
+
+    def committed(
+        self, step: int, losses: Sequence[tuple[float, ...]], epoch: int, learning_rate: float, gradient_nbytes: int
+    ) -> None:
+        """Step `step` is done; `gradient_nbytes`: read of gradient slots since the beginning."""
+        now = time.monotonic()
+        seconds = now - (self._last_commit if self._last_commit is not None else now)
+        self._last_commit = now
+        self._losses = tuple(map(fmean, zip(*losses, strict=True)))
+        self._look_at_times()
+        self._sinks.add(
+            step + 1,
+            {
+                "loss": fmean(self._losses) if self._losses else math.nan,
+                "learning_rate": learning_rate,
+                "epoch": epoch,
+                "samples_per_second": self._samples_per_step / seconds if seconds > 0 else 0.0,
+                "gradient_mb": (gradient_nbytes - self._gradient_nbytes) / 1e6,
+                **asdict(self._shares),
+            },
+        )
+        self._gradient_nbytes = gradient_nbytes
+
+    @contextmanager
+    def measured(self, activity: Activity) -> Iterator[None]:
+        """Counts the time inside as the coordinator's adding up, or as the optimizer's."""
+        begin = time.monotonic()
+        yield
+        self._seconds[activity] += time.monotonic() - begin
+
+    def validated(self, version: int, losses: tuple[float, ...]) -> None:
+        self._validation_losses, self._validation_step = losses, version
+        if version > self.validated_version:  # a resumed run may do one again
+            self._sinks.add(version, {"validation_loss": fmean(losses)})
+
+    def report(
+        self,
+        step: int,
+        checkpoint: int,
+        epoch: int,
+        learning_rate: float,
+        *,
+        best: Validation | None,
+        finished: bool,
+    ) -> RunReport:
+        seconds = 0.0 if self._begin is None else time.monotonic() - self._begin
+        return RunReport(
+            step=step,
+            steps=self._steps,
+            epoch=epoch,
+            samples_per_step=self._samples_per_step,
+            samples=(step - self._begin_step) * self._samples_per_step,
+            seconds=seconds,
+            losses=self._losses,
+            validation_losses=self._validation_losses,
+            validation_step=self._validation_step,
+            learning_rate=learning_rate,
+            shares=self._shares,
+            computed=sum((worker.computing for worker in self._workers.values()), 0.0),
+            checkpoint=checkpoint,
+            finished=finished,
+            best_step=-1 if best is None else best.step,
+            best_loss=math.nan if best is None else best.loss,
+        )
+
+    def close(self) -> None:
+        self._sinks.close()
+
+    def _look_at_times(self) -> None:
+        """Takes stock once there is enough time to divide; the first time at once."""
+        reports = self._workers.values()
+        spent = Spent(
+            computing=sum(r.computing for r in reports),
+            waiting_for_batches=sum(r.waiting_for_batches for r in reports),
+            waiting_for_weights=sum(r.waiting_for_weights for r in reports),
+            reducing=self._seconds["reducing"],
+            optimizing=self._seconds["optimizing"],
+        )
+        if spent.of_workers - self._spent.of_workers > 1.0 or self._spent == Spent():
+            self._shares = shares(self._spent, spent, len(reports)) or self._shares
+            self._spent = spent

@@ -1,0 +1,58 @@
+"""Where the numbers of a run go. No sink can stop the training: what can't be written is said once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from loader.plugins.interface import interface_problem
+from loader.plugins.words import told
+from pool.telemetry.sinks import Sink, factory_of
+
+
+def made(names: Sequence[str], run_dir: Path, say: Callable[[str], object]) -> list[Sink]:
+    """The sinks of these names (`run.sinks`). One that can't be made is said, and left out."""
+    sinks: list[Sink] = []
+    for name in names:
+        try:
+            sink = factory_of(name)(run_dir)
+            problem = interface_problem(sink, Sink, "a metrics sink")
+        except (Exception, SystemExit) as error:  # a user's code may raise anything
+            problem = told(error)
+        if problem:
+            say(f"run.sinks: {name}: {problem}; training goes on without it")
+        else:
+            sinks.append(sink)
+    return sinks
+
+
+class Sinks:
+    def __init__(self, sinks: Sequence[Sink], say: Callable[[str], object]) -> None:
+        """`say`: to the user."""
+        self._sinks = sinks
+        self._say = say
+        self._said: set[Path] = set()  # what can't be written, as its user knows
+
+    def add(self, step: int, scalars: Mapping[str, float]) -> None:
+        for sink in self._sinks:
+            with self.guarded(sink):
+                if sink.add(step, scalars) and sink.path in self._said:
+                    self._said.remove(sink.path)
+                    self._say(f"{sink.path} is written again")
+
+    def close(self) -> None:
+        for sink in self._sinks:
+            with self.guarded(sink):
+                sink.close()
+
+    @contextmanager
+    def guarded(self, sink: Sink) -> Iterator[None]:
+        """Whatever goes wrong inside with the sink is said, once until it goes well again."""
+        try:
+            yield
+        except (Exception, SystemExit) as error:
+            if sink.path not in self._said:
+                self._said.add(sink.path)
+                reason = (error.strerror or error) if isinstance(error, OSError) else told(error)
+                self._say(f"{sink.path} can't be written: {reason}; training goes on")

@@ -1,0 +1,57 @@
+"""What is kept of a step when it is done: metrics, and a snapshot or checkpoint where one is due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import fmean
+
+from pool import _native
+from pool.checkpoint.validations import Validation
+from pool.coordinator.books.actions import Commit, Validated
+from pool.coordinator.checkpoints import Checkpoints
+from pool.coordinator.metrics.metrics import Metrics
+from pool.crash_points import crash_point
+from pool.telemetry.trace import Trace
+
+
+class Record:
+    """A commit is recorded after those who wait for it have been told, and before anything changes the state."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        checkpoints: Checkpoints,
+        trace: Trace,
+        *,
+        first_step: int,
+        read_nbytes: Callable[[], int],
+    ) -> None:
+        """`first_step`: of this process; `read_nbytes`: of gradients, since its beginning."""
+        self._metrics = metrics
+        self._checkpoints = checkpoints
+        self._trace = trace
+        self._first_step = first_step
+        self._read_nbytes = read_nbytes
+        self._open: tuple[Commit, float] | None = None
+
+    def committed(self, action: Commit, learning_rate: float) -> None:
+        """`learning_rate`: that the step was made with."""
+        self._open = action, learning_rate
+
+    def settle(self) -> None:
+        """Writes down what was committed, if that has not been done."""
+        if self._open is None:
+            return
+        (commit, learning_rate), self._open = self._open, None
+        crash_point("coordinator.before_record")
+        self._metrics.committed(
+            commit.step, commit.losses, commit.next_cursor.epoch, learning_rate, self._read_nbytes()
+        )
+        with self._trace.span("snapshot, if due", step=commit.step):
+            self._checkpoints.committed(commit.step + 1, validated_next=commit.validated_next)
+        if commit.step == self._first_step:  # all that stays is there now, optimizer state too
+            _native.return_free_memory()  # weights that were loaded or drawn, pieces of optimizer state now joined
+
+    def validated(self, action: Validated) -> None:
+        self._metrics.validated(action.version, action.losses)
+        self._checkpoints.validated(Validation(action.version, fmean(action.losses)))

@@ -1,0 +1,102 @@
+"""What a run consists of between two steps, and all that a checkpoint holds of it (I9): made, restored, handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pool.checkpoint import store
+from pool.checkpoint.state import OptimizerNumbers, describe_files
+from pool.checkpoint.validations import NONE, Validations, comparable
+from pool.coordinator.books.actions import Commit
+from pool.coordinator.committer import Committer
+from pool.coordinator.snapshots import Snapshots
+from pool.exchange.interface import CoordinatorExchange
+from pool.process.launch import Launch
+from pool.shm.memory import Memory, Slot
+
+
+class State:
+    """Weights and optimizer are the committer's; the place in the stream and what was changed by hand are kept here."""
+
+    def __init__(
+        self, launch: Launch, memory: Memory, committer: Committer, exchange: CoordinatorExchange, snapshots: Snapshots
+    ) -> None:
+        self._launch = launch
+        self._memory = memory
+        self._committer = committer
+        self._exchange = exchange
+        self._snapshots = snapshots
+        self._cursor = launch.start
+
+    @property
+    def epoch(self) -> int:
+        """That the next step begins in."""
+        return self._cursor.epoch
+
+    @property
+    def learning_rate(self) -> float:
+        """Of the next step."""
+        return self._committer.optimizers.learning_rate
+
+    def begin(self, say: Callable[[str], object]) -> Validations:
+        """Makes or loads the weights and publishes them. Returns what is known of validations; `say`: to the user.
+
+        Raises CheckpointError.
+        """
+        launch, committer = self._launch, self._committer
+        restored = None
+        if launch.snapshot is not None:
+            restored = self._snapshots.load(launch.snapshot, self.checkpoint())
+        elif launch.checkpoint is not None:
+            restored = store.load(launch.checkpoint)
+        if restored is not None:
+            committer.restore(restored)
+            self._override(launch.step)
+        else:
+            start = None if launch.start_from is None else store.load_weights(launch.start_from).tensors
+            committer.initialize(start)
+        committer.begin(launch.step)
+        if restored is None and launch.start_from is not None:
+            self._snapshots.take(self.checkpoint())  # from here on the other run's checkpoint may go
+        self._exchange.publish(launch.step)
+        return NONE if restored is None else self._validations(restored, say)
+
+    def committed(self, action: Commit) -> None:
+        """The next step begins elsewhere in the stream, and with what its user has changed."""
+        self._override(action.step + 1)
+        self._cursor = action.next_cursor
+
+    def checkpoint(self) -> store.Checkpoint:
+        """All of it; between two steps only. The tensors are those that the next step changes."""
+        tensors, plain = self._committer.optimizers.state()
+        model = self._committer.model
+        return store.Checkpoint(
+            step=self._committer.version,
+            cursor=self._cursor,
+            config=self._launch.config.model_dump(mode="json"),
+            fingerprint=self._launch.fingerprint,
+            data=describe_files(self._launch.train_files),
+            validation=describe_files(self._launch.validation_files),
+            chunk_sums={purpose: words.copy() for purpose, words in self._memory.sums().items()},
+            weights={**dict(model.named_parameters()), **dict(model.named_buffers())},
+            optimizer=OptimizerNumbers.of(plain),
+            optimizer_tensors=tensors,
+        )
+
+    def newest_weights(self) -> Slot:
+        """The memory of the newest complete version."""
+        return self._memory.weight_halves()[self._committer.version % 2]
+
+    def _validations(self, restored: store.Checkpoint, say: Callable[[str], object]) -> Validations:
+        """What is known of them, if the next ones can be compared with it."""
+        known = restored.validations
+        if known == NONE or comparable(restored.config, self._launch.config.model_dump(mode="json")):
+            return known
+        say("validations measure something else now than before: the best checkpoint is chosen anew")
+        return NONE
+
+    def _override(self, step: int) -> None:
+        """Before step `step`: what the user wants changed there, unless the state has been through it."""
+        for override in self._launch.overrides:
+            if override.step == step:
+                self._committer.optimizers.override(override)

@@ -1,0 +1,76 @@
+"""What one bucket holds of one parameter, as the coordinator steps it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from pool.coordinator.stepping.carrying import CarryOver, union
+from pool.exchange.addend import Addend
+from pool.exchange.contribution import Contribution
+from pool.exchange.interface import PieceMemory
+from pool.exchange.order import nodes
+
+
+class Piece:
+    """With the sum of the step in progress, as far as it was folded early: whole nodes of the tree."""
+
+    def __init__(self, index: int, parameter: nn.Parameter, memory: PieceMemory, carry: CarryOver) -> None:
+        """`index`: of the parameter in the plan; `parameter`: what the optimizer steps."""
+        self.index = index
+        self.parameter = parameter
+        self.memory = memory
+        self._carry = carry
+        self._nodes: dict[int, Addend] = {}  # by number of the memory that it lies in, ascending by place
+
+    def begin(self) -> None:
+        """A step begins, or its sum begins anew."""
+        self._nodes = {}
+
+    def gradients(self, contributions: Sequence[Contribution]) -> list[Addend]:
+        """All that the step's sum is made of: what was folded early, and these."""
+        return [*self._nodes.values(), *self.memory.take(contributions)]
+
+    def fold(self, contributions: Sequence[Contribution]) -> None:
+        """Adds up as much of the tree as these complete."""
+        lies_in = {id(node): number for number, node in self._nodes.items()}
+        taken = set(self._nodes)
+        folded: dict[int, Addend] = {}
+        for addends in nodes(self.gradients(contributions), contributions[-1].place + 1):
+            own = [lies_in[id(addend)] for addend in addends if id(addend) in lies_in]
+            number = own[0] if own else next(n for n in range(len(taken) + 1) if n not in taken)
+            folded[number] = addends[0] if own and len(addends) == 1 else self._sum(addends, number)
+            taken = (taken - set(own)) | {number}
+        self._nodes = folded
+
+    def fold_all(self, contributions: Sequence[Contribution], scale: float) -> None:
+        """Adds up all of the step, with these. Rows that none of them touched become zeros."""
+        addends = self.gradients(contributions)
+        self.begin()
+        if addends:
+            total = self.memory.sum(0)
+            self.memory.fold(total, addends, scale=scale, touched_only=False)
+            self._nodes = {0: Addend(addends[0].place, total, self._carry.rows_to_write(addends))}
+
+    @property
+    def sum(self) -> list[Addend]:
+        """After `fold_all`: the one there is, or none if no contribution had a gradient."""
+        return list(self._nodes.values())
+
+    def next_version(self, step: int, gradients: Sequence[Addend]) -> None:
+        """Before the optimizer steps with these: version step + 1 is what it writes, and where it will write nothing
+        that is as in version `step`."""
+        old, new = self.memory.weights(step), self.memory.weights(step + 1)
+        assert old.data_ptr() != new.data_ptr(), "I3"
+        self._carry.over(old, new, gradients)
+        self.parameter.data = new
+
+    def forget(self) -> None:
+        """The two versions may differ in any row."""
+        self._carry.forget()
+
+    def _sum(self, addends: Sequence[Addend], number: int) -> Addend:
+        out = self.memory.sum(number)
+        self.memory.fold(out, addends, scale=1.0, touched_only=True)
+        return Addend(addends[0].place, out, union(addends))

@@ -1,0 +1,20 @@
+"""What the coordinator asks of a bucket in a step. Which implementation serves it is for `choice` to say, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from pool.coordinator.books.actions import Fold, Update
+
+Scale = Callable[[int], float]  # by how many batches are in the sum: what it is multiplied by
+
+
+class Stepping(Protocol):
+    """Of one bucket. A step is any number of `fold`, then one `update`."""
+
+    def fold(self, action: Fold) -> None:
+        """Adds up what is there early; nothing reads these contributions afterwards."""
+
+    def update(self, action: Update) -> None:
+        """The rest of the sum, and the bucket's next version unless that needs the gradients of other buckets."""

@@ -1,0 +1,30 @@
+"""What the coordinator's time goes into, adding up or the optimizer: for metrics and for traces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pool.coordinator.metrics.metrics import Metrics
+from pool.telemetry.trace import Trace
+
+
+class Timing:
+    def __init__(self, metrics: Metrics, trace: Trace) -> None:
+        self._metrics = metrics
+        self._trace = trace
+
+    @contextmanager
+    def reducing(self, step: int, bucket: int) -> Iterator[None]:
+        with self._metrics.measured("reducing"), self._trace.span("reduce", step=step, bucket=bucket):
+            yield
+
+    @contextmanager
+    def optimizing(self, step: int, bucket: int) -> Iterator[None]:
+        with self._metrics.measured("optimizing"), self._trace.span("optimize", step=step, bucket=bucket):
+            yield
+
+    @contextmanager
+    def committing(self, step: int) -> Iterator[None]:
+        with self._metrics.measured("optimizing"), self._trace.span("commit", step=step):
+            yield

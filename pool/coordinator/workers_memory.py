@@ -1,0 +1,48 @@
+"""What the coordinator reads of its workers, as the inbox and the exchange ask for it."""
+
+from __future__ import annotations
+
+from loader.schema import SparseBatch
+from pool.exchange.addend import Touched
+from pool.exchange.host.coordinator import HostCoordinator
+from pool.process.launch import Launch
+from pool.shm.memory import Memory
+from pool.shm.shortcut import CoordinatorEnd, Finished
+
+
+class WorkersMemory:
+    """What they leave in memory that outlives them (`books.inbox.WorkersMemory`)."""
+
+    def __init__(self, memory: Memory, shortcut: CoordinatorEnd) -> None:
+        self._memory = memory
+        self._shortcut = shortcut
+
+    def finished(self, worker: int) -> Finished:
+        return self._shortcut.finished(worker)
+
+    def in_work(self, worker: int) -> int:
+        return int(self._memory.in_work(worker)[0])
+
+    def raised(self, worker: int, attempt: int) -> str:
+        return self._memory.raised(worker).of(attempt)
+
+
+def exchange_of(launch: Launch, memory: Memory, shortcut: CoordinatorEnd) -> HostCoordinator:
+    """The coordinator's end of the exchange."""
+    schema, plan = launch.planned()
+    gradient_slots = {
+        (worker, slot): place
+        for worker in range(len(launch.devices))
+        for slot, place in enumerate(memory.gradient_slots(worker))
+    }
+
+    def touched_rows(batch: int, field: str) -> Touched:
+        return SparseBatch.view(schema, memory.batch_slot("train", batch)).sparse[field].touched
+
+    return HostCoordinator(
+        plan,
+        halves=memory.weight_halves(),
+        gradient_slots=gradient_slots,
+        touched_rows=touched_rows,
+        publish=shortcut.publish,
+    )

@@ -1,0 +1,1 @@
+"""Gradients from workers to the coordinator, weights back: one interface, an implementation for each kind of memory."""

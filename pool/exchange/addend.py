@@ -1,0 +1,21 @@
+"""Gradients where they lie, on their way into a sum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+Touched = npt.NDArray[np.unsignedinteger[Any]]  # numbers of a table's rows, ascending
+
+
+@dataclass(frozen=True)
+class Addend:
+    """A contribution's gradient of one piece of the model, or the sum of several at the place of one of them."""
+
+    place: int  # in the tree (`pool.exchange.order`)
+    gradient: Tensor  # shaped as the piece
+    touched: Touched | None  # of a table: the rows that are defined, numbered as features; None: all of it

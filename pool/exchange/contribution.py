@@ -1,0 +1,17 @@
+"""What a worker hands over. Plain data: the coordinator's books decide with it, an exchange finds the numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """The gradients of a group of a step, in one gradient slot: those of its consecutive batches, added up left to
+    right. A group is one batch."""
+
+    batches: tuple[int, ...]
+    place: int  # of the group in its step, from 0: the leaf of the tree in which it is added up (`order`)
+    worker: int
+    slot: int
+    absent: tuple[int, ...]  # parameters that got no gradient, by index

@@ -1,0 +1,1 @@
+"""The exchange through shared memory of the host: gradient slots and two versions of the weights."""

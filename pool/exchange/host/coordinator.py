@@ -1,0 +1,130 @@
+"""The coordinator's end: views of all gradient slots and of both versions of the weights."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from pool.buckets.plan import Bucket, Plan
+from pool.buckets.tensors import rows_of, views
+from pool.exchange.addend import Addend, Touched
+from pool.exchange.contribution import Contribution
+from pool.exchange.host.fold import fold
+
+Slot = npt.NDArray[np.uint8]
+TouchedRows = Callable[[int, str], Touched]  # of (batch, sparse field)
+
+
+class HostCoordinator:
+    """A CoordinatorExchange."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        halves: Sequence[Slot],
+        gradient_slots: Mapping[tuple[int, int], Slot],
+        touched_rows: TouchedRows,
+        publish: Callable[[int], None],
+    ) -> None:
+        """`halves`: the two versions' memory; `gradient_slots`: by (worker, slot)."""
+        self._plan = plan
+        self._weights = [views(half, plan.parameters) for half in halves]
+        self._buffers = [views(half, plan.buffers) for half in halves]
+        self._gradients = {place: views(slot, plan.parameters) for place, slot in gradient_slots.items()}
+        self._slot_buffers = {place: views(slot, plan.buffers) for place, slot in gradient_slots.items()}
+        self._sums: list[list[Tensor]] = []
+        self.touched_rows = touched_rows
+        self.publish = publish
+        self.read_nbytes = 0
+
+    def piece(self, bucket: Bucket, parameter: int) -> HostPiece:
+        return HostPiece(self, self._plan, bucket, parameter, self._gradients)
+
+    def weights(self, version: int) -> Sequence[Tensor]:
+        return self._weights[version % 2]
+
+    def buffers(self, version: int) -> Sequence[Tensor]:
+        return self._buffers[version % 2]
+
+    def buffers_of(self, contribution: Contribution) -> Sequence[Tensor]:
+        return self._slot_buffers[contribution.worker, contribution.slot]
+
+    def whole_sum(self, parameter: int) -> Tensor:
+        return self.sums(0)[parameter]
+
+    def sums(self, number: int) -> Sequence[Tensor]:
+        """Memory for one sum of everything."""
+        while len(self._sums) <= number:
+            self._sums.append(views(_untouched(self._plan.nbytes), self._plan.parameters))
+        return self._sums[number]
+
+
+class HostPiece:
+    """A PieceMemory."""
+
+    def __init__(
+        self,
+        exchange: HostCoordinator,
+        plan: Plan,
+        bucket: Bucket,
+        parameter: int,
+        gradients: Mapping[tuple[int, int], Sequence[Tensor]],
+    ) -> None:
+        self._exchange = exchange
+        self._bucket = bucket
+        self._parameter = parameter
+        self._field = plan.parameters[parameter].sparse_field
+        self._weights = [rows_of(exchange.weights(version)[parameter], bucket) for version in (0, 1)]
+        self._gradients = {place: rows_of(slot[parameter], bucket) for place, slot in gradients.items()}
+        self._sums: list[Tensor] = []
+        self.first_row = 0 if bucket.rows is None else bucket.rows[0]
+
+    @property
+    def is_table(self) -> bool:
+        return self._field is not None
+
+    def weights(self, version: int) -> Tensor:
+        return self._weights[version % 2]
+
+    def take(self, contributions: Sequence[Contribution]) -> list[Addend]:
+        present = [each for each in contributions if self._parameter not in each.absent]
+        taken = [Addend(each.place, self._gradients[each.worker, each.slot], self._touched(each)) for each in present]
+        self._exchange.read_nbytes += sum(map(self._nbytes, taken))
+        return taken
+
+    def sum(self, number: int) -> Tensor:
+        while len(self._sums) <= number:
+            self._sums.append(rows_of(self._exchange.sums(len(self._sums))[self._parameter], self._bucket))
+        return self._sums[number]
+
+    def fold(self, out: Tensor, addends: Sequence[Addend], *, scale: float, touched_only: bool) -> None:
+        fold(out, addends, scale=scale, first_row=self.first_row, touched_only=touched_only)
+
+    def _touched(self, contribution: Contribution) -> Touched | None:
+        """A group of one batch touches the rows that the batch lists, in its ring slot."""
+        if self._field is None:
+            return None
+        (batch,) = contribution.batches
+        return self._exchange.touched_rows(batch, self._field)
+
+    def _nbytes(self, addend: Addend) -> int:
+        """Bytes of it that are read."""
+        if addend.touched is None:
+            return addend.gradient.nbytes
+        borders = self.first_row, self.first_row + len(addend.gradient)
+        rows = int(np.diff(np.searchsorted(addend.touched, borders))[0])
+        return rows * addend.gradient[0].nbytes
+
+
+def _untouched(size: int) -> Slot:
+    """Zeros that take memory only where they are written: where the optimizer adds up the gradients, nowhere."""
+    memory = mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE)
+    with contextlib.suppress(OSError):  # a wish: not every kernel has them
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, np.uint8)[:size]

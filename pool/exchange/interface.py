@@ -1,0 +1,101 @@
+"""What an exchange does at both ends. The coordinator and the workers know no more of it than this.
+
+Gradients. Each worker has `pool.gradient_slots` slots that nobody else writes. Which one a contribution goes to is the
+coordinator's order. Who owns a slot (I4):
+
+- from the order on the worker, until it says that a bucket is complete (`WorkerExchange.hand_over`): what the bucket
+  holds is then the coordinator's to read, and the worker writes it no more;
+- the coordinator, from the end of the last batch until every bucket is folded; then the slot can be ordered again;
+- after the worker's death, for a contribution that was complete, still the coordinator; for one that was not, nobody,
+  and the next incarnation writes the slot anew. This holds where a dead process can't write any more. For host memory
+  that is certain once its pidfd is readable. An implementation for which it is not proved (a device may still run what
+  a dead process has started) gives the next incarnation other memory.
+
+Weights. Version t lies in place t mod 2, and the coordinator alone writes it (I3). A worker reads version t from
+`publish(t)` until its batches of step t have ended.
+
+Bits. Every implementation adds up along the tree of `pool.exchange.order` (I2), and of a table the touched rows alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from torch import Tensor
+
+from pool.buckets.plan import Bucket
+from pool.exchange.addend import Addend
+from pool.exchange.contribution import Contribution
+
+
+class PieceMemory(Protocol):
+    """What one bucket holds of one parameter, in all the memory of an exchange: all of it, or some rows."""
+
+    first_row: int  # feature of the first row; 0 of what is no table
+
+    @property
+    def is_table(self) -> bool:
+        """Contributions define the rows alone that their batches touched."""
+
+    def weights(self, version: int) -> Tensor:
+        """Of the newest complete version, or of the one that follows it."""
+
+    def take(self, contributions: Sequence[Contribution]) -> list[Addend]:
+        """The gradients of those that have one, to be read once."""
+
+    def sum(self, number: int) -> Tensor:
+        """Memory for a sum of the step in progress; 0 .. `order.most_nodes` - 1."""
+
+    def fold(self, out: Tensor, addends: Sequence[Addend], *, scale: float, touched_only: bool) -> None:
+        """out = (sum of the addends, at least one) * scale. `out` may be one of them; with `touched_only`, rows of a
+        table that none of them defines are left alone, else they become zeros."""
+
+
+class CoordinatorExchange(Protocol):
+    """The coordinator's end."""
+
+    read_nbytes: int  # of gradients that were taken, since the beginning
+
+    def piece(self, bucket: Bucket, parameter: int) -> PieceMemory:
+        """Of a parameter in the bucket, by index in the plan."""
+
+    def weights(self, version: int) -> Sequence[Tensor]:
+        """All parameters of a version, in the plan's order."""
+
+    def buffers(self, version: int) -> Sequence[Tensor]:
+        """What else the model consists of."""
+
+    def buffers_of(self, contribution: Contribution) -> Sequence[Tensor]:
+        """The buffers after the first batch of a step, where its worker has put them."""
+
+    def whole_sum(self, parameter: int) -> Tensor:
+        """`PieceMemory.sum(0)` of all the parameter's pieces."""
+
+    def publish(self, version: int) -> None:
+        """It is complete: workers may read it."""
+
+
+class WorkerExchange(Protocol):
+    """A worker's end, for the model that it was made with, whose tensors it replaces."""
+
+    def load(self, version: int) -> None:
+        """The model's parameters and buffers become those of a complete version."""
+
+    def forget(self) -> None:
+        """What was loaded may be of a version that was never completed: its coordinator died."""
+
+    def begin(self, slot: int) -> None:
+        """Gradients of a contribution go to this slot of the worker's own."""
+
+    def put(self, parameter: int, gradient: Tensor) -> Tensor | bool:
+        """Copies a parameter's gradient to its place. Whether all of it is finite; a tensor is to be read later."""
+
+    def rows(self, parameter: int) -> Tensor:
+        """Where a table's gradient is to be written, row by row: touched ones only."""
+
+    def hand_over(self, bucket: Bucket) -> None:
+        """The bucket's gradients are complete: after this the coordinator can read them."""
+
+    def put_buffers(self) -> None:
+        """The model's buffers go along with the contribution."""

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "arrays/numbers.h"
+
+// Views of memory that somebody else owns, as the library's functions take them.
+namespace sparsepool {
+
+constexpr std::size_t kMaxThreads = 1024;
+constexpr std::size_t kStreamBytes = std::size_t{2} << 20;  // outputs from here on are stored past the caches
+
+struct Offsets {
+    const std::uint32_t* data;
+    std::size_t size;
+};
+
+// Row after row, without gaps.
+template <class Float>
+struct MatrixOf {
+    Float* data;
+    std::size_t rows, columns;
+};
+using Matrix = MatrixOf<float>;
+using ConstMatrix = MatrixOf<const float>;
+
+// Whether each row begins on a cache line and the whole is too big to be found in a near cache again.
+inline bool worth_streaming(const float* out, std::size_t rows, std::size_t columns) {
+    return reinterpret_cast<std::uintptr_t>(out) % 64 == 0 && columns % 16 == 0 &&
+           rows * columns * sizeof(float) >= kStreamBytes;
+}
+
+}  // namespace sparsepool

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bind/arrays.h"
+#include "fold/sources.h"
+
+// Lists of gradients from Python, checked against the tensor that they are added up for.
+namespace sparsepool {
+
+using RowPairs = std::vector<std::pair<Array, Array>>;     // gradient, touched
+using Places = std::optional<std::vector<std::uint32_t>>;  // in the tree; none: 0, 1, 2 ...
+
+inline std::vector<std::uint32_t> checked_places(const Places& given, std::size_t count) {
+    std::vector<std::uint32_t> places;
+    if (given) {
+        require(given->size() == count, "there are ", given->size(), " places for ", count, " sources");
+        places = *given;
+    } else {
+        for (std::uint32_t place = 0; place < count; ++place) places.push_back(place);
+    }
+    for (std::size_t s = 1; s < count; ++s) {
+        require(places[s - 1] < places[s], "place ", s, " is ", places[s], " after ", places[s - 1],
+                ": places must ascend");
+    }
+    return places;
+}
+
+inline Sources dense_sources(const std::vector<Array>& sources, const Places& places, std::size_t size) {
+    Sources found{{}, checked_places(places, sources.size())};
+    for (const Array& source : sources) {
+        const std::string name = "source " + std::to_string(found.floats.size());
+        found.floats.push_back(floats<const float>(source, name.c_str(), size));
+    }
+    return found;
+}
+
+inline std::vector<RowSource> row_sources(const RowPairs& sources, const Places& given, const char* what,
+                                          std::size_t rows, std::size_t columns) {
+    const std::vector<std::uint32_t> places = checked_places(given, sources.size());
+    std::vector<RowSource> found;
+    for (const auto& [gradient, touched] : sources) {
+        const std::string name = "source " + std::to_string(found.size());
+        const ConstMatrix from = matrix<const float>(gradient, name.c_str());
+        require(from.rows == rows && from.columns == columns, name, " is [", from.rows, ", ", from.columns, "], but ",
+                what, " is [", rows, ", ", columns, "]");
+        found.push_back({from.data, numbers(touched, ("touched of " + name).c_str()), places[found.size()]});
+    }
+    return found;
+}
+
+}  // namespace sparsepool

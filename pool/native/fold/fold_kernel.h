@@ -1,0 +1,99 @@
+#pragma once
+
+#include "fold/kernels.h"
+#include "fold/touching.h"
+#include "fold/tree_sum.h"
+#include "vector/vec.h"
+
+// Sums of several sources: dense, or by the rows that each touched (fold.h).
+namespace sparsepool {
+namespace {
+
+// Of sources that are rows, 0 is added to the sum, so that -0.0 becomes 0.0: a row that a source did not touch adds
+// nothing, and it must not matter which of the others stood for zero.
+template <std::size_t kWide>
+inline void scale_sums(const Fold& fold, bool rows, Vec (&total)[kWide]) {
+    UNROLL
+    for (std::size_t v = 0; v < kWide; ++v) {
+        if (rows) total[v] = Vec::zero() + total[v];
+        if (fold.scale != 1.0F) total[v] = total[v] * Vec::all(fold.scale);
+    }
+}
+
+template <std::size_t kWide, class Sources>
+void fold_registers(Sources count, const Fold& fold, const Addends& from, bool rows, float* out, std::size_t i) {
+    Vec total[kWide];
+    const auto load = [i](const float* source, std::size_t v) { return Vec::load(source + i + v * Vec::kWidth); };
+    tree_sum(count, from, load, total);
+    scale_sums(fold, rows, total);
+    UNROLL
+    for (std::size_t v = 0; v < kWide; ++v) {
+        float* to = out + i + v * Vec::kWidth;
+        if (fold.stream) {
+            total[v].stream(to);
+        } else {
+            total[v].store(to);
+        }
+    }
+}
+
+void fold_part(const Fold& fold, const Addends& from, bool rows, float* out, std::size_t i, std::size_t n) {
+    Vec total[1];
+    const auto load = [i, n](const float* source, std::size_t) { return Vec::load_part(source + i, n); };
+    tree_sum(Count<kAny>{}, from, load, total);
+    scale_sums(fold, rows, total);
+    total[0].store_part(out + i, n);
+}
+
+// Numbers [i, last) of `out` and of the sources.
+void fold_span(const Fold& fold, const Addends& from, bool rows, float* out, std::size_t i, std::size_t last) {
+    constexpr std::size_t kBlock = 8;
+    by_count(from, [&](auto count) {
+        for (; i + kBlock * Vec::kWidth <= last; i += kBlock * Vec::kWidth) {
+            fold_registers<kBlock>(count, fold, from, rows, out, i);
+        }
+        for (; i + Vec::kWidth <= last; i += Vec::kWidth) fold_registers<1>(count, fold, from, rows, out, i);
+    });
+    if (i < last) fold_part(fold, from, rows, out, i, last - i);
+}
+
+void fold_all(const Fold& fold, const Addends& from, std::size_t first, std::size_t last) {
+    fold_span(fold, from, false, fold.out, first, last);
+    fence();
+}
+
+// x - x is 0 for every finite x and NaN for others, and a sum keeps a NaN.
+bool copy_checked(const float* from, float* to, std::size_t size) {
+    constexpr std::size_t kSums = 4;
+    Vec sums[kSums] = {Vec::zero(), Vec::zero(), Vec::zero(), Vec::zero()};
+    std::size_t i = 0;
+    for (; i + kSums * Vec::kWidth <= size; i += kSums * Vec::kWidth) {
+        UNROLL
+        for (std::size_t s = 0; s < kSums; ++s) {
+            const Vec x = Vec::load(from + i + s * Vec::kWidth);
+            x.store(to + i + s * Vec::kWidth);
+            sums[s] = sums[s] + (x - x);
+        }
+    }
+    float rest = 0.0F;
+    for (; i < size; ++i) {
+        to[i] = from[i];
+        rest += from[i] - from[i];
+    }
+    float lanes[Vec::kWidth];
+    (sums[0] + sums[1] + (sums[2] + sums[3])).store(lanes);
+    for (const float lane : lanes) rest += lane;
+    return rest == 0.0F;
+}
+
+void fold_rows(const Fold& fold, const RowSources& sources, std::size_t columns, const Block& block) {
+    each_row(sources, columns, block, [&](std::size_t r, const Addends& from) {
+        float* out = fold.out + r * columns;
+        const bool there = from.count == 1 && from.sources[0] == out && fold.scale == 1.0F;
+        if (!there && (from.count > 0 || !fold.touched_only)) fold_span(fold, from, true, out, 0, columns);
+    });
+    fence();
+}
+
+}  // namespace
+}  // namespace sparsepool

@@ -1,0 +1,76 @@
+#pragma once
+
+#include "arrays/numbers.h"
+
+// The hot code that adds gradients up and steps Adam, and the plain structs that it works on. Nothing here checks
+// bounds.
+namespace sparsepool {
+
+// What is added up along the tree of tree.h: after source s, the newest joins[s] + 1 sums become one.
+struct Addends {
+    const float* const* sources;
+    const std::uint8_t* joins;
+    std::size_t count;
+};
+
+// One source of a fold over rows: `rows[r - first_row]` is defined only for r in `touched`.
+struct RowSource {
+    const float* rows;
+    Numbers touched;      // strictly ascending
+    std::uint32_t place;  // in the tree; ascending from source to source
+};
+
+struct RowSources {
+    const RowSource* all;
+    std::size_t count;
+    std::size_t first_row;  // the feature of row 0
+    std::size_t* cursor;    // scratch of `count` entries, as the rest
+    const float** found;
+    std::uint32_t* places;
+    std::uint8_t* joins;
+};
+
+struct Fold {
+    float* out;
+    float scale;
+    bool touched_only;  // of rows: those that no source touched are left alone
+    bool stream;        // stores leave the caches alone
+};
+
+// One step of Adam (adam.h): where the tensors lie, and the step's constants.
+struct Adam {
+    float* weights;     // of the new version
+    const float* old;   // of the version before; may be the same memory
+    float* mean;        // first moment
+    float* square;      // second moment
+    float scale;        // of the summed gradients
+    float mean_rate;    // 1 - beta1
+    float square_keep;  // beta2
+    float square_rate;  // 1 - beta2
+    float step_size;    // learning rate / (1 - beta1^t)
+    float root_scale;   // 1 / sqrt(1 - beta2^t)
+    float epsilon;
+    float decay;        // added to the gradient, times the weight
+    float shrink;       // the weight is multiplied by it first
+    bool touched_only;  // rows that no source touched are left alone, weights of the new version included
+    bool stream;        // stores of weights leave the caches alone
+};
+
+struct FoldKernels {
+    // out[first .. last] = (sum of the sources) * scale.
+    void (*fold)(const Fold& fold, const Addends& from, std::size_t first, std::size_t last);
+
+    // The same for rows [block.first_row, block.last_row) of `columns` floats; 0 is added to each sum.
+    void (*fold_rows)(const Fold& fold, const RowSources& sources, std::size_t columns, const Block& block);
+
+    // Copies `size` numbers; whether all are finite.
+    bool (*copy_checked)(const float* from, float* to, std::size_t size);
+
+    // A step with the fold of the sources as gradient; of none: zeros. Dense, then by rows.
+    void (*adam)(const Adam& adam, const Addends& from, std::size_t first, std::size_t last);
+    void (*adam_rows)(const Adam& adam, const RowSources& sources, std::size_t columns, const Block& block);
+
+    static const FoldKernels baseline, avx2, avx512;  // common/simd.h
+};
+
+}  // namespace sparsepool

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <vector>
+
+#include "arrays/kernels.h"
+#include "common/check.h"
+#include "common/parallel.h"
+#include "common/simd.h"
+#include "fold/kernels.h"
+
+// Several sources of rows read by several threads: each part's share, and its scratch, made before any part runs. What
+// a source says it touched must be strictly ascending: std::invalid_argument if not.
+namespace sparsepool {
+
+class RowWalk {
+  public:
+    static constexpr std::size_t kUnit = 16;  // rows: whatever their length, two threads never share a cache line
+
+    RowWalk(const std::vector<RowSource>& sources, std::size_t first_row, std::size_t threads)
+        : sources_(sources),
+          first_row_(first_row),
+          threads_(threads),
+          cursors_(threads * sources.size()),
+          found_(threads * sources.size()),
+          places_(threads * sources.size()),
+          joins_(threads * sources.size()) {
+        for (std::size_t s = 0; s < sources.size(); ++s) {
+            require(simd::kernels<ListKernels>().ascending(sources[s].touched, true), "touched of source ", s,
+                    " is not strictly ascending");
+        }
+    }
+
+    RowSources of(std::size_t part) {
+        const std::size_t begin = part * sources_.size();
+        return {sources_.data(),       sources_.size(),        first_row_,           cursors_.data() + begin,
+                found_.data() + begin, places_.data() + begin, joins_.data() + begin};
+    }
+
+    // A part's rows of begin .. end.
+    Block block(std::size_t part, std::size_t begin, std::size_t end, std::size_t columns) const {
+        return {begin + border(end - begin, kUnit, part, threads_),
+                begin + border(end - begin, kUnit, part + 1, threads_), 0, columns};
+    }
+
+  private:
+    const std::vector<RowSource>& sources_;
+    std::size_t first_row_, threads_;
+    std::vector<std::size_t> cursors_;
+    std::vector<const float*> found_;
+    std::vector<std::uint32_t> places_;
+    std::vector<std::uint8_t> joins_;
+};
+
+}  // namespace sparsepool

@@ -1,0 +1,78 @@
+#pragma once
+
+#include "fold/kernels.h"
+#include "fold/tree.h"
+#include "vector/vec.h"
+
+// Sums along the tree (tree.h) in registers; what waits for its other half lies on the stack.
+namespace sparsepool {
+namespace {
+
+constexpr std::size_t kAny = 0;
+
+// How many sources there are, where a loop over them would cost more than the additions.
+template <std::size_t N>
+struct Count {};
+
+// run(Count<N>) with N = from.count where that is 1 or 2, the usual numbers, else with kAny.
+template <class Run>
+inline void by_count(const Addends& from, const Run& run) {
+    if (from.count == 1) {
+        run(Count<1>{});
+    } else if (from.count == 2) {
+        run(Count<2>{});
+    } else {
+        run(Count<kAny>{});
+    }
+}
+
+// total = the sum of the sources, kWide vectors side by side; load(floats, v) gives vector v of a source.
+template <std::size_t kWide, class Load>
+inline void tree_sum(Count<1>, const Addends& from, const Load& load, Vec (&total)[kWide]) {
+    UNROLL
+    for (std::size_t v = 0; v < kWide; ++v) total[v] = load(from.sources[0], v);
+}
+
+template <std::size_t kWide, class Load>
+inline void tree_sum(Count<2>, const Addends& from, const Load& load, Vec (&total)[kWide]) {
+    UNROLL
+    for (std::size_t v = 0; v < kWide; ++v) total[v] = load(from.sources[0], v) + load(from.sources[1], v);
+}
+
+// Of none: zeros.
+template <std::size_t kWide, class Load>
+inline void tree_sum(Count<kAny>, const Addends& from, const Load& load, Vec (&total)[kWide]) {
+    if (from.count == 0) {
+        UNROLL
+        for (std::size_t v = 0; v < kWide; ++v) total[v] = Vec::zero();
+        return;
+    }
+    Vec waiting[kTreeDepth][kWide];
+    std::size_t depth = 0;
+    for (std::size_t s = 0;; ++s) {
+        const float* left = from.sources[s];
+        std::size_t joins = from.joins[s];
+        const bool last = s + 1 == from.count;
+        if (joins == 0 && !last && from.joins[s + 1] > 0) {  // the next source is its right half: it need not wait
+            const float* right = from.sources[++s];
+            joins = from.joins[s] - std::size_t{1};
+            UNROLL
+            for (std::size_t v = 0; v < kWide; ++v) total[v] = load(left, v) + load(right, v);
+        } else {
+            UNROLL
+            for (std::size_t v = 0; v < kWide; ++v) total[v] = load(left, v);
+        }
+        for (; joins > 0; --joins) {
+            --depth;
+            UNROLL
+            for (std::size_t v = 0; v < kWide; ++v) total[v] = waiting[depth][v] + total[v];
+        }
+        if (s + 1 == from.count) return;
+        UNROLL
+        for (std::size_t v = 0; v < kWide; ++v) waiting[depth][v] = total[v];
+        ++depth;
+    }
+}
+
+}  // namespace
+}  // namespace sparsepool

@@ -1,0 +1,145 @@
+#include "sparse/sparse_layer.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "arrays/check_lists.h"
+#include "arrays/kernels.h"
+#include "common/check.h"
+#include "common/crash_point.h"
+#include "common/parallel.h"
+#include "common/simd.h"
+#include "sparse/visiting_order.h"
+
+namespace sparsepool {
+namespace {
+
+constexpr std::size_t kLine = 16;           // floats of a cache line: threads never share one
+constexpr std::size_t kThreadColumns = 64;  // fewer columns a thread, and reading the lists outweighs the sums
+
+Numbers part_of(const Numbers& numbers, std::size_t first, std::size_t last) {
+    const std::size_t width = numbers.wide ? sizeof(std::uint32_t) : sizeof(std::uint16_t);
+    return {static_cast<const char*>(numbers.data) + first * width, last - first, numbers.wide};
+}
+
+// The largest divisor of `threads` that leaves each enough columns; the other factor divides the rows.
+std::size_t column_parts(std::size_t threads, std::size_t columns) {
+    std::size_t parts = std::min(threads, std::max<std::size_t>(1, columns / kThreadColumns));
+    while (threads % parts != 0) --parts;
+    return parts;
+}
+
+// Row where the lists before it hold about part / parts of all numbers; with a visiting order, of all rows.
+std::size_t row_border(const RowSums& sums, std::size_t first, std::size_t last, std::size_t part, std::size_t parts) {
+    if (part == 0 || part == parts) return part == 0 ? first : last;
+    if (sums.order != nullptr) return first + (last - first) * part / parts;
+    const std::uint64_t begin = sums.offsets[first];
+    const auto wanted = static_cast<std::uint32_t>(begin + (sums.offsets[last] - begin) * part / parts);
+    const std::uint32_t* place = std::lower_bound(sums.offsets + first, sums.offsets + last, wanted);
+    return static_cast<std::size_t>(place - sums.offsets);
+}
+
+void run(const RowSums& sums, std::size_t first, std::size_t last, std::size_t threads) {
+    if (first == last || sums.columns == 0) return;
+    const auto& level = simd::kernels<SparseKernels>();
+    const std::size_t across = column_parts(threads, sums.columns);
+    const std::size_t down = threads / across;
+    run_parts(threads, [&](std::size_t part) {
+        level.row_sums(sums, {
+                                 .first_row = row_border(sums, first, last, part / across, down),
+                                 .last_row = row_border(sums, first, last, part / across + 1, down),
+                                 .first_column = border(sums.columns, kLine, part % across, across),
+                                 .last_column = border(sums.columns, kLine, part % across + 1, across),
+                             });
+    });
+}
+
+constexpr std::size_t kNearCache = std::size_t{1} << 20;  // bytes: a smaller table needs no visiting order
+constexpr std::size_t kBackwardSlab = 512;                // columns of grad_out visited at a time: measured
+
+}  // namespace
+
+void sparse_forward(ConstMatrix weight, const float* bias, Offsets offsets, Numbers features, Matrix out,
+                    std::size_t threads) {
+    check_threads(threads);
+    check_bags(offsets, features);
+    const std::size_t bags = offsets.size - 1;
+    require(out.rows == bags && out.columns == weight.columns, "out is [", out.rows, ", ", out.columns,
+            "], but offsets and weight make it [", bags, ", ", weight.columns, "]");
+    check_below("features", features, weight.rows, "rows in weight");
+    std::vector<std::uint32_t> order;
+    if (weight.rows * weight.columns * sizeof(float) > kNearCache) {
+        order = visiting_order(offsets, features, weight.rows);
+    }
+    run({.table = weight.data,
+         .start = bias,
+         .offsets = offsets.data,
+         .index = features,
+         .out_rows = {},
+         .order = order.empty() ? nullptr : order.data(),
+         .out = out.data,
+         .columns = out.columns,
+         .slab = out.columns,
+         .prefetch = false,
+         .stream = worth_streaming(out.data, out.rows, out.columns)},
+        0, bags, threads);
+}
+
+void sparse_backward_rows(Numbers touched, Offsets touched_offsets, Numbers bags, ConstMatrix grad_out,
+                          Matrix grad_weight, std::size_t first, std::size_t last, std::size_t threads) {
+    check_threads(threads);
+    require(touched_offsets.size == touched.size + 1, "touched_offsets has ", touched_offsets.size,
+            " numbers, but must have one more than the ", touched.size, " of touched");
+    require(first <= last && last <= touched.size, "rows ", first, " to ", last, " are not within the ", touched.size,
+            " touched ones");
+    require(grad_weight.columns == grad_out.columns, "grad_weight has ", grad_weight.columns, " columns and grad_out ",
+            grad_out.columns);
+    if (first == last) return;
+    const Numbers rows = part_of(touched, first, last);
+    require(simd::kernels<ListKernels>().ascending(rows, true), "touched is not strictly ascending between ", first,
+            " and ", last);
+    require(rows[rows.size - 1] < grad_weight.rows, "touched holds ", rows[rows.size - 1], ", but there are ",
+            grad_weight.rows, " rows in grad_weight");
+    check_offsets("touched_offsets", touched_offsets, first, last, bags.size);
+    check_below("bags", part_of(bags, touched_offsets.data[first], touched_offsets.data[last]), grad_out.rows,
+                "rows in grad_out");
+    const auto sums = [&](std::size_t begin, std::size_t end) {
+        run({.table = grad_out.data,
+             .start = nullptr,
+             .offsets = touched_offsets.data,
+             .index = bags,
+             .out_rows = touched,
+             .order = nullptr,
+             .out = grad_weight.data,
+             .columns = grad_weight.columns,
+             .slab = kBackwardSlab,
+             .prefetch = true,
+             .stream = worth_streaming(grad_weight.data, last - first, grad_weight.columns)},
+            begin, end, threads);
+    };
+    const std::size_t middle = first + (last - first) / 2;
+    sums(first, middle);
+    crash_point("worker.mid_table");
+    sums(middle, last);
+}
+
+void column_sum(ConstMatrix matrix, float* out, std::size_t threads) {
+    check_threads(threads);
+    if (matrix.rows == 0) {
+        std::fill_n(out, matrix.columns, 0.0F);
+        return;
+    }
+    const auto& level = simd::kernels<SparseKernels>();
+    const std::size_t parts = std::min(threads, std::max<std::size_t>(1, matrix.columns / kLine));
+    run_parts(parts, [&](std::size_t part) {
+        level.column_sums(matrix.data, out, matrix.columns,
+                          {
+                              .first_row = 0,
+                              .last_row = matrix.rows,
+                              .first_column = border(matrix.columns, kLine, part, parts),
+                              .last_column = border(matrix.columns, kLine, part + 1, parts),
+                          });
+    });
+}
+
+}  // namespace sparsepool

@@ -1,0 +1,86 @@
+"""The process that all others of a run are forked from: `python -m pool.process.forkserver LIFELINE PARENT INCARNATION
+[CRASH_POINT ...]`, a descriptor, the supervisor's pid, and which of its lives this is.
+
+It has imported all that takes long and nothing of the user's, has opened no device and started no thread, so that a
+process starts within milliseconds, the first time and every time, and its pages of code and modules are shared.
+A new process is the supervisor's child, not this one's: between the two stands one that ends at once, and the kernel
+gives orphans to the next subreaper.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import signal
+import socket
+import sys
+
+from pool import crash_points
+from pool.crash_points import crash_point
+from pool.process import lifeline, prctl, roles
+from pool.protocol.identity import FORKSERVER, Peer
+
+_IMPORTED = (
+    "torch._dynamo",  # every torch optimizer imports it when it is made
+    "pool.planner.planner",
+    "pool.coordinator.coordinator",
+    "pool.feeder.feeder",
+    "pool.worker.worker",
+)
+
+
+def main() -> None:
+    channel, parent = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
+    lifeline.die_with_parent(parent)
+    prctl.show_as(FORKSERVER)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the supervisor's to answer
+    os.umask(0o077)
+    crash_points.arm(sys.argv[4:], Peer(FORKSERVER, incarnation=int(sys.argv[3])))
+    cores = os.sched_getaffinity(0)
+    gc.disable()  # collections would be a quarter of the time that the imports take, and find next to nothing
+    for name in _IMPORTED:
+        importlib.import_module(name)
+    gc.freeze()  # or every collection of a child copies the pages of all objects there are
+    crash_point("forkserver.before_ready")
+    lifeline.say(channel, os.getpid())
+    while True:
+        theirs = lifeline.take_request(channel)
+        crash_point("forkserver.before_fork")
+        answer = _fork()
+        if answer is None:
+            channel.close()
+            gc.enable()
+            os.sched_setaffinity(0, cores)  # OpenMP may have bound this thread when torch was imported
+            roles.play(theirs, parent)
+        theirs.close()
+        crash_point("forkserver.before_answer")
+        lifeline.say(channel, answer)
+
+
+def _fork() -> int | None:
+    """The new process's pid, the errno as a negative number if there is none; in the new process None."""
+    reading, writing = os.pipe()
+    between = _forked()
+    if between == 0 and (answer := _forked()) != 0:
+        os.write(writing, str(answer).encode())
+        os._exit(0)
+    os.close(writing)
+    text = os.read(reading, 32) if between > 0 else b""
+    os.close(reading)
+    if between <= 0:
+        return between or None
+    os.waitpid(between, 0)  # from now on the new process is the supervisor's
+    return int(text)
+
+
+def _forked() -> int:
+    """os.fork; the errno as a negative number if that fails."""
+    try:
+        return os.fork()
+    except OSError as error:
+        return -(error.errno or 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""What a process of the run is told at its start: one JSON document, sent through its lifeline.
+
+Made by the supervisor, read through the lifeline. Free of torch. Bulk memory comes as descriptors, named here; what a
+process may only read, it can't map for writing (I4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import PlainValidator, TypeAdapter
+
+from loader.files import DataFile
+from loader.schema import BatchSchema
+from loader.stream import Cursor
+from pool.buckets.plan import Plan
+from pool.checkpoint.overrides import Override
+from pool.config.reading import parse_config
+from pool.config.tree import Config
+from pool.process.document import from_json, to_json
+from pool.protocol.identity import WORKER, Peer
+from pool.protocol.messages import Purpose
+from pool.shm.memory_map import MemoryMap
+from pool.shm.segment import SegmentHandle
+
+
+@dataclass(frozen=True)
+class Launch:
+    peer: Peer  # who the process is
+    config: Annotated[Config, PlainValidator(lambda tree: parse_config(tree, "launch"))]
+    run_dir: Path  # through a descriptor of this process (`pool.run_dir`)
+    address_key: str  # of the run's hubs
+    coordinator: Peer  # the living coordinator
+    coordinator_pid: int | None  # None if it is still to be started
+    devices: tuple[str, ...]  # one a worker, `auto` resolved
+    device_names: tuple[str, ...]  # what each of them is, for people; known from the planner on
+    train_files: tuple[DataFile, ...]  # as they were when the run began; a worker is told of none
+    validation_files: tuple[DataFile, ...]
+    schema: BatchSchema | None  # known from the planner on
+    plan: Plan | None
+    segments: Mapping[str, SegmentHandle]
+    bells: Mapping[str, int]  # descriptors
+    step: int  # the run begins with
+    start: Cursor  # where the first batch of that step begins
+    checkpoint: Path | None  # to resume from, in `run_dir`
+    snapshot: int | None  # index of the area to resume from instead: the coordinator's predecessor left it
+    saved: int  # step of the newest checkpoint, -1: none
+    state_nbytes: int  # of one such area; known from the planner on
+    num_chunks: Mapping[Purpose, int]  # of each stream whose chunks are compared; known from the planner on
+    fingerprint: Mapping[str, str]  # of what the run's bits depend on; known from the planner on
+    overrides: tuple[Override, ...] = ()  # of the run's whole life, in the order of their steps
+    start_from: Path | None = None  # another run's checkpoint, whose weights a run that begins takes
+
+    @property
+    def files(self) -> Mapping[Purpose, tuple[DataFile, ...]]:
+        return {"train": self.train_files, "validate": self.validation_files}
+
+    def told_to(self, peer: Peer) -> Launch:
+        """What a process is told. There may be very many files."""
+        if peer.role == WORKER:
+            return replace(self, peer=peer, train_files=(), validation_files=())
+        return replace(self, peer=peer)
+
+    def planned(self) -> tuple[BatchSchema, Plan]:
+        """Schema and plan, which every process but the planner is given."""
+        assert self.schema is not None
+        assert self.plan is not None
+        return self.schema, self.plan
+
+    def memory_map(self) -> MemoryMap:
+        """Known from the planner on."""
+        schema, plan = self.planned()
+        return MemoryMap(
+            train_slots=self.config.num_ring_slots,
+            slot_nbytes=schema.slot_bytes,
+            weights_nbytes=plan.nbytes,
+            gradient_slots=self.config.pool.gradient_slots,
+            workers=len(self.devices),
+            state_nbytes=self.state_nbytes,
+            num_chunks=self.num_chunks,
+        )
+
+    def to_json(self) -> bytes:
+        """All but `run_dir`: the descriptor has another number in the process that reads this."""
+        inside = None if self.checkpoint is None else self.checkpoint.relative_to(self.run_dir)
+        return to_json({**vars(self), "run_dir": "", "checkpoint": inside})
+
+    @classmethod
+    def from_json(cls, text: bytes, run_dir: Path) -> Launch:
+        told = from_json(_LAUNCH, text)
+        checkpoint = None if told.checkpoint is None else run_dir / told.checkpoint
+        return replace(told, run_dir=run_dir, checkpoint=checkpoint)
+
+
+_LAUNCH = TypeAdapter(Launch)

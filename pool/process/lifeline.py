@@ -1,0 +1,192 @@
+"""The socket between the supervisor and each of its children: one end each, nobody else has it.
+
+Through it a child gets its Launch, with the descriptors of its log, the run folder and its memory, and another run
+folder if that was deleted; its end is the news that the supervisor is dead, which the kernel also tells by signal. A
+child that ends by an exception leaves its `Failure` here: what lies in a socket outlives its sender and needs no
+reader, so it is complete when the death is seen. The fork server is sent such sockets through its own, one for each
+process to fork, and says the pid. Free of torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+
+from loader.exit_codes import EXIT_FAILED
+from pool.process import prctl
+from pool.process.failure import Failure
+from pool.process.launch import Launch
+from pool.run_dir import inside
+
+_MOST_DESCRIPTORS = 253  # the kernel's limit of one message
+_NOTE = b"note"
+_NUMBER = 32  # bytes that hold one, in digits
+_FAILURE = 1 << 16  # bytes of one at most
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """The supervisor's end and the child's."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
+
+
+def send(channel: socket.socket, launch: Launch, log: int, folder: int, descriptors: Sequence[int]) -> None:
+    """Says to a child who it is; `folder`: the run's. `launch.segments` and `.bells` hold positions in `descriptors`.
+    To a dead child: nothing happens."""
+    document = _memory_file(launch.to_json())
+    try:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            socket.send_fds(channel, [_NOTE], [document, log, folder, *descriptors])
+    finally:
+        os.close(document)
+
+
+def send_folder(channel: socket.socket, folder: int) -> None:
+    """The run folder is another one now. To a dead child, or to one that does not read: nothing happens."""
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError, BlockingIOError):
+        socket.send_fds(channel, [_NOTE], [folder], socket.MSG_DONTWAIT)
+
+
+def receive(channel: socket.socket) -> tuple[Launch, int]:
+    """Waits to be told who this process is, and gives the descriptor of the run folder; from then on the process's
+    output goes to that role's log."""
+    descriptors = _take(channel, _MOST_DESCRIPTORS)
+    if not descriptors:
+        _die()
+    document, log, folder, *others = descriptors
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.close(log)
+    with os.fdopen(document, "rb") as file:
+        launch = Launch.from_json(file.read(), inside(folder))
+    handles = {name: replace(handle, fd=others[handle.fd]) for name, handle in launch.segments.items()}
+    return replace(launch, segments=handles, bells={name: others[at] for name, at in launch.bells.items()}), folder
+
+
+def answer(channel: socket.socket, data: bytes) -> None:
+    """The one thing that a planner says to the supervisor, of any length."""
+    document = _memory_file(data)
+    socket.send_fds(channel, [_NOTE], [document])
+    os.close(document)
+
+
+def take_answer(channel: socket.socket) -> bytes | None:
+    """Once the channel is readable: the answer, None if the child is dead instead."""
+    descriptors = _take(channel, 1)
+    if not descriptors:
+        return None
+    with os.fdopen(descriptors[0], "rb") as file:
+        return file.read()
+
+
+def leave(channel: socket.socket, failure: Failure) -> None:
+    """Says why this process ends, for `left`. Never waits; if there is no room or no channel, nothing happens."""
+    with contextlib.suppress(OSError):
+        channel.send(failure.to_bytes(), socket.MSG_DONTWAIT)
+
+
+def left(channel: socket.socket) -> Failure | None:
+    """What a dead child has said of its end; None if it said nothing. Never waits: a process that it has forked may
+    still have the other end."""
+    try:
+        return Failure.from_bytes(channel.recv(_FAILURE, socket.MSG_DONTWAIT))
+    except OSError:
+        return None
+
+
+def request(channel: socket.socket, theirs: socket.socket) -> None:
+    """Asks the fork server for a process that has the other end of a pair. To a dead one: nothing happens."""
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        socket.send_fds(channel, [_NOTE], [theirs.fileno()])
+
+
+def take_request(channel: socket.socket) -> socket.socket:
+    """Waits for the next; this process ends with the supervisor."""
+    descriptors = _take(channel, 1)
+    if not descriptors:
+        _die()
+    return socket.socket(fileno=descriptors[0])
+
+
+def say(channel: socket.socket, number: int) -> None:
+    """What a fork server says: its own pid once it is ready, then each new process's, or -errno."""
+    channel.send(str(number).encode())
+
+
+def take_number(channel: socket.socket) -> int | None:
+    """Once the channel is readable: the number, None if the fork server is dead instead."""
+    try:
+        return int(channel.recv(_NUMBER) or 0) or None
+    except ConnectionResetError:
+        return None
+
+
+def die_with_parent(parent: int) -> None:
+    """The kernel kills this process when the supervisor is gone; if it is gone already, so are we."""
+    prctl.die_with_parent()
+    if os.getppid() != parent:
+        os._exit(EXIT_FAILED)
+
+
+def forks_die_with_this_process() -> None:
+    """What this process forks in its main thread, a task's helper, the kernel kills with it: they share its memory.
+
+    Not of other threads: what they fork would die with the thread.
+    """
+    me, parent = os.getpid(), 0
+
+    def before() -> None:
+        nonlocal parent
+        is_mine = os.getpid() == me and threading.current_thread() is threading.main_thread()
+        parent = me if is_mine else 0
+
+    def in_child() -> None:
+        if parent:
+            die_with_parent(parent)
+
+    os.register_at_fork(before=before, after_in_child=in_child)
+
+
+def die_with(channel: socket.socket, folder: int) -> None:
+    """The same by the socket's end, from a thread: for what may have taken the kernel's promise back. Until then
+    `folder` becomes each run folder that the supervisor sends."""
+
+    def wait() -> None:
+        with contextlib.suppress(OSError):
+            while descriptors := _take(channel, 1):
+                os.dup2(descriptors[0], folder, inheritable=False)
+                os.close(descriptors[0])
+        _die()
+
+    threading.Thread(target=wait, name="lifeline", daemon=True).start()
+
+
+def _take(channel: socket.socket, most: int) -> list[int]:
+    """The descriptors of the next note; none if the other end is gone, also if it had not read all that we said."""
+    try:
+        note, descriptors, _, _ = socket.recv_fds(channel, len(_NOTE), most, socket.MSG_CMSG_CLOEXEC)
+    except ConnectionResetError:
+        return []
+    return descriptors if note == _NOTE else []
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _memory_file(data: bytes) -> int:
+    """A descriptor that `data` can be read from, once."""
+    fd = os.memfd_create("launch", os.MFD_CLOEXEC)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+        os.lseek(fd, 0, os.SEEK_SET)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd

@@ -1,0 +1,100 @@
+"""What every forked process does: hear who it is, tie its life to the supervisor's, become that, end."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import importlib
+import logging
+import os
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from types import ModuleType
+from typing import NoReturn
+
+from loader.exit_codes import EXIT_FAILED
+from loader.plugins.words import told
+from pool import crash_points
+from pool.process import lifeline, prctl
+from pool.process.document import to_json
+from pool.process.failure import failure_of
+from pool.process.launch import Launch
+from pool.process.planned import Answer, Refused
+from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, WORKER
+from pool.run_dir import shown
+
+_ROLES = {
+    COORDINATOR: "pool.coordinator.coordinator",
+    FEEDER: "pool.feeder.feeder",
+    PLANNER: "pool.planner.planner",
+    WORKER: "pool.worker.worker",
+}
+
+
+def play(channel: socket.socket, parent: int) -> NoReturn:
+    """The life of a process that has just been forked; `parent`: the supervisor's pid."""
+    os.setpgid(0, 0)
+    launch, folder = lifeline.receive(channel)
+    lifeline.die_with_parent(parent)  # it is the parent by now: who is told who it is has been adopted
+    logging.raiseExceptions = False  # a log that can't be written is no reason to say so in it
+    code = EXIT_FAILED
+    try:
+        faulthandler.enable()  # the log has the Python frames of a SIGSEGV
+        code = _plan(launch, channel) if launch.peer.role == PLANNER else _become(launch, channel, folder)
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException as error:
+        _log(error)
+    finally:
+        os._exit(code)  # there is nothing to clean up (I6), and to take torch apart takes long
+
+
+def _plan(launch: Launch, channel: socket.socket) -> int:
+    """A planner's life: one answer. The exit code."""
+    try:
+        answer: Answer = _role(launch).run(launch)
+    except BaseException as error:
+        _log(error)
+        answer = Refused(f"the planner failed: {shown(told(error))}", EXIT_FAILED)
+    lifeline.answer(channel, to_json(answer))
+    return 0
+
+
+def _become(launch: Launch, channel: socket.socket, folder: int) -> int:
+    """Any other life: start, then do what that gives until there is nothing left to do. The exit code. `folder`:
+    descriptor of the run's."""
+    started, me = False, os.getpid()
+    try:
+        lifeline.die_with(channel, folder)
+        logging.basicConfig(
+            level=logging.INFO, format=f"%(asctime)s {launch.peer.role} {launch.peer.index} %(levelname)s %(message)s"
+        )
+        go_on: Callable[[], object] = _role(launch).start(launch)
+        started = True
+        go_on()
+    except BaseException as error:
+        failure = failure_of(error, started=started)
+        failure = replace(failure, reason=shown(failure.reason))  # the supervisor's descriptors have other numbers
+        if failure.signature:
+            _log(error)
+        if os.getpid() == me:  # else a task has forked: that is not this process's end
+            lifeline.leave(channel, failure)
+        return EXIT_FAILED
+    return 0
+
+
+def _role(launch: Launch) -> ModuleType:
+    prctl.show_as(str(launch.peer))  # the command line is the fork server's
+    crash_points.arm(launch.config.testing.crash_points, launch.peer)
+    lifeline.forks_die_with_this_process()
+    return importlib.import_module(_ROLES[launch.peer.role])
+
+
+def _log(error: BaseException) -> None:
+    """All of it, as far as it can be printed and the log be written."""
+    with contextlib.suppress(BaseException):
+        traceback.print_exception(error)

@@ -1,0 +1,69 @@
+"""The memory of a run: which segments there are, how long, and who writes them.
+
+    ring           train slots, then validation slots       feeder writes; workers and coordinator read
+    gradients.I    pool.gradient_slots of Plan.nbytes,      worker I writes; coordinator reads
+                   then a page of int64: attempt and batch in work,
+                   what it finished last (`shortcut`), what ended it (`raised`)
+    weights        two versions of Plan.nbytes,             coordinator writes; workers read
+                   then a page: the newest (`shortcut`)
+    snapshot.0, 1  copies of weights and optimizer state    coordinator writes; its successor reads
+    sums           a word for each chunk of the data:       feeder writes, and compares what its predecessors wrote;
+                   train, then validation                   coordinator reads
+
+Batch k of a ring lies in its slot k mod count. Version t of the weights lies in half t mod 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
+from pool.protocol.messages import Purpose
+from pool.shm.segment import PAGE
+
+RING = "ring"
+WEIGHTS = "weights"
+SNAPSHOTS = ("snapshot.0", "snapshot.1")
+SUMS = "sums"
+VALIDATION_SLOTS = 2
+
+
+def gradients(worker: int) -> str:
+    return f"gradients.{worker}"
+
+
+@dataclass(frozen=True)
+class MemoryMap:
+    """What the lengths depend on."""
+
+    train_slots: int  # of the ring
+    slot_nbytes: int
+    weights_nbytes: int  # `Plan.nbytes`
+    gradient_slots: int  # of each worker
+    workers: int
+    state_nbytes: int  # of a snapshot
+    num_chunks: Mapping[Purpose, int]  # of each stream whose chunks are compared
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each segment."""
+        sizes = {
+            RING: (self.train_slots + VALIDATION_SLOTS) * self.slot_nbytes,
+            WEIGHTS: 2 * self.weights_nbytes + PAGE,
+            **dict.fromkeys(SNAPSHOTS, self.state_nbytes),
+            SUMS: max(1, -(-8 * sum(self.num_chunks.values()) // PAGE)) * PAGE,
+        }
+        for worker in range(self.workers):
+            sizes[gradients(worker)] = self.gradient_slots * self.weights_nbytes + PAGE
+        return sizes
+
+
+def access(peer: Peer, sizes: Mapping[str, int]) -> dict[str, bool]:
+    """The segments a process is given, and whether it may write them (I4)."""
+    if peer.role == FEEDER:
+        return {RING: True, SUMS: True}
+    if peer.role == WORKER:
+        return {RING: False, WEIGHTS: False, gradients(peer.index): True}
+    if peer.role == COORDINATOR:
+        return {name: name in (WEIGHTS, *SNAPSHOTS) for name in sizes}
+    return {}

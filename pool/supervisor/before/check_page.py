@@ -1,0 +1,76 @@
+"""The page that `pool train --check` prints: what a run is going to do, and what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from loader.files import DataFile
+from loader.sources import samples_per_epoch
+from pool.devices import idle_devices
+from pool.process.launch import Launch
+from pool.supervisor.before.disk_plan import DiskPlan
+from pool.supervisor.before.memory_plan import mib
+
+WIDTH = 22  # of the left column
+
+
+def check_page(launch: Launch, disk: DiskPlan, memory: str) -> str:
+    """`memory`: the table of it."""
+    lines = (f"{what:{WIDTH}}{value}" for what, value in (*_run(launch), *_model(launch), *_machine(launch, disk)))
+    return "\n".join(["Run", *lines, "", "Memory", memory])
+
+
+def _run(launch: Launch) -> Iterator[tuple[str, str]]:
+    config = launch.config
+    train, batch = config.train, config.data.batch_size
+    per_step = train.batches_per_step * batch
+    samples = train.steps * per_step
+    yield "folder", str(launch.run_dir)
+    yield "samples of a step", f"{per_step:,} = {train.batches_per_step} x {batch:,}"
+    yield "samples of the run", f"{samples:,} in {train.steps:,} steps"
+    yield "training data", _data(launch, samples)
+    every = config.validate_every
+    if every:
+        batches = f"{train.validation_batches:,} x {batch:,} samples"
+        yield "validation", f"{_files(launch.validation_files)}; every {every:,} steps, {batches}"
+    else:
+        yield "validation", "none"
+
+
+def _data(launch: Launch, samples: int) -> str:
+    config = launch.config
+    try:
+        there = samples_per_epoch(config.data, launch.train_files, config.run.seed)
+    except Exception:  # a source of the user's may raise anything; damage further on is the run's to tell
+        there = None
+    if not there:
+        return _files(launch.train_files)
+    return f"{_files(launch.train_files)}; about {there:,} samples after the filters: {samples / there:.2g} epochs"
+
+
+def _files(files: Sequence[DataFile]) -> str:
+    size = mib(sum(file.size for file in files))
+    return f"{_count(len(files), 'file')}, {size}" if files else "no files"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def _model(launch: Launch) -> Iterator[tuple[str, str]]:
+    _, plan = launch.planned()
+    trained = sum(prod(tensor.shape) for tensor in plan.parameters)
+    carried = sum(prod(tensor.shape) for tensor in plan.buffers)
+    others = f", and {carried:,} numbers that are not trained" if carried else ""
+    tensors, buckets = _count(len(plan.parameters), "tensor"), _count(len(plan.buckets), "bucket")
+    yield "parameters", f"{trained:,} in {tensors}, gradients in {buckets}{others}"
+
+
+def _machine(launch: Launch, disk: DiskPlan) -> Iterator[tuple[str, str]]:
+    config = launch.config
+    yield "workers on", "; ".join(launch.device_names)
+    if (idle := idle_devices(len(launch.devices), config.train.batches_per_step)) is not None:
+        yield "idle devices", idle
+    size = f"{disk.more} x {mib(disk.nbytes)}"
+    yield "checkpoints", f"{size} at a time, {mib(disk.free)} are free on the disk of {disk.place}"

@@ -1,0 +1,102 @@
+"""What a resumed run has in common with the one that wrote its checkpoint, beyond the batches it takes.
+
+Another model or other numerics are refused. What the checkpoint holds of optimizer and schedule wins over the config;
+where they differ the user is told what is in force, as the checkpoint's own state says it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pool.checkpoint.fingerprint import differences
+from pool.checkpoint.fit import first_difference
+from pool.checkpoint.plain import printable, same, value_at
+from pool.checkpoint.state import WEIGHTS, OptimizerNumbers, SavedState, read_header
+from pool.config.tree import Config
+from pool.errors import CheckpointError, ConfigError
+from pool.process.launch import Launch
+from pool.supervisor.holding.run_folder import RunFolder
+from pool.tasks.start import KEY
+
+_ABSENT = object()
+
+
+def compare_model(launch: Launch, checkpoint: Path, saved: SavedState) -> None:
+    """Raises ConfigError that names the first layer that differs, CheckpointError."""
+    _, plan = launch.planned()
+    try:
+        header = read_header(checkpoint, saved, WEIGHTS)
+    except OSError as error:
+        raise CheckpointError(f"{error.filename or checkpoint}: {error.strerror}") from None
+    difference = first_difference(header, (*plan.parameters, *plan.buffers))
+    if difference is not None:
+        changes = _changes("model", launch.config.model_dump(mode="json"), saved.config)
+        keys = ", ".join(change for change in changes if not change.startswith(f"model.{KEY}:"))
+        raise ConfigError(f"another model than that of {checkpoint}: {difference}" + (f"; {keys}" if keys else ""))
+
+
+def compare_numerics(launch: Launch, checkpoint: Path, saved: SavedState, folder: RunFolder, *, allowed: bool) -> None:
+    """Other numerics give other bits (I2), so they have to be asked for."""
+    then, now = saved.fingerprint, launch.fingerprint
+    different = printable(differences(then, now), 1000)
+    if not different:
+        return
+    if not allowed:
+        of_config = any(then.get(key) != now.get(key) for key in ("buckets", "optimizer"))
+        advice = (
+            "go back to the checkpoint's pool.bucket_mb, pool.first_bucket_mb and optimizer"
+            if of_config
+            else "--allow-different-numerics goes on all the same"
+        )
+        raise ConfigError(
+            f"other numerics than those of {checkpoint}: {different}; the run would not end with the bits "
+            f"it would have had; {advice}"
+        )
+    folder.note(f"other numerics: {different}; the run is bit for bit the same only up to step {launch.step}")
+
+
+def compare_optimizer(
+    config: Config, checkpoint: Path, saved: SavedState, folder: RunFolder, overridden: Collection[str] = ()
+) -> None:
+    """Notes for the user about each key of optimizer and schedule that has changed."""
+    given = config.model_dump(mode="json")
+    in_force = _in_force(saved.optimizer)
+    for section in ("optimizer.args", "schedule.args"):
+        for change in _changes(section, given, saved.config):
+            key = change.partition(":")[0]
+            if key in overridden:
+                continue
+            if key in in_force:
+                held = f"in force is what {checkpoint} holds: {_said(in_force[key])}"
+                folder.note(f"{change}; {held}; --override {key}=... changes it")
+            else:
+                folder.note(f"{change}; {checkpoint} holds no such number: the config's is in force")
+    then = value_at(saved.config, "schedule.every")
+    if config.schedule.name is not None and then != config.schedule.every:
+        folder.note(f"schedule.every: {config.schedule.every} now, {_said(then)} then; the config's is in force")
+
+
+def _in_force(state: OptimizerNumbers) -> dict[str, Any]:
+    """The numbers that optimizer and schedule go on with, by config key."""
+    group = state.groups[0][0] if state.groups and state.groups[0] else {}
+    schedule = state.schedulers[0] if state.schedulers else {}
+    return {
+        **{f"optimizer.args.{key}": value for key, value in group.items()},
+        **{f"schedule.args.{key}": value for key, value in schedule.items()},
+    }
+
+
+def _changes(section: str, now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str]:
+    """`section.key: value now, value then` for each key of a section of two configs that differs."""
+    given, saved = (value_at(config, section) for config in (now, then))
+    saved = saved if isinstance(saved, dict) else {}
+    for key in {**given, **saved}:
+        if key not in given or key not in saved or not same(given[key], saved[key]):
+            new, old = (_said(args.get(key, _ABSENT)) for args in (given, saved))
+            yield f"{section}.{printable(key)}: {new} now, {old} then"
+
+
+def _said(value: Any) -> str:
+    return "not set" if value is _ABSENT else printable(str(value), 500)

@@ -1,0 +1,91 @@
+"""What a run will take of the machine's memory, piece by piece, with the settings that make each smaller.
+
+Segments are exact, and so is the optimizer's state, which the planner has tried out. Processes and the loader's windows
+are what was measured; activations of workers are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from loader.sources import window_nbytes
+from pool.config.tree import Config
+from pool.exchange.order import most_nodes
+from pool.process.launch import Launch
+from pool.shm.memory_map import RING, SNAPSHOTS, SUMS
+from pool.supervisor.holding.system_memory import Available
+
+SHARE = 0.9  # of what is available; the rest is for activations and others
+_MIB = 1 << 20
+_PROCESS = 60 * _MIB  # supervisor, feeder
+_TORCH_PROCESS = 300 * _MIB
+_CUDA_PROCESS = 1200 * _MIB
+
+
+@dataclass(frozen=True)
+class Row:
+    what: str
+    nbytes: int
+    keys: str  # settings that make it smaller
+
+
+def memory_plan(launch: Launch, sizes: Mapping[str, int]) -> list[Row]:
+    """`sizes`: of the segments, by name."""
+    _, plan = launch.planned()
+    keys = {
+        RING: "data.batch_size, pool.ring_slots",
+        SUMS: "data.train",
+        **dict.fromkeys(SNAPSHOTS, "optimizer.name, model"),
+    }
+    gradients = sum(size for name, size in sizes.items() if name.startswith("gradients."))
+    workers = len(launch.devices)
+    cuda = sum(device.startswith("cuda:") for device in launch.devices)
+    rows = [
+        Row(f"{name} (shared)", size, keys.get(name, "model"))
+        for name, size in sizes.items()
+        if not name.startswith("gradients.")
+    ]
+    rows += [
+        Row("gradients (shared)", gradients, "pool.gradient_slots, pool.devices, model"),
+        Row("sums of gradients", most_sums(launch.config) * plan.nbytes, "model"),
+        Row("optimizer state", max(0, launch.state_nbytes - plan.nbytes), "optimizer.name, model"),
+    ]
+    streams = (launch.train_files, launch.validation_files)
+    if windows := sum(window_nbytes(launch.config.data, files) for files in streams):
+        rows.append(Row("loader windows", windows, "data.window_chunks"))
+    base = 2 * _PROCESS + (2 + workers - cuda) * _TORCH_PROCESS + cuda * _CUDA_PROCESS
+    rows.append(Row(f"{workers + 4} processes", base, "pool.devices"))
+    return rows
+
+
+def most_sums(config: Config) -> int:
+    """Of one step, that the coordinator may hold at a time: more than one only where a worker has fewer gradient slots
+    than a step has batches, so that parts of it may have to be added up early (I2)."""
+    batches = config.train.batches_per_step
+    return most_nodes(batches) if config.pool.gradient_slots < batches else 1
+
+
+def shortage(rows: Sequence[Row], available: Available) -> str | None:
+    """One line with the numbers and what to lower, None if it fits."""
+    need = sum(row.nbytes for row in rows)
+    if need <= SHARE * available.nbytes:
+        return None
+    largest = sorted(rows, key=lambda row: -row.nbytes)[:3]
+    parts = ", ".join(f"{row.what} {mib(row.nbytes)}: lower {row.keys}" for row in largest)
+    return (
+        f"not enough memory: the run needs {mib(need)}, and {SHARE:.0%} of {mib(available.nbytes)} may be taken "
+        f"({available.where}); most are {parts}"
+    )
+
+
+def table(rows: Sequence[Row], available: Available) -> str:
+    """For people: a line for each piece, then the sum and what there is."""
+    total = Row("together", sum(row.nbytes for row in rows), "")
+    there = Row("available", available.nbytes, f"{available.where}; a run may take {SHARE:.0%} of it")
+    width = max(len(row.what) for row in (*rows, total))
+    return "\n".join(f"{row.what:{width}}  {mib(row.nbytes):>12}  {row.keys}".rstrip() for row in (*rows, total, there))
+
+
+def mib(size: int) -> str:
+    return f"{size / _MIB:,.0f} MiB"

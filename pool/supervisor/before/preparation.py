@@ -1,0 +1,161 @@
+"""What happens before the first process of a run: files found, plan made, compared with the checkpoint.
+
+Every problem is one clear line here, and nothing has been started or written yet but the run folder.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pool.checkpoint.overrides import Override
+from pool.config.tree import Config
+from pool.devices import idle_devices, resolve_devices
+from pool.errors import PoolError, ResourceError
+from pool.process.launch import Launch
+from pool.protocol.address import new_key
+from pool.protocol.identity import COORDINATOR, PLANNER, Peer
+from pool.supervisor.before import data_files
+from pool.supervisor.before.check_page import check_page
+from pool.supervisor.before.comparing import compare_model, compare_numerics, compare_optimizer
+from pool.supervisor.before.data_files import DataFiles
+from pool.supervisor.before.disk_plan import check_disk, disk_plan
+from pool.supervisor.before.memory_plan import memory_plan, shortage, table
+from pool.supervisor.before.overriding import overrides_of
+from pool.supervisor.before.planning import ask_planner
+from pool.supervisor.before.preflight import (
+    check_current_folder,
+    check_descriptors,
+    check_folder,
+    check_trace,
+    check_validation,
+)
+from pool.supervisor.before.resuming import resume_point, saved_state
+from pool.supervisor.children.forkserver import ForkServer
+from pool.supervisor.holding.run_folder import RunFolder
+from pool.supervisor.holding.signals import StopSignals
+from pool.supervisor.holding.system_memory import available_memory
+from pool.tasks.registry import task_module
+from pool.tasks.start import start_checkpoint
+
+
+def prepare(
+    config: Config,
+    folder: RunFolder,
+    signals: StopSignals,
+    *,
+    allow_different_numerics: bool = False,
+    changes: Sequence[tuple[str, Any]] = (),
+) -> tuple[Launch, ForkServer]:
+    """What every process will be told, and where every process comes from. `changes`: of `--override`.
+
+    Raises ConfigError, ResourceError, RunError; also for a signal to stop.
+    """
+    check_folder(folder.inside)
+    check_trace(config)
+    checkpoint = folder.last_checkpoint()
+    overrides = overrides_of(checkpoint, changes, folder)
+    files = _find_files(config, checkpoint)
+    launch, forkserver = _launch(config, files, folder.inside, folder.logs, checkpoint, signals, overrides)
+    try:
+        for note in (*files.notes, *data_files.left_out(launch)):
+            folder.note(note)
+        check_disk(disk_plan(launch))
+        if launch.start_from is not None:
+            folder.note(f"starting with the weights of {launch.start_from}")
+        if checkpoint is not None:
+            saved = saved_state(checkpoint)
+            compare_model(launch, checkpoint, saved)
+            compare_optimizer(config, checkpoint, saved, folder, {key for key, _ in changes})
+            compare_numerics(launch, checkpoint, saved, folder, allowed=allow_different_numerics)
+    except PoolError:
+        forkserver.end()
+        raise
+    if (idle := idle_devices(len(launch.devices), config.train.batches_per_step)) is not None:
+        folder.note(idle)
+    return launch, forkserver
+
+
+def check(config: Config) -> str:
+    """All that `prepare` and `reserve` do short of making or starting anything: a page about the run.
+
+    Raises ConfigError, ResourceError, RunError; if memory or disk is too small the page is its first lines.
+    """
+    check_trace(config)
+    run_dir = config.run_dir
+    with tempfile.TemporaryDirectory(prefix="pool-check-") as logs:
+        launch, forkserver = _launch(config, _find_files(config, None), Path(logs), Path(logs), None)
+        forkserver.end()
+    launch = replace(launch, run_dir=run_dir)
+    rows, available = memory_plan(launch, launch.memory_map().sizes()), available_memory()
+    disk = disk_plan(launch)
+    page = check_page(launch, disk, table(rows, available))
+    try:
+        check_disk(disk)
+    except ResourceError as error:
+        raise ResourceError(f"{page}\n{error}") from None
+    if (problem := shortage(rows, available)) is not None:
+        raise ResourceError(f"{page}\n{problem}")
+    return page
+
+
+def _find_files(config: Config, checkpoint: Path | None) -> DataFiles:
+    check_current_folder()
+    check_validation(config)
+    return data_files.find(config, None if checkpoint is None else saved_state(checkpoint))
+
+
+def _launch(
+    config: Config,
+    files: DataFiles,
+    run_dir: Path,
+    logs: Path,
+    checkpoint: Path | None,
+    signals: StopSignals | None = None,
+    overrides: tuple[Override, ...] = (),
+) -> tuple[Launch, ForkServer]:
+    resolve_devices(config.pool.devices, cuda_count=None)  # what is no device is said before torch is imported
+    check_descriptors(config)
+    step, start = resume_point(config, checkpoint, files.train)
+    module = task_module(config.task)
+    start_from = start_checkpoint(config.model, module, config.task) if checkpoint is None else None
+    launch, forkserver = ask_planner(
+        Launch(
+            peer=Peer(PLANNER),
+            config=config,
+            run_dir=run_dir,
+            address_key=new_key(),
+            coordinator=Peer(COORDINATOR),
+            coordinator_pid=None,
+            devices=config.pool.devices,
+            device_names=(),
+            train_files=files.train,
+            validation_files=files.validation,
+            schema=None,
+            plan=None,
+            segments={},
+            bells={},
+            step=step,
+            start=start,
+            checkpoint=checkpoint,
+            snapshot=None,
+            saved=-1 if checkpoint is None else step,
+            state_nbytes=0,
+            num_chunks={},
+            fingerprint={},
+            overrides=overrides,
+            start_from=None if start_from is None else start_from.absolute(),
+        ),
+        logs,
+        signals,
+    )
+    try:
+        if launch.start_from is not None:
+            compare_model(launch, launch.start_from, saved_state(launch.start_from))
+    except PoolError:
+        forkserver.end()
+        raise
+    return launch, forkserver

@@ -1,0 +1,59 @@
+"""Where a resumed run goes on, and whether its config may: a run that resumes takes the batches it would have taken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from loader.files import DataFile
+from loader.section import Effect
+from loader.stream import Cursor
+from pool.checkpoint.plain import not_ours, printable, same, value_at
+from pool.checkpoint.state import STATE, SavedState, read_state
+from pool.config.keys import walk
+from pool.config.tree import Config
+from pool.errors import CheckpointError, ConfigError
+from pool.supervisor.before.data_files import compare_files
+
+
+def resume_point(config: Config, checkpoint: Path | None, files: Sequence[DataFile]) -> tuple[int, Cursor]:
+    """Step and cursor that a run begins with. Raises CheckpointError; ConfigError, RunError if it would take other
+    batches."""
+    if checkpoint is None:
+        return 0, Cursor()
+    saved = saved_state(checkpoint)
+    if saved.step > config.train.steps:
+        raise ConfigError(f"train.steps: {config.train.steps} is less than the {saved.step} steps done already")
+    _compare_fixed(config, checkpoint, saved)
+    if saved.cursor.batch != saved.step * config.train.batches_per_step:
+        raise not_ours(
+            checkpoint / STATE,
+            f"cursor.batch: {saved.cursor.batch}, but step {saved.step} begins with batch "
+            f"{saved.step * config.train.batches_per_step}",
+        )
+    compare_files(saved, files, checkpoint)
+    return saved.step, saved.cursor
+
+
+def saved_state(checkpoint: Path) -> SavedState:
+    """Raises CheckpointError."""
+    try:
+        return read_state(checkpoint)
+    except OSError as error:
+        raise CheckpointError(f"{error.filename or checkpoint}: {error.strerror}") from None
+
+
+def _compare_fixed(config: Config, checkpoint: Path, saved: SavedState) -> None:
+    """Raises ConfigError for the first key that a resumed run must not change, and has changed."""
+    given, default = config.model_dump(mode="json"), type(config)().model_dump(mode="json")
+    for key, field in walk(type(config)):
+        if Effect.of(field) is not Effect.FIXED:
+            continue
+        now, then = value_at(given, key), value_at(saved.config, key)
+        then = value_at(default, key) if then is None else then  # a key that is newer than the checkpoint
+        if not same(then, now):
+            then = printable(str(then), 500)
+            raise ConfigError(
+                f"{key}: {now} now, {then} in {checkpoint}; a resumed run keeps it: set it back, or begin another run "
+                "with model.start_from"
+            )

@@ -1,0 +1,1 @@
+"""The processes that the supervisor starts and waits for."""

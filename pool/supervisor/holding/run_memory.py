@@ -1,0 +1,45 @@
+"""The memory of a run as its owner, the supervisor, has it: descriptors of segments and bells (I6)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from pool.process.launch import Launch
+from pool.shm.bells import within_reach
+from pool.shm.memory_map import access
+from pool.shm.segment import SegmentHandle, read_only
+
+
+@dataclass(frozen=True)
+class RunMemory:
+    """Without arguments: none, which is what a planner gets."""
+
+    segments: Mapping[str, int] = field(default_factory=dict)  # descriptors by name
+    sizes: Mapping[str, int] = field(default_factory=dict)  # bytes of each segment
+    bells: Mapping[str, int] = field(default_factory=dict)  # descriptors by name
+
+    @contextlib.contextmanager
+    def part_of(self, launch: Launch) -> Iterator[tuple[Launch, list[int]]]:
+        """The launch with exactly the memory that its process may read or write (I4), and the descriptors to send,
+        open for the length of a `with`. Raises OSError."""
+        duplicates: list[int] = []
+        handles: dict[str, SegmentHandle] = {}
+        try:
+            for name, writable in access(launch.peer, self.sizes).items():
+                fd = self.segments[name]
+                handles[name] = SegmentHandle(len(duplicates), writable)
+                duplicates.append(os.dup(fd) if writable else read_only(fd))
+            reach = within_reach(launch.peer, list(self.bells))
+            bells = {name: len(duplicates) + i for i, name in enumerate(reach)}
+            yield replace(launch, segments=handles, bells=bells), [*duplicates, *(self.bells[name] for name in reach)]
+        finally:
+            for fd in duplicates:
+                os.close(fd)
+
+    def close(self) -> None:
+        """Once nobody lives: the memory goes with its last descriptor."""
+        for fd in (*self.segments.values(), *self.bells.values()):
+            os.close(fd)

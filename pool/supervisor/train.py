@@ -1,0 +1,118 @@
+"""A training run from start to end: prepare, supervise, end, and the lines that close it. Never imports torch."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from loader.exit_codes import EXIT_DONE
+from pool import crash_points
+from pool.config.tree import Config
+from pool.errors import PoolError, RunError
+from pool.protocol.identity import SUPERVISOR, Peer
+from pool.protocol.messages import RunReport
+from pool.run_dir import shown
+from pool.supervisor.before.data_files import check_at_end
+from pool.supervisor.before.preparation import prepare
+from pool.supervisor.before.reserving import reserve
+from pool.supervisor.children.orphans import Orphans
+from pool.supervisor.closing import again_in, closing_lines
+from pool.supervisor.holding.logs import log_into
+from pool.supervisor.holding.run_folder import RunFolder
+from pool.supervisor.holding.signals import StopSignals
+from pool.supervisor.supervisor import KILL_SECONDS, Supervisor
+from pool.tasks.registry import is_bundled, task_module
+from pool.telemetry import trace
+from pool.telemetry.progress import ProgressLine
+
+log = logging.getLogger(__name__)
+
+
+def train(
+    config: Config,
+    *,
+    resume: bool,
+    allow_different_numerics: bool = False,
+    changes: Sequence[tuple[str, Any]] = (),
+    again: str | None = None,
+) -> int:
+    """Runs a training run to its end. Returns the exit code; raises PoolError with what its user has to know.
+
+    `changes`: keys and values of `--override`; `again`: the command that would go on with the run, shown when it is
+    stopped.
+    """
+    orphans = Orphans()
+    folder = RunFolder(config, resume=resume)
+    try:
+        return _supervise(config, folder, allow_different_numerics, changes, again)
+    except PoolError as error:
+        raise PoolError(shown(str(error)), error.exit_code) from None
+    except OSError as error:  # no memory, no descriptor, no process: the user's to know, not a bug
+        log.exception("the run ends")
+        raise RunError(shown(f"{error.filename or folder.path}: {error.strerror or error}")) from None
+    finally:
+        orphans.end(KILL_SECONDS)
+        folder.close()
+
+
+def _supervise(
+    config: Config,
+    folder: RunFolder,
+    allow_different_numerics: bool,
+    changes: Sequence[tuple[str, Any]],
+    again: str | None,
+) -> int:
+    progress = ProgressLine()
+    logging.raiseExceptions = False  # a full disk loses log lines, nothing else
+    log_into(folder.logs)
+    with StopSignals() as signals:
+        crash_points.arm(config.testing.crash_points, Peer(SUPERVISOR))
+        progress.say(f"run {folder.path}: preparing")
+        if config.run.trace:
+            trace.clear(folder.inside)
+        launch, forkserver = prepare(
+            config, folder, signals, allow_different_numerics=allow_different_numerics, changes=changes
+        )
+        try:
+            folder.record(config, launch.overrides)
+            supervisor = Supervisor(launch, reserve(launch), forkserver, folder, signals, progress)
+        except BaseException:
+            forkserver.end()
+            raise
+        for note in folder.take_notes():
+            log.warning("%s", note)
+            progress.say(note)
+        if launch.checkpoint is not None:
+            progress.say(f"resuming from {launch.checkpoint}, step {launch.step}")
+        progress.say(f"workers on {', '.join(launch.devices)}")
+        try:
+            code = supervisor.run()
+            if code == EXIT_DONE:
+                check_at_end(launch)
+        except (PoolError, OSError):
+            if unsaved := supervisor.unsaved():
+                progress.say(unsaved)
+            raise
+        finally:
+            supervisor.end_all()
+            progress.close()
+            if (trace_file := config.trace_file) is not None:
+                progress.say(trace.finish(folder.inside, trace_file))
+        again = again if code != EXIT_DONE else None
+        for line in _closing_lines(config, folder.moved_to, supervisor.last_report, again):
+            progress.say(line)
+        return code
+
+
+def _closing_lines(config: Config, moved_to: Path | None, report: RunReport | None, again: str | None) -> Iterator[str]:
+    module = task_module(config.task)
+    name = None if is_bundled(config.task) else config.task
+    run_dir = config.run.dir
+    if moved_to is not None:
+        run_dir = str(moved_to)
+        again = again and again_in(run_dir, again)
+    elif run_dir.startswith("~"):  # in quotes, as another character may need them, the shell would leave it
+        run_dir = str(config.run_dir)
+    return closing_lines(run_dir, report, again, name, getattr(module, "EXPORT_SUFFIX", ""))

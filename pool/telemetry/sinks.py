@@ -1,0 +1,42 @@
+"""Where the numbers of a run go besides metrics.jsonl: the interface, and how a sink is found by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol, cast
+
+from loader.plugins.interface import call_problem
+from loader.plugins.registry import Registry
+
+
+class Sink(Protocol):
+    """Used by the coordinator between two steps: training waits for it."""
+
+    path: Path  # where it writes; it is named by this when that fails
+
+    def add(self, step: int, scalars: Mapping[str, float]) -> bool:
+        """Numbers of a step, by their names in metrics.jsonl. True if all there was is written; False if it waits.
+
+        May raise anything: it is said, and `add` is called for the next step all the same.
+        """
+
+    def close(self) -> None:
+        """Writes what waits. May raise as `add`."""
+
+
+# Calling what a name stands for with the run folder gives the Sink.
+SINKS = Registry(
+    "run.sinks",
+    "metrics sink",
+    {"tensorboard": "pool.coordinator.metrics.tensorboard:TensorBoard"},
+    "module:factory",
+)
+
+
+def factory_of(name: str) -> Callable[[Path], Sink]:
+    """Raises ValueError in one line."""
+    factory = SINKS.find(name)
+    if problem := call_problem(factory, ("run_dir",)):
+        raise ValueError(f"run.sinks: {name} {problem}; allowed: {', '.join(SINKS.bundled)}, or {SINKS.form}")
+    return cast(Callable[[Path], Sink], factory)

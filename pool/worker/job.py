@@ -1,0 +1,47 @@
+"""One assignment on its way through a worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from pool.protocol.messages import Assignment
+
+
+class Stage(Enum):
+    WAITING = auto()
+    PREPARING = auto()  # reads its batch, no weights
+    PREPARED = auto()
+    COMPUTING = auto()  # reads its batch and its version of the weights
+    FINISHED = auto()
+
+
+NEXT = {
+    Stage.WAITING: (Stage.PREPARING, Stage.COMPUTING),
+    Stage.PREPARING: (Stage.PREPARED,),
+    Stage.PREPARED: (Stage.COMPUTING,),
+    Stage.COMPUTING: (Stage.FINISHED,),
+    Stage.FINISHED: (),
+}
+
+
+@dataclass(eq=False)
+class Job:
+    """Whoever computes it holds it even after the desk has forgotten it: a result that nobody waits for any more
+    changes nothing, even if the same batch was assigned anew."""
+
+    assignment: Assignment
+    life: int  # incarnation of the coordinator that assigned it: another one's version 7 is not this one's
+    stage: Stage = Stage.WAITING
+    buckets: list[int] = field(default_factory=list)  # complete in the gradient slot
+    absent: tuple[int, ...] = ()
+    losses: tuple[float, ...] = ()
+    unsound: tuple[str, ...] = ()
+
+    def enter(self, stage: Stage) -> None:
+        assert stage in NEXT[self.stage], f"{self.assignment}: {stage.name} after {self.stage.name}"
+        self.stage = stage
+
+    @property
+    def begun(self) -> bool:
+        return self.stage in (Stage.COMPUTING, Stage.FINISHED)

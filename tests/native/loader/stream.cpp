@@ -1,0 +1,277 @@
+#include <doctest/doctest.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <vector>
+
+#include "stream/chunk_sums.h"
+#include "stream/cutter.h"
+#include "stream/order.h"
+#include "stream/pipeline.h"
+#include "stream/records.h"
+
+using namespace sparsepool;
+using namespace sparsepool::stream;
+
+namespace {
+
+constexpr std::size_t kChunks = 7;
+constexpr std::uint32_t kBatch = 10;
+constexpr std::uint32_t kDamaged = 3;  // a chunk
+
+std::uint32_t entries_in(std::size_t chunk) { return static_cast<std::uint32_t>(20 + 3 * chunk); }
+
+std::uint32_t all_entries() {
+    std::uint32_t sum = 0;
+    for (std::size_t chunk = 0; chunk < kChunks; ++chunk) sum += entries_in(chunk);
+    return sum;
+}
+
+// Record number `entry` of a chunk: its name, and what tells whether all of it has arrived.
+std::vector<std::byte> record_of(std::uint32_t chunk, std::uint32_t entry, std::size_t size) {
+    std::vector<std::byte> record(std::max<std::size_t>(size, 4), static_cast<std::byte>(chunk * 31 + entry));
+    const std::uint32_t name = chunk << 16 | entry;
+    std::memcpy(record.data(), &name, 4);
+    return record;
+}
+
+// A batch is the names of its records.
+class NamesWriter final : public BatchWriter {
+  public:
+    explicit NamesWriter(std::size_t record_size) : record_size_(record_size) {}
+
+    void write(std::uint64_t number, const RecordSpan& head, const RecordSpan& body, std::byte* slot) override {
+        auto* out = reinterpret_cast<std::uint32_t*>(slot);
+        *out++ = static_cast<std::uint32_t>(number);
+        for (const RecordSpan& records : {head, body}) {
+            for (std::size_t i = 0; i < records.size(); ++i) *out++ = name_of(records[i]);
+        }
+    }
+
+  private:
+    // Of a record that is whole; else 0xFFFFFFFF.
+    [[nodiscard]] std::uint32_t name_of(std::span<const std::byte> record) const {
+        std::uint32_t name = 0;
+        std::memcpy(&name, record.data(), 4);
+        const std::size_t size = record_size_ != 0 ? record_size_ : 4 + (name & 0xFFFF) % 9;
+        const auto expected = record_of(name >> 16, name & 0xFFFF, size);
+        return std::ranges::equal(record, expected) ? name : 0xFFFFFFFF;
+    }
+
+    std::size_t record_size_;
+};
+
+class NamesSource final : public Source {
+  public:
+    NamesSource(std::size_t record_size, bool damaged) : record_size_(record_size), damaged_(damaged) {}
+
+    [[nodiscard]] std::size_t record_size() const override { return record_size_; }
+    [[nodiscard]] std::size_t num_chunks() const override { return kChunks; }
+    [[nodiscard]] std::uint32_t batch_size() const override { return kBatch; }
+    [[nodiscard]] std::size_t slot_bytes() const override { return 4 * (kBatch + 1); }
+    [[nodiscard]] std::string name() const override { return "names"; }
+    [[nodiscard]] std::size_t together() const override { return 2; }
+    void compare_with(ChunkSums) override {}
+
+    void decode(std::span<ChunkRead> chunks, std::uint64_t) const override {
+        for (ChunkRead& read : chunks) {
+            const auto chunk = static_cast<std::uint32_t>(read.chunk);
+            for (std::uint32_t entry = 0; entry < entries_in(chunk); ++entry) {
+                const auto record = record_of(chunk, entry, record_size_ != 0 ? record_size_ : 4 + entry % 9);
+                if (record_size_ == 0) {
+                    read.records.append(std::span<const std::byte>(record));
+                } else {  // in place, as families of records with one size do it
+                    std::memcpy(read.records.room<std::byte>(record.size()), record.data(), record.size());
+                    read.records.grow(1);
+                }
+                if (damaged_ && chunk == kDamaged && entry == 5) {
+                    read.fault = SourceFault{"names", entry, "damage"};
+                    break;
+                }
+            }
+            read.entries = read.records.size();
+        }
+    }
+
+    [[nodiscard]] std::unique_ptr<BatchWriter> batch_writer() const override {
+        return std::make_unique<NamesWriter>(record_size_);
+    }
+
+  private:
+    std::size_t record_size_;
+    bool damaged_;
+};
+
+using Batch = std::vector<std::uint32_t>;
+
+// The first `count` batches from a cursor, and where each began.
+std::vector<Batch> run(std::size_t record_size, const PipelineSettings& settings, std::size_t count,
+                       std::vector<Cursor>* cursors = nullptr, const Cursor& from = {}, bool damaged = false) {
+    std::vector<Batch> slots(3, Batch(kBatch + 1));  // live longer than what writes to them
+    Pipeline pipeline(std::make_shared<NamesSource>(record_size, damaged), settings);
+    std::vector<std::byte*> memory;
+    for (Batch& slot : slots) memory.push_back(reinterpret_cast<std::byte*>(slot.data()));
+    pipeline.attach(memory);
+    if (from.batch != 0) pipeline.seek(from);
+    for (std::size_t slot = 0; slot < slots.size(); ++slot) pipeline.give(slot);
+    std::vector<Batch> batches;
+    while (batches.size() < count) {
+        const Pipeline::Taken taken = pipeline.take();
+        if (const auto* fault = std::get_if<StreamFault>(&taken)) throw std::runtime_error(fault->what.reason);
+        if (const auto* batch = std::get_if<FinishedBatch>(&taken)) {
+            REQUIRE(slots[batch->slot][0] == batch->begin.batch);
+            batches.emplace_back(slots[batch->slot].begin() + 1, slots[batch->slot].end());
+            if (cursors != nullptr) cursors->push_back(batch->begin);
+            pipeline.give(batch->slot);
+            continue;
+        }
+        pollfd ready{pipeline.descriptor(), POLLIN, 0};
+        REQUIRE(::poll(&ready, 1, 60'000) == 1);
+    }
+    return batches;
+}
+
+PipelineSettings settings_of(std::uint32_t threads, bool shuffle) {
+    PipelineSettings settings;
+    settings.seed = 3;
+    settings.window_chunks = 3;
+    settings.threads = threads;
+    settings.shuffle = shuffle;
+    return settings;
+}
+
+}  // namespace
+
+TEST_CASE("an epoch has every record once and whole, whatever the size of records") {
+    const std::size_t epoch = all_entries() / kBatch;
+    for (const bool shuffle : {true, false}) {
+        const auto expected = run(32, settings_of(1, shuffle), 2 * epoch);
+        std::multiset<std::uint32_t> seen;
+        for (std::size_t i = 0; i < epoch; ++i) seen.insert(expected[i].begin(), expected[i].end());
+        CHECK(seen.count(0xFFFFFFFF) == 0);
+        CHECK(std::set(seen.begin(), seen.end()).size() == seen.size());
+        CHECK(seen.size() == epoch * kBatch);
+        for (const std::size_t size : {std::size_t{0}, std::size_t{4}, std::size_t{24}, std::size_t{100}}) {
+            for (const std::uint32_t threads : {1U, 4U}) {
+                CHECK(run(size, settings_of(threads, shuffle), 2 * epoch) == expected);
+            }
+        }
+    }
+}
+
+TEST_CASE("a seek finds the same batch, whatever is being decoded when it comes") {
+    for (const std::size_t size : {std::size_t{0}, std::size_t{32}}) {
+        std::vector<Cursor> cursors;
+        const auto batches = run(size, settings_of(2, true), 60, &cursors);
+        for (std::size_t first = 1; first < 50; ++first) {
+            const auto found =
+                run(size, settings_of(static_cast<std::uint32_t>(1 + first % 3), true), 10, nullptr, cursors[first]);
+            CHECK(std::ranges::equal(found, std::span(batches).subspan(first, 10)));
+        }
+    }
+}
+
+TEST_CASE("damage ends the stream, or its chunk is left out whole") {
+    PipelineSettings settings = settings_of(2, true);
+    CHECK_THROWS_WITH(run(0, settings, 30, nullptr, {}, true), "damage");
+    settings.skip_damaged = true;
+    for (const Batch& batch : run(0, settings, 30, nullptr, {}, true)) {
+        for (const std::uint32_t name : batch) CHECK((name >> 16) != kDamaged);
+    }
+}
+
+TEST_CASE("what a caller gets wrong is an exception that says so") {
+    Batch slot(kBatch + 1);
+    Pipeline pipeline(std::make_shared<NamesSource>(32, false), settings_of(1, true));
+    CHECK_THROWS_AS(pipeline.seek({}), std::invalid_argument);
+    CHECK_THROWS_AS(pipeline.attach({}), std::invalid_argument);
+    pipeline.attach({reinterpret_cast<std::byte*>(slot.data())});
+    CHECK_THROWS_WITH_AS(pipeline.give(1), "slot 1 is not attached", std::invalid_argument);
+    CHECK_THROWS_WITH_AS(pipeline.seek({0, 0, 9, 0}), "cursor: window 9 is not one of the 3 windows of an epoch",
+                         std::invalid_argument);
+    pipeline.close();
+    CHECK_THROWS_WITH_AS(pipeline.give(0), "the stream is closed", std::invalid_argument);
+}
+
+TEST_CASE("records with sizes of their own are found again, also in a part of them") {
+    RecordBuffer buffer(0);
+    std::vector<std::vector<std::byte>> records;
+    for (std::uint32_t i = 0; i < 100; ++i) records.push_back(record_of(1, i, 4 + i % 9));
+    records[50].clear();  // none at all
+    for (const auto& record : records) buffer.append(std::span<const std::byte>(record));
+    REQUIRE(buffer.size() == 100);
+    const RecordSpan part = buffer.records(40, 30);
+    for (std::size_t i = 0; i < part.size(); ++i) CHECK(std::ranges::equal(part[i], records[40 + i]));
+    RecordBuffer copy(0);
+    copy.append(buffer.records(0, 10));
+    copy.append(part);
+    CHECK(copy.size() == 40);
+    CHECK(std::ranges::equal(copy.records()[39], records[69]));
+    CHECK(copy.records().bytes().size() == copy.num_bytes());
+}
+
+TEST_CASE("a window's order puts every entry in one place, and spreads neighbours over its batches") {
+    for (const std::uint32_t size : {1U, 9U, 10U, 11U, 995U, 1000U}) {
+        const EntryOrder order(size, 10, 1, 2, 3);
+        EntryOrder::Scratch scratch;
+        std::set<std::uint32_t> places;
+        for (std::uint32_t run = 0; run < order.num_runs(); ++run) {
+            const std::uint32_t count = order.place_run(run, scratch);
+            std::set<std::uint32_t> batches;
+            for (std::uint32_t i = 0; i < count; ++i) {
+                places.insert(scratch.places[i]);
+                batches.insert(scratch.places[i] / 10);
+            }
+            CHECK(batches.size() + 1 >= count);  // lanes are a batch each, give or take one entry
+        }
+        CHECK(places.size() == size);
+        CHECK(*places.rbegin() == size - 1);
+    }
+}
+
+TEST_CASE("an epoch's windows are a permutation of its chunks, another one each epoch") {
+    const ChunkOrder order(10, 4, true, 5);
+    std::vector<std::vector<std::uint32_t>> epochs;
+    for (std::uint64_t epoch = 0; epoch < 2; ++epoch) {
+        std::vector<std::uint32_t> chunks;
+        for (std::uint64_t window = 0; window < order.num_windows(); ++window) {
+            for (const std::uint32_t chunk : order.window(epoch, window)) chunks.push_back(chunk);
+        }
+        epochs.push_back(chunks);
+        std::ranges::sort(chunks);
+        for (std::uint32_t i = 0; i < 10; ++i) CHECK(chunks[i] == i);
+    }
+    CHECK(epochs[0] != epochs[1]);
+}
+
+TEST_CASE("the cutter's batches follow one another through windows of any size") {
+    Cutter cutter(10, 2, false);
+    const std::uint64_t sizes[] = {13, 4};  // of the two windows of an epoch
+    std::uint64_t cut = 0;
+    for (int window = 0; window < 20; ++window) {
+        REQUIRE(cutter.open(sizes[window % 2]));
+        while (cutter.can_cut()) {
+            CHECK(cutter.cut().begin.batch == cut);
+            ++cut;
+        }
+        CHECK(cutter.close().starved.empty());
+    }
+    CHECK(cut == 10 * 17 / 10);
+}
+
+TEST_CASE("a chunk's sum is taken down once, and another one is told") {
+    std::vector<std::uint64_t> words(3);
+    const ChunkSums sums(words);
+    const std::vector<std::uint8_t> bytes = {1, 2, 3};
+    const std::vector<std::uint8_t> others = {1, 2, 4};
+    CHECK(sums.agrees(1, bytes));
+    CHECK(sums.agrees(1, bytes));
+    CHECK_FALSE(sums.agrees(1, others));
+    CHECK(sums.part(1, 2).agrees(0, bytes));
+    CHECK(words[0] == 0);
+    CHECK(ChunkSums().part(5, 1).agrees(0, others));
+}

@@ -1,0 +1,39 @@
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "fold/tree.h"
+
+using namespace sparsepool;
+
+namespace {
+
+// The sum of these places as brackets, along the joins.
+std::vector<std::vector<std::uint32_t>> nodes_of(const std::vector<std::uint32_t>& places) {
+    std::vector<std::uint8_t> joins(places.size());
+    find_joins(places.data(), places.size(), joins.data());
+    std::vector<std::vector<std::uint32_t>> waiting;
+    std::vector<std::vector<std::uint32_t>> nodes;
+    for (std::size_t s = 0; s < places.size(); ++s) {
+        waiting.push_back({places[s]});
+        for (unsigned i = 0; i < joins[s]; ++i) {
+            std::vector<std::uint32_t> right = waiting.back();
+            waiting.pop_back();
+            waiting.back().insert(waiting.back().end(), right.begin(), right.end());
+            nodes.push_back(waiting.back());
+        }
+    }
+    REQUIRE(waiting.size() == (places.empty() ? 0 : 1));
+    return nodes;
+}
+
+}  // namespace
+
+TEST_CASE("places are joined in the smallest nodes that hold them, left to right") {
+    using Nodes = std::vector<std::vector<std::uint32_t>>;
+    CHECK(nodes_of({}).empty());
+    CHECK(nodes_of({7}).empty());
+    CHECK(nodes_of({0, 1, 2, 3, 4}) == Nodes{{0, 1}, {2, 3}, {0, 1, 2, 3}, {0, 1, 2, 3, 4}});
+    CHECK(nodes_of({1, 2, 3}) == Nodes{{2, 3}, {1, 2, 3}});
+    CHECK(nodes_of({0, 0xFFFFFFFF}) == Nodes{{0, 0xFFFFFFFF}});
+}
