@@ -15,7 +15,7 @@ from pool.shm.bells import Bell, name_of
 from pool.shm.memory_map import RING, SNAPSHOTS, SUMS, VALIDATION_SLOTS, WEIGHTS, MemoryMap, gradients
 from pool.shm.raised import Raised
 from pool.shm.segment import PAGE, Segment, SegmentHandle
-from pool.shm.shortcut import CoordinatorEnd, Words, WorkerEnd, finished_words
+from pool.shm.shortcut import CoordinatorEnd, Words, WorkerEnd, finished_words, published
 
 _IN_WORK_WORDS = 2
 _FINISHED_WORDS = finished_words(members=1)
@@ -117,3 +117,9 @@ def held_batch(segments: Mapping[str, int], sizes: Mapping[str, int], worker: in
     name = gradients(worker)
     attempt, batch = np.frombuffer(os.pread(segments[name], 8 * _IN_WORK_WORDS, sizes[name] - PAGE), np.int64)
     return (int(attempt), int(batch)) if attempt else None
+
+
+def newest_version(segments: Mapping[str, int], sizes: Mapping[str, int]) -> int:
+    """The weights that a coordinator has completed last: how many steps are done. `segments`: descriptors."""
+    (word,) = np.frombuffer(os.pread(segments[WEIGHTS], 8, sizes[WEIGHTS] - PAGE), np.int64)
+    return published(int(word)).version

@@ -15,6 +15,7 @@ import operator
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,13 @@ class Finished:
     attempt: int  # 0: nothing yet
     losses: tuple[float, ...]  # one a member
     times: Times
+
+
+class Published(NamedTuple):
+    """The newest complete version of the weights, and which life of the coordinator made it."""
+
+    incarnation: int
+    version: int
 
 
 def finished_words(members: int) -> int:
@@ -61,8 +69,8 @@ class WorkerEnd:
 
     def newest(self, incarnation: int) -> int:
         """The newest complete version of that life of the coordinator, -1: none yet, or that life is not the newest."""
-        life, version = divmod(int(self._version[0]), 1 << _VERSION_BITS)
-        return version if life == incarnation else -1
+        newest = published(int(self._version[0]))
+        return newest.version if newest.incarnation == incarnation else -1
 
     def wait(self) -> None:
         """Until somebody has news: the coordinator, or a thread of this process that calls `wake`."""
@@ -95,6 +103,11 @@ class CoordinatorEnd:
         times = Times(*words[-_TIMES:].view(np.float64).tolist())
         whole = together == _together(attempt, bits)
         return Finished(attempt, tuple(map(_loss, bits)), times) if whole else Finished(0, (), times)
+
+
+def published(word: int) -> Published:
+    """What the word of the newest version says; version 0 of nobody if nothing was ever published."""
+    return Published(*divmod(word, 1 << _VERSION_BITS))
 
 
 def _together(attempt: int, bits: Sequence[int]) -> int:

@@ -15,6 +15,7 @@ from contextlib import suppress
 import zmq
 
 from loader.exit_codes import EXIT_CRASH_LOOP, EXIT_DONE
+from pool.checkpoint.state import LAST
 from pool.crash_points import crash_point
 from pool.errors import ConfigError, RunError
 from pool.process.launch import Launch
@@ -22,6 +23,7 @@ from pool.protocol.again import SAY_AGAIN_MS, SAY_AGAIN_SECONDS, SayAgain
 from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import Heartbeat, Hello, Notice, Roster, RosterEntry, RunReport
+from pool.shm.memory import newest_version
 from pool.supervisor.children.child import Child
 from pool.supervisor.children.forkserver import ForkServer
 from pool.supervisor.children.living import Children
@@ -125,9 +127,12 @@ class Supervisor:
 
     def unsaved(self) -> str:
         """What a run that ends early has to say first: which steps a resumed one does again; empty if none."""
-        if self.last_report is None or self.last_report.step <= (saved := max(0, self.last_report.checkpoint)):
+        done = newest_version(self._memory.segments, self._memory.sizes)
+        saved = max(0, self._folder.linked_step(LAST))
+        if done <= saved:
             return ""
-        return f"steps {saved + 1} to {self.last_report.step} are in no checkpoint; --resume does them again"
+        steps = f"step {done} is" if done == saved + 1 else f"steps {saved + 1} to {done} are"
+        return f"{steps} in no checkpoint; --resume does {'it' if done == saved + 1 else 'them'} again"
 
     # --- starting ---
 
