@@ -29,14 +29,14 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from benchmarks.rotated import REAL
+from loader.batch.schema import SparseBatch
+from loader.batch.slots import read_batches
 from loader.config import DataConfig
-from loader.schema import SparseBatch
-from loader.slots import read_batches
 from loader.sources import open_stream
 from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.nnue.arch import NUM_FEATURES
+from pool.tasks.nnue.quantized.arch import NUM_FEATURES
 
 FIELD = "features"
 REQUIRED = {256: 8.0, 1024: 7.0}  # times EmbeddingBag's speed, by outputs

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from loader.batch.schema import BatchSchema
 from loader.config import DataConfig
-from loader.files import DataFile, identify
-from loader.paths import expanded
+from loader.files.identity import DataFile, identify
+from loader.files.paths import expanded
 from loader.plugins.interface import call_problem, interface_problem
 from loader.plugins.registry import Registry
-from loader.schema import BatchSchema
 from loader.stream import Cursor, Stream
 
 

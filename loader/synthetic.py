@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loader.batch.schema import BatchSchema, DenseField, SparseField
+from loader.batch.slots import Slot, write_batch
 from loader.config import DataConfig
 from loader.errors import DataError
-from loader.files import DataFile
-from loader.schema import BatchSchema, DenseField, SparseField
-from loader.slots import Slot, write_batch
+from loader.files.identity import DataFile
 from loader.stream import Cursor, Filled
 
 FIELD = "features"

@@ -15,9 +15,9 @@ from typing import Any
 import typer
 
 from loader import _native
+from loader.batch.schema import BatchSchema, Region
 from loader.cli import PROGRAM as LOADER
 from loader.config import DataConfig
-from loader.schema import BatchSchema, Region
 from loader.sources import schema_of
 from pool.cli import PROGRAM as POOL
 from pool.config.page import markdown
