@@ -1,9 +1,9 @@
 """Svmlight text, one thread: the loader against scikit-learn's load_svmlight_file, on the same file in the same run.
 
-`read`: the file becomes rows. `stream`: the same as batches in slots, shuffled and transposed, with one thread; from one
-epoch's first batch to the next one's. Both take turns with scikit-learn; medians. Three files: click data (one value of
-1 for each of 39 features), short real numbers, and those of 17 digits. Needs scikit-learn (`pip install scikit-learn`),
-which is no requirement of the project.
+`read`: the file becomes rows. `stream`: the same as batches in slots, shuffled and transposed, with one thread; from
+one epoch's first batch to the next one's. Both take turns with scikit-learn; medians. Three files: click data (one
+value of 1 for each of 39 features), short real numbers, and those of 17 digits. Needs scikit-learn (`pip install
+scikit-learn`), which is no requirement of the project.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from rich.console import Console
 from rich.table import Table
 
 from loader import _native
-from loader.files import identify
+from loader.batch.slots import allocate_slots
+from loader.files.identity import identify
 from loader.native_stream import NativeStream
 from loader.rows.fields import row_shape
 from loader.rows.source import RowsSource
-from loader.slots import allocate_slots
 from loader.sources import data_config
 
 FEATURES = 1 << 20

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from loader import _native
+from loader.batch.schema import BatchSchema
 from loader.config import DataConfig
 from loader.errors import DataError
-from loader.schema import BatchSchema
 from loader.stream import Cursor, Filled
 
 

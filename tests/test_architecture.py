@@ -32,7 +32,7 @@ TORCH_FREE = (
     "pool.supervisor.train",
     "pool.tasks.nnue",
     "pool.tasks.nnue.cli",
-    "pool.tasks.nnue.positions",
+    "pool.tasks.nnue.quantized.positions",
 )
 TOP_LEVEL = {  # of pool/: what everybody uses; all else is a package
     "__init__",
@@ -279,7 +279,8 @@ NATIVE = {
         "loader/native/batch",
         "loader/native/stream",
     },
-    "loader/formats": {"loader/native/common", "loader/native/stream", "loader/chess/native"},
+    "loader/rows/native": {"loader/native/common", "loader/native/batch", "loader/native/stream"},
+    "loader/formats": {"loader/native/common", "loader/native/stream", "loader/chess/native", "loader/rows/native"},
     "pool/native": {"loader/native/common"},
     "pool/tasks": {"loader/native/common", "pool/native"},
 }

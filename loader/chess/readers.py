@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from loader import _native
 from loader.chess.python_reader import PythonChunks
 from loader.config import DataConfig
-from loader.files import DataFile
+from loader.files.identity import DataFile
 from loader.formats import opening
 from loader.formats.format import Format, Reader
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loader import _native
+from loader.batch.schema import BatchSchema
 from loader.chess.filters import FilterConfig
 from loader.chess.readers import native_reader
 from loader.config import DataConfig
 from loader.formats.format import Reader
 from loader.native_stream import NativeStream, region_table
-from loader.schema import BatchSchema
 
 
 class ChessStream(NativeStream):

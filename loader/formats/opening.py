@@ -7,7 +7,7 @@ from itertools import groupby
 
 from loader.config import DataConfig
 from loader.errors import DataError
-from loader.files import DataFile
+from loader.files.identity import DataFile
 from loader.formats.format import Format, Reader
 from loader.formats.registry import format_by_name, format_of_file
 

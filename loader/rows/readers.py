@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from loader import _native
 from loader.config import DataConfig
-from loader.files import DataFile
+from loader.files.identity import DataFile
 from loader.formats import opening
 from loader.formats.format import Format, Reader
 from loader.rows.python_reader import PythonBlocks

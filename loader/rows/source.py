@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from loader import _native
+from loader.batch.schema import BatchSchema
 from loader.config import DataConfig
-from loader.files import DataFile
+from loader.files.identity import DataFile
 from loader.formats.format import GrowingFormat
 from loader.formats.opening import family_format
 from loader.formats.origin import origin
@@ -16,7 +17,6 @@ from loader.native_stream import NativeStream, region_table
 from loader.rows.fields import batch_schema, row_shape
 from loader.rows.readers import FAMILY, format_of, native_reader, open_readers
 from loader.rows.settings import RowsConfig
-from loader.schema import BatchSchema
 from loader.section import Section
 from loader.stream import Cursor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from loader import _native
-from loader.files import DataFile
+from loader.files.identity import DataFile
 from loader.formats.format import Place
 from loader.formats.svmlight.file import read_chunk
 from loader.rows.block import Rows

@@ -8,12 +8,12 @@
 #include <tuple>
 #include <utility>
 
-#include "common/identity.h"
+#include "common/files/identity.h"
 
 // Names and identities of files, as Python has them.
 namespace sparsepool {
 
-// Of loader.files.DataFile: size, device, inode, and seconds and nanoseconds of the last change.
+// Of loader.files.identity.DataFile: size, device, inode, and seconds and nanoseconds of the last change.
 using Identity =
     std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::optional<std::pair<std::int64_t, std::int64_t>>>;
 

@@ -11,7 +11,7 @@
 
 #include "bind/errors.h"
 #include "bind/files.h"
-#include "formats/svmlight/native/lines.h"
+#include "formats/svmlight/native/file/lines.h"
 #include "formats/svmlight/native/reader.h"
 
 namespace nb = nanobind;

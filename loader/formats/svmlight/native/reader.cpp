@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "formats/svmlight/native/parser.h"
+#include "formats/svmlight/native/text/parser.h"
 
 namespace sparsepool::svmlight {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/svmlight/native/lines.h"
+#include "formats/svmlight/native/file/lines.h"
 #include "rows/native/reader.h"
 
 namespace sparsepool::svmlight {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "batch/sorted_columns.h"
-#include "common/growing_memory.h"
+#include "common/memory/growing_memory.h"
 #include "rows/native/batch/layout.h"
 #include "rows/native/shape.h"
 #include "stream/source.h"
