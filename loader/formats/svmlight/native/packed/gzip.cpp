@@ -86,8 +86,9 @@ class GzipUnpacker final : public Unpacker {
         constexpr std::size_t kFixed = 10;
         if (skip_zeros(input)) return {};
         const auto head = input.peek(kFixed);
+        const bool begun = head[0] == 0x1F && (head.size() == 1 || head[1] == 0x8B);
+        if (!begun) return "expected another gzip member or the end of the file";
         if (head.size() < kFixed) return kCut;
-        if (head[0] != 0x1F || head[1] != 0x8B) return "expected another gzip member or the end of the file";
         if (head[2] != 8) return "an unknown method of compression, " + std::to_string(head[2]);
         const std::uint8_t flags = head[3];
         input.skip(kFixed);
