@@ -99,9 +99,7 @@ class RowsConfig(Section):
         last, last_end = "", 0
         for name, (begin, end) in sorted(self.fields.items(), key=lambda item: item[1]):
             if begin < 0 or not begin < end <= begin + MOST_FEATURES:
-                raise ValueError(
-                    f"fields.{name} = [{begin}, {end}]: wanted are 1 to {MOST_FEATURES:,} features from 0 on"
-                )
+                raise ValueError(f"fields.{name} = [{begin}, {end}]: expected 1 to {MOST_FEATURES} features from 0 on")
             if last and begin < last_end:
                 raise ValueError(f"fields.{name} = [{begin}, {end}] begins inside of {last}, which ends at {last_end}")
             last, last_end = name, end
