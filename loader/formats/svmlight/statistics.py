@@ -67,6 +67,7 @@ def inspect(path: Path, progress: Progress | None = None) -> SvmlightStatistics:
             extremes = [min([*extremes, float(label.min())]), max([*extremes, float(label.max())])]
         if len(found):
             numbers = [min([*numbers, int(found.min())]), max([*numbers, int(found.max())])]
+        assert weights is not None
         values = values or bool((weights != 1).any())
         if labels is not None:
             labels.update(dict(zip(*(part.tolist() for part in np.unique(label, return_counts=True)), strict=True)))
