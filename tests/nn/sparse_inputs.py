@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from loader.schema import narrowest_unsigned
+from loader.batch.schema import narrowest_unsigned
 from pool.nn.batch import SparseInput
 
 

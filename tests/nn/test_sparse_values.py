@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from loader.slots import read_batches
+from loader.batch.slots import read_batches
 from loader.sources import data_config, open_stream
 from pool import _native
 from pool.nn import reference
