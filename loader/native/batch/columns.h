@@ -26,8 +26,8 @@ struct ColumnValues {
 
 // A counting sort: bags are visited in order, so they end up ascending. `counts` has a zero per feature, before and
 // after. The lists are filled here and there, feature by feature, so that is done in `lists`, memory that stays in
-// this core's cache; the slot gets them in one sweep. On slots out of cache that halves the time. `values`, if not null,
-// go along. Gives back how many features were touched.
+// this core's cache; the slot gets them in one sweep. On slots out of cache that halves the time. `values`, if not
+// null, go along. Gives back how many features were touched.
 template <class Number, class Bag>
 inline std::uint32_t count_columns(const std::uint32_t* offsets, std::uint32_t num_bags, const Number* features,
                                    std::uint32_t num_inputs, std::uint32_t* counts, Bag* lists,
