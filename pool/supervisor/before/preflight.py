@@ -53,6 +53,11 @@ def check_validation(config: Config) -> None:
             f"train.validate_every: {config.train.validate_every}, but data.validation names no file; name one, or "
             "leave train.validate_every out"
         )
+    if config.train.early_stopping is not None and config.validate_every == 0:
+        raise ConfigError(
+            f"train.early_stopping: {config.train.early_stopping}, but there are no validations; name files in "
+            "data.validation, or leave train.early_stopping out"
+        )
 
 
 def check_trace(config: Config) -> None:
