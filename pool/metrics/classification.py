@@ -31,7 +31,7 @@ class AUC:
     def __init__(self, scores: str = "scores", labels: str = "labels", weights: str | None = None) -> None:
         """Names of the arrays, each [samples] float32; `weights`: None if all samples count alike."""
         self._scores, self._labels, self._weights = scores, labels, weights
-        self.columns = _columns(1, scores, labels, weights)
+        self.columns: Mapping[str, Column] = _columns(1, scores, labels, weights)
 
     def value(self, arrays: Arrays) -> float:
         scores = arrays[self._scores]
@@ -59,7 +59,7 @@ class LogLoss:
         self, scores: str = "scores", labels: str = "labels", weights: str | None = None, *, classes: int = 2
     ) -> None:
         self._scores, self._labels, self._weights = scores, labels, weights
-        self.columns = _columns(1 if classes == 2 else classes, scores, labels, weights)
+        self.columns: Mapping[str, Column] = _columns(1 if classes == 2 else classes, scores, labels, weights)
 
     def value(self, arrays: Arrays) -> float:
         scores = arrays[self._scores].astype(np.float64)
@@ -83,7 +83,7 @@ class Accuracy:
         self, scores: str = "scores", labels: str = "labels", weights: str | None = None, *, classes: int = 2
     ) -> None:
         self._scores, self._labels, self._weights = scores, labels, weights
-        self.columns = _columns(1 if classes == 2 else classes, scores, labels, weights)
+        self.columns: Mapping[str, Column] = _columns(1 if classes == 2 else classes, scores, labels, weights)
 
     def value(self, arrays: Arrays) -> float:
         scores, labels = arrays[self._scores], arrays[self._labels]

@@ -76,9 +76,10 @@ def scores_of(kind: str, classes: int, tensors: dict[str, Array], ones: dict[str
         for number in (0, 2, 4):
             hidden = hidden @ tensors[f"layers.{number}.weight"].T.astype(np.float64) + tensors[f"layers.{number}.bias"]
             hidden = np.maximum(hidden, 0) if number < 4 else hidden
-        return hidden
+        return np.asarray(hidden)
     total = sum(sums[1:], sums[0]).reshape(SAMPLES, 1 if classes == 2 else classes, -1)
-    return tensors["bias"] + total[:, :, 0] + (total[:, :, 1:] ** 2).sum(axis=2) / 2
+    scores = tensors["bias"] + total[:, :, 0] + (total[:, :, 1:] ** 2).sum(axis=2) / 2
+    return np.asarray(scores)
 
 
 @pytest.mark.parametrize("classes", [2, 3])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from pool.checkpoint.state import read_state
@@ -47,7 +48,11 @@ def test_logistic_regression_finds_the_model_that_the_data_were_drawn_from(tmp_p
         logits.append(truth[:, 1])
         labels.append(drawn)
     sample_weights = np.tile(np.array([0.5, 2.0]), BATCH * VALIDATION_BATCHES // 2)
-    arrays = {"scores": np.concatenate(logits), "labels": np.concatenate(labels), "weights": sample_weights}
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "scores": np.concatenate(logits),
+        "labels": np.concatenate(labels),
+        "weights": sample_weights,
+    }
     found = validations(ended)
     assert found.keys() == {0, 100, 200}
     assert found[0]["validation_auc"] == 0.5

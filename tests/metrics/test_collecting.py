@@ -153,12 +153,16 @@ def test_arrays_are_put_together_in_the_order_of_the_batches_whoever_computed_th
 )
 def test_a_metric_that_gives_no_number_or_changes_what_others_read_is_named(value: Any, complaint: str) -> None:
     chain = metric(value=value)
-    collected = Collected({"chain": chain}, measured({"chain": chain}, 3), batches=1, place=lambda *_: np.zeros(0))
+    collected = Collected(
+        {"chain": chain}, measured({"chain": chain}, 3), batches=1, place=lambda *_: np.zeros(0, np.uint8)
+    )
     with pytest.raises((PluginError, ValueError), match=complaint):
         collected.values()
 
 
 def test_a_number_that_says_nothing_is_nan() -> None:
     chain = metric(value=lambda arrays: np.float32("nan"))  # noqa: ARG005
-    collected = Collected({"chain": chain}, measured({"chain": chain}, 3), batches=1, place=lambda *_: np.zeros(0))
+    collected = Collected(
+        {"chain": chain}, measured({"chain": chain}, 3), batches=1, place=lambda *_: np.zeros(0, np.uint8)
+    )
     assert math.isnan(collected.values()[0].value)
