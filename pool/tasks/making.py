@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from loader.batch.schema import BatchSchema
 from loader.plugins.interface import interface_problem
-from loader.schema import BatchSchema
 from pool.errors import ConfigError
 from pool.metrics.metric import Metric
 from pool.tasks.registry import task_module

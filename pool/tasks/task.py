@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-from loader.schema import BatchSchema
+from loader.batch.schema import BatchSchema
 from pool.metrics.metric import Metric
 from pool.nn.batch import TensorBatch
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from loader.schema import BatchSchema, DenseField, SparseBatch, SparseField
-from loader.slots import allocate_slots, write_batch
+from loader.batch.schema import BatchSchema, DenseField, SparseBatch, SparseField
+from loader.batch.slots import allocate_slots, write_batch
 from pool.metrics.layout import measured
 from pool.nn.batch import TensorBatch
 from pool.tasks.clicks.config import LossConfig, ModelConfig

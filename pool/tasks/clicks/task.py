@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from loader.schema import BatchSchema
+from loader.batch.schema import BatchSchema
 from pool.metrics.classification import AUC, Accuracy, LogLoss
 from pool.metrics.metric import Metric
 from pool.nn.batch import TensorBatch
