@@ -14,13 +14,13 @@ import pytest
 
 from pool.checkpoint.state import read_state
 from pool.metrics.classification import AUC, LogLoss
-from tests.support.clicks import FIELDS, ClickConfig, draw
+from tests.support.data.clicks import FIELDS, ClickConfig, draw
 from tests.support.runs import ROOT, Ended, copied, run_well
 
 BATCH, VALIDATION_BATCHES, SEED = 1024, 8, 42
 CLICKS = {
     "task": "clicks",
-    "data.source": "tests.support.clicks:ClickSource",
+    "data.source": "tests.support.data.clicks:ClickSource",
     "data.batch_size": BATCH,
     "data.validation": [str(ROOT / "README.md")],
     "model.fields": FIELDS,

@@ -23,8 +23,8 @@ from pool.metrics.metric import Best, Column
 from pool.process.document import from_json, to_json
 from pool.tasks import making
 from pool.worker.collecting import collect
-from tests.support.tasks import toy
-from tests.support.tasks.toy_model import ToyTask
+from tests.support import toy
+from tests.support.toy_model import ToyTask
 
 _MEASURED = TypeAdapter(Measured)
 SCHEMA = BatchSchema(3, (), ())
@@ -97,7 +97,7 @@ def test_a_task_with_metrics_must_be_able_to_validate(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(toy, "create_task", lambda model, loss: Half(model, loss))
     with pytest.raises(ConfigError, match=r"Half.validate is missing: a task with metrics must have validate\(model"):
-        making.make_task("tests.support.tasks.toy", toy.ModelConfig(), toy.LossConfig())
+        making.make_task("tests.support.toy", toy.ModelConfig(), toy.LossConfig())
     plain = ToyTask(toy.ModelConfig(), toy.LossConfig())
     assert making.metrics_of(plain, SCHEMA) == {}
 
