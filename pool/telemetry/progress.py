@@ -101,7 +101,7 @@ def describe(report: RunReport, width: int | None = None) -> str:
     parts["lr"] = f"lr {report.learning_rate:.3g}"
     if any(asdict(report.shares).values()):
         parts["bound"] = "bound by " + " ".join(f"{name} {share:.0%}" for name, share in _largest(report.shares))
-    if rate > 0 and report.step < report.steps:
+    if rate > 0 and report.step < report.steps and not report.finished:
         parts["ETA"] = f"ETA {_duration((report.steps - report.step) * report.samples_per_step / rate)}"
     for name in LEAST_NEEDED:
         if width is not None and len("  ".join(parts.values())) > width:
