@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from loader.formats.format import Reader as Reader
     from loader.section import Effect as Effect
     from loader.section import Section as Section
+    from loader.sources import GeneratingSource as GeneratingSource
     from loader.sources import GrowingSource as GrowingSource
     from loader.sources import Source as Source
     from loader.sources import open_stream as open_stream
@@ -45,6 +46,7 @@ _HOMES = {
     "Entry": "loader.chess.entry",
     "Filled": "loader.stream",
     "Format": "loader.formats.format",
+    "GeneratingSource": "loader.sources",
     "GrowingSource": "loader.sources",
     "Place": "loader.formats.format",
     "Reader": "loader.formats.format",
