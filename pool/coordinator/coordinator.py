@@ -67,7 +67,9 @@ class Coordinator:
         timing = Timing(self._metrics, self._trace)
         _, plan = launch.planned()
         committer = Committer(config, make_task(config.task, config.model, config.loss), plan, exchange, timing)
-        snapshots = Snapshots(memory.snapshots(), launch.snapshot)
+        snapshots = Snapshots(
+            memory.snapshots(), launch.snapshot, changes=committer.changes, threads=config.num_coordinator_threads
+        )
         self._state = State(launch, memory, committer, exchange, snapshots)
         self._checkpoints = Checkpoints(
             snapshots,

@@ -122,7 +122,7 @@ def test_a_copy_that_was_cut_short_is_not_there_and_the_one_before_is(
 
 def test_a_flipped_bit_anywhere_is_noticed() -> None:
     whole = area(16 << 10)
-    snapshot.write(whole, state(3), {"weights": tensor_bytes(state(3, rows=4).weights)})
+    snapshot.Writer(whole).write(state(3), {"weights": tensor_bytes(state(3, rows=4).weights)})
     assert snapshot.read(whole) is not None
     end = int(whole[:32].view(np.int64)[2])
     for place in [*range(28), *range(snapshot.PAGE, end, 7)]:
