@@ -131,8 +131,9 @@ class Supervisor:
         saved = max(0, self._folder.linked_step(LAST))
         if done <= saved:
             return ""
-        steps = f"step {done} is" if done == saved + 1 else f"steps {saved + 1} to {done} are"
-        return f"{steps} in no checkpoint; --resume does {'it' if done == saved + 1 else 'them'} again"
+        if done == saved + 1:
+            return f"step {done} is in no checkpoint; --resume does it again"
+        return f"steps {saved + 1} to {done} are in no checkpoint; --resume does them again"
 
     # --- starting ---
 

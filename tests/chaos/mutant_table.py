@@ -408,8 +408,8 @@ MUTANTS = (
         "version of another life",
         "a dead coordinator's version is taken for the living one's",
         "pool/shm/shortcut.py",
-        "return version if life == incarnation else -1",
-        "return version",
+        "return newest.version if newest.incarnation == incarnation else -1",
+        "return newest.version",
         SHORTCUT,
     ),
     Mutant(
