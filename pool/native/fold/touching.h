@@ -63,7 +63,7 @@ void each_touched_row(const RowSources& sources, std::size_t columns, const Bloc
             const std::size_t ahead = sources.cursor[s] + kAhead;
             if (ahead >= source.touched.size || source.touched[ahead] >= end) continue;
             const std::size_t r = source.touched[ahead] - sources.first_row;
-            __builtin_prefetch(source.rows + r * columns);
+            for (std::size_t k = 0; k < columns; k += 16) __builtin_prefetch(source.rows + r * columns + k);
             soon(r);
         }
         row(next - sources.first_row, touching_row(sources, columns, next - sources.first_row));

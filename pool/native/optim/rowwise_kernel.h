@@ -53,8 +53,10 @@ void rowwise_adagrad(const AdagradStep& step, const RowSources& sources, std::si
     const Vec scale = Vec::all(to.scale);
     const Vec decay = Vec::all(step.decay);
     const auto soon = [&](std::size_t r) {
-        __builtin_prefetch(to.old + r * columns);
-        __builtin_prefetch(to.weights + r * columns, 1);
+        for (std::size_t place = r * columns; place < (r + 1) * columns; place += kLine) {
+            __builtin_prefetch(to.old + place);
+            __builtin_prefetch(to.weights + place, 1);
+        }
         __builtin_prefetch(to.states[0] + r, 1);
     };
     const auto one_row = [&](std::size_t r, const Addends& from) {

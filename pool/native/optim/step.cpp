@@ -17,7 +17,7 @@ Stepped stepped(const StepTensors& tensors, std::size_t rows, std::size_t column
             {tensors.states[0], tensors.states[1]},
             static_cast<float>(tensors.scale),
             touched_only,
-            tensors.weights != tensors.old && worth_streaming(tensors.weights, rows, columns)};
+            !touched_only && tensors.weights != tensors.old && worth_streaming(tensors.weights, rows, columns)};
 }
 
 }  // namespace

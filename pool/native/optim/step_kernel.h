@@ -98,10 +98,11 @@ void each_stepped_row(const Stepped& to, const RowSources& sources, std::size_t 
         return;
     }
     const auto soon = [&](std::size_t r) {
-        const std::size_t place = r * columns;
-        __builtin_prefetch(to.old + place);
-        __builtin_prefetch(to.weights + place, 1);
-        for (std::size_t s = 0; s < kStates; ++s) __builtin_prefetch(to.states[s] + place, 1);
+        for (std::size_t place = r * columns; place < (r + 1) * columns; place += kLine) {
+            __builtin_prefetch(to.old + place);
+            __builtin_prefetch(to.weights + place, 1);
+            for (std::size_t s = 0; s < kStates; ++s) __builtin_prefetch(to.states[s] + place, 1);
+        }
     };
     each_touched_row(sources, columns, block, soon, row);
 }
