@@ -47,6 +47,8 @@ def config(tree: dict[str, Any]) -> Any:
         {"name": "torch.optim.SGD", "args": {"lr": 0.1, "momentum": 0.9}},
         {"name": "torch.optim.Adagrad"},
         {"name": "torch.optim.NAdam"},
+        {"name": "pool.optim.RowwiseAdagrad"},
+        {"name": "pool.optim.FTRL"},
         {"name": "torch.optim.Adafactor"},
         {"name": "pytorch_optimizer.Ranger21", "args": {"num_iterations": 100}},
     ],
