@@ -14,12 +14,12 @@ from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from pydantic import create_model
 
+from loader.batch.schema import BatchSchema
 from loader.config import DataConfig
-from loader.files import DataFile, identify
-from loader.paths import expanded
+from loader.files.identity import DataFile, identify
+from loader.files.paths import expanded
 from loader.plugins.interface import call_problem, interface_problem
 from loader.plugins.registry import Registry
-from loader.schema import BatchSchema
 from loader.section import section_problem
 from loader.stream import Cursor, Stream
 

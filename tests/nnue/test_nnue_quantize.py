@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import torch
 
+from loader.batch.schema import BatchSchema, DenseField, SparseField
 from loader.errors import DataError
-from loader.schema import BatchSchema, DenseField, SparseField
-from pool.tasks.nnue import arch, create_task
+from pool.tasks.nnue import create_task
 from pool.tasks.nnue.clipping import clip_weights
 from pool.tasks.nnue.config import LossConfig, ModelConfig
 from pool.tasks.nnue.model import NnueModel
-from pool.tasks.nnue.nnue_file import read_net, write_net
-from pool.tasks.nnue.quantize import dequantize, quantize
+from pool.tasks.nnue.quantized import arch
+from pool.tasks.nnue.quantized.nnue_file import read_net, write_net
+from pool.tasks.nnue.quantized.quantize import dequantize, quantize
 from tests.nnue.support import random_net
 
 Floats = dict[str, np.ndarray]
@@ -136,9 +137,11 @@ def test_a_net_of_another_width_is_refused_with_the_key_to_change(tmp_path: Path
         missing.check(schema())
 
 
-def schema(num_features: int = arch.NUM_FEATURES, bags: int = 2, buckets: int = 8) -> BatchSchema:
+def schema(
+    num_features: int = arch.NUM_FEATURES, bags: int = 2, buckets: int = 8, *, values: bool = False
+) -> BatchSchema:
     dense = (DenseField("score", "int16"), DenseField("result", "int8"))
-    return BatchSchema(16, (SparseField("features", num_features, 32, bags),), dense, buckets)
+    return BatchSchema(16, (SparseField("features", num_features, 32, bags, values),), dense, buckets)
 
 
 def test_batches_that_fit_are_accepted() -> None:
@@ -153,6 +156,7 @@ def test_batches_that_fit_are_accepted() -> None:
         (True, schema(), "data.chess.features: 22528 inputs, but model.factorized = true needs the 23296"),
         (False, schema(768), "set data.chess.features = HalfKAv2_hm or change model.factorized"),
         (False, schema(bags=1), "data.source: batches have no sparse field 'features' with two bags"),
+        (False, schema(values=True), "data.source: the sparse field 'features' has values; a .nnue network knows none"),
         (False, schema(buckets=1), "data.chess.features: 1 output buckets, but the net has 8"),
         (False, BatchSchema(16, schema().sparse, (), 8), "data.source: batches have no dense field result, score"),
     ],

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from pool.errors import ConfigError
-from pool.tasks.nnue.evaluate import Evaluation, evaluate, truncating_divide
-from pool.tasks.nnue.nnue_file import NnueNet, read_net
-from pool.tasks.nnue.positions import NamedPosition, given_positions, listed_positions
+from pool.tasks.nnue.quantized.evaluate import Evaluation, evaluate, truncating_divide
+from pool.tasks.nnue.quantized.nnue_file import NnueNet, read_net
+from pool.tasks.nnue.quantized.positions import NamedPosition, given_positions, listed_positions
 
 _BLOCK = 1024  # positions evaluated before they are shown
 _PAWN = 361  # internal units

@@ -6,15 +6,15 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from loader.schema import BatchSchema
+from loader.batch.schema import BatchSchema
 from pool.nn.batch import TensorBatch
-from pool.tasks.nnue import arch
 from pool.tasks.nnue.clipping import clip_weights
 from pool.tasks.nnue.config import LossConfig, ModelConfig
 from pool.tasks.nnue.loss import mean_loss, score_weight
 from pool.tasks.nnue.model import FIELD, NnueModel
-from pool.tasks.nnue.nnue_file import NnueNet, read_net, write_net
-from pool.tasks.nnue.quantize import dequantize, quantize
+from pool.tasks.nnue.quantized import arch
+from pool.tasks.nnue.quantized.nnue_file import NnueNet, read_net, write_net
+from pool.tasks.nnue.quantized.quantize import dequantize, quantize
 from pool.tasks.task import Progress
 
 _SETS = {False: arch.FEATURE_SET, True: f"{arch.FEATURE_SET}^"}  # by model.factorized
@@ -35,6 +35,8 @@ class NnueTask:
         fields = {field.name: field for field in schema.sparse}
         if FIELD not in fields or fields[FIELD].bags_per_sample != 2:
             raise ValueError(f"data.source: batches have no sparse field {FIELD!r} with two bags a sample")
+        if fields[FIELD].values:
+            raise ValueError(f"data.source: the sparse field {FIELD!r} has values; a .nnue network knows none")
         if fields[FIELD].num_features != inputs:
             setting = f"model.factorized = {str(self._model.factorized).lower()}"
             found = fields[FIELD].num_features
