@@ -94,8 +94,7 @@ def plain_rate(layers: Sequence[int], case: str, num_features: int, seconds: flo
     settings = SmallConfig(num_features=num_features)
     batches = []
     for k in range(settings.num_batches):
-        features, label = draw(settings, BATCH, 42, k)
-        batches.append((torch.from_numpy(features), torch.from_numpy(label)))
+        batches.append([torch.from_numpy(part) for part in draw(settings, BATCH, 42, k)])
     sparse = "SparseAdam" in case
     table = nn.EmbeddingBag(num_features, [*layers, 1][0], mode="sum", sparse=sparse)
     nn.init.uniform_(table.weight, -1e-3, 1e-3)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loader.batch.schema import HEADER, BatchSchema, DenseField, SparseField
+from loader.batch.slots import Slot, allocate_slots, write_batch
 from loader.config import DataConfig
 from loader.errors import DataError
-from loader.files import DataFile
-from loader.schema import HEADER, BatchSchema, DenseField, SparseField
+from loader.files.identity import DataFile
 from loader.section import Section
-from loader.slots import Slot, allocate_slots, write_batch
 from loader.stream import Cursor, Filled
 
 FIELD, LABEL = "features", "label"

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from pool import _native
+from pool.checkpoint.disk.tensor_file import TensorBytes
 from pool.checkpoint.snapshot import Rows
-from pool.checkpoint.tensor_file import TensorBytes
 from pool.exchange.addend import Touched
 
 
