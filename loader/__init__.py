@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from loader.formats.format import Format as Format
     from loader.formats.format import Place as Place
     from loader.formats.format import Reader as Reader
+    from loader.rows.block import Rows as Rows
     from loader.section import Effect as Effect
     from loader.section import Section as Section
     from loader.sources import GeneratingSource as GeneratingSource
@@ -50,6 +51,7 @@ _HOMES = {
     "GrowingSource": "loader.sources",
     "Place": "loader.formats.format",
     "Reader": "loader.formats.format",
+    "Rows": "loader.rows.block",
     "Section": "loader.section",
     "Source": "loader.sources",
     "SparseField": "loader.batch.schema",

@@ -63,7 +63,11 @@ class GeneratingSource(Protocol):
 SOURCES = Registry(
     "data.source",
     "family of records",
-    {"chess": "loader.chess.source:ChessSource", "synthetic": "loader.synthetic:SyntheticSource"},
+    {
+        "chess": "loader.chess.source:ChessSource",
+        "rows": "loader.rows.source:RowsSource",
+        "synthetic": "loader.synthetic:SyntheticSource",
+    },
     "module:factory",
 )
 
