@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -127,3 +128,12 @@ def test_samples_for_validations_are_of_the_same_kind_and_others() -> None:
     assert validated.dense["target"][0] == np.float32(weights.sum())
     assert generates("synthetic")
     assert not generates("chess")
+
+
+def test_rows_for_validations_are_of_the_same_model_and_others() -> None:
+    config = data_config(source="rows", batch_size=64, rows={"num_features": 50, "synthetic": {"num_rows": 1000}})
+    batches = []
+    for opened in (open_stream, open_validation, open_validation):
+        with closing(opened(config, [], 7)) as stream:
+            batches.append(digest(next(iter(read_batches(stream, 1)))))
+    assert batches[0] != batches[1] == batches[2]
