@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from loader.rows.block import Rows as Rows
     from loader.section import Effect as Effect
     from loader.section import Section as Section
+    from loader.sources import GeneratingSource as GeneratingSource
     from loader.sources import GrowingSource as GrowingSource
     from loader.sources import Source as Source
     from loader.sources import open_stream as open_stream
@@ -46,6 +47,7 @@ _HOMES = {
     "Entry": "loader.chess.entry",
     "Filled": "loader.stream",
     "Format": "loader.formats.format",
+    "GeneratingSource": "loader.sources",
     "GrowingSource": "loader.sources",
     "Place": "loader.formats.format",
     "Reader": "loader.formats.format",

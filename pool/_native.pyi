@@ -31,11 +31,14 @@ def sparse_forward(
     features: torch.Tensor | numpy.typing.NDArray[Any],
     out: torch.Tensor | numpy.typing.NDArray[Any],
     threads: int = 1,
+    *,
+    values: torch.Tensor | numpy.typing.NDArray[Any] | None = None,
 ) -> None:
     """out[i] = bias + weight[features[offsets[i]]] + ... + weight[features[offsets[i + 1] - 1]], left to right.
 
     weight float32 [F, O], bias float32 [O] or None (zeros), offsets uint32 [N + 1] from 0 to A,
-    features uint16 or uint32 [A], out float32 [N, O].
+    features uint16 or uint32 [A], out float32 [N, O]. With values, float32 [A], row number k of these is multiplied by
+    values[k] before it is added.
     """
 
 def sparse_backward_rows(
@@ -45,15 +48,18 @@ def sparse_backward_rows(
     grad_out: torch.Tensor | numpy.typing.NDArray[Any],
     grad_weight: torch.Tensor | numpy.typing.NDArray[Any],
     *,
+    values: torch.Tensor | numpy.typing.NDArray[Any] | None = None,
     first: int = 0,
     last: int | None = None,
     threads: int = 1,
-) -> None:
+) -> bool:
     """grad_weight[touched[j]] = grad_out[bags[touched_offsets[j]]] + ..., left to right, for first <= j < last.
 
     Rows of other features are neither read nor written. `last` None: all of them.
     touched uint16 or uint32 [M], strictly ascending, touched_offsets uint32 [M + 1], bags uint16 or uint32 [A],
-    grad_out float32 [N, O], grad_weight float32 [F, O]. Only the lists of [first, last) are checked.
+    grad_out float32 [N, O], grad_weight float32 [F, O]. Only the lists of [first, last) are checked. With values,
+    float32 [A], row number k of these is multiplied by values[k]; then the result says whether all that was written is
+    finite. Without, it is True.
     """
 
 def column_sum(
@@ -164,7 +170,7 @@ def adam(
     scale: float = 1.0,
     threads: int = 1,
 ) -> None:
-    """A step of Adam whose gradient is the fold of the sources, in one pass; the formula is in pool/native/fold/adam.h.
+    """A step of Adam whose gradient is the fold of the sources, in one pass; formula: pool/native/optim/adam.h.
 
     All float32 [n]. weights are written, old are those of the version before (or the same memory); mean and square,
     the moments, change in place. `step` counts from 1. The same bits as `fold` and then this with the sum alone.
@@ -193,6 +199,128 @@ def adam_rows(
     """The same for a table [R, C] whose sources are those of `fold_rows`.
 
     With `touched_only`, rows that no source touched keep their moments, and those of `weights` are not written.
+    """
+
+def adagrad(
+    weights: torch.Tensor | numpy.typing.NDArray[Any],
+    old: torch.Tensor | numpy.typing.NDArray[Any],
+    sum: torch.Tensor | numpy.typing.NDArray[Any],
+    sources: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
+    *,
+    places: Sequence[int] | None = None,
+    learning_rate: float,
+    epsilon: float,
+    weight_decay: float,
+    scale: float = 1.0,
+    threads: int = 1,
+) -> None:
+    """A step of Adagrad, as `adam`; formula: pool/native/optim/adagrad.h. All float32 [n]."""
+
+def rowwise_adagrad(
+    weights: torch.Tensor | numpy.typing.NDArray[Any],
+    old: torch.Tensor | numpy.typing.NDArray[Any],
+    sum: torch.Tensor | numpy.typing.NDArray[Any],
+    sources: Sequence[tuple[torch.Tensor | numpy.typing.NDArray[Any], torch.Tensor | numpy.typing.NDArray[Any]]],
+    *,
+    places: Sequence[int] | None = None,
+    learning_rate: float,
+    epsilon: float,
+    weight_decay: float,
+    scale: float = 1.0,
+    first_row: int = 0,
+    touched_only: bool = False,
+    threads: int = 1,
+) -> None:
+    """Of a table [R, C], as `adam_rows`: sum, float32 [R, 1], gets the mean of each row's squares."""
+
+def ftrl(
+    weights: torch.Tensor | numpy.typing.NDArray[Any],
+    old: torch.Tensor | numpy.typing.NDArray[Any],
+    linear: torch.Tensor | numpy.typing.NDArray[Any],
+    square: torch.Tensor | numpy.typing.NDArray[Any],
+    sources: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
+    *,
+    places: Sequence[int] | None = None,
+    learning_rate: float,
+    beta: float,
+    l1: float,
+    l2: float,
+    scale: float = 1.0,
+    threads: int = 1,
+) -> None:
+    """A step of FTRL-proximal, as `adam`; formula: pool/native/optim/ftrl.h. All float32 [n]."""
+
+def ftrl_rows(
+    weights: torch.Tensor | numpy.typing.NDArray[Any],
+    old: torch.Tensor | numpy.typing.NDArray[Any],
+    linear: torch.Tensor | numpy.typing.NDArray[Any],
+    square: torch.Tensor | numpy.typing.NDArray[Any],
+    sources: Sequence[tuple[torch.Tensor | numpy.typing.NDArray[Any], torch.Tensor | numpy.typing.NDArray[Any]]],
+    *,
+    places: Sequence[int] | None = None,
+    learning_rate: float,
+    beta: float,
+    l1: float,
+    l2: float,
+    scale: float = 1.0,
+    first_row: int = 0,
+    touched_only: bool = False,
+    threads: int = 1,
+) -> None:
+    """Of a table [R, C], as `adam_rows`."""
+
+def union_rows(
+    out: torch.Tensor | numpy.typing.NDArray[Any],
+    lists: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
+    *,
+    first: int,
+    last: int,
+) -> int:
+    """Writes to out, uint32 [n], what is in any of the lists and from `first` to below `last`, ascending.
+
+    lists: uint16 or uint32 [m], strictly ascending; n is at least the sum of all m. Returns how many there are.
+    """
+
+def copy_rows(
+    out: torch.Tensor | numpy.typing.NDArray[Any],
+    source: torch.Tensor | numpy.typing.NDArray[Any],
+    rows: torch.Tensor | numpy.typing.NDArray[Any],
+    *,
+    first_row: int = 0,
+    threads: int = 1,
+) -> None:
+    """Copies rows of a table, float32 [R, C]: those of `rows` (uint16 or uint32 [m], strictly ascending).
+
+    They are numbered so that the first row of the table is `first_row`.
+    """
+
+def mark_rows(
+    words: torch.Tensor | numpy.typing.NDArray[Any],
+    rows: torch.Tensor | numpy.typing.NDArray[Any],
+    *,
+    first_row: int = 0,
+) -> None:
+    """Sets a bit for each of `rows` (as in `copy_rows`): bit r % 64 of words[r // 64], uint64 [R / 64]."""
+
+def sum_of_lines(data: torch.Tensor | numpy.typing.NDArray[Any], *, first_line: int, threads: int = 1) -> int:
+    """A sum of uint8 [n] by lines of 64 bytes, of which the first one has the number `first_line`.
+
+    What it is and what it notices: pool/native/rows/lines.h. A last line that is not whole goes on with zeros.
+    """
+
+def copy_lines(
+    out: torch.Tensor | numpy.typing.NDArray[Any],
+    source: torch.Tensor | numpy.typing.NDArray[Any],
+    *,
+    first_line: int,
+    changed: torch.Tensor | numpy.typing.NDArray[Any] | None = None,
+    row_nbytes: int = 0,
+    threads: int = 1,
+) -> int:
+    """Copies source, uint8 [n], to out, uint8 [n rounded up to lines], and returns its `sum_of_lines`.
+
+    With `changed`, uint64 [rows / 64] as `mark_rows` sets it, only lines that hold a part of a marked row of `row_nbytes`
+    bytes are copied, and by how much the sum changes (modulo 2^64) is returned.
     """
 
 def keep_freed_memory() -> bool:

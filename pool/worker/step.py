@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +23,10 @@ from pool.crash_points import crash_point
 from pool.devices import Device
 from pool.exchange.interface import WorkerExchange
 from pool.nn.batch import TensorBatch
-from pool.nn.sparse_linear import SparseLinear, is_native
-from pool.tasks.task import Progress, Task
+from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.task import MeasuredTask, Progress, Task
 from pool.telemetry.trace import Trace
+from pool.worker.collecting import collect
 from pool.worker.faults import Faults
 from pool.worker.gradients import Announce, GradientWriter
 
@@ -70,11 +73,7 @@ class Computer:
         self._exchange = join(self._model, self._device)
         self._named = dict(trained(self._model))
         self._writer = GradientWriter(self._model, plan, self._exchange)
-        self._tables = [
-            (module.field, module.num_features)
-            for module in self._model.modules()
-            if isinstance(module, SparseLinear) and is_native(module.weight)
-        ]
+        self._tables = [module for module in self._model.modules() if isinstance(module, SparseLinear)]
         self._prepared: dict[int, TensorBatch] = {}  # by attempt
 
     def prepare(self, slot: Slot, attempt: int) -> None:
@@ -84,8 +83,8 @@ class Computer:
         """
         batch = TensorBatch.from_numpy(SparseBatch.view(self._schema, slot)).to(self._device)
         with self._trace.span("prepare", batch=batch.number):
-            for field, num_features in self._tables:
-                batch.sparse[field].plan(num_features)
+            for table in self._tables:
+                table.prepare(batch.sparse[table.field])
         if self._device.type == "cuda":
             torch.cuda.current_stream(self._device).synchronize()  # the copies are done
         self._prepared[attempt] = batch
@@ -126,12 +125,15 @@ class Computer:
             unsound = self._writer.unsound() if math.isfinite(value) else "the loss"
         return Outcome((value,), absent, (unsound,))
 
-    def validate(self, slot: Slot, version: int) -> Outcome:
-        """The loss of a batch, nothing else."""
+    def validate(self, slot: Slot, version: int, collected: Mapping[str, npt.NDArray[Any]]) -> Outcome:
+        """The loss of a batch; what the task's metrics need goes into `collected`."""
         batch = self._load(slot, version, attempt=0)
         self._model.eval()
         with torch.no_grad(), self._trace.span("validate", version=version):
-            loss = self._loss(batch, version, backward=False)
+            if not collected:
+                loss = self._loss(batch, version, backward=False)
+            else:
+                loss = self._validate(batch, version, collected)
         return Outcome((float(loss),))
 
     def forget_weights(self) -> None:
@@ -140,14 +142,31 @@ class Computer:
         self._prepared = {}
 
     def _loss(self, batch: TensorBatch, step: int, *, backward: bool) -> Tensor:
-        """What the task gives. Raises PluginError if that can't be used, or if the task has changed what later batches
-        depend on (I2)."""
-        weights, settings = self._weights_seen(), _torch_settings()
-        loss = self._task.loss(self._model, batch, Progress(step, self._total_steps))
-        problem = problem_of(loss, backward=backward) or self._change(weights, settings)
-        if problem:
-            raise PluginError(f"loss {problem} ({definition_of(self._task.loss)})")
+        """What the task gives. Raises PluginError if that can't be used."""
+        with self._watched("loss", self._task.loss):
+            loss = self._task.loss(self._model, batch, Progress(step, self._total_steps))
+            if problem := problem_of(loss, backward=backward):
+                raise PluginError(f"loss {problem} ({definition_of(self._task.loss)})")
         return loss
+
+    def _validate(self, batch: TensorBatch, version: int, collected: Mapping[str, npt.NDArray[Any]]) -> Tensor:
+        """As `_loss`, of a task with metrics."""
+        assert isinstance(self._task, MeasuredTask)
+        with self._watched("validate", self._task.validate):
+            found = self._task.validate(self._model, batch, Progress(version, self._total_steps))
+            if problem := collect(found, collected):
+                raise PluginError(f"validate {problem} ({definition_of(self._task.validate)})")
+            if problem := problem_of(found[0], backward=False):
+                raise PluginError(f"the loss of validate {problem} ({definition_of(self._task.validate)})")
+        return found[0]
+
+    @contextmanager
+    def _watched(self, name: str, method: Callable[..., Any]) -> Iterator[None]:
+        """Raises PluginError if the task's method, called inside, has changed what later batches depend on (I2)."""
+        weights, settings = self._weights_seen(), _torch_settings()
+        yield
+        if problem := self._change(weights, settings):
+            raise PluginError(f"{name} {problem} ({definition_of(method)})")
 
     def _weights_seen(self) -> dict[str, tuple[int, int]]:
         """Changes with what is done to the weights in place, and with what is put in their stead."""

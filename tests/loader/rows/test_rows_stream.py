@@ -22,7 +22,7 @@ from loader.errors import DataChangedError, DataError
 from loader.files.identity import identify
 from loader.rows.settings import RowsConfig
 from loader.sources import data_config, open_stream, origin_of, samples_per_epoch, schema_of, whole_files
-from loader.stream import Cursor, Filled, Stream
+from loader.stream import Compared, Cursor, Filled, Stream
 from tests.loader.rows.many_rows import FEATURES, ManyRows, digests, make, samples_in, samples_of
 from tests.loader.stream.batch_contents import digest
 from tests.loader.stream.test_stream import run, wait
@@ -77,6 +77,7 @@ def test_the_stream_is_the_same_for_any_number_of_threads_and_from_any_cursor(
         with closing(open_stream(config.model_copy(update={"threads": threads}), [files[packing]], seed=3)) as stream:
             slots = allocate_slots(stream.schema, 3)
             stream.attach(slots)
+            assert isinstance(stream, Compared)
             assert packing != "gzip" or stream.num_chunks > 16, "there is a restart point"
             if not expected:
                 expected = list(run(stream, slots, 160))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import select
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from loader.batch.slots import allocate_slots, read_batches
-from loader.sources import data_config, find_files, open_stream, schema_of
+from loader.sources import data_config, find_files, generates, open_stream, open_validation, schema_of
 from loader.stream import Cursor
 from loader.synthetic import hidden_weights
 from tests.loader.stream.batch_contents import digest
@@ -54,6 +55,32 @@ def test_the_target_is_the_sum_of_hidden_weights() -> None:
         assert batch.dense["target"][bag] == pytest.approx(hidden_weights(features).sum(), abs=1e-6)
 
 
+def test_values_are_drawn_beside_the_same_features() -> None:
+    with_values = data_config(source="synthetic", batch_size=64, synthetic={"values": True})
+    (plain,), (batch,) = (list(read_batches(open_stream(config, [], seed=1), 1)) for config in (CONFIG, with_values))
+    view = batch.sparse["features"]
+    assert view.values is not None
+    assert view.column_values is not None
+    assert np.array_equal(view.features, plain.sparse["features"].features)
+    assert plain.sparse["features"].values is None
+    rows = {
+        (int(view.features[k]), bag): view.values[k]
+        for bag in range(64)
+        for k in range(view.offsets[bag], view.offsets[bag + 1])
+    }
+    columns = {
+        (int(feature), int(view.bags[k])): view.column_values[k]
+        for j, feature in enumerate(view.touched)
+        for k in range(view.touched_offsets[j], view.touched_offsets[j + 1])
+    }
+    assert rows == columns
+    assert view.values.dtype == np.float32
+    assert -1 <= view.values.min() < -0.9 < 0.9 < view.values.max() <= 1
+    weights = hidden_weights(view.features.astype(np.int64)) * view.values
+    sums = np.add.reduceat(weights, view.offsets[:-1].astype(np.int64))
+    np.testing.assert_allclose(batch.dense["target"], sums, atol=1e-6)
+
+
 def test_the_descriptor_is_readable_while_a_batch_waits() -> None:
     stream = open_stream(CONFIG, [], seed=1)
     stream.attach(allocate_slots(stream.schema, 2))
@@ -89,3 +116,24 @@ def test_patterns_give_files_in_order_and_misses_name_the_key(tmp_path: Path) ->
     assert [file.name for file in found] == ["b1.binpack", "b2.binpack", "a.binpack", "b[3].binpack"]
     with pytest.raises(ValueError, match=r"data.train: no file matches '.*c\*'"):
         find_files([f"{tmp_path}/c*"], "data.train")
+
+
+def test_samples_for_validations_are_of_the_same_kind_and_others() -> None:
+    trained, validated = (
+        next(iter(read_batches(opened(CONFIG, [], 7), 1))) for opened in (open_stream, open_validation)
+    )
+    assert digest(trained) != digest(validated)
+    view = validated.sparse["features"]
+    weights = hidden_weights(view.features[: view.offsets[1]].astype(np.int64))
+    assert validated.dense["target"][0] == np.float32(weights.sum())
+    assert generates("synthetic")
+    assert not generates("chess")
+
+
+def test_rows_for_validations_are_of_the_same_model_and_others() -> None:
+    config = data_config(source="rows", batch_size=64, rows={"num_features": 50, "synthetic": {"num_rows": 1000}})
+    batches = []
+    for opened in (open_stream, open_validation, open_validation):
+        with closing(opened(config, [], 7)) as stream:
+            batches.append(digest(next(iter(read_batches(stream, 1)))))
+    assert batches[0] != batches[1] == batches[2]
