@@ -26,7 +26,7 @@ class BadBatches:
         self._launch = launch
         self._memory = memory
         self._say = say
-        self._schema, _ = launch.planned()
+        self._schema = launch.planned.schema
 
     def found(self, action: BadBatch) -> None:
         """Raises RunError if there is no step without it."""

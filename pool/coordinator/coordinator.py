@@ -51,7 +51,7 @@ class Coordinator:
     def __init__(self, launch: Launch) -> None:
         config = launch.config
         torch.set_num_threads(config.num_coordinator_threads)
-        numerics.check_coordinator(launch.fingerprint, launch.peer)
+        numerics.check_coordinator(launch.planned.fingerprint, launch.peer)
         _native.keep_freed_memory()  # what an optimizer allocates in a step it allocates again in the next
         self._context = zmq.Context[zmq.Socket[bytes]]()
         self._supervisor = Link(self._context, launch.address_key, launch.peer, Peer(SUPERVISOR), os.getppid())
@@ -65,7 +65,7 @@ class Coordinator:
         self._shortcut = memory.coordinator_end(launch.peer, launch.bells)
         exchange = exchange_of(launch, memory, self._shortcut)
         timing = Timing(self._metrics, self._trace)
-        _, plan = launch.planned()
+        plan = launch.planned.plan
         committer = Committer(config, make_task(config.task, config.model, config.loss), plan, exchange, timing)
         snapshots = Snapshots(memory.snapshots(), launch.snapshot)
         self._state = State(launch, memory, committer, exchange, snapshots)
@@ -183,7 +183,7 @@ def _history(launch: Launch, state: State) -> History | None:
 
 def _rules(launch: Launch) -> Rules:
     config = launch.config
-    _, plan = launch.planned()
+    plan = launch.planned.plan
     return Rules(
         steps=config.train.steps,
         batches_per_step=config.train.batches_per_step,

@@ -74,7 +74,7 @@ class State:
             step=self._committer.version,
             cursor=self._cursor,
             config=self._launch.config.model_dump(mode="json"),
-            fingerprint=self._launch.fingerprint,
+            fingerprint=self._launch.planned.fingerprint,
             data=describe_files(self._launch.train_files),
             validation=describe_files(self._launch.validation_files),
             chunk_sums={purpose: words.copy() for purpose, words in self._memory.sums().items()},

@@ -29,18 +29,18 @@ class WorkersMemory:
 
 def exchange_of(launch: Launch, memory: Memory, shortcut: CoordinatorEnd) -> HostCoordinator:
     """The coordinator's end of the exchange."""
-    schema, plan = launch.planned()
+    planned = launch.planned
     gradient_slots = {
         (worker, slot): place
-        for worker in range(len(launch.devices))
+        for worker in range(len(planned.devices))
         for slot, place in enumerate(memory.gradient_slots(worker))
     }
 
     def touched_rows(batch: int, field: str) -> Touched:
-        return SparseBatch.view(schema, memory.batch_slot("train", batch)).sparse[field].touched
+        return SparseBatch.view(planned.schema, memory.batch_slot("train", batch)).sparse[field].touched
 
     return HostCoordinator(
-        plan,
+        planned.plan,
         halves=memory.weight_halves(),
         gradient_slots=gradient_slots,
         touched_rows=touched_rows,

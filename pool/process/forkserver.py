@@ -1,5 +1,5 @@
 """The process that all others of a run are forked from: `python -m pool.process.forkserver LIFELINE PARENT INCARNATION
-[CRASH_POINT ...]`, a descriptor, the supervisor's pid, and which of its lives this is.
+[CRASH_POINT ...]`, a descriptor, the supervisor's pid, and its incarnation.
 
 It has imported all that takes long and nothing of the user's, has opened no device and started no thread, so that a
 process starts within milliseconds, the first time and every time, and its pages of code and modules are shared.

@@ -1,4 +1,4 @@
-"""Where the hubs of a run are reached: abstract sockets of the kernel, one for each life of a hub.
+"""Where the hubs of a run are reached: abstract sockets of the kernel, one for each incarnation of a hub.
 
 They have no file, so that none is deleted, moved away with its folder, or left behind, and no path is too long. Any
 local user may connect; who is heard is decided by uid and pid (`channel`). A name is a hash with a key that only the

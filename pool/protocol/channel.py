@@ -16,7 +16,7 @@ import zmq
 
 from pool.errors import ProtocolError
 from pool.protocol.address import address
-from pool.protocol.admission import Admission, next_life
+from pool.protocol.admission import Admission, next_incarnation
 from pool.protocol.codec import MAX_BYTES, Envelope, decode, encode
 from pool.protocol.identity import Peer
 from pool.protocol.messages import Message, Roster
@@ -167,8 +167,8 @@ class Link:
         return self._socket
 
     def follow(self, roster: Roster) -> bool:
-        """Turns to the next life of the other end; True if the roster has one."""
-        successor = next_life(self.other, roster)
+        """Turns to the next incarnation of the other end; True if the roster has one."""
+        successor = next_incarnation(self.other, roster)
         if successor is not None:
             self._socket.disconnect(address(self._key, self.other))
             self._socket.connect(address(self._key, successor))

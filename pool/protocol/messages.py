@@ -1,7 +1,7 @@
 """Every message there is, by link.
 
 Rules. Orders and reports carry the sender's whole state as far as the addressee needs it, not a change
-to it: a lost one is made up by the next, a repeated one changes nothing (I5), and within one life of a
+to it: a lost one is made up by the next, a repeated one changes nothing (I5), and within one incarnation of a
 sender a later one (higher sequence number, kept by the channel) replaces an earlier one. What is said of each member
 (network that is trained) is a tuple; a run trains one. Bulk data never
 travels here, only who owns which piece of shared memory (I4).

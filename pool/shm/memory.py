@@ -112,8 +112,8 @@ def write_sums(segment: int, num_chunks: Mapping[Purpose, int], sums: Mapping[Pu
 
 
 def held_batch(segments: Mapping[str, int], sizes: Mapping[str, int], worker: int) -> tuple[int, int] | None:
-    """Attempt and number of the batch that a dead worker was computing, if any; an earlier life's if it had begun none.
-    `segments`: descriptors."""
+    """Attempt and number of the batch that a dead worker was computing, if any; that of an earlier incarnation if it
+    had begun none. `segments`: descriptors."""
     name = gradients(worker)
     attempt, batch = np.frombuffer(os.pread(segments[name], 8 * _IN_WORK_WORDS, sizes[name] - PAGE), np.int64)
     return (int(attempt), int(batch)) if attempt else None

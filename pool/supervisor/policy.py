@@ -56,7 +56,7 @@ class RestartPolicy:
             if not failure.started:
                 return Decision(False, "it never got ready", exit_code=failure.exit_code)
             if self._raised.get(peer.place) == failure.signature:
-                return Decision(False, "the same ended its life before", exit_code=failure.exit_code)
+                return Decision(False, "the same exception ended it before", exit_code=failure.exit_code)
             self._raised[peer.place] = failure.signature
         if number > self.budget:
             return Decision(False, f"it died {number} times without a step done (pool.restarts = {self.budget})")

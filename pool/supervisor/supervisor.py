@@ -72,7 +72,7 @@ class Supervisor:
         self._deaths: list[Death] = []
         self._oom_kills = oom_kills()
         pool = launch.config.pool
-        workers = (Peer(WORKER, index) for index in range(len(launch.devices)))
+        workers = (Peer(WORKER, index) for index in range(len(launch.planned.devices)))
         self._places = Places(
             forkserver.peer,
             (Peer(COORDINATOR), Peer(FEEDER), *workers),

@@ -54,7 +54,7 @@ class Mailbox(threading.Thread):
         """Waits until there is something to do; counts what it waited for."""
         while True:
             with self._lock:
-                if self._desk.complete(self._shortcut.newest(self._desk.life)):
+                if self._desk.complete(self._shortcut.newest(self._desk.incarnation)):
                     self._trace.mark("weights complete", version=self._desk.version)
                 if (job := self._desk.next()) is not None:
                     return job, "compute"

@@ -64,7 +64,7 @@ MUTANTS = (
         "worker speaks too early",
         "a worker speaks to the successor while it still computes for the dead coordinator",
         "pool/worker/desk.py",
-        "return self._in_work is None or self._in_work.life == self.life",
+        "return self._in_work is None or self._in_work.incarnation == self.incarnation",
         "return True",
     ),
     Mutant(

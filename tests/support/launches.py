@@ -28,12 +28,8 @@ def launch(run_dir: Path, peer: Peer, **changes: Any) -> Launch:
         address_key=new_key(),
         coordinator=Peer(COORDINATOR),
         coordinator_pid=None,
-        devices=("fake:0",),
-        device_names=(),
         train_files=(),
         validation_files=(),
-        schema=None,
-        plan=None,
         segments={},
         bells={},
         step=0,
@@ -41,8 +37,6 @@ def launch(run_dir: Path, peer: Peer, **changes: Any) -> Launch:
         checkpoint=None,
         snapshot=None,
         saved=-1,
-        state_nbytes=0,
-        num_chunks={},
-        fingerprint={},
+        answer=None,
     )
     return replace(told, **changes)

@@ -25,7 +25,7 @@ _ABSENT = object()
 
 def compare_model(launch: Launch, checkpoint: Path, saved: SavedState) -> None:
     """Raises ConfigError that names the first layer that differs, CheckpointError."""
-    _, plan = launch.planned()
+    plan = launch.planned.plan
     try:
         header = read_header(checkpoint, saved, WEIGHTS)
     except OSError as error:
@@ -39,7 +39,7 @@ def compare_model(launch: Launch, checkpoint: Path, saved: SavedState) -> None:
 
 def compare_numerics(launch: Launch, checkpoint: Path, saved: SavedState, folder: RunFolder, *, allowed: bool) -> None:
     """Other numerics give other bits (I2), so they have to be asked for."""
-    then, now = saved.fingerprint, launch.fingerprint
+    then, now = saved.fingerprint, launch.planned.fingerprint
     different = printable(differences(then, now), 1000)
     if not different:
         return

@@ -85,13 +85,7 @@ def with_answer(launch: Launch, answer: Answer) -> Launch:
         launch,
         train_files=_up_to(launch.train_files, answer.sizes["train"]),
         validation_files=_up_to(launch.validation_files, answer.sizes["validate"]),
-        num_chunks=answer.num_chunks,
-        schema=answer.schema,
-        plan=answer.plan,
-        devices=answer.devices,
-        device_names=answer.device_names,
-        state_nbytes=answer.state_nbytes,
-        fingerprint=answer.fingerprint,
+        answer=answer.planned,
     )
 
 

@@ -74,7 +74,7 @@ def prepare(
     except PoolError:
         forkserver.end()
         raise
-    if (idle := idle_devices(len(launch.devices), config.train.batches_per_step)) is not None:
+    if (idle := idle_devices(len(launch.planned.devices), config.train.batches_per_step)) is not None:
         folder.note(idle)
     return launch, forkserver
 
@@ -130,12 +130,8 @@ def _launch(
             address_key=new_key(),
             coordinator=Peer(COORDINATOR),
             coordinator_pid=None,
-            devices=config.pool.devices,
-            device_names=(),
             train_files=files.train,
             validation_files=files.validation,
-            schema=None,
-            plan=None,
             segments={},
             bells={},
             step=step,
@@ -143,9 +139,7 @@ def _launch(
             checkpoint=checkpoint,
             snapshot=None,
             saved=-1 if checkpoint is None else step,
-            state_nbytes=0,
-            num_chunks={},
-            fingerprint={},
+            answer=None,
             overrides=overrides,
             start_from=None if start_from is None else start_from.absolute(),
         ),

@@ -52,7 +52,7 @@ def test_one_process_at_a_time_is_asked_of_the_fork_server() -> None:
     assert not book.somebody_waits
 
 
-def test_the_next_life_is_started_when_its_pause_is_over() -> None:
+def test_the_next_incarnation_is_started_when_its_pause_is_over() -> None:
     book = running(WORKER_0)
     book.died(WORKER_0, "was killed", 1)
     assert book.again(WORKER_0, 3, "restarted in 2 s") == NEXT_LIFE

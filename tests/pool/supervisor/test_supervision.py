@@ -50,7 +50,7 @@ def test_one_that_gives_up_while_starting_is_not_started_again() -> None:
     assert (decision.restart, decision.exit_code) == (False, EXIT_FAILED)
 
 
-def test_an_exception_that_comes_again_in_the_next_life_ends_the_run() -> None:
+def test_an_exception_that_comes_again_in_the_next_incarnation_ends_the_run() -> None:
     """What obviously repeats is not tried `pool.restarts` times."""
     policy = RestartPolicy(budget=5)
     assert policy.died(Peer(COORDINATOR), raising()).restart

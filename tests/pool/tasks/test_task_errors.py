@@ -72,7 +72,9 @@ def test_after_step_that_raises_is_tried_in_one_more_life_of_the_coordinator(
     if code == 0:
         assert (ended.code, ended.digest()) == (0, whole.digest()), ended.err
     else:
-        one_line(ended, 1, "raised ValueError: bad value (", PLACE, "coordinator-0.log; the same ended its life before")
+        one_line(
+            ended, 1, "raised ValueError: bad value (", PLACE, "coordinator-0.log; the same exception ended it before"
+        )
         assert ended.err.startswith(("pool: coordinator (incarnation 2)", "pool: coordinator (incarnation 3)"))
 
 
@@ -222,5 +224,5 @@ def test_a_worker_that_raises_before_its_first_batch_does_not_hold_that_of_its_l
     (tmp_path / "odd_lives.py").write_text(RAISES_BETWEEN_BATCHES, encoding="utf-8")
     settings = {**SHORT, "task": "odd_lives", "pool.devices": ["fake:0"]}
     ended = run(tmp_path / "run", settings, cwd=tmp_path, timeout=60)
-    one_line(ended, 1, "KeyError: 'between batches'", "the same ended its life before")
+    one_line(ended, 1, "KeyError: 'between batches'", "the same exception ended it before")
     assert ended.out.count("it was computing batch 4") == 1
