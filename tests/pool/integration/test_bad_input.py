@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.oracle import left_outside
+from tests.chaos.oracle import check_nothing_left_outside, left_outside
 from tests.support.refusals import refused
 from tests.support.runs import ROOT, TOY, WholeRun, command, copied, pids_of, run, run_well
 
@@ -209,7 +209,7 @@ def test_a_run_folder_with_a_very_long_path_works(tmp_path: Path) -> None:
     long = tmp_path / ("x" * 120) / "run"
     long.parent.mkdir()
     assert run(long, {**TOY, "train.steps": 2}).code == 0
-    assert left_outside() <= before
+    check_nothing_left_outside(before)
 
 
 @pytest.mark.parametrize(

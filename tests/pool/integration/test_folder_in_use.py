@@ -16,7 +16,7 @@ import pytest
 
 from pool.process import prctl
 from pool.supervisor.children.orphans import Orphans
-from tests.chaos.oracle import left_outside
+from tests.chaos.oracle import check_nothing_left_outside, left_outside
 from tests.pool.integration.test_endings import SLOW, WHOLE, finish, gone, started
 from tests.support.processes import children, role_pid
 from tests.support.runs import ROOT, TOY, Ended, WholeRun, command, pids_of, steps_done
@@ -75,7 +75,7 @@ def test_a_run_outlives_what_happens_to_its_folder_and_deaths_after_it(
     if harm is moved_and_replaced:
         assert not list((tmp_path / "run").iterdir())
     assert not pids_of(now)
-    assert left_outside() <= outside
+    check_nothing_left_outside(outside)
 
 
 def test_a_folder_deleted_just_before_the_end_holds_the_final_checkpoint(tmp_path: Path) -> None:
