@@ -82,10 +82,9 @@ def data_class(name: str, base: type[Data]) -> type[Data]:
     if problem := section_problem(own):
         raise ValueError(f"data.source: {name}: settings{problem}")
     section = name.partition(":")[0].rpartition(".")[2]
-    if hasattr(base, section) or section in base.model_fields:
-        raise ValueError(
-            f"data.source: {name}: the section data.{section} of its settings has the name of a key; rename the module"
-        )
+    if section.startswith("_") or section in base.model_fields or hasattr(base, section):
+        why = "begins with an underscore" if section.startswith("_") else "has the name of a key"
+        raise ValueError(f"data.source: {name}: the section data.{section} of its settings {why}; rename the module")
     made = create_model(base.__name__, __base__=base, __doc__=base.__doc__, **{section: (own, own())})  # type: ignore[call-overload]
     made.section = section
     return cast(type[Data], made)

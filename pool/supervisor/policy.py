@@ -46,7 +46,7 @@ class RestartPolicy:
         `needed`: the run can't go on without it now; if not, it is tried again however often that fails.
         """
         if failure is not None and failure.started and batch is not None:
-            return Decision(True, "restarted; the batch is given out once more")
+            return Decision(True, "restarted; a batch that raises twice is not tried again")
         self._deaths[peer.place] += 1
         number = self._deaths[peer.place]
         pause = PAUSES[min(number, len(PAUSES)) - 1]

@@ -83,14 +83,17 @@ class RunFolder:
         return None
 
     def look(self) -> bool:
-        """Makes a folder that was deleted or emptied usable again; true if it was, and the run's processes need the
-        descriptor again. `take_notes` says so."""
+        """Makes a folder that was deleted or emptied usable again. True if the run's processes must be given the
+        descriptor again. `take_notes` says what was found."""
         try:
             if run_dir.is_deleted(self.fd):
                 self._make_again()
                 self.note(f"run.dir {self.path} was deleted; it is made again, and training goes on")
             elif os.fstat(self._lock).st_nlink == 0:
                 self._lock_again(self.inside)
+                if os.path.lexists(self.inside / CONFIG):
+                    self.note(f"run.dir {self.path}: the file {LOCK} was deleted; it is made again")
+                    return False
                 self.note(f"run.dir {self.path} was emptied; training goes on")
             else:
                 return False

@@ -67,7 +67,8 @@ def genuine(tmp_path_factory: pytest.TempPathFactory) -> Genuine:
     )
     answer = planner.run(told)
     assert isinstance(answer, Accepted)
-    return Genuine(folder, replace(told, answer=answer.planned))
+    planned = replace(answer.planned, fingerprint=saved.fingerprint)  # this process has another environment
+    return Genuine(folder, replace(told, answer=planned))
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from tests.support.runs import ROOT
 
 ODD = {
     "task": "tests.support.tasks.odd_task",
-    "data": {"source": "synthetic", "synthetic": {"features": "synthetic:10:2"}, "batch_size": 4},
+    "data": {"source": "synthetic", "synthetic": {"num_features": 10, "max_active": 2}, "batch_size": 4},
     "pool": {"devices": ["fake:0"]},
 }
 
@@ -82,7 +82,7 @@ def test_buckets_that_no_message_can_name_are_refused() -> None:
 
 TOY = {
     "task": "tests.support.toy",
-    "data": {"source": "synthetic", "synthetic": {"features": "synthetic:1000:8"}},
+    "data": {"source": "synthetic", "synthetic": {"num_features": 1000, "max_active": 8}},
     "pool": {"devices": ["fake:0"]},
 }
 NNUE = {

@@ -80,6 +80,7 @@ def test_a_batch_that_raises_is_the_coordinators_to_judge() -> None:
     for _ in range(9):
         decision = policy.died(WORKER_0, raising(), batch=3)
         assert (decision.restart, decision.pause) == (True, 0.0)
+        assert "once more" not in decision.why, "that is for the coordinator to say"
     assert not policy.died(WORKER_0, batch=3).restart, "a death without exception counts"
 
 
