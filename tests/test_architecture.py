@@ -390,6 +390,18 @@ def test_a_folder_has_a_dozen_files() -> None:
     assert MORE_FILES.keys() <= limits.keys()
 
 
+NAMED = re.compile(r"(?<![\w/.-])((?:loader|pool|tests|docs|benchmarks)/[\w/-]+\.(?:py|h|cpp|md|toml))\b")
+
+
+def test_files_that_comments_and_pages_name_exist() -> None:
+    """`NAME` stands for any name."""
+    texts = [ROOT / "CONTRIBUTING.md", ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *native_files()]
+    texts += [path for package in ("loader", "pool", "benchmarks") for _, path in modules(package)]
+    named = {(path.relative_to(ROOT), name) for path in texts for name in NAMED.findall(path.read_text("utf-8"))}
+    assert len(named) > 100
+    assert [(path, name) for path, name in named if "NAME" not in name and not (ROOT / name).exists()] == []
+
+
 def test_no_pickle_anywhere() -> None:
     """I7."""
     wrong = []

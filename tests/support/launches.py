@@ -25,7 +25,7 @@ TREE: dict[str, Any] = {
 def planned(**changes: Any) -> Planned:
     """The answer of a planner; `changes`: fields that are others."""
     answer = Planned(
-        schema=BatchSchema(8, (SparseField("features", 64, 4, 2),)),
+        schema=BatchSchema(8, (SparseField("features", 64, 4, 2),), ()),
         plan=make_plan([TensorSpec("bias", (), "float32", 4)], [], [512]),
         num_chunks={},
         devices=("fake:0",),
