@@ -1,8 +1,8 @@
-"""Families of records, by name: from settings to a schema, from settings and files to a stream.
+"""Sources of data, by name: from settings to a schema, from settings and files to a stream.
 
-A source is found lazily, so that nobody pays for a family that is not used. In which format a file is, is its source's
-business (`loader.formats`). The pool asks here and never imports a source itself; a source of the user's own is named
-"module:factory".
+A source is a family of records. It is imported when it is first used, and decides itself which file formats it reads
+(`loader.formats`). The pool finds sources through this module and imports none itself. A source of a user's own is
+named "module:factory".
 """
 
 from __future__ import annotations

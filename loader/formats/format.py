@@ -1,7 +1,7 @@
 """What a file format is: a module, or a package, with these names.
 
-Those in this folder are found by themselves; one of a user's own is named in `data.format`. A format belongs to a
-family of records (`data.source`), which decides what a reader's `read` gives: for chess, `loader.chess.entry.Entry`.
+Formats in this folder are found automatically; a format of a user's own is named in `data.format`. A format belongs to
+a source (`data.source`), which decides what a reader's `read` gives: for chess, `loader.chess.entry.Entry`.
 """
 
 from __future__ import annotations

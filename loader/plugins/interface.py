@@ -1,4 +1,4 @@
-"""Compares what code from outside gives with what it will be asked for, before anything is asked."""
+"""Compares objects of code from outside with the interface that they must have, before any method is called."""
 
 from __future__ import annotations
 
@@ -63,5 +63,5 @@ def call_problem(function: object, wanted: Sequence[str]) -> str:
     except TypeError as error:
         return f"can't be called with {call}: {error} ({definition_of(function)})"
     except ValueError:
-        return ""  # nobody knows its arguments
+        return ""  # a function in C that does not tell its arguments
     return ""

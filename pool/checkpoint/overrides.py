@@ -1,7 +1,7 @@
 """Numbers of optimizer and schedule that a user changes when a run is resumed: `--override optimizer.args.lr=5e-4`.
 
-An override belongs to a step: it changes the state between the step before and this one. The state that it has changed
-names it, so that it is applied once, wherever the run goes on from. Pure, and free of torch.
+An override belongs to a step: it is applied before that step begins. The changed state records it, so that it is
+applied once, wherever the run is resumed. Pure, and free of torch.
 """
 
 from __future__ import annotations

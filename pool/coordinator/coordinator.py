@@ -1,6 +1,6 @@
-"""The coordinator process, from start to end: what comes goes to the inbox, what the books decide to the hands.
+"""The coordinator process, from start to end: messages go to the inbox, the decisions of the books to the hands.
 
-The only one that changes weights (I3). What it alone knows is in its checkpoints (I9).
+The only process that changes weights (I3). State that only it has is in its snapshots and checkpoints (I9).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Coordinator:
         config = launch.config
         torch.set_num_threads(config.num_coordinator_threads)
         numerics.check_coordinator(launch.planned.fingerprint, launch.peer)
-        _native.keep_freed_memory()  # what an optimizer allocates in a step it allocates again in the next
+        _native.keep_freed_memory()  # an optimizer allocates the same memory in every step
         self._context = zmq.Context[zmq.Socket[bytes]]()
         self._supervisor = Link(self._context, launch.address_key, launch.peer, Peer(SUPERVISOR), os.getppid())
         self._hub = Hub(self._context, launch.address_key, launch.peer)
@@ -132,7 +132,7 @@ class Coordinator:
         self._metrics.close()
         self._hub.close()
         self._supervisor.close()
-        self._context.term()  # waits until the last words are out
+        self._context.term()  # waits until the last messages are sent
 
     def _say(self, text: str) -> None:
         """To the run's user."""
@@ -145,7 +145,7 @@ class Coordinator:
                     actions = self._inbox.roster(message)
                     self._hub.set_alive({p: pid for p, pid in message.pids().items() if p in self._inbox.alive})
                     self._hands.act(actions)
-        # before the first roster nobody is known, and whoever speaks is still heard later
+        # before the first roster no peer is known; messages wait in the socket
         if self._inbox.alive and self._hub.socket in events:
             for peer, received in self._hub.receive():
                 if peer not in self._inbox.joined:
@@ -153,7 +153,7 @@ class Coordinator:
                 self._hands.act(self._inbox.message(peer, received))
 
     def _look(self) -> None:
-        """A bell rings for batches that are finished."""
+        """Rung when a batch is finished."""
         self._shortcut.bell.silence()
         self._trace.mark("bell heard")
         crash_point("coordinator.bell_heard")

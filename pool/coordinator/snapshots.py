@@ -1,7 +1,7 @@
-"""The two areas of memory that the state is copied into between steps, and what is read from them.
+"""The two areas of memory that the state is copied into between steps.
 
-The newest whole copy is what a successor goes on from (I9), and what a checkpoint is written from; an area that is
-being written to disk is left alone until that has ended.
+A successor continues from the newest complete copy (I9), and checkpoints are written from one. An area that is being
+written to disk is not overwritten until that has ended.
 """
 
 from __future__ import annotations

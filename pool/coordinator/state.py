@@ -1,4 +1,4 @@
-"""What a run consists of between two steps, and all that a checkpoint holds of it (I9): made, restored, handed out."""
+"""The state of a run between two steps (I9): made, restored, and given to checkpoints."""
 
 from __future__ import annotations
 

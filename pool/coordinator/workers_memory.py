@@ -1,4 +1,4 @@
-"""What the coordinator reads of its workers, as the inbox and the exchange ask for it."""
+"""The coordinator's view of its workers' memory, for the inbox and the exchange."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pool.shm.shortcut import CoordinatorEnd, Finished
 
 
 class WorkersMemory:
-    """What they leave in memory that outlives them (`books.inbox.WorkersMemory`)."""
+    """Implements `books.inbox.WorkersMemory`."""
 
     def __init__(self, memory: Memory, shortcut: CoordinatorEnd) -> None:
         self._memory = memory

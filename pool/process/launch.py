@@ -28,7 +28,7 @@ from pool.shm.segment import SegmentHandle
 
 @dataclass(frozen=True)
 class Launch:
-    peer: Peer  # who the process is
+    peer: Peer  # the process itself
     config: Annotated[Config, PlainValidator(lambda tree: parse_config(tree, "launch"))]
     run_dir: Path  # through a descriptor of this process (`pool.run_dir`)
     address_key: str  # of the run's hubs
@@ -52,7 +52,7 @@ class Launch:
         return {"train": self.train_files, "validate": self.validation_files}
 
     def told_to(self, peer: Peer) -> Launch:
-        """What a process is told. There may be very many files."""
+        """The launch of one process. A worker gets no files, since there may be very many."""
         if peer.role == WORKER:
             return replace(self, peer=peer, train_files=(), validation_files=())
         return replace(self, peer=peer)

@@ -1,4 +1,4 @@
-"""The socket between the supervisor and each of its children: one end each, nobody else has it.
+"""The socket pair between the supervisor and each of its children.
 
 Through it a child gets its Launch, with the descriptors of its log, the run folder and its memory, and another run
 folder if that was deleted; its end is the news that the supervisor is dead, which the kernel also tells by signal. A
@@ -35,8 +35,8 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 
 def send(channel: socket.socket, launch: Launch, log: int, folder: int, descriptors: Sequence[int]) -> None:
-    """Says to a child who it is; `folder`: the run's. `launch.segments` and `.bells` hold positions in `descriptors`.
-    To a dead child: nothing happens."""
+    """Sends a child its Launch; `folder`: the run's. `launch.segments` and `.bells` hold positions in `descriptors`.
+    Does nothing if the child is dead."""
     document = _memory_file(launch.to_json())
     try:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -46,14 +46,14 @@ def send(channel: socket.socket, launch: Launch, log: int, folder: int, descript
 
 
 def send_folder(channel: socket.socket, folder: int) -> None:
-    """The run folder is another one now. To a dead child, or to one that does not read: nothing happens."""
+    """The run folder is another one now. Does nothing if the child is dead or does not read."""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError, BlockingIOError):
         socket.send_fds(channel, [_NOTE], [folder], socket.MSG_DONTWAIT)
 
 
 def receive(channel: socket.socket) -> tuple[Launch, int]:
-    """Waits to be told who this process is, and gives the descriptor of the run folder; from then on the process's
-    output goes to that role's log."""
+    """Waits for this process's Launch; returns it and the descriptor of the run folder. From then on the process's
+    output goes to its log."""
     descriptors = _take(channel, _MOST_DESCRIPTORS)
     if not descriptors:
         _die()

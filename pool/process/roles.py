@@ -38,8 +38,8 @@ def play(channel: socket.socket, parent: int) -> NoReturn:
     """Runs a process that has just been forked; `parent`: the supervisor's pid."""
     os.setpgid(0, 0)
     launch, folder = lifeline.receive(channel)
-    lifeline.die_with_parent(parent)  # it is the parent by now: who is told who it is has been adopted
-    logging.raiseExceptions = False  # a log that can't be written is no reason to say so in it
+    lifeline.die_with_parent(parent)  # it is the parent by now: a process gets its Launch after it was adopted
+    logging.raiseExceptions = False  # if the log can't be written, that can't be logged either
     code = EXIT_FAILED
     try:
         faulthandler.enable()  # the log has the Python frames of a SIGSEGV

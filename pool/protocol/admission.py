@@ -14,7 +14,7 @@ from pool.protocol.messages import Roster
 
 
 class Admission:
-    """Of one socket: who is heard there, and the newest of each."""
+    """Of one socket: the peers that count there, and the newest message of each."""
 
     def __init__(self, me: Peer, alive: Iterable[Peer] = ()) -> None:
         self._me = me

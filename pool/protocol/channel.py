@@ -1,8 +1,8 @@
 """Sockets: a Hub that others connect to, and a Link to one. Nothing else in the project sees zmq sockets.
 
-A hub is a ROUTER, a link a DEALER, both over abstract ipc:// addresses (`address`). Sending never blocks. Both take
-messages only from the peers they were told are alive, sent by this user and by the very process that they were told
-each is (the kernel says which), and in each peer's order; the rest is counted, logged once a minute, and dropped.
+A hub is a ROUTER, a link a DEALER, both over abstract ipc:// addresses (`address`). Sending never blocks. Both accept
+messages only from peers that are alive, in each peer's order, and only from this user and the pid that the supervisor
+has named (the kernel tells both). All others are counted, logged once a minute, and dropped.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Link:
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], key: str, me: Peer, other: Peer, other_pid: int | None
     ) -> None:
-        """`other_pid`: None if a roster has to say it first; until then nothing is heard."""
+        """`other_pid`: None until a roster names it; until then no message is received."""
         self.me = me
         self.other = other
         self._other_pid = other_pid

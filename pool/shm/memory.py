@@ -76,7 +76,7 @@ class Memory:
         return Raised(self._last_page(gradients(worker))[_IN_WORK_WORDS + _FINISHED_WORDS :])
 
     def worker_end(self, peer: Peer, bells: Mapping[str, int]) -> WorkerEnd:
-        """Of the short way."""
+        """For signals through shared memory (`pool.shm.shortcut`)."""
         return WorkerEnd(
             self._finished(peer.index),
             self._last_page(WEIGHTS)[:1],

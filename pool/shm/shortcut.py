@@ -73,7 +73,7 @@ class WorkerEnd:
         return newest.version if newest.incarnation == incarnation else -1
 
     def wait(self) -> None:
-        """Until somebody has news: the coordinator, or a thread of this process that calls `wake`."""
+        """Until the coordinator, or a thread of this process by `wake`, rings."""
         self._mine.wait()
 
     def wake(self) -> None:
@@ -92,7 +92,7 @@ class CoordinatorEnd:
         self._workers = workers
 
     def publish(self, version: int) -> None:
-        """It is complete: who has a batch for it may begin."""
+        """The version is complete: workers may begin its batches."""
         self._version[0] = (self._incarnation << _VERSION_BITS) + version
         for bell in self._workers:
             bell.ring()
@@ -106,7 +106,7 @@ class CoordinatorEnd:
 
 
 def published(word: int) -> Published:
-    """What the word of the newest version says; version 0 of nobody if nothing was ever published."""
+    """The word of the newest version, decoded; incarnation 0 if nothing was ever published."""
     return Published(*divmod(word, 1 << _VERSION_BITS))
 
 

@@ -1,4 +1,4 @@
-"""What to do about a death. Pure: facts in, a decision and a sentence that says why out."""
+"""Decides what follows a death. Pure: from facts to a decision, with a sentence that says why."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the service manager that started us wants to hear: ready, then that the run moves (sd_notify(3)).
+"""Tells the service manager that the run is ready, then that it makes progress (sd_notify(3)).
 
-Without $NOTIFY_SOCKET nobody asked, and nothing is sent.
+Without $NOTIFY_SOCKET nothing is sent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The supervisor's loop: start the others, watch, restart, show, end.
 
-Owns the run's memory (I6). Sees deaths by pidfd, not by silence; what it knows about who lives it tells the
-coordinator as a roster. Never imports torch.
+Owns the run's memory (I6). Sees deaths by pidfd, not by silence, and tells all processes which are alive by a roster.
+Never imports torch.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Supervisor:
             deadline = time.monotonic() + KILL_SECONDS
             while list(self._children) and time.monotonic() < deadline and self._signals.count < 3:
                 events = dict(self._poller.poll(100))
-                self._hear()  # a child that ends waits for its last words to be taken
+                self._hear()  # a child that ends waits until its last messages are received
                 for child in self._children.dead(events):
                     self._children.forget(child)
         self._hub.close()

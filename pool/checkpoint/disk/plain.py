@@ -1,6 +1,6 @@
-"""JSON of a checkpoint: read without surprises, and what is wrong with it said in one line. Free of torch.
+"""Reads a checkpoint's JSON strictly; errors are one line. Free of torch.
 
-A file whose sums are right and whose content is not was not damaged: something else has written it.
+If a file's checksums are right and its content is not, the file is not damaged: another program has written it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the books tell the coordinator to do. Plain data: the books decide, `Hands` carry it out.
+"""Actions that the books decide on. Plain data; `Hands` carry them out.
 
-There are three: the coordinator's, its history for tests, and the simulated coordinator's.
+There are three implementations of `Hands`: the coordinator's, its history for tests, the simulated coordinator's.
 """
 
 from __future__ import annotations

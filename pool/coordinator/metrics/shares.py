@@ -1,4 +1,4 @@
-"""What a run is bound by, from what workers and coordinator say of their time. Pure."""
+"""What bounds the speed of a run, from the times that workers and coordinator report. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the numbers of a run go. No sink can stop the training: what can't be written is said once."""
+"""Where the numbers of a run go. No sink can stop the training: a failure is told once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left of the old version in the new one: the numbers that an optimizer does not write. By how it writes."""
+"""Copies numbers that the optimizer does not write from the old version of the weights to the new one."""
 
 from __future__ import annotations
 

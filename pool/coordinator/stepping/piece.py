@@ -1,4 +1,4 @@
-"""What one bucket holds of one parameter, as the coordinator steps it."""
+"""The part of one parameter that lies in one bucket, as the coordinator steps it."""
 
 from __future__ import annotations
 

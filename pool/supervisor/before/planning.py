@@ -1,4 +1,4 @@
-"""Asking the planner, a process that knows torch, so that the supervisor need not."""
+"""Asks the planner, a process that imports torch, so that the supervisor does not."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def ask_planner(launch: Launch, logs: Path, signals: StopSignals | None) -> tupl
 
 
 def _ask(server: ForkServer, launch: Launch, logs: Path, signals: StopSignals | None) -> tuple[bytes | None, Child]:
-    """The planner's answer, and the planner, which is no more; None, and whoever died instead, not reaped."""
+    """The planner's answer and the planner, which has ended; or None and the process that died, not reaped."""
     timeout = launch.config.pool.start_timeout
     _wait_for(server, timeout, signals)
     if server.hear() is None:
@@ -94,7 +94,7 @@ def _up_to(files: Sequence[DataFile], sizes: Sequence[int]) -> tuple[DataFile, .
 
 
 def _wait_for(child: Child, timeout: float, signals: StopSignals | None) -> None:
-    """Until it has said something or is dead, as who says nothing for long soon is.
+    """Until it has answered or is dead; a process that does not answer in time is killed.
 
     There is nothing to keep yet: the first signal to stop ends the run.
     """

@@ -173,7 +173,7 @@ class RunFolder:
             os.close(fd)
 
     def _lock_again(self, folder: Path) -> None:
-        """The old lock is deleted, and keeps nobody out. Raises OSError."""
+        """The old lock is deleted, and keeps no other run out. Raises OSError."""
         lock = _locked(folder)
         os.close(self._lock)
         self._lock = lock
@@ -202,7 +202,7 @@ class RunFolder:
 
 
 def _locked(folder: Path) -> int:
-    """A descriptor of the folder's lock, which nobody else has then. Raises BlockingIOError if another run has it."""
+    """A descriptor of the folder's lock, held exclusively. Raises BlockingIOError if another run has it."""
     fd = run_dir.open_file(folder / LOCK, os.O_CREAT | os.O_RDWR)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
