@@ -61,7 +61,7 @@ SOURCES = Registry(
 
 
 def source_by_name(name: str) -> Source:
-    """A bundled source, or what the factory that `name` ("module:factory") points at makes.
+    """A bundled source, or the object that the factory `name` ("module:factory") makes.
 
     Raises ValueError if there is none, or if what the factory makes is no Source.
     """
@@ -107,7 +107,7 @@ def schema_of(config: DataConfig) -> BatchSchema:
 def open_stream(config: DataConfig, files: Sequence[Path | DataFile], seed: int) -> Stream:
     """A stream at its beginning. Batch k is a function of the files (their order counts), config and seed (I1).
 
-    Files that were identified must be what they were then, or it is a DataChangedError.
+    Raises DataChangedError if a file has changed since it was identified.
     """
     stream = source_by_name(config.source).open(config, _identified(files), seed)
     if problem := interface_problem(stream, Stream, "a stream"):

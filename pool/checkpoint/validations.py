@@ -26,7 +26,7 @@ class Validations:
     best: Validation | None = None  # the first of the lowest; its weights are, or are about to be, a checkpoint
 
     def after(self, found: Validation) -> Validations:
-        """With one more. The weights that a run begins with are no candidate: a checkpoint would hold nothing new."""
+        """With one more. The weights that a run begins with can't be the best: a checkpoint would hold nothing new."""
         better = self.best is None or found.loss < self.best.loss
         if found.step == 0 or not math.isfinite(found.loss) or not better:
             return replace(self, newest=found)

@@ -21,7 +21,7 @@ WEIGHTS, OPTIMIZER = "weights", "optimizer"
 
 class Snapshots:
     def __init__(self, areas: Sequence[Area], newest: int | None = None) -> None:
-        """Two areas; `newest`: the one that a predecessor left something in that must not be lost."""
+        """Two areas; `newest`: the index of the one with a predecessor's state, which must not be overwritten first."""
         self._areas = areas
         self._newest = newest or 0
         self._held: int | None = None
@@ -37,7 +37,7 @@ class Snapshots:
         )
 
     def take(self, state: Checkpoint) -> Checkpoint:
-        """A copy of the state, valid until the next but one; until `release` after a `hold`."""
+        """A copy of the state. It is overwritten by the next `take` but one; after `hold` not before `release`."""
         index = 1 - (self._newest if self._held is None else self._held)
         tensors = {WEIGHTS: tensor_bytes(state.weights), OPTIMIZER: tensor_bytes(state.optimizer_tensors)}
         written = snapshot.write(self._areas[index], state, tensors)

@@ -68,7 +68,7 @@ def receive(channel: socket.socket) -> tuple[Launch, int]:
 
 
 def answer(channel: socket.socket, data: bytes) -> None:
-    """The one thing that a planner says to the supervisor, of any length."""
+    """Sends the planner's answer, of any length."""
     document = _memory_file(data)
     socket.send_fds(channel, [_NOTE], [document])
     os.close(document)
@@ -84,13 +84,13 @@ def take_answer(channel: socket.socket) -> bytes | None:
 
 
 def leave(channel: socket.socket, failure: Failure) -> None:
-    """Says why this process ends, for `left`. Never waits; if there is no room or no channel, nothing happens."""
+    """Leaves why this process ends, for `left`. Never waits; does nothing if there is no room or no channel."""
     with contextlib.suppress(OSError):
         channel.send(failure.to_bytes(), socket.MSG_DONTWAIT)
 
 
 def left(channel: socket.socket) -> Failure | None:
-    """What a dead child has said of its end; None if it said nothing. Never waits: a process that it has forked may
+    """The failure that a dead child has left; None if there is none. Never waits: a process that it has forked may
     still have the other end."""
     try:
         return Failure.from_bytes(channel.recv(_FAILURE, socket.MSG_DONTWAIT))
@@ -99,7 +99,7 @@ def left(channel: socket.socket) -> Failure | None:
 
 
 def request(channel: socket.socket, theirs: socket.socket) -> None:
-    """Asks the fork server for a process that has the other end of a pair. To a dead one: nothing happens."""
+    """Asks the fork server for a process that has the other end of a pair. Does nothing if it is dead."""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         socket.send_fds(channel, [_NOTE], [theirs.fileno()])
 
@@ -126,14 +126,14 @@ def take_number(channel: socket.socket) -> int | None:
 
 
 def die_with_parent(parent: int) -> None:
-    """The kernel kills this process when the supervisor is gone; if it is gone already, so are we."""
+    """Has the kernel kill this process when the supervisor dies; ends now if it is dead already."""
     prctl.die_with_parent()
     if os.getppid() != parent:
         os._exit(EXIT_FAILED)
 
 
 def forks_die_with_this_process() -> None:
-    """What this process forks in its main thread, a task's helper, the kernel kills with it: they share its memory.
+    """Processes that this one forks in its main thread (a task's helpers) die with it, since they share its memory.
 
     Not of other threads: what they fork would die with the thread.
     """
@@ -152,7 +152,7 @@ def forks_die_with_this_process() -> None:
 
 
 def die_with(channel: socket.socket, folder: int) -> None:
-    """The same by the socket's end, from a thread: for what may have taken the kernel's promise back. Until then
+    """A thread that ends this process when the socket closes: a fallback if PR_SET_PDEATHSIG was cleared. Until then
     `folder` becomes each run folder that the supervisor sends."""
 
     def wait() -> None:

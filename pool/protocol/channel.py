@@ -122,7 +122,7 @@ class Hub:
                 yield sender, envelope.message
 
     def send(self, peer: Peer, message: Message) -> bool:
-        """False if the peer never spoke or is gone; what it should know is said again when it is back."""
+        """False if the peer has sent nothing yet or is gone; state is resent when it is back."""
         route = self._routes.get(peer)
         if route is None:
             return False
@@ -199,7 +199,7 @@ class Link:
                 yield envelope.message
 
     def send(self, message: Message) -> bool:
-        """False if it can't be queued; what the other should know is said again with the next message."""
+        """False if it can't be queued; the next message repeats the state."""
         self._sent += 1
         try:
             self._socket.send(encode(Envelope(self.me, self.other, self._sent, message)), zmq.NOBLOCK)

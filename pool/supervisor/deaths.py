@@ -42,7 +42,7 @@ class Death:
 
 
 def account(deaths: list[Death]) -> str:
-    """Every death of a run, oldest first, with the last lines of the newest one's log if it has not said itself why."""
+    """Every death of a run, oldest first, with the last lines of the newest one's log unless it left an exception."""
     lines = [death.line() for death in deaths[:-1]]
     newest = deaths[-1]
     last_lines = "" if newest.raised else newest.last_lines

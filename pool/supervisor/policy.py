@@ -41,9 +41,9 @@ class RestartPolicy:
     ) -> Decision:
         """A process is dead that was not told to end.
 
-        `failure`: the exception that ended it, if one did; `batch`: in which batch. Whether a batch can be computed is
-        the coordinator's to judge: such deaths are bounded there and don't count here.
-        `needed`: the run can't go on without it now; if not, it is tried again however often that fails.
+        `failure`: the exception that ended it, if one did; `batch`: in which batch. The coordinator decides whether a
+        batch can be computed and limits such deaths, so they don't count here.
+        `needed`: the run can't go on without it now; if it can, the process is restarted without limit.
         """
         if failure is not None and failure.started and batch is not None:
             return Decision(True, "restarted; a batch that raises twice is not tried again")

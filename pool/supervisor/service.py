@@ -17,7 +17,7 @@ class ServiceManager:
         self._computed = 0.0
 
     def progress(self, computed: float) -> None:
-        """So many seconds were spent on batches that are finished. Only another number feeds the watchdog."""
+        """`computed`: seconds spent on finished batches. Pings the watchdog only if that has changed."""
         if computed != self._computed:
             self._send("WATCHDOG=1" if self._computed else "READY=1")
             self._computed = computed

@@ -86,7 +86,7 @@ class Supervisor:
         self.last_report: RunReport | None = None
 
     def run(self) -> int:
-        """Starts everybody, then: wait, hear, decide, act, until the coordinator has finished."""
+        """Starts all processes, then waits, decides and acts until the coordinator has finished."""
         crash_point("supervisor.memory_reserved")
         self._start_due()
         again = SayAgain()
@@ -126,7 +126,7 @@ class Supervisor:
         self._memory.close()
 
     def unsaved(self) -> str:
-        """What a run that ends early has to say first: which steps a resumed one does again; empty if none."""
+        """For a run that ends early: one line that says which steps a resumed run does again; empty if none."""
         done = newest_version(self._memory.segments, self._memory.sizes)
         saved = max(0, self._folder.linked_step(LAST))
         if done <= saved:
@@ -138,7 +138,7 @@ class Supervisor:
     # --- starting ---
 
     def _start_due(self) -> None:
-        """Asks for those whose pause is over, one after the other; a fork server is started by exec."""
+        """Starts processes whose pause is over, one after the other; the fork server by exec."""
         while (peer := self._places.next_start(time.monotonic())) is not None:
             if peer.role == FORKSERVER:
                 self._children.start_forkserver(peer, self._launch.config.testing.crash_points)

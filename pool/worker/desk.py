@@ -24,7 +24,7 @@ class Desk:
         self._settled = 0
 
     def new_coordinator(self, incarnation: int) -> None:
-        """What the dead one ordered is forgotten, and nothing of it will be begun."""
+        """Forgets the orders of the dead one; none of its batches will be begun."""
         self.incarnation = incarnation
         self.version = -1
         self._jobs = {}
@@ -37,11 +37,12 @@ class Desk:
 
     @property
     def may_speak(self) -> bool:
-        """Nothing is in work for an earlier coordinator than the one that would hear it."""
+        """Nothing is in work for an earlier coordinator."""
         return self._in_work is None or self._in_work.incarnation == self.incarnation
 
     def orders(self, orders: WorkerOrders) -> bool:
-        """Takes over what is assigned; forgets what no longer is. True if that settles what a coordinator waits for."""
+        """Takes new assignments, forgets revoked ones. True if the coordinator waits for an answer and
+        nothing revoked is in work."""
         self.complete(orders.version)
         self._jobs = {
             assignment: self._jobs.get(assignment, Job(assignment, self.incarnation))

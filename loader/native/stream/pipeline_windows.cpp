@@ -50,7 +50,7 @@ void Pipeline::load(std::uint64_t epoch, std::uint64_t window) {
     loading_.parts = {loading_.chunks.size(), 0, 0};
 }
 
-// From here on, damaged chunks are chunks without entries. They are reported in stream order, whichever thread decoded them.
+// From here on, damaged chunks are chunks without entries. They are reported in stream order.
 void Pipeline::skip_damaged() {
     for (std::size_t i = 0; i < loading_.loaded.size(); ++i) {
         std::optional<SourceFault>& fault = loading_.loaded[i].fault;

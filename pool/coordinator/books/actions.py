@@ -31,8 +31,8 @@ class Fold:
 
 @dataclass(frozen=True)
 class Update:
-    """The optimizer may step the bucket: all batches are there, and what is still to come of this step can't change
-    which of them count."""
+    """The optimizer may step the bucket: its gradients of all batches are there, and no batch can be left out any
+    more."""
 
     step: int
     bucket: int

@@ -12,7 +12,7 @@ from pool.telemetry.sinks import Sink, factory_of
 
 
 def made(names: Sequence[str], run_dir: Path, say: Callable[[str], object]) -> list[Sink]:
-    """The sinks of these names (`run.sinks`). One that can't be made is said, and left out."""
+    """The sinks of these names (`run.sinks`). One that can't be made is reported and left out."""
     sinks: list[Sink] = []
     for name in names:
         try:
@@ -48,7 +48,7 @@ class Sinks:
 
     @contextmanager
     def guarded(self, sink: Sink) -> Iterator[None]:
-        """Whatever goes wrong inside with the sink is said, once until it goes well again."""
+        """An error inside is reported, once until the sink works again."""
         try:
             yield
         except (Exception, SystemExit) as error:

@@ -22,7 +22,7 @@ class CarryOver(Protocol):
         """Before the optimizer steps with these gradients: copies what it needs or leaves alone."""
 
     def rows_to_write(self, gradients: Sequence[Addend], /) -> Touched | None:
-        """Of the sum of these gradients, the rows that the optimizer has to know; None: it writes all."""
+        """The rows that these gradients define, for an optimizer that writes no others; None: it writes all."""
 
     def forget(self) -> None:
         """The two versions may differ in any row."""
@@ -56,7 +56,7 @@ class WritesAll:
 
 
 class WritesTouchedRows:
-    """It writes the rows of a table that the gradients define. Other rows that it wrote in the step before differ."""
+    """It writes the rows of a table that the gradients define. Other rows of the step before are copied."""
 
     def __init__(self, first_row: int) -> None:
         self._first_row = first_row

@@ -26,10 +26,10 @@ LOOK = 0.5  # seconds at most that a look takes; what the machine sleeps meanwhi
 
 
 def ask_planner(launch: Launch, logs: Path, signals: StopSignals | None) -> tuple[Launch, ForkServer]:
-    """The launch with all that the planner knows, and the fork server that the planner came from.
+    """The launch with the planner's answer, and the fork server.
 
-    If either dies both are started anew, `pool.restarts` times; once if one had to be killed since it did not answer.
-    Raises what the planner says, RunError if it says nothing or a signal comes; OSError.
+    If either dies both are restarted, `pool.restarts` times; once if one was killed because it did not answer. Raises
+    the planner's error, RunError if it gives no answer or a signal comes; OSError.
     """
     be_the_parent()
     planner, forkserver = Peer(PLANNER), Peer(FORKSERVER)

@@ -50,7 +50,7 @@ def prepare(
     allow_different_numerics: bool = False,
     changes: Sequence[tuple[str, Any]] = (),
 ) -> tuple[Launch, ForkServer]:
-    """What every process will be told, and where every process comes from. `changes`: of `--override`.
+    """The launch that all processes get, and the fork server. `changes`: of `--override`.
 
     Raises ConfigError, ResourceError, RunError; also for a signal to stop.
     """
@@ -117,7 +117,7 @@ def _launch(
     signals: StopSignals | None = None,
     overrides: tuple[Override, ...] = (),
 ) -> tuple[Launch, ForkServer]:
-    resolve_devices(config.pool.devices, cuda_count=None)  # what is no device is said before torch is imported
+    resolve_devices(config.pool.devices, cuda_count=None)  # a wrong name is refused before torch is imported
     check_descriptors(config)
     step, start = resume_point(config, checkpoint, files.train)
     module = task_module(config.task)

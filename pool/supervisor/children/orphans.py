@@ -22,7 +22,7 @@ class Orphans:
         self._others = _children()
 
     def end(self, seconds: float) -> None:
-        """Kills them with all their descendants and waits, at most `seconds`. The processes of the run are dead by then."""
+        """Kills them with all their descendants and waits, at most `seconds`. The run's processes are dead."""
         deadline = time.monotonic() + seconds
         while (orphans := _children() - self._others) and time.monotonic() < deadline:
             for pid in orphans:  # its children are ours when it is dead

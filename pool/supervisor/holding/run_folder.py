@@ -135,7 +135,7 @@ class RunFolder:
             raise ConfigError(f"{path}: {reason}; --override may be recorded there: mend it, or move it away") from None
 
     def record(self, config: Config, overrides: Sequence[Override] = ()) -> None:
-        """Writes down what the run is done with, once nothing speaks against it. Raises ConfigError."""
+        """Writes config.json. Raises ConfigError."""
         record = {**config.model_dump(mode="json"), "overrides": [asdict(override) for override in overrides]}
         text = json.dumps(record, indent=1)
         try:
@@ -148,7 +148,7 @@ class RunFolder:
         self._notes.append(text)
 
     def take_notes(self) -> list[str]:
-        """What the run's user has to know of what was found here, once."""
+        """Lines for the run's user; each is given once."""
         taken, self._notes = self._notes, []
         return taken
 
