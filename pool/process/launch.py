@@ -73,6 +73,7 @@ class Launch:
             workers=len(planned.devices),
             state_nbytes=planned.state_nbytes,
             num_chunks=planned.num_chunks,
+            collected_nbytes=planned.measured.nbytes,
         )
 
     def to_json(self) -> bytes:

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 from loader.batch.schema import BatchSchema
 from pool.buckets.plan import Plan
+from pool.metrics.layout import Measured
 from pool.protocol.messages import Purpose
 
 
@@ -18,6 +19,7 @@ class Planned:
 
     schema: BatchSchema
     plan: Plan
+    measured: Measured  # by the task, in validations
     num_chunks: Mapping[Purpose, int]  # of each stream whose chunks are compared
     devices: tuple[str, ...]  # one a worker, `auto` resolved
     device_names: tuple[str, ...]  # what each of them is, for people

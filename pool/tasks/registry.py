@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from loader.command_line.program import CommandGroup
     from pool.tasks.task import Task
 
-TASKS = Registry("task", "task", {"nnue": "pool.tasks.nnue"}, "the name of a module")
+TASKS = Registry("task", "task", {"nnue": "pool.tasks.nnue", "clicks": "pool.tasks.clicks"}, "the name of a module")
 
 
 class TaskModule(Protocol):

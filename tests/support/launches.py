@@ -10,6 +10,7 @@ from loader.batch.schema import BatchSchema, SparseField
 from loader.stream import Cursor
 from pool.buckets.plan import TensorSpec, make_plan
 from pool.config.reading import parse_config
+from pool.metrics.layout import NOTHING
 from pool.process.launch import Launch
 from pool.process.planned import Planned
 from pool.protocol.address import new_key
@@ -30,6 +31,7 @@ def planned(**changes: Any) -> Planned:
         num_chunks={},
         devices=("fake:0",),
         device_names=("fake:0",),
+        measured=NOTHING,
         state_nbytes=4,
         fingerprint={},
     )

@@ -32,14 +32,14 @@ class Sinks:
         """`say`: to the user."""
         self._sinks = sinks
         self._say = say
-        self._said: set[Path] = set()  # what can't be written, as its user knows
+        self._failed: set[int] = set()  # ids of sinks whose failure has been reported
 
     def add(self, step: int, scalars: Mapping[str, float]) -> None:
         for sink in self._sinks:
             with self.guarded(sink):
-                if sink.add(step, scalars) and sink.path in self._said:
-                    self._said.remove(sink.path)
-                    self._say(f"{sink.path} is written again")
+                if sink.add(step, scalars) and id(sink) in self._failed:
+                    self._failed.remove(id(sink))
+                    self._say(f"{_place_of(sink)} is written again")
 
     def close(self) -> None:
         for sink in self._sinks:
@@ -52,7 +52,15 @@ class Sinks:
         try:
             yield
         except (Exception, SystemExit) as error:
-            if sink.path not in self._said:
-                self._said.add(sink.path)
+            if id(sink) not in self._failed:
+                self._failed.add(id(sink))
                 reason = (error.strerror or error) if isinstance(error, OSError) else told(error)
-                self._say(f"{sink.path} can't be written: {reason}; training goes on")
+                self._say(f"{_place_of(sink)} can't be written: {reason}; training goes on")
+
+
+def _place_of(sink: Sink) -> str:
+    """As the user knows it; a sink of the user's may have anything for its `path`."""
+    try:
+        return str(sink.path)
+    except Exception:
+        return f"run.sinks: {type(sink).__name__}"

@@ -14,6 +14,8 @@ from loader.files.identity import DataFile
 from loader.stream import Cursor
 from pool.buckets.plan import TensorSpec, make_plan
 from pool.checkpoint.overrides import Override
+from pool.metrics.layout import Measured
+from pool.metrics.metric import Column
 from pool.process.document import to_json
 from pool.process.launch import Launch
 from pool.process.planned import Planned
@@ -27,6 +29,7 @@ SPECS = (TensorSpec("table", (64, 8), "float32", 4, "features"), TensorSpec("bia
 PLANNED = Planned(
     schema=BatchSchema(8, (SparseField("features", 64, 4, 2),), (DenseField("score", "int16"),), num_buckets=3),
     plan=make_plan(SPECS, [TensorSpec("buffer", (2, 3), "int64", 8)], [512], split_tables=True),
+    measured=Measured(8, (("auc", "max"),), (("scores", Column("float32", 2)),)),
     num_chunks={"train": 6, "validate": 7},
     devices=("cpu", "fake:0?compute_ms=20"),
     device_names=("cpu", "fake:0"),
