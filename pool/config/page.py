@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from inspect import cleandoc
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import annotated_types as limits
 from pydantic import BaseModel
@@ -146,6 +146,8 @@ def _allowed(field: FieldInfo) -> str:
 
 
 def _word(kind: Any) -> str:
+    if get_origin(kind) is Annotated:
+        return _word(get_args(kind)[0])
     if get_origin(kind) is Literal:
         return " or ".join(json.dumps(choice) for choice in get_args(kind))
     if get_origin(kind) is tuple:
