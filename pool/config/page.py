@@ -150,8 +150,10 @@ def _word(kind: Any) -> str:
         return _word(get_args(kind)[0])
     if get_origin(kind) is Literal:
         return " or ".join(json.dumps(choice) for choice in get_args(kind))
-    if get_origin(kind) is tuple:
-        return "list of texts"
+    if get_origin(kind) is Annotated:
+        return _word(get_args(kind)[0])
+    if get_origin(kind) in (tuple, list):
+        return f"list of {_word(get_args(kind)[0])}s"
     return _WORDS[get_origin(kind) or kind]
 
 
