@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from loader.config import DataConfig
 from loader.files.identity import DataFile
 
 OnProgress = Callable[[int, int], None]  # bytes done, bytes in all
@@ -75,6 +76,14 @@ class GrowingFormat(Protocol):
 
     def whole_size(self, file: DataFile) -> int:
         """Bytes of the file without that piece. Raises DataError."""
+
+
+@runtime_checkable
+class ConfiguredFormat(Protocol):
+    """What a format has besides, if it needs the settings of its source: called instead of `open_files`."""
+
+    def open_with(self, config: DataConfig, files: Sequence[DataFile]) -> Reader:
+        """As `open_files`. Raises ValueError for settings that can't be served."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from itertools import groupby
 from loader.config import DataConfig
 from loader.errors import DataError
 from loader.files.identity import DataFile
-from loader.formats.format import Format, Reader
+from loader.formats.format import ConfiguredFormat, Format, Reader
 from loader.formats.registry import format_by_name, format_of_file
 
 
@@ -37,12 +37,17 @@ def open_readers(config: DataConfig, files: Sequence[DataFile], family: str, def
     """
     if not files:
         raise ValueError("data.train: no file is given")
-    skip_damaged = config.on_bad_data == "skip"
     readers = [
-        found.open_files(list(group), may_grow=config.may_grow, skip_damaged=skip_damaged)
+        _open(config, found, list(group))
         for found, group in groupby(files, lambda file: format_of(config, file, family, default))
     ]
     if not any(reader.num_chunks for reader in readers):
         names = ", ".join(str(file.path) for file in files[:3])
         raise DataError(names, "there is nothing to read: no file has a chunk")
     return readers
+
+
+def _open(config: DataConfig, found: Format, files: Sequence[DataFile]) -> Reader:
+    if isinstance(found, ConfiguredFormat):
+        return found.open_with(config, files)
+    return found.open_files(files, may_grow=config.may_grow, skip_damaged=config.on_bad_data == "skip")

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from loader.rows.columns import ColumnsConfig
 from loader.section import Effect, Section
 
 DEFAULT_FIELD = "features"
@@ -80,6 +81,7 @@ class RowsConfig(Section):
     zero_based: Annotated[
         bool, Field(description="the first feature's number is 0 in text files, else 1"), Effect.FIXED
     ] = True
+    columns: ColumnsConfig = ColumnsConfig()
     synthetic: SyntheticRowsConfig = SyntheticRowsConfig()
 
     def ranges(self) -> dict[str, tuple[int, int]]:

@@ -1,0 +1,39 @@
+"""The format `csv`: text with a row on each line, columns apart by commas, tabs or another character."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from loader.files.identity import DataFile
+
+if TYPE_CHECKING:
+    from loader.config import DataConfig
+    from loader.formats.csv.reader import CsvReader
+
+FAMILY = "rows"
+SUFFIXES = tuple(f".{name}{packed}" for name in ("csv", "tsv") for packed in ("", ".gz", ".zst"))
+
+
+def recognizes(head: bytes) -> bool:  # noqa: ARG001 (any text could be one)
+    return False
+
+
+def open_files(files: Sequence[DataFile], may_grow: bool, skip_damaged: bool) -> CsvReader:
+    from loader.formats.csv.reader import CsvReader
+    from loader.rows.settings import RowsConfig
+
+    return CsvReader(files, RowsConfig(), may_grow=may_grow, skip_damaged=skip_damaged)
+
+
+def open_with(config: DataConfig, files: Sequence[DataFile]) -> CsvReader:
+    from loader.formats.csv.reader import CsvReader
+
+    return CsvReader(files, config.settings, may_grow=config.may_grow, skip_damaged=config.on_bad_data == "skip")
+
+
+def whole_size(file: DataFile) -> int:
+    """Without a last line that has no end yet."""
+    from loader.formats.csv.lines import whole_size
+
+    return whole_size(file)

@@ -1,0 +1,59 @@
+"""Categories as features: text is hashed into the range of a field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from loader.rows.block import Sparse
+from loader.rows.columns import ColumnsConfig
+
+
+def hash_function() -> Callable[..., int]:
+    """XXH64 of a text's UTF-8, whose values are fixed for ever: (text, seed=...). Raises ValueError."""
+    try:
+        from xxhash import xxh64_intdigest
+    except ModuleNotFoundError:
+        raise ValueError(
+            "data.rows.columns: hashing needs the package xxhash: pip install 'sparsepool[columns]'"
+        ) from None
+    return xxh64_intdigest
+
+
+def hashed_field(columns: Sequence[Sequence[str]], size: int, settings: ColumnsConfig) -> Sparse:
+    """The features of rows from their texts in one or more columns; a feature is XXH64 modulo `size`.
+
+    The seed of column i is `settings.seed` + i, so that the same text in two columns gives two features. Of two texts
+    of a row with the same feature, one counts.
+    """
+    found = np.stack([_features(column, size, settings, number) for number, column in enumerate(columns)], axis=1)
+    found.sort(axis=1)
+    keep = found >= 0
+    keep[:, 1:] &= found[:, 1:] != found[:, :-1]
+    return np.concatenate([[0], np.cumsum(keep.sum(axis=1))]), found[keep], None
+
+
+class _Features(dict[str, int]):
+    """Of the texts of a column; each is hashed once."""
+
+    def __init__(self, size: int, seed: int, absent: Collection[str], feature_of_absent: bool) -> None:
+        self._hash = hash_function()
+        self._size = size
+        self._seed = seed
+        absence = self._of("") if feature_of_absent else -1
+        super().__init__(dict.fromkeys(absent, absence))
+
+    def __missing__(self, text: str) -> int:
+        feature = self[text] = self._of(text)
+        return feature
+
+    def _of(self, text: str) -> int:
+        return self._hash(text.encode(), seed=self._seed) % self._size
+
+
+def _features(column: Sequence[str], size: int, settings: ColumnsConfig, number: int) -> npt.NDArray[np.int64]:
+    """[rows]: -1 for none."""
+    known = _Features(size, settings.seed + number, settings.missing, settings.missing_category == "feature")
+    return np.fromiter(map(known.__getitem__, column), np.int64, len(column))
