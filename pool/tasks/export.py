@@ -1,7 +1,7 @@
 """From a checkpoint to the file that the network's user reads.
 
-A checkpoint may be somebody else's. Nothing that it names is imported but a task that comes with this program, or that
-the caller names too.
+A checkpoint may come from another person, so of the modules that it names only a bundled task, or one that the caller
+names too, is imported.
 """
 
 from __future__ import annotations
