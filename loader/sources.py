@@ -161,6 +161,13 @@ def window_nbytes(config: DataConfig, files: Sequence[DataFile]) -> int:
     return 0 if estimate is None else estimate(config, files)
 
 
+def start_notes(config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:
+    """What the user should know of these files before a run, a line each. None if the source has no method
+    `start_notes` with these arguments."""
+    notes = getattr(source_by_name(config.source), "start_notes", None)
+    return () if notes is None else notes(config, files)
+
+
 def origin_of(config: DataConfig, files: Sequence[Path | DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
     """Where the batch that begins at `cursor` comes from, as plain data for people. Raises DataError."""
     return source_by_name(config.source).origin(config, _identified(files), seed, cursor)
