@@ -136,7 +136,7 @@ def _word(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return " or ".join(json.dumps(choice) for choice in get_args(kind))
     if get_origin(kind) is tuple:
-        return "list of texts"
+        return "list of texts" if get_args(kind)[0] is str else "list of tables"
     return _WORDS[get_origin(kind) or kind]
 
 

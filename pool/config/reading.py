@@ -53,6 +53,8 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
         config = cls.model_validate_json(json.dumps(tree))
     except ValidationError as error:
         raise ConfigError("; ".join(_explain(cls, where, item) for item in error.errors())) from None
+    if config.schedule.problem:
+        raise ConfigError(f"{where}: {config.schedule.problem}")
     if config.num_ring_slots < config.train.batches_per_step + 1:
         raise ConfigError(
             f"{where}: pool.ring_slots: {config.pool.ring_slots} is too few; a step keeps its "

@@ -10,12 +10,12 @@ from pydantic import BaseModel, Field, create_model
 
 from loader.paths import absolute
 from loader.section import Effect, Section
+from pool.config.schedule import ScheduleConfig
 from pool.config.sections import (
     OptimizerConfig,
     PoolConfig,
     PoolDataConfig,
     RunConfig,
-    ScheduleConfig,
     TestingConfig,
     TrainConfig,
 )

@@ -11,7 +11,8 @@ from torch import nn
 
 from pool.buckets.plan import Plan, TensorSpec, make_plan
 from pool.buckets.tensors import rows_of
-from pool.config.sections import OptimizerConfig, ScheduleConfig
+from pool.config.schedule import ScheduleConfig
+from pool.config.sections import OptimizerConfig
 from pool.errors import CheckpointError
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.elementwise import ELEMENTWISE
