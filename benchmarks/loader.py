@@ -28,10 +28,10 @@ from loader.bench import NUM_SLOTS, bytes_used
 from loader.chess.filters import FilterConfig
 from loader.chess.source import ChessSource
 from loader.chess.stream import ChessStream
-from loader.config import DataConfig
 from loader.files import identify
 from loader.schema import SparseBatch
 from loader.slots import Slot, allocate_slots
+from loader.sources import data_config
 from loader.stream import Filled
 
 FILTERS = FilterConfig(skip_captures=True, skip_in_check=True, win_draw_loss=True)
@@ -81,7 +81,7 @@ def first_of_epoch(stream: ChessStream, ready: select.poll, epoch: int) -> Fille
 def measure(case: Case, file: Path, epochs: int) -> Rates:
     _native.set_simd_level(case.level)
     filters = FILTERS if case.filters else FilterConfig(skip_no_score=False)
-    config = DataConfig(threads=case.threads, filters=filters)
+    config = data_config(threads=case.threads, chess={"filters": filters})
     with ChessSource().open(config, identify([file]), seed=1) as stream:
         slots: Sequence[Slot] = allocate_slots(stream.schema, NUM_SLOTS)
         stream.attach(slots)

@@ -44,7 +44,6 @@ def train(folder: Path, workers: int, steps: int, *, numbers: int, compute_ms: f
 task = "benchmarks.empty_task"
 run.dir = "{dir}"
 data.source = "synthetic"
-data.features = "synthetic:1000:8"
 data.batch_size = 64
 model.numbers = {numbers}
 optimizer.name = "pool.optim.Adam"

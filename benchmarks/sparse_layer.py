@@ -29,10 +29,9 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from benchmarks.rotated import REAL
-from loader.config import DataConfig
 from loader.schema import SparseBatch
 from loader.slots import read_batches
-from loader.sources import open_stream
+from loader.sources import data_config, open_stream
 from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
@@ -63,7 +62,7 @@ class Slot:
 
 
 def from_file(path: Path, samples: int) -> SparseBatch:
-    stream = open_stream(DataConfig(batch_size=samples), [path], seed=0)
+    stream = open_stream(data_config(batch_size=samples), [path], seed=0)
     return next(iter(read_batches(stream, 1)))
 
 

@@ -29,9 +29,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.nnue_step import Bags
 from benchmarks.rotated import REAL, ROOT, rotated_copies
-from loader.config import DataConfig
 from loader.slots import read_batches
-from loader.sources import open_stream
+from loader.sources import data_config, open_stream
 from pool import _native
 from pool.nn.batch import TensorBatch
 from pool.tasks.nnue import create_task
@@ -53,7 +52,7 @@ def settings(case: str, l1: int, data: Path, dir: Path, optimizer: str) -> str:
 task = "nnue"
 run.dir = "{dir}"
 data.train = ["{data}"]
-data.features = "HalfKAv2_hm"
+data.chess.features = "HalfKAv2_hm"
 data.batch_size = {BATCH}
 data.threads = 1
 model.l1 = {l1}
@@ -129,7 +128,7 @@ def ddp_rank(arguments: argparse.Namespace) -> None:
         setattr(inner, name, Bags(layer.num_features, layer.out_features, layer.bias is not None))
     model = DistributedDataParallel(inner)
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, fused=True)
-    stream = open_stream(DataConfig(batch_size=BATCH), [Path(arguments.source)], 42)
+    stream = open_stream(data_config(batch_size=BATCH), [Path(arguments.source)], 42)
     batch = [TensorBatch.from_numpy(each) for each in read_batches(stream, 2)][arguments.rank]
     moments = []
     stop = torch.zeros(1)

@@ -65,7 +65,7 @@ def bench(config: DataConfig, files: Sequence[Path], seed: int, seconds: float) 
         read, kept, built = stream.progress()
     return BenchResult(
         files=[str(file) for file in files],
-        features=config.features,
+        features=config.settings.features,
         batch_size=config.batch_size,
         threads=config.threads,
         seconds=elapsed,

@@ -1,20 +1,21 @@
-"""Settings of the stream: what is read, what is left out, how it is cut into batches.
+"""Settings of the stream: what is read and how it is cut into batches; what one source alone knows is its own section.
 
 The stream is a function of the files, the seed and the keys whose effect is FIXED (I1).
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from loader.chess.filters import FilterConfig
 from loader.section import Effect, Section
 
 
 class DataConfig(Section):
-    """The stream of batches."""
+    """The stream of batches. `loader.sources.data_class` adds the source's section."""
+
+    section: ClassVar[str | None] = None  # name of the source's own section
 
     source: Annotated[
         str, Field(description="what the samples are: chess, synthetic (for tests), or module:factory"), Effect.FIXED
@@ -28,7 +29,6 @@ class DataConfig(Section):
         ),
         Effect.FIXED,
     ] = None
-    features: Annotated[str, Field(description="feature set, by name"), Effect.FIXED] = "HalfKAv2_hm"
     batch_size: Annotated[int, Field(gt=0, le=1 << 20, description="samples of a batch"), Effect.FIXED] = 16384
     threads: Annotated[
         int, Field(gt=0, le=256, description="decoding threads; does not change the stream"), Effect.NONE
@@ -66,7 +66,11 @@ class DataConfig(Section):
         ),
         Effect.NONE,
     ] = "stop"
-    filters: FilterConfig = FilterConfig()
+
+    @property
+    def settings(self) -> Any:
+        """The source's own section, an object of its class `settings`; None if it has none."""
+        return None if self.section is None else getattr(self, self.section)
 
     @property
     def may_grow(self) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import reprlib
 import types
 from enum import Enum
 from typing import Any, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
+
+from loader.plugins.words import told
 
 
 class Effect(Enum):
@@ -46,6 +49,23 @@ class Section(BaseModel):
     def _integral_floats_are_integers(cls, value: Any, info: ValidationInfo) -> Any:
         assert info.field_name is not None
         return _as_integer(cls.model_fields[info.field_name].annotation, value)
+
+
+def section_problem(found: object) -> str:
+    """Why it can't be the class of a section that all keys may be left out of; empty if it can.
+
+    A key's default must be one that the section itself accepts: every process reads it as JSON.
+    """
+    if not (isinstance(found, type) and issubclass(found, Section)):
+        return f" must be a class made from loader.Section, not {reprlib.repr(found)}"
+    try:
+        found.model_validate_json(found().model_dump_json(warnings=False))
+    except ValidationError as error:
+        first = error.errors()[0]
+        return f".{'.'.join(map(str, first['loc']))}: has no good default: {first['msg']}"
+    except Exception as error:  # validators and default factories are the user's code
+        return f": its defaults can't be made: {told(error)}"
+    return ""
 
 
 def alternatives(annotation: Any) -> tuple[Any, ...]:

@@ -1,8 +1,8 @@
 """Families of records, by name: from settings to a schema, from settings and files to a stream.
 
 A source is found lazily, so that nobody pays for a family that is not used. In which format a file is, is its source's
-business (`loader.formats`). The pool asks here and
-never imports a source itself; a source of the user's own is named "module:factory".
+business (`loader.formats`). The pool asks here and never imports a source itself; a source of the user's own is named
+"module:factory".
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import glob
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+
+from pydantic import create_model
 
 from loader.config import DataConfig
 from loader.files import DataFile, identify
@@ -18,11 +20,18 @@ from loader.paths import expanded
 from loader.plugins.interface import call_problem, interface_problem
 from loader.plugins.registry import Registry
 from loader.schema import BatchSchema
+from loader.section import section_problem
 from loader.stream import Cursor, Stream
+
+Data = TypeVar("Data", bound=DataConfig)
 
 
 class Source(Protocol):
-    """A kind of data. All raise ValueError with one clear line for settings they can't serve."""
+    """A kind of data. All raise ValueError with one clear line for settings they can't serve.
+
+    A source with keys of its own has `settings`, the class of their section (`loader.Section`): [data.chess] for the
+    source "chess", [data.rows] for "my.rows:Rows". It finds them in `config.settings`.
+    """
 
     def schema(self, config: DataConfig) -> BatchSchema:
         """What a batch made with these settings has; reads no file."""
@@ -63,6 +72,32 @@ def source_by_name(name: str) -> Source:
     if problem := interface_problem(source, Source, "a source"):
         raise ValueError(f"data.source: {name}: {problem}")
     return source
+
+
+def data_class(name: str, base: type[Data]) -> type[Data]:
+    """`base`, with the section of the source `name`, if it has one. Raises ValueError."""
+    own = getattr(source_by_name(name), "settings", None)
+    if own is None:
+        return base
+    if problem := section_problem(own):
+        raise ValueError(f"data.source: {name}: settings{problem}")
+    section = name.partition(":")[0].rpartition(".")[2]
+    if hasattr(base, section) or section in base.model_fields:
+        raise ValueError(
+            f"data.source: {name}: the section data.{section} of its settings has the name of a key; rename the module"
+        )
+    made = create_model(base.__name__, __base__=base, __doc__=base.__doc__, **{section: (own, own())})  # type: ignore[call-overload]
+    made.section = section
+    return cast(type[Data], made)
+
+
+def data_config(**keys: Any) -> DataConfig:
+    """Settings of a stream; the source's own as a mapping by the name of its section.
+
+    `data_config(batch_size=100, chess={"features": "chess768"})`. Raises ValueError.
+    """
+    source = keys.get("source", DataConfig.model_fields["source"].default)
+    return data_class(source, DataConfig)(**keys)
 
 
 def schema_of(config: DataConfig) -> BatchSchema:

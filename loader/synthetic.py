@@ -1,8 +1,8 @@
 """Random sparse data with no files and no chess: for tests, and to try a pool without data.
 
-data.source = "synthetic", data.features = "synthetic:NUM_FEATURES:ACTIVE". A sample is one bag of 1 .. ACTIVE
-distinct features, low numbers far more often than high ones; `target` (float32) is the sum of hidden
-weights of its features. Batch k is a function of (settings, seed, k) alone (I1); numpy only.
+data.source = "synthetic", settings in [data.synthetic]. A sample is one bag of 1 .. max_active distinct features, low
+numbers far more often than high ones; `target` (float32) is the sum of hidden weights of its features. Batch k is a
+function of (settings, seed, k) alone (I1); numpy only.
 """
 
 from __future__ import annotations
@@ -10,31 +10,46 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from loader.config import DataConfig
 from loader.errors import DataError
 from loader.files import DataFile
 from loader.schema import BatchSchema, DenseField, SparseField
+from loader.section import Effect, Section
 from loader.slots import Slot, write_batch
 from loader.stream import Cursor, Filled
 
 FIELD = "features"
 TARGET = "target"
-SKEW = 3.0  # feature = NUM_FEATURES * u^SKEW for a uniform u: the first hundredth gets a fifth of the draws
+SKEW = 3.0  # feature = num_features * u^SKEW for a uniform u: the first hundredth gets a fifth of the draws
+
+
+class SyntheticConfig(Section):
+    """Keys of [data.synthetic]."""
+
+    num_features: Annotated[int, Field(ge=1, le=1 << 31, description="numbers of features"), Effect.FIXED] = 1000
+    max_active: Annotated[int, Field(ge=1, le=1 << 16, description="features of a sample at most"), Effect.FIXED] = 8
 
 
 class SyntheticSource:
     """The source "synthetic"; it takes no files."""
 
+    settings = SyntheticConfig
+
     def schema(self, config: DataConfig) -> BatchSchema:
-        num_features, active = parse_features(config.features)
+        settings = config.settings
+        if settings.max_active > settings.num_features:
+            raise ValueError(
+                f"data.synthetic.max_active: {settings.max_active} is more than num_features, {settings.num_features}"
+            )
         return BatchSchema(
             batch_size=config.batch_size,
-            sparse=(SparseField(FIELD, num_features, max_active=active),),
+            sparse=(SparseField(FIELD, settings.num_features, max_active=settings.max_active),),
             dense=(DenseField(TARGET, "float32"),),
         )
 
@@ -44,18 +59,7 @@ class SyntheticSource:
         return SyntheticStream(self.schema(config), seed)
 
     def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:  # noqa: ARG002
-        return {"features": config.features, "seed": seed, "batch": cursor.batch}
-
-
-def parse_features(text: str) -> tuple[int, int]:
-    """(number of features, most active in a sample) of "synthetic:NUM_FEATURES:ACTIVE"."""
-    name, *numbers = text.split(":")
-    if name != "synthetic" or len(numbers) != 2 or not all(number.isascii() and number.isdigit() for number in numbers):
-        raise ValueError(f"data.features: {text!r} is not of the form synthetic:NUM_FEATURES:ACTIVE")
-    num_features, active = (int(number) for number in numbers)
-    if not 1 <= active <= num_features <= 1 << 31:
-        raise ValueError(f"data.features: {text!r} needs 1 <= ACTIVE <= NUM_FEATURES <= {1 << 31}")
-    return num_features, active
+        return {**config.settings.model_dump(), "seed": seed, "batch": cursor.batch}
 
 
 def hidden_weights(features: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

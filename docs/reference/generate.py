@@ -16,9 +16,8 @@ import typer
 
 from loader import _native
 from loader.cli import PROGRAM as LOADER
-from loader.config import DataConfig
 from loader.schema import BatchSchema, Region
-from loader.sources import schema_of
+from loader.sources import data_config, schema_of
 from pool.cli import PROGRAM as POOL
 from pool.config.page import markdown
 from pool.protocol import messages
@@ -115,7 +114,7 @@ def batch_layout() -> str:
     """What a batch holds and where, for each feature set."""
     parts = ["# Layout of a batch\n", f"{_LAYOUT.strip()}\n", NOTE, _feature_sets()]
     for features in ("HalfKAv2_hm",):
-        config = DataConfig(features=features)
+        config = data_config(chess={"features": features})
         parts += [f"## A slot of {features}, {config.batch_size:,} samples\n", _regions(schema_of(config))]
     return "\n".join(parts)
 
@@ -123,11 +122,11 @@ def batch_layout() -> str:
 def _feature_sets() -> str:
     rows = [
         "## Feature sets\n",
-        "| `data.features` | inputs | most active in a bag | bytes of a slot |",
+        "| `data.chess.features` | inputs | most active in a bag | bytes of a slot |",
         "|---|---|---|---|",
     ]
     for name in _native.feature_sets():
-        schema = schema_of(DataConfig(features=name))
+        schema = schema_of(data_config(chess={"features": name}))
         (field,) = schema.sparse
         rows.append(f"| `{name}` | {field.num_features:,} | {field.max_active} | {schema.slot_bytes:,} |")
     return "\n".join(rows) + "\n"

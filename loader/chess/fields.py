@@ -22,9 +22,10 @@ def batch_schema(config: DataConfig) -> BatchSchema:
 
     Raises ValueError for an unknown feature set.
     """
-    if config.features not in _native.feature_sets():
+    features = config.settings.features
+    if features not in _native.feature_sets():
         known = ", ".join(_native.feature_sets())
-        raise ValueError(f"data.features: {config.features!r} is none of {known}")
-    num_inputs, max_active = _native.describe_feature_set(config.features)
+        raise ValueError(f"data.chess.features: {features!r} is none of {known}")
+    num_inputs, max_active = _native.describe_feature_set(features)
     field = SparseField(FIELD, num_inputs, max_active=max_active, bags_per_sample=2)
     return BatchSchema(config.batch_size, sparse=(field,), dense=DENSE, num_buckets=NUM_BUCKETS)

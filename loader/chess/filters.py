@@ -1,4 +1,4 @@
-"""Which entries are left out of the stream: keys of [data.filters]."""
+"""Which entries are left out of the stream: keys of [data.chess.filters]."""
 
 from __future__ import annotations
 

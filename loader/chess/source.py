@@ -7,6 +7,7 @@ from typing import Any
 
 from loader.chess.fields import batch_schema
 from loader.chess.readers import chess_format, format_of, open_readers
+from loader.chess.settings import ChessConfig
 from loader.chess.stream import ChessStream
 from loader.config import DataConfig
 from loader.files import DataFile
@@ -21,6 +22,8 @@ _WINDOWS = 2  # one is read while the next is decoded
 
 class ChessSource:
     """`loader.sources.Source`."""
+
+    settings = ChessConfig
 
     def schema(self, config: DataConfig) -> BatchSchema:
         if config.format is not None:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loader import _native
+from loader.chess.filters import FilterConfig
 from loader.chess.readers import native_reader
 from loader.config import DataConfig
 from loader.errors import DataError
@@ -33,11 +34,11 @@ class ChessStream:
         }
         source = _native.PositionSource(
             [native_reader(reader) for reader in readers],
-            config.features,
+            config.settings.features,
             schema.batch_size,
             schema.slot_bytes,
             regions,
-            filter_settings(config),
+            filter_settings(config.settings.filters),
             seed % 2**64,
         )
         self._pipeline = _native.Pipeline(source, pipeline_settings(config, seed))
@@ -94,9 +95,9 @@ class ChessStream:
         self.close()
 
 
-def filter_settings(config: DataConfig) -> _native.FilterSettings:
+def filter_settings(filters: FilterConfig) -> _native.FilterSettings:
     settings = _native.FilterSettings()
-    for name, value in config.filters:
+    for name, value in filters:
         setattr(settings, name, value)
     return settings
 

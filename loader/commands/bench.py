@@ -44,25 +44,23 @@ def bench_files(
     The batches are made as for training and thrown away. Entries without a score are always left out.
     """
     from loader.bench import bench
-    from loader.chess.filters import FilterConfig
-    from loader.config import DataConfig
+    from loader.sources import data_config
 
-    filters = FilterConfig(
-        skip_in_check=skip_in_check,
-        skip_captures=skip_captures,
-        skip_promotions=skip_promotions,
-        skip_ply_up_to=skip_ply_up_to,
-        random_skip=random_skip,
-        win_draw_loss=win_draw_loss,
-        piece_count=piece_count,
-    )
-    config = DataConfig(
-        features=features,
+    filters = {
+        "skip_in_check": skip_in_check,
+        "skip_captures": skip_captures,
+        "skip_promotions": skip_promotions,
+        "skip_ply_up_to": skip_ply_up_to,
+        "random_skip": random_skip,
+        "win_draw_loss": win_draw_loss,
+        "piece_count": piece_count,
+    }
+    config = data_config(
         batch_size=batch_size,
         threads=threads,
         shuffle=shuffle,
         window_chunks=window_chunks,
-        filters=filters,
+        chess={"features": features, "filters": filters},
     )
     check_features(config)
     report(bench(config, list(map(Path, files)), seed, seconds), as_json)

@@ -14,16 +14,21 @@ def register(app: typer.Typer) -> None:
 
 def settings(
     task: Annotated[str, typer.Option(metavar="NAME", help="whose sections model and loss to show")] = "nnue",
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="print the page docs/configuration.md")] = False,
+    source: Annotated[
+        str | None, typer.Option(metavar="NAME", help="whose section of data to show; those of all that are built in")
+    ] = None,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="print docs/reference/configuration.md")] = False,
 ) -> None:
     """Show every key that a config file may have: default, allowed values, meaning."""
+    from loader.sources import SOURCES
     from pool.config.page import markdown, plain, show
 
+    sources = tuple(SOURCES.bundled) if source is None else (source,)
     if as_markdown:
-        sys.stdout.write(markdown(task))
+        sys.stdout.write(markdown(task, sources))
     elif sys.stdout.isatty():
         from rich.console import Console
 
-        show(Console(highlight=False), task)
+        show(Console(highlight=False), task, sources)
     else:
-        sys.stdout.write(plain(task))
+        sys.stdout.write(plain(task, sources))

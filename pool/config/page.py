@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from inspect import cleandoc
 from typing import Any, Literal, get_args, get_origin
@@ -16,10 +16,11 @@ import annotated_types as limits
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from loader.section import Effect, alternatives
+from loader.sources import SOURCES
 from pool.config.tree import config_class
 
 _WORDS = {int: "integer", float: "number", str: "text", bool: "true or false", dict: "table", tuple: "list"}
@@ -47,15 +48,21 @@ class Group:
     settings: tuple[Setting, ...]
 
 
-def groups(task: str) -> list[Group]:
-    """All settings of a run of `task`, in the order of the classes. Raises ConfigError for an unknown task."""
-    return list(_walk(config_class(task), config_class(task)(), ""))
+def groups(task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> list[Group]:
+    """All settings of a run of `task` on data of one of `sources`, in the order of the classes. Raises ConfigError for
+    an unknown task or source."""
+    found: dict[str, Group] = {}
+    for source in sources:
+        cls = config_class(task, source)
+        found |= {group.name: group for group in _walk(cls, cls(), "")}
+    tops = list(dict.fromkeys(name.partition(".")[0] for name in found))
+    return sorted(found.values(), key=lambda group: tops.index(group.name.partition(".")[0]))
 
 
-def markdown(task: str) -> str:
+def markdown(task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> str:
     """The page docs/reference/configuration.md."""
     parts = [_INTRODUCTION]
-    for group in groups(task):
+    for group in groups(task, sources):
         parts.append(f"## {_title(group, task)}\n")
         if group.about:
             parts.append(f"{_paragraphs(group.about)}\n")
@@ -69,10 +76,10 @@ def markdown(task: str) -> str:
     return "\n".join(parts)
 
 
-def plain(task: str) -> str:
+def plain(task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> str:
     """The same for a reader of text: two lines a key."""
     lines = []
-    for group in groups(task):
+    for group in groups(task, sources):
         lines += [_title(group, task), *([group.about] if group.about else [])]
         for s in group.settings:
             lines += [
@@ -83,11 +90,17 @@ def plain(task: str) -> str:
     return "\n".join(lines)
 
 
-def show(console: Console, task: str) -> None:
+def show(console: Console, task: str, sources: Sequence[str] = tuple(SOURCES.bundled)) -> None:
     """The same as tables on a terminal."""
-    for group in groups(task):
+    for group in groups(task, sources):
         about = Text(group.about) if group.about else None
-        table = Table(*_COLUMNS, title=Text(_title(group, task)), title_justify="left", caption=about)
+        table = Table(
+            Column(_COLUMNS[0], no_wrap=True),
+            *_COLUMNS[1:],
+            title=Text(_title(group, task)),
+            title_justify="left",
+            caption=about,
+        )
         for s in group.settings:
             table.add_row(*map(Text, (s.key, s.default or "(not set)", s.allowed, s.effect, s.meaning)))
         console.print(table)
@@ -180,7 +193,8 @@ all defaults filled in, is in its folder as `config.json`.
 | result | changes the weights | the new value is in force from there on |
 | none | changes speed, memory or output, never the weights | the new value is in force from there on |
 
-An empty default means: not set. The sections `[model]` and `[loss]` belong to the task.
+An empty default means: not set. The sections `[model]` and `[loss]` belong to the task, `[data.NAME]` to the source
+of that name: it is a key only where `data.source` is that source.
 
 This page is what `pool settings --markdown` prints.
 """

@@ -48,7 +48,12 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
     task = tree.get("task", "nnue")
     if not isinstance(task, str):
         raise ConfigError(f"{where}: task: must be a string")
-    cls = config_class(task)
+    data = tree.get("data", {})
+    source = data.get("source") if isinstance(data, Mapping) else None
+    try:
+        cls = config_class(task, source) if isinstance(source, str) else config_class(task)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from error
     try:
         config = cls.model_validate_json(json.dumps(tree))
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""The tree of settings of a run: its sections, of which two are the task's. Free of torch: the supervisor reads it."""
+"""The tree of settings of a run: its sections, of which two are the task's and one the source's. Free of torch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, create_model
 
 from loader.paths import absolute
 from loader.section import Effect, Section
+from loader.sources import data_class
 from pool.config.schedule import ScheduleConfig
 from pool.config.sections import (
     OptimizerConfig,
@@ -22,6 +23,8 @@ from pool.config.sections import (
 from pool.errors import ConfigError
 from pool.tasks.registry import task_module
 from pool.tasks.start import model_class
+
+_DEFAULT_SOURCE: str = PoolDataConfig.model_fields["source"].default
 
 
 class Config(BaseModel):
@@ -78,13 +81,18 @@ class Config(BaseModel):
         return self.train.validate_every
 
 
-def config_class(task: str) -> type[Config]:
-    """The config tree of a run of `task`."""
+def config_class(task: str, source: str = _DEFAULT_SOURCE) -> type[Config]:
+    """The config tree of a run of `task` on data of `source`. Raises ConfigError."""
     module = task_module(task)
     model = model_class(module)
+    try:
+        data = data_class(source, PoolDataConfig)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
     return create_model(
         "Config",
         __base__=Config,
+        data=(data, data()),
         model=(model, model()),
         loss=(module.LossConfig, module.LossConfig()),
     )

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from pydantic import ValidationError
-
 from loader.plugins.interface import call_problem
 from loader.plugins.registry import Registry, load
-from loader.plugins.words import told
-from loader.section import Section
+from loader.section import Section, section_problem
 from pool.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -64,22 +60,7 @@ def _problem(module: Any) -> str:
         if not hasattr(module, name):
             return f"has no {name}"
     for name in ("ModelConfig", "LossConfig"):
-        section = getattr(module, name)
-        if not (isinstance(section, type) and issubclass(section, Section)):
-            return f"{name} must be a class made from loader.Section, not {reprlib.repr(section)}"
-        if problem := _defaults_problem(section):
+        if problem := section_problem(getattr(module, name)):
             return f"{name}{problem}"
     problem = call_problem(module.create_task, ("model", "loss"))
     return f"create_task {problem}" if problem else ""
-
-
-def _defaults_problem(section: type[Section]) -> str:
-    """The first key without a default that the section itself would accept; every process reads it as JSON."""
-    try:
-        section.model_validate_json(section().model_dump_json(warnings=False))
-    except ValidationError as error:
-        first = error.errors()[0]
-        return f".{'.'.join(map(str, first['loc']))}: has no good default: {first['msg']}"
-    except Exception as error:  # validators and default factories are the user's code
-        return f": its defaults can't be made: {told(error)}"
-    return ""

@@ -28,7 +28,7 @@ CHESS: dict[str, Any] = {
     **{key: value for key, value in SETTINGS.items() if not key.startswith(("data.", "task", "optimizer."))},
     "task": "nnue",
     "data.train": ["configs/sample/validation.binpack"],
-    "data.features": "HalfKAv2_hm",
+    "data.chess.features": "HalfKAv2_hm",
     "data.batch_size": 4096,
     "data.window_chunks": 1,
     "model.l1": 32,

@@ -145,9 +145,9 @@ def fitting(rng: random.Random, annotation: Any) -> Any:
     return rng.choice(TEXTS)
 
 
-def drawn(rng: random.Random, task: str) -> dict[str, Any]:
+def drawn(rng: random.Random, task: str, source: str) -> dict[str, Any]:
     """One to three keys with odd values; most of them of the right type, or little would come further."""
-    keys = [(key, field) for key, field in walk(config_class(task)) if not key.startswith("testing.")]
+    keys = [(key, field) for key, field in walk(config_class(task, source)) if not key.startswith("testing.")]
     values: dict[str, Any] = {}
     for key, field in rng.sample(keys, rng.randrange(1, 4)):
         name = f"{key}.{rng.choice(ARGUMENTS[:7])}" if is_untyped(field) and rng.random() < 0.5 else key
@@ -220,7 +220,7 @@ def values_in_the_file(rng: random.Random, folder: Path) -> None:
     good: list[Callable[[], None]] = []
     for _ in range(PARSED):
         base = rng.choice(BASES)
-        values = drawn(rng, base["task"])
+        values = drawn(rng, base["task"], base.get("data.source", "chess"))
         settings = {key: value for key, value in {**base, **values}.items() if not _inside(key, values)}
         settings = {_quoted(key): value for key, value in settings.items()}
         config = parsed(file_with(folder, settings), [])
@@ -237,7 +237,7 @@ def values_by_set(rng: random.Random, folder: Path) -> None:
     good: list[Callable[[], None]] = []
     for _ in range(PARSED):
         base = rng.choice(BASES)
-        values = drawn(rng, base["task"])
+        values = drawn(rng, base["task"], base.get("data.source", "chess"))
         overrides = []
         for key, value in values.items():
             text = value if isinstance(value, str) and rng.random() < 0.7 else toml_value(value)

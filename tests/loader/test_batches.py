@@ -14,18 +14,22 @@ from loader.chess.filters import FilterConfig
 from loader.config import DataConfig
 from loader.schema import ALIGNMENT, BatchSchema, SparseBatch
 from loader.slots import allocate_slots, read_batches, write_batch
-from loader.sources import open_stream, schema_of
+from loader.sources import data_config, open_stream, schema_of
 from tests.loader.batch_contents import digest
 
 FEATURES = ("HalfKAv2_hm", "HalfKAv2_hm^", "chess768")
 
 CONFIGS = st.builds(
-    DataConfig,
-    features=st.sampled_from(FEATURES),
+    data_config,
     batch_size=st.integers(1, 700),
     window_chunks=st.integers(1, 30),
     shuffle=st.booleans(),
-    filters=st.builds(FilterConfig, skip_captures=st.booleans(), random_skip=st.sampled_from([0.0, 3.0])),
+    chess=st.fixed_dictionaries(
+        {
+            "features": st.sampled_from(FEATURES),
+            "filters": st.builds(FilterConfig, skip_captures=st.booleans(), random_skip=st.sampled_from([0.0, 3.0])),
+        }
+    ),
 )
 
 
@@ -68,7 +72,7 @@ def check_against_numpy(batch: SparseBatch, schema: BatchSchema) -> None:
 
 @pytest.mark.parametrize(("batch_size", "bag"), [(32768, "uint16"), (32769, "uint32")])
 def test_a_batch_of_many_bags_has_wider_bag_numbers(batch_size: int, bag: str, game_files: list[Path]) -> None:
-    config = DataConfig(batch_size=batch_size, window_chunks=100, features="chess768")
+    config = data_config(batch_size=batch_size, window_chunks=100, chess={"features": "chess768"})
     with closing(open_stream(config, game_files, seed=0)) as stream:
         (batch,) = read_batches(stream, 1)
         assert batch.sparse["features"].bags.dtype == bag
@@ -77,7 +81,7 @@ def test_a_batch_of_many_bags_has_wider_bag_numbers(batch_size: int, bag: str, g
 
 def test_regions_are_aligned_and_none_overlaps_another() -> None:
     for features in FEATURES:
-        schema = schema_of(DataConfig(features=features, batch_size=1000))
+        schema = schema_of(data_config(batch_size=1000, chess={"features": features}))
         end = 0
         for region in schema.regions.values():
             assert region.offset % ALIGNMENT == 0
@@ -87,5 +91,7 @@ def test_regions_are_aligned_and_none_overlaps_another() -> None:
 
 
 def test_an_unknown_feature_set_is_named_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=r"data.features: 'HalfKP' is none of HalfKAv2_hm, HalfKAv2_hm\^, chess768"):
-        schema_of(DataConfig(features="HalfKP"))
+    with pytest.raises(
+        ValueError, match=r"data.chess.features: 'HalfKP' is none of HalfKAv2_hm, HalfKAv2_hm\^, chess768"
+    ):
+        schema_of(data_config(chess={"features": "HalfKP"}))

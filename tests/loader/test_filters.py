@@ -14,10 +14,9 @@ import pytest
 from loader._native import BinpackFile, win_draw_loss_probability
 from loader.chess.filters import FilterConfig
 from loader.chess.source import ChessSource
-from loader.config import DataConfig
 from loader.files import identify
 from loader.slots import allocate_slots, read_batches
-from loader.sources import open_stream
+from loader.sources import data_config, open_stream
 
 RECORD = np.dtype(
     {
@@ -124,7 +123,9 @@ def test_survivors_are_those_of_an_independent_computation(name: str, game_files
     ]
     survivors = np.concatenate(expected)
     size = 16
-    config = DataConfig(batch_size=size, window_chunks=7, shuffle=False, filters=filters, features="chess768")
+    config = data_config(
+        batch_size=size, window_chunks=7, shuffle=False, chess={"features": "chess768", "filters": filters}
+    )
     with closing(open_stream(config, game_files, seed)) as stream:
         slots = allocate_slots(stream.schema, 3)
         stream.attach(slots)
@@ -166,7 +167,7 @@ def test_expected_survivors_of_real_data(shared_data: Path) -> None:
 
 def test_the_survivors_of_real_data_are_as_many_as_expected(shared_data: Path) -> None:
     filters = FilterConfig(skip_in_check=True, skip_captures=True, win_draw_loss=True)
-    config = DataConfig(batch_size=4096, filters=filters, features="chess768")
+    config = data_config(batch_size=4096, chess={"features": "chess768", "filters": filters})
     with ChessSource().open(config, identify([shared_data / "small.binpack"]), seed=5) as stream:
         next(read_batches(stream, 1))
         read, kept, _ = stream.progress()

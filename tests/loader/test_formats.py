@@ -21,14 +21,14 @@ from loader.formats.binpack.file import entries
 from loader.formats.registry import built_in, format_by_name, format_of_file
 from loader.schema import SparseBatch
 from loader.slots import allocate_slots, read_batches
-from loader.sources import open_stream, origin_of, samples_per_epoch
+from loader.sources import data_config, open_stream, origin_of, samples_per_epoch
 from loader.stream import Cursor
 from tests.loader.batch_contents import digest
 from tests.loader.test_stream import KEEP_ALL, Sample, samples_of, wait
 from tests.support import text_format
 
 TEXT = "tests.support.text_format"
-CONFIG = DataConfig(features="chess768", batch_size=100, window_chunks=3, filters=KEEP_ALL)
+CONFIG = data_config(batch_size=100, window_chunks=3, chess={"features": "chess768", "filters": KEEP_ALL})
 SEED = 5
 
 
@@ -119,7 +119,9 @@ def test_in_file_order_its_stream_is_that_of_the_same_entries_in_binpack_files(
 
 
 def test_it_is_filtered_and_estimated_as_any_other(text_files: list[Path]) -> None:
-    config = DataConfig(features="chess768", batch_size=16, format=TEXT, filters=FilterConfig(skip_captures=True))
+    config = data_config(
+        batch_size=16, format=TEXT, chess={"features": "chess768", "filters": FilterConfig(skip_captures=True)}
+    )
     assert samples_per_epoch(config, text_files, SEED)
     with open_stream(config, text_files, SEED) as stream:  # type: ignore[attr-defined]
         list(read_batches(stream, 3))

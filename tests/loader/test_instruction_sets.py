@@ -12,7 +12,7 @@ from loader._native import set_simd_level, simd_levels
 from loader.chess.filters import FilterConfig
 from loader.config import DataConfig
 from loader.slots import read_batches
-from loader.sources import open_stream
+from loader.sources import data_config, open_stream
 from tests.loader.batch_contents import digest
 
 SAMPLE = Path(__file__).parents[2] / "configs" / "sample"
@@ -37,7 +37,7 @@ def digests_by_level(config: DataConfig, files: list[Path], count: int) -> dict[
 @pytest.mark.parametrize("batch_size", [1, 3, 64, 500, 16384, 32768, 32769])
 def test_batches_are_the_same(features: str, batch_size: int) -> None:
     """Below 352 positions fewer inputs fit than there are; above 32,768, bags are numbered in 32 bits."""
-    config = DataConfig(features=features, batch_size=batch_size)
+    config = data_config(batch_size=batch_size, chess={"features": features})
     expected, *others = digests_by_level(config, [SAMPLE / "train.binpack"], 3).values()
     assert len(set(expected)) == 3
     assert all(other == expected for other in others)
@@ -45,6 +45,6 @@ def test_batches_are_the_same(features: str, batch_size: int) -> None:
 
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_filtered_batches_of_many_chunks_are_the_same(shuffle: bool, game_files: list[Path]) -> None:
-    config = DataConfig(batch_size=50, window_chunks=7, shuffle=shuffle, filters=ALL_FILTERS)
+    config = data_config(batch_size=50, window_chunks=7, shuffle=shuffle, chess={"filters": ALL_FILTERS})
     expected, *others = digests_by_level(config, game_files, 20).values()
     assert all(other == expected for other in others)

@@ -11,11 +11,11 @@ from loader import _native
 from loader.config import DataConfig
 from loader.schema import SparseBatch
 from loader.slots import allocate_slots
-from loader.sources import open_stream, origin_of
+from loader.sources import data_config, open_stream, origin_of
 from loader.stream import Cursor
 from tests.loader.test_stream import KEEP_ALL, Sample, samples_in_chunk, samples_of, wait
 
-CONFIG = DataConfig(features="chess768", batch_size=100, window_chunks=4, filters=KEEP_ALL)
+CONFIG = data_config(batch_size=100, window_chunks=4, chess={"features": "chess768", "filters": KEEP_ALL})
 SEED = 9
 
 
@@ -45,5 +45,5 @@ def chunk_samples(config: DataConfig, files: list[Path], cursor: Cursor) -> Coun
     for chunk in origin["chunks"]:
         file = _native.BinpackFile(chunk["file"])
         assert file.chunk(chunk["chunk"])[0] == chunk["offset"]
-        found += Counter(samples_in_chunk(file, chunk["chunk"], config.features))
+        found += Counter(samples_in_chunk(file, chunk["chunk"], config.settings.features))
     return found

@@ -12,10 +12,10 @@ import pytest
 from loader.config import DataConfig
 from loader.schema import BatchSchema, DenseField, SparseField
 from loader.slots import allocate_slots, write_batch
-from loader.sources import find_files, open_stream, schema_of
+from loader.sources import data_config, find_files, open_stream, schema_of
 from loader.synthetic import SyntheticSource, SyntheticStream
 
-CONFIG = DataConfig(source="synthetic", features="synthetic:50:4", batch_size=3)
+CONFIG = data_config(source="synthetic", synthetic={"num_features": 50, "max_active": 4}, batch_size=3)
 SCHEMA = BatchSchema(
     3, (SparseField("f", num_features=10, max_active=3),), (DenseField("x", "int16"), DenseField("y", "float32")), 2
 )

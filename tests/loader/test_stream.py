@@ -15,11 +15,10 @@ import pytest
 from loader import _native
 from loader.chess.filters import FilterConfig
 from loader.chess.source import ChessSource
-from loader.config import DataConfig
 from loader.files import identify
 from loader.schema import SparseBatch
 from loader.slots import Slot, allocate_slots, read_batches
-from loader.sources import open_stream
+from loader.sources import data_config, open_stream
 from loader.stream import Filled, Stream
 from tests.loader.batch_contents import digest
 
@@ -29,14 +28,14 @@ ENTRIES = 3072  # of game_files
 CHUNKS = 24
 
 SETTINGS = {
-    "shuffled": DataConfig(batch_size=100, window_chunks=5, filters=KEEP_ALL),
-    "dropping tails": DataConfig(batch_size=100, window_chunks=5, tail="drop"),
-    "in file order": DataConfig(batch_size=100, window_chunks=5, shuffle=False),
-    "in file order, dropping tails": DataConfig(batch_size=100, window_chunks=7, shuffle=False, tail="drop"),
-    "filtered": DataConfig(batch_size=30, window_chunks=5, filters=SOME, features="HalfKAv2_hm^"),
-    "windows smaller than batches": DataConfig(batch_size=300, window_chunks=1, features="chess768"),
-    "batches of one": DataConfig(batch_size=1, window_chunks=2, filters=KEEP_ALL),
-    "more than an epoch in a batch": DataConfig(batch_size=5000, window_chunks=4, filters=KEEP_ALL),
+    "shuffled": data_config(batch_size=100, window_chunks=5, chess={"filters": KEEP_ALL}),
+    "dropping tails": data_config(batch_size=100, window_chunks=5, tail="drop"),
+    "in file order": data_config(batch_size=100, window_chunks=5, shuffle=False),
+    "in file order, dropping tails": data_config(batch_size=100, window_chunks=7, shuffle=False, tail="drop"),
+    "filtered": data_config(batch_size=30, window_chunks=5, chess={"features": "HalfKAv2_hm^", "filters": SOME}),
+    "windows smaller than batches": data_config(batch_size=300, window_chunks=1, chess={"features": "chess768"}),
+    "batches of one": data_config(batch_size=1, window_chunks=2, chess={"filters": KEEP_ALL}),
+    "more than an epoch in a batch": data_config(batch_size=5000, window_chunks=4, chess={"filters": KEEP_ALL}),
 }
 
 
@@ -128,8 +127,8 @@ def samples_in(files: list[Path], features: str) -> Iterator[Sample]:
 
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_each_entry_occurs_exactly_once_in_an_epoch(shuffle: bool, game_files: list[Path]) -> None:
-    config = DataConfig(batch_size=64, window_chunks=5, shuffle=shuffle, filters=KEEP_ALL)
-    expected = Counter(samples_in(game_files, config.features))
+    config = data_config(batch_size=64, window_chunks=5, shuffle=shuffle, chess={"filters": KEEP_ALL})
+    expected = Counter(samples_in(game_files, config.settings.features))
     assert expected.total() == ENTRIES
     orders = []
     with closing(open_stream(config, game_files, seed=3)) as stream:
@@ -143,7 +142,7 @@ def test_each_entry_occurs_exactly_once_in_an_epoch(shuffle: bool, game_files: l
 
 
 def test_shuffling_spreads_a_window_over_its_batches(game_files: list[Path]) -> None:
-    config = DataConfig(batch_size=64, window_chunks=CHUNKS, filters=KEEP_ALL)
+    config = data_config(batch_size=64, window_chunks=CHUNKS, chess={"filters": KEEP_ALL})
     with closing(open_stream(config, game_files, seed=3)) as stream:
         plies = [batch.dense["ply"].mean() for batch in read_batches(stream, ENTRIES // 64)]
     with closing(open_stream(config.model_copy(update={"shuffle": False}), game_files, seed=3)) as stream:

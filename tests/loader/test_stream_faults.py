@@ -11,14 +11,14 @@ import pytest
 
 from loader._native import BinpackFile
 from loader.chess.filters import FilterConfig
-from loader.config import DataConfig
+from loader.chess.settings import ChessConfig
 from loader.errors import DataError
 from loader.slots import allocate_slots, read_batches
-from loader.sources import open_stream
+from loader.sources import data_config, open_stream
 from loader.stream import Cursor, Stream
 from tests.loader.batch_contents import digest
 
-CONFIG = DataConfig(batch_size=50, window_chunks=4, filters=FilterConfig(skip_no_score=False))
+CONFIG = data_config(batch_size=50, window_chunks=4, chess={"filters": FilterConfig(skip_no_score=False)})
 CHUNK = 128  # entries of a chunk of game_files
 
 
@@ -88,7 +88,7 @@ def test_a_file_without_one_good_chunk_is_refused_at_once(content: bytes, reason
 
 
 def test_filters_that_keep_nothing_are_an_error_and_not_a_hang(game_files: list[Path]) -> None:
-    config = CONFIG.model_copy(update={"filters": FilterConfig(skip_ply_up_to=20000)})
+    config = CONFIG.model_copy(update={"chess": ChessConfig(filters=FilterConfig(skip_ply_up_to=20000))})
     with closing(open_stream(config, game_files, seed=1)) as stream:
         stream.attach(allocate_slots(stream.schema, 1))
         assert readable(stream)

@@ -11,21 +11,23 @@ import pytest
 
 from loader._native import BinpackFile
 from loader.chess.filters import FilterConfig
-from loader.config import DataConfig
+from loader.chess.settings import ChessConfig
 from loader.errors import DataError
 from loader.slots import allocate_slots, read_batches
-from loader.sources import open_stream
+from loader.sources import data_config, open_stream
 from loader.stream import Cursor, Filled
 from tests.loader.test_stream import run
 from tests.loader.test_stream_faults import damaged, readable
 
-SKIP = DataConfig(batch_size=50, window_chunks=4, filters=FilterConfig(skip_no_score=False), on_bad_data="skip")
+SKIP = data_config(
+    batch_size=50, window_chunks=4, on_bad_data="skip", chess={"filters": FilterConfig(skip_no_score=False)}
+)
 BAD_CHUNKS = (3, 6)  # of the first file, so that two windows in file order have one
 SETTINGS = {
     "shuffled": SKIP,
     "in file order": SKIP.model_copy(update={"shuffle": False}),
     "dropping tails": SKIP.model_copy(update={"tail": "drop", "window_chunks": 1}),
-    "filtered": SKIP.model_copy(update={"filters": FilterConfig(random_skip=0.5, piece_count=True)}),
+    "filtered": SKIP.model_copy(update={"chess": ChessConfig(filters=FilterConfig(random_skip=0.5, piece_count=True))}),
 }
 
 
@@ -111,7 +113,7 @@ def test_damage_is_told_in_stream_order_before_the_first_batch_behind_it(bad_fil
 
 
 def test_stop_is_the_default_and_names_the_first_damage(bad_files: list[Path]) -> None:
-    config = SKIP.model_copy(update={"on_bad_data": DataConfig().on_bad_data, "shuffle": False})
+    config = SKIP.model_copy(update={"on_bad_data": data_config().on_bad_data, "shuffle": False})
     with closing(open_stream(config, bad_files, seed=1)) as stream:
         slots = allocate_slots(stream.schema, 3)
         stream.attach(slots)

@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loader.config import DataConfig
 from loader.slots import allocate_slots, read_batches
-from loader.sources import find_files, open_stream, schema_of
+from loader.sources import data_config, find_files, open_stream, schema_of
 from loader.stream import Cursor
 from loader.synthetic import hidden_weights
 from tests.loader.batch_contents import digest
 
-CONFIG = DataConfig(source="synthetic", features="synthetic:1000:8", batch_size=64)
+CONFIG = data_config(source="synthetic", batch_size=64)
 
 
 def test_batch_k_is_a_function_of_seed_and_k() -> None:
@@ -71,10 +70,10 @@ def test_the_descriptor_is_readable_while_a_batch_waits() -> None:
     stream.close()
 
 
-@pytest.mark.parametrize("features", ["synthetic", "synthetic:10:11", "synthetic:x:1", "HalfKAv2_hm", "synthetic:5:0"])
-def test_a_bad_feature_space_is_named(features: str) -> None:
-    with pytest.raises(ValueError, match=r"data.features: .*synthetic:"):
-        schema_of(CONFIG.model_copy(update={"features": features}))
+def test_more_active_than_there_are_is_named() -> None:
+    config = data_config(source="synthetic", synthetic={"num_features": 10, "max_active": 11})
+    with pytest.raises(ValueError, match=r"data.synthetic.max_active: 11 is more than num_features, 10"):
+        schema_of(config)
 
 
 @pytest.mark.parametrize("source", ["nothing", "no.such.module:thing", "loader.config:nothing", ":x"])

@@ -149,11 +149,11 @@ def test_batches_that_fit_are_accepted() -> None:
 @pytest.mark.parametrize(
     ("factorized", "given", "message"),
     [
-        (False, schema(23296), "data.features: 23296 inputs, but model.factorized = false needs the 22528"),
-        (True, schema(), "data.features: 22528 inputs, but model.factorized = true needs the 23296"),
-        (False, schema(768), "set data.features = HalfKAv2_hm or change model.factorized"),
+        (False, schema(23296), "data.chess.features: 23296 inputs, but model.factorized = false needs the 22528"),
+        (True, schema(), "data.chess.features: 22528 inputs, but model.factorized = true needs the 23296"),
+        (False, schema(768), "set data.chess.features = HalfKAv2_hm or change model.factorized"),
         (False, schema(bags=1), "data.source: batches have no sparse field 'features' with two bags"),
-        (False, schema(buckets=1), "data.features: 1 output buckets, but the net has 8"),
+        (False, schema(buckets=1), "data.chess.features: 1 output buckets, but the net has 8"),
         (False, BatchSchema(16, schema().sparse, (), 8), "data.source: batches have no dense field result, score"),
     ],
 )

@@ -60,7 +60,7 @@ def test_model_and_loss_of_the_recipe_are_the_defaults(recipe: Config) -> None:
     assert recipe.loss == LossConfig()
     assert isinstance(recipe.model, ModelConfig)
     assert recipe.model == ModelConfig(factorized=True)
-    assert recipe.data.features == "HalfKAv2_hm^"
+    assert recipe.data.settings.features == "HalfKAv2_hm^"
 
 
 def test_an_epoch_is_100_million_positions(recipe: Config) -> None:

@@ -24,8 +24,8 @@ SMALL = {
     "data.train": [str(SAMPLE / "train.binpack")],
     "data.validation": [str(SAMPLE / "validation.binpack")],
     "data.batch_size": 1024,
-    "data.filters.skip_in_check": True,
-    "data.filters.skip_captures": True,
+    "data.chess.filters.skip_in_check": True,
+    "data.chess.filters.skip_captures": True,
     "model.l1": 32,
     "train.steps": 6,
     "train.batches_per_step": 3,
@@ -44,7 +44,7 @@ def validation_losses(ended: Ended) -> dict[int, float]:
 LONGER = {
     **SMALL,
     "data.batch_size": 2048,
-    "data.features": "HalfKAv2_hm^",
+    "data.chess.features": "HalfKAv2_hm^",
     "model.factorized": True,
     "schedule.name": "torch.optim.lr_scheduler.ExponentialLR",
     "schedule.args.gamma": 0.97,
@@ -80,7 +80,7 @@ def test_one_and_four_workers_train_the_same_net_bit_for_bit(
     devices: list[str], whole_run: WholeRun, tmp_path: Path
 ) -> None:
     """I1, I2 with real data, all filters that draw lots on, and validation in between."""
-    settings = {**SMALL, "data.filters.win_draw_loss": True, "data.filters.random_skip": 0.5}
+    settings = {**SMALL, "data.chess.filters.win_draw_loss": True, "data.chess.filters.random_skip": 0.5}
     two = whole_run({**settings, "data.threads": 2})
     other = run_well(tmp_path / "other", {**settings, "data.threads": 1, "pool.devices": devices})
     assert other.digest() == two.digest()

@@ -32,7 +32,7 @@ BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"data.batch_size": "many"}, 'data.batch_size: input should be a valid integer, not "many"'),
     ({"data.tail": "cut"}, "data.tail: input should be 'flow' or 'drop', not \"cut\""),
     ({"train.steps": 1.5}, "train.steps: input should be a valid integer"),
-    ({"data.features": "HalfKP"}, "data.features:"),
+    ({"data.chess.features": "HalfKP"}, "data.chess.features:"),
     ({"data.source": "nowhere"}, "data.source: no family of records 'nowhere'; allowed: chess, synthetic, or "),
     ({"task": "draughts"}, "task: no task 'draughts'; allowed: nnue, or the name of a module"),
     ({"task": ""}, "task: no task ''; allowed: nnue, or the name of a module"),
@@ -53,7 +53,7 @@ BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"data.train": ["/nowhere/*.binpack"]}, "data.train: no file matches '/nowhere/*.binpack'"),
     ({"data.train": []}, "data.train:"),
     ({"data.train": [f"{SAMPLE.parent}"]}, f"data.train: '{SAMPLE.parent}' is a folder; name the files in it"),
-    ({"data.features": "HalfKAv2_hm^"}, "model.factorized"),
+    ({"data.chess.features": "HalfKAv2_hm^"}, "model.factorized"),
     ({"model.start_from": "/nowhere.nnue"}, "/nowhere.nnue: "),
 ]
 
@@ -234,7 +234,7 @@ def test_a_folder_that_was_there_keeps_its_rights(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     folder.chmod(0o755)
-    assert refused(folder, {**TOY, "data.features": "nonsense"}).exit_code == 2
+    assert refused(folder, {**TOY, "data.synthetic.max_active": 2000}).exit_code == 2
     assert folder.stat().st_mode & 0o7777 == 0o755
 
 
@@ -281,7 +281,7 @@ def test_a_broken_task_is_one_line_with_its_place(source: str, complaint: str, t
     (tmp_path / "broken_task.py").write_text(source, encoding="utf-8")
     config = tmp_path / "run.toml"
     config.write_text(
-        'task = "broken_task"\nrun.dir = "run"\ndata.source = "synthetic"\ndata.features = "synthetic:1000:8"\n'
+        'task = "broken_task"\nrun.dir = "run"\ndata.source = "synthetic"\n'
         'data.batch_size = 64\npool.devices = ["fake:0"]\n',
         encoding="utf-8",
     )

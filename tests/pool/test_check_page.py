@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from loader.chess.filters import FilterConfig
-from loader.config import DataConfig
-from loader.sources import samples_per_epoch
+from loader.sources import data_config, samples_per_epoch
 from pool.config.reading import parse_config
 from tests.nnue.test_nnue_training import SMALL, validation_losses
 from tests.support.runs import ROOT, run, run_well
@@ -66,10 +65,13 @@ def test_steps_between_validations(train: dict[str, int], validation: list[str],
     ids=["none", "three of four"],
 )
 def test_the_samples_of_an_epoch_are_estimated_with_the_filters(filters: FilterConfig, kept: float) -> None:
-    found = samples_per_epoch(DataConfig(filters=filters), [TRAIN, TRAIN, VALIDATION], 1)
+    found = samples_per_epoch(data_config(chess={"filters": filters}), [TRAIN, TRAIN, VALIDATION], 1)
     assert found is not None
     assert 0.85 * 525_000 * kept < found < 1.15 * 525_000 * kept
 
 
 def test_a_source_that_can_not_estimate_says_so() -> None:
-    assert samples_per_epoch(DataConfig(source="synthetic", features="synthetic:10:2"), [], 1) is None
+    assert (
+        samples_per_epoch(data_config(source="synthetic", synthetic={"num_features": 10, "max_active": 2}), [], 1)
+        is None
+    )

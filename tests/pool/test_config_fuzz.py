@@ -100,7 +100,13 @@ def test_any_file_gives_a_config_or_an_answer(data: bytes) -> None:
 
 @pytest.mark.parametrize(
     "key",
-    ["pool.bucket_mb", "pool.first_bucket_mb", "pool.start_timeout", "train.clip_norm", "data.filters.random_skip"],
+    [
+        "pool.bucket_mb",
+        "pool.first_bucket_mb",
+        "pool.start_timeout",
+        "train.clip_norm",
+        "data.chess.filters.random_skip",
+    ],
 )
 @pytest.mark.parametrize("value", ["inf", "nan", "-inf"])
 def test_what_is_not_finite_is_refused(key: str, value: str, tmp_path: Path) -> None:

@@ -118,7 +118,12 @@ def test_a_key_that_says_which_batches_train_which_model_is_kept(
     place = given
     for section in sections:
         place = place[section]
-    before, place[name] = place[name], another(place[name], field)
+    if key == "data.source":
+        before = place[name]
+        given["data"] = {**{k: v for k, v in place.items() if k != before}, name: "synthetic"}
+        place = given["data"]
+    else:
+        before, place[name] = place[name], another(place[name], field)
     with pytest.raises(ConfigError) as error:
         resume_point(parse_config(given, "test"), checkpoint, identify(files))
     assert str(error.value).startswith(

@@ -12,9 +12,8 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
-from loader.config import DataConfig
 from loader.slots import read_batches
-from loader.sources import open_stream
+from loader.sources import data_config, open_stream
 from pool.nn.batch import TensorBatch
 from pool.tasks.task import Progress
 from tests.support.runs import ROOT, TOY, Ended, WholeRun, run, run_well
@@ -114,7 +113,7 @@ def plain_loop(settings: ModelConfig, steps: int, optimizer_class: str, lr: floa
     task = ToyTask(settings, LossConfig())
     model = task.build_model()
     optimizer = getattr(torch.optim, optimizer_class)(model.parameters(), lr=lr)
-    stream = open_stream(DataConfig(source="synthetic", features="synthetic:1000:8", batch_size=64), [], 42)
+    stream = open_stream(data_config(source="synthetic", batch_size=64), [], 42)
     for step, batch in enumerate(read_batches(stream, steps)):
         optimizer.zero_grad()
         task.loss(model, TensorBatch.from_numpy(batch), Progress(step, steps)).backward()

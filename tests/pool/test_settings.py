@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from pool.config.page import groups, plain, show
+from pool.config.reading import parse_config
 from pool.config.tree import config_class
 from pool.errors import ConfigError
 from tests.support.runs import ROOT
@@ -30,9 +31,17 @@ def test_every_key_of_the_tree_is_listed_once() -> None:
             found |= keys(value, f"{prefix}{name}.") if inner else {f"{prefix}{name}"}  # type: ignore[arg-type]
         return found
 
-    listed = [setting.key for group in groups("nnue") for setting in group.settings]
+    sources = ("chess", "synthetic")
+    listed = [setting.key for group in groups("nnue", sources) for setting in group.settings]
     assert len(listed) == len(set(listed))
-    assert set(listed) == keys(config_class("nnue")().model_dump())
+    assert set(listed) == set().union(*(keys(config_class("nnue", source)().model_dump()) for source in sources))
+
+
+def test_the_section_of_another_source_is_unknown() -> None:
+    with pytest.raises(ConfigError, match=r"data\.chess: unknown key; allowed here: .*, synthetic$"):
+        parse_config({"data": {"source": "synthetic", "chess": {}}}, "test")
+    with pytest.raises(ConfigError, match=r"data\.synthetic: unknown key; allowed here: .*, chess$"):
+        parse_config({"data": {"synthetic": {}}}, "test")
 
 
 def test_limits_and_defaults_are_those_of_the_classes() -> None:
@@ -53,7 +62,7 @@ def test_a_task_of_ones_own_is_shown_with_its_own_sections() -> None:
 def test_on_a_terminal_there_are_tables_with_the_names_of_the_sections() -> None:
     out = io.StringIO()
     show(Console(file=out, force_terminal=True, width=120), "nnue")
-    assert "[data.filters]" in out.getvalue()
+    assert "[data.chess.filters]" in out.getvalue()
     assert "skip_in_check" in out.getvalue()
 
 

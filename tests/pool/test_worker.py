@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from loader.config import DataConfig
 from loader.slots import read_batches
-from loader.sources import open_stream
+from loader.sources import data_config, open_stream
 from pool.buckets.plan import make_plan
 from pool.buckets.tensors import specs
 from pool.exchange.host.worker import HostWorker
@@ -30,7 +29,7 @@ def test_a_penalty_on_a_sparse_table_is_refused_instead_of_lost() -> None:
     exchange = HostWorker(model, plan, torch.device("cpu"), halves=halves, slots=slots)
     exchange.load(0)
     writer = GradientWriter(model, plan, exchange)
-    stream = open_stream(DataConfig(source="synthetic", features="synthetic:1000:8", batch_size=64), [], 42)
+    stream = open_stream(data_config(source="synthetic", batch_size=64), [], 42)
     batch = TensorBatch.from_numpy(next(iter(read_batches(stream, 1))))
     announced: list[int] = []
     writer.begin_batch(0, announced.append)

@@ -11,9 +11,8 @@ import torch.distributed as dist
 from safetensors.torch import save_file
 from torch.nn.parallel import DistributedDataParallel
 
-from loader.config import DataConfig
 from loader.slots import read_batches
-from loader.sources import open_stream
+from loader.sources import data_config, open_stream
 from pool.nn.batch import TensorBatch
 from pool.tasks.task import Progress
 from tests.support.toy import LossConfig, ModelConfig
@@ -27,7 +26,7 @@ def main(rank: int, world: int, steps: int, out: Path, init_file: Path) -> None:
     task = ToyTask(ModelConfig(), LossConfig())
     model = DistributedDataParallel(task.build_model())
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    stream = open_stream(DataConfig(source="synthetic", features="synthetic:1000:8", batch_size=64), [], 42)
+    stream = open_stream(data_config(source="synthetic", batch_size=64), [], 42)
     for batch in read_batches(stream, steps * world):
         if batch.number % world == rank:  # step t: rank r takes batch t * world + r, as the pool's worker would
             optimizer.zero_grad()

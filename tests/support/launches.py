@@ -14,7 +14,7 @@ from pool.protocol.identity import COORDINATOR, Peer
 
 TREE: dict[str, Any] = {
     "task": "tests.support.toy",
-    "data": {"source": "synthetic", "features": "synthetic:1000:8", "batch_size": 64},
+    "data": {"source": "synthetic", "batch_size": 64},
     "pool": {"devices": ["fake:0"]},
 }
 

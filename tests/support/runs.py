@@ -22,7 +22,6 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 TOY = {
     "task": "tests.support.toy",
     "data.source": "synthetic",
-    "data.features": "synthetic:1000:8",
     "data.batch_size": 64,
     "train.steps": 12,
     "train.batches_per_step": 2,

@@ -30,7 +30,7 @@ class ModelConfig(Section):
         bool,
         Field(
             description="train 768 extra inputs (piece and square without the king's bucket) that are added to the "
-            "real ones on export; needs data.features = HalfKAv2_hm^, and false needs HalfKAv2_hm"
+            "real ones on export; needs data.chess.features = HalfKAv2_hm^, and false needs HalfKAv2_hm"
         ),
         Effect.FIXED,
     ] = False

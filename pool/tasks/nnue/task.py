@@ -31,21 +31,23 @@ class NnueTask:
         """Raises ValueError if batches or the file to start from don't fit the model."""
         name = _SETS[self._model.factorized]
         inputs = arch.NUM_FEATURES + (arch.NUM_VIRTUAL if self._model.factorized else 0)
-        remedy = f"set data.features = {name} or change model.factorized"
+        remedy = f"set data.chess.features = {name} or change model.factorized"
         fields = {field.name: field for field in schema.sparse}
         if FIELD not in fields or fields[FIELD].bags_per_sample != 2:
             raise ValueError(f"data.source: batches have no sparse field {FIELD!r} with two bags a sample")
         if fields[FIELD].num_features != inputs:
             setting = f"model.factorized = {str(self._model.factorized).lower()}"
             found = fields[FIELD].num_features
-            raise ValueError(f"data.features: {found} inputs, but {setting} needs the {inputs} of {name}; {remedy}")
+            raise ValueError(
+                f"data.chess.features: {found} inputs, but {setting} needs the {inputs} of {name}; {remedy}"
+            )
         missing = {"score", "result"} - {field.name for field in schema.dense}
         if missing:
             raise ValueError(f"data.source: batches have no dense field {', '.join(sorted(missing))}")
         if schema.num_buckets != arch.NUM_BUCKETS:
             raise ValueError(
-                f"data.features: {schema.num_buckets} output buckets, but the net has {arch.NUM_BUCKETS}; "
-                f"set data.features = {name}"
+                f"data.chess.features: {schema.num_buckets} output buckets, but the net has {arch.NUM_BUCKETS}; "
+                f"set data.chess.features = {name}"
             )
         self._start()
 
