@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,6 +37,12 @@ class SparseInput:
         if plan is None:
             plan = self._plans[num_features] = SparsePlan(self.offsets, self.features, num_features)
         return plan
+
+    def copy(self) -> SparseInput:
+        """The same in memory of its own."""
+        tensors: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+        copies: dict[str, Any] = {name: each if each is None else each.clone() for name, each in tensors.items()}
+        return SparseInput(**copies)
 
     def to(self, device: torch.device) -> SparseInput:
         return SparseInput(
@@ -72,6 +79,15 @@ class TensorBatch:
             },
             dense={name: torch.from_numpy(array) for name, array in batch.dense.items()},
             bucket_offsets=tuple(int(offset) for offset in batch.bucket_offsets),
+        )
+
+    def copy(self) -> TensorBatch:
+        """The same in memory of its own."""
+        return TensorBatch(
+            number=self.number,
+            sparse={name: field.copy() for name, field in self.sparse.items()},
+            dense={name: tensor.clone() for name, tensor in self.dense.items()},
+            bucket_offsets=self.bucket_offsets,
         )
 
     def to(self, device: torch.device) -> TensorBatch:
