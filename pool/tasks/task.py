@@ -60,6 +60,6 @@ class Predicting(Protocol):
     """What a task has besides, if its networks can be asked by `pool predict`."""
 
     def predict(self, model: nn.Module, batch: TensorBatch) -> Tensor:
-        """What the network says of each sample: [batch] or [batch, k]. Called without gradients, the model in eval mode;
-        the last batch may have fewer samples."""
+        """What the network says of each sample: [batch] or [batch, k]; the last batch may have fewer samples. Called
+        without gradients, with the model in eval mode."""
         ...
