@@ -40,11 +40,11 @@ demo: $(STAMP)
 
 # The wheel, built and used from an empty folder. Two minutes.
 wheel-check: $(STAMP)
-	$(BIN)/python -m pytest -m wheel tests/test_wheel.py
+	$(BIN)/python -m pytest -m wheel tests/project/test_wheel.py
 
 # The steps of deploy/Dockerfile without docker: each stage is a copy-on-write view of this machine. Needs root.
 image-check:
-	unshare --mount $(PYTHON) -m tests.image
+	unshare --mount $(PYTHON) -m tests.project.image
 
 test: $(STAMP)
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal

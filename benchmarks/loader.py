@@ -24,13 +24,13 @@ from rich.table import Table
 
 from benchmarks.rotated import REAL, SAMPLE, SHARED, rotated_copies
 from loader import _native
-from loader.bench import NUM_SLOTS, bytes_used
+from loader.batch.schema import SparseBatch
+from loader.batch.slots import Slot, allocate_slots
 from loader.chess.filters import FilterConfig
 from loader.chess.source import ChessSource
 from loader.chess.stream import ChessStream
-from loader.files import identify
-from loader.schema import SparseBatch
-from loader.slots import Slot, allocate_slots
+from loader.commands.throughput import NUM_SLOTS, bytes_used
+from loader.files.identity import identify
 from loader.sources import data_config
 from loader.stream import Filled
 

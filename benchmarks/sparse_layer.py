@@ -29,13 +29,13 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from benchmarks.rotated import REAL
-from loader.schema import SparseBatch
-from loader.slots import read_batches
+from loader.batch.schema import SparseBatch
+from loader.batch.slots import read_batches
 from loader.sources import data_config, open_stream
 from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.nnue.arch import NUM_FEATURES
+from pool.tasks.nnue.quantized.arch import NUM_FEATURES
 
 FIELD = "features"
 REQUIRED = {256: 8.0, 1024: 7.0}  # times EmbeddingBag's speed, by outputs

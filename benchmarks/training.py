@@ -29,7 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.nnue_step import Bags
 from benchmarks.rotated import REAL, ROOT, rotated_copies
-from loader.slots import read_batches
+from loader.batch.slots import read_batches
 from loader.sources import data_config, open_stream
 from pool import _native
 from pool.nn.batch import TensorBatch

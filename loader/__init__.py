@@ -10,21 +10,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from loader.batch.schema import BatchSchema as BatchSchema
+    from loader.batch.schema import DenseField as DenseField
+    from loader.batch.schema import SparseField as SparseField
+    from loader.batch.slots import allocate_slots as allocate_slots
+    from loader.batch.slots import read_batches as read_batches
+    from loader.batch.slots import write_batch as write_batch
     from loader.chess.entry import Entry as Entry
     from loader.config import DataConfig as DataConfig
     from loader.errors import DataError as DataError
-    from loader.files import DataFile as DataFile
+    from loader.files.identity import DataFile as DataFile
     from loader.formats.format import Format as Format
     from loader.formats.format import Place as Place
     from loader.formats.format import Reader as Reader
-    from loader.schema import BatchSchema as BatchSchema
-    from loader.schema import DenseField as DenseField
-    from loader.schema import SparseField as SparseField
     from loader.section import Effect as Effect
     from loader.section import Section as Section
-    from loader.slots import allocate_slots as allocate_slots
-    from loader.slots import read_batches as read_batches
-    from loader.slots import write_batch as write_batch
     from loader.sources import GrowingSource as GrowingSource
     from loader.sources import Source as Source
     from loader.sources import open_stream as open_stream
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from loader.stream import Stream as Stream
 
 _HOMES = {
-    "BatchSchema": "loader.schema",
+    "BatchSchema": "loader.batch.schema",
     "Compared": "loader.stream",
     "Cursor": "loader.stream",
     "DataConfig": "loader.config",
     "DataError": "loader.errors",
-    "DataFile": "loader.files",
-    "DenseField": "loader.schema",
+    "DataFile": "loader.files.identity",
+    "DenseField": "loader.batch.schema",
     "Effect": "loader.section",
     "Entry": "loader.chess.entry",
     "Filled": "loader.stream",
@@ -50,12 +50,12 @@ _HOMES = {
     "Reader": "loader.formats.format",
     "Section": "loader.section",
     "Source": "loader.sources",
-    "SparseField": "loader.schema",
+    "SparseField": "loader.batch.schema",
     "Stream": "loader.stream",
-    "allocate_slots": "loader.slots",
+    "allocate_slots": "loader.batch.slots",
     "open_stream": "loader.sources",
-    "read_batches": "loader.slots",
-    "write_batch": "loader.slots",
+    "read_batches": "loader.batch.slots",
+    "write_batch": "loader.batch.slots",
 }
 __all__ = sorted(_HOMES)
 

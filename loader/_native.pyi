@@ -158,7 +158,7 @@ class PositionSource(Source):
         filters: FilterSettings,
         seed: int,
     ) -> None:
-        """regions: name -> (offset, count, item size), of loader.schema."""
+        """regions: name -> (offset, count, item size), of loader.batch.schema."""
 
 def win_draw_loss_probability(ply: int, score: int, result: int) -> float:
     """Probability of the game's result, given score and ply: what the win_draw_loss filter keeps with."""
@@ -254,7 +254,7 @@ class BinpackFile:
         identity: tuple[int, int, int, tuple[int, int] | None] | None = None,
         may_grow: bool = False,
     ) -> None:
-        """Raises DataError if the file can't be read at all. `identity`: (size, device, inode, modified) of loader.files; another file is a DataChangedError, here and when a chunk is read."""
+        """Raises DataError if the file can't be read at all. `identity`: (size, device, inode, modified) of loader.files.identity; another file is a DataChangedError, here and when a chunk is read."""
 
     @property
     def size(self) -> int:

@@ -6,6 +6,7 @@ bucket. So what can't be read in whole batches is read one sample at a time and 
 
 from __future__ import annotations
 
+import select
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -13,13 +14,14 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from loader.batch.schema import BatchSchema, SparseBatch
+from loader.batch.slots import Slot, allocate_slots, write_batch
 from loader.config import DataConfig
-from loader.files import DataFile
-from loader.schema import BatchSchema, SparseBatch
-from loader.slots import Slot, allocate_slots, write_batch
+from loader.files.identity import DataFile
 from loader.sources import open_stream, schema_of
-from loader.stream import Cursor
-from loader.waiting import take_each
+from loader.stream import Cursor, Filled, Stream
+
+NUM_SLOTS = 8  # batches made ahead
 
 Order = npt.NDArray[np.int64]  # [batch]: order[j] is the place, in the files' order, of the batch's sample j
 
@@ -43,7 +45,7 @@ def _whole_batches(
     """Those of the first pass; returns where the rest begins, which is in the next pass if there is none."""
     order = np.arange(config.batch_size)
     with closing(open_stream(config, files, seed)) as stream:
-        for filled, slot in take_each(stream):
+        for filled, slot in _take_each(stream):
             then = filled.next_cursor
             if filled.cursor.epoch > 0 or (then.epoch > 0 and then != Cursor(then.batch, 1)):
                 return filled.cursor
@@ -58,7 +60,7 @@ def _put_together(
     (slot,) = allocate_slots(schema, 1)
     singles: list[SparseBatch] = []
     with closing(open_stream(config.model_copy(update={"batch_size": 1}), files, seed)) as stream:
-        for filled, single in take_each(stream, replace(begin, batch=0)):
+        for filled, single in _take_each(stream, replace(begin, batch=0)):
             if filled.cursor.epoch > 0:
                 break
             singles.append(SparseBatch.view(stream.schema, single).copy())
@@ -91,3 +93,20 @@ def _joined(schema: BatchSchema, slot: Slot, singles: Sequence[SparseBatch]) -> 
     borders = np.concatenate([[0], np.cumsum(np.bincount(buckets, minlength=schema.num_buckets))])
     write_batch(schema, slot, 0, rows, dense, borders)  # type: ignore[arg-type]
     return SparseBatch.view(schema, slot), order
+
+
+def _take_each(stream: Stream, begin: Cursor | None = None) -> Iterator[tuple[Filled, Slot]]:
+    """Each finished batch and its slot, valid until the next is asked for. `stream` must be new. Raises DataError."""
+    slots = allocate_slots(stream.schema, NUM_SLOTS)
+    stream.attach(slots)
+    if begin is not None:
+        stream.seek(begin)
+    for slot in range(NUM_SLOTS):
+        stream.give(slot)
+    poll = select.poll()
+    poll.register(stream.fileno(), select.POLLIN)
+    while True:
+        while (filled := stream.take()) is None:
+            poll.poll()
+        yield filled, slots[filled.slot]
+        stream.give(filled.slot)

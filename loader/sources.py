@@ -8,18 +8,19 @@ business (`loader.formats`). The pool asks here and never imports a source itsel
 from __future__ import annotations
 
 import glob
+import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from pydantic import create_model
 
+from loader.batch.schema import BatchSchema
 from loader.config import DataConfig
-from loader.files import DataFile, identify
-from loader.paths import expanded
+from loader.files.identity import DataFile, identify
+from loader.files.paths import expanded
 from loader.plugins.interface import call_problem, interface_problem
 from loader.plugins.registry import Registry
-from loader.schema import BatchSchema
 from loader.section import section_problem
 from loader.stream import Cursor, Stream
 
@@ -58,6 +59,11 @@ SOURCES = Registry(
     {"chess": "loader.chess.source:ChessSource", "synthetic": "loader.synthetic:SyntheticSource"},
     "module:factory",
 )
+
+
+def built_in_formats() -> list[str]:
+    """What data.format may name without running code from outside. Imported late, as formats are their source's."""
+    return list(importlib.import_module("loader.formats.registry").built_in())
 
 
 def source_by_name(name: str) -> Source:

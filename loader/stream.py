@@ -12,8 +12,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from loader.batch.schema import BatchSchema
 from loader.errors import DataError
-from loader.schema import BatchSchema
 
 
 @dataclass(frozen=True)

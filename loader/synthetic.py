@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from loader.batch.schema import BatchSchema, DenseField, SparseField
+from loader.batch.slots import Slot, write_batch
 from loader.config import DataConfig
 from loader.errors import DataError
-from loader.files import DataFile
-from loader.schema import BatchSchema, DenseField, SparseField
+from loader.files.identity import DataFile
 from loader.section import Effect, Section
-from loader.slots import Slot, write_batch
 from loader.stream import Cursor, Filled
 
 FIELD = "features"

@@ -16,7 +16,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from loader.regular_file import NotRegularFileError, open_regular
+from loader.files.regular import NotRegularFileError, open_regular
 
 _HELD = re.compile(r"/proc/self/fd/(\d+)")
 _DELETED = " (deleted)"  # what the kernel adds to the path of a deleted folder

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
 
+from loader.batch.schema import SparseBatch
+from loader.batch.slots import allocate_slots
 from loader.errors import DataError
-from loader.schema import SparseBatch
-from loader.slots import allocate_slots
 from loader.sources import find_files, open_stream
 from loader.stream import Cursor, Filled, Stream
 from sparsepool.errors import SparsepoolError, one_line_errors

@@ -32,7 +32,7 @@ TORCH_FREE = (
     "pool.supervisor.train",
     "pool.tasks.nnue",
     "pool.tasks.nnue.cli",
-    "pool.tasks.nnue.positions",
+    "pool.tasks.nnue.quantized.positions",
     "sparsepool.child",
     "sparsepool.result",
     "sparsepool.stream",

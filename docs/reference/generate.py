@@ -15,8 +15,8 @@ from typing import Any
 import typer
 
 from loader import _native
+from loader.batch.schema import BatchSchema, Region
 from loader.cli import PROGRAM as LOADER
-from loader.schema import BatchSchema, Region
 from loader.sources import data_config, schema_of
 from pool.cli import PROGRAM as POOL
 from pool.config.page import markdown

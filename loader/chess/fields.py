@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from loader import _native
+from loader.batch.schema import BatchSchema, DenseField, SparseField
 from loader.config import DataConfig
-from loader.schema import BatchSchema, DenseField, SparseField
 
 NUM_BUCKETS = 8  # output bucket = (piece count - 1) // 4
 FIELD = "features"

@@ -8,7 +8,7 @@ from typing import Any
 from loader import _native
 from loader.chess.readers import open_readers
 from loader.config import DataConfig
-from loader.files import DataFile
+from loader.files.identity import DataFile
 from loader.stream import Cursor
 
 

@@ -9,7 +9,7 @@ from loader import _native
 from loader.chess.python_reader import PythonChunks
 from loader.config import DataConfig
 from loader.errors import DataError
-from loader.files import DataFile
+from loader.files.identity import DataFile
 from loader.formats.format import Format, Reader
 from loader.formats.registry import format_by_name, format_of_file
 

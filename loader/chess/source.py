@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from loader.batch.schema import BatchSchema
 from loader.chess.fields import batch_schema
 from loader.chess.readers import chess_format, format_of, open_readers
 from loader.chess.settings import ChessConfig
 from loader.chess.stream import ChessStream
 from loader.config import DataConfig
-from loader.files import DataFile
+from loader.files.identity import DataFile
 from loader.formats.format import GrowingFormat
-from loader.schema import BatchSchema
 from loader.stream import Cursor
 
 _MIB = 1 << 20

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from loader import _native
+from loader.batch.schema import BatchSchema
 from loader.chess.filters import FilterConfig
 from loader.chess.readers import native_reader
 from loader.config import DataConfig
 from loader.errors import DataError
 from loader.formats.format import Reader
-from loader.schema import BatchSchema
 from loader.stream import Cursor, Filled
 
 

@@ -13,7 +13,7 @@ import typer
 from loader.commands.files import Files, Json
 
 if TYPE_CHECKING:
-    from loader.bench import BenchResult
+    from loader.commands.throughput import BenchResult
     from loader.config import DataConfig
 
 
@@ -43,7 +43,7 @@ def bench_files(
 
     The batches are made as for training and thrown away. Entries without a score are always left out.
     """
-    from loader.bench import bench
+    from loader.commands.throughput import bench
     from loader.sources import data_config
 
     filters = {

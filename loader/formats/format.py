@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from loader.files import DataFile
+from loader.files.identity import DataFile
 
 Progress = Callable[[int, int], None]  # bytes done, bytes in all
 HEAD_BYTES = 4096  # of a file's beginning, by which a format knows its own

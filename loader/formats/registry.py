@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import cast
 
 import loader.formats
+from loader.files.regular import open_regular
 from loader.formats.format import HEAD_BYTES, Format
 from loader.plugins.interface import interface_problem
 from loader.plugins.registry import Registry
-from loader.regular_file import open_regular
 
 
 def built_in() -> list[str]:

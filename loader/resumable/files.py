@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from loader.errors import UsageError
-from loader.regular_file import NotRegularFileError, open_regular
+from loader.files.regular import NotRegularFileError, open_regular
 
 
 def open_to_write(path: Path) -> int:

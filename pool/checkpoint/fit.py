@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from pool.checkpoint.plain import printable
-from pool.checkpoint.tensor_file import DTYPES, Header
+from pool.checkpoint.disk.plain import printable
+from pool.checkpoint.disk.tensor_file import DTYPES, Header
 
 
 class NamedTensor(Protocol):

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from pool.checkpoint import files
+from pool.checkpoint.disk import files
 from pool.checkpoint.state import BEST, FOLDER, LAST, STATE, verify
 from pool.errors import CheckpointError, DamagedCheckpointError
 

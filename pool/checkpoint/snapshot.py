@@ -19,8 +19,8 @@ import numpy.typing as npt
 from pydantic import TypeAdapter
 
 from pool import _native
+from pool.checkpoint.disk.tensor_file import TensorBytes
 from pool.checkpoint.state import RunState
-from pool.checkpoint.tensor_file import TensorBytes
 from pool.crash_points import crash_point
 from pool.errors import CheckpointError
 

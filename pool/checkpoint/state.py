@@ -17,11 +17,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
-from loader.files import DataFile
+from loader.files.identity import DataFile
 from loader.stream import Cursor
-from pool.checkpoint import files, plain, tensor_file
+from pool.checkpoint.disk import files, plain, tensor_file
+from pool.checkpoint.disk.tensor_file import FileSums, Header
 from pool.checkpoint.overrides import Override
-from pool.checkpoint.tensor_file import FileSums, Header
 from pool.checkpoint.validations import NONE, Validations
 from pool.errors import CheckpointError, DamagedCheckpointError
 

@@ -14,7 +14,9 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from pool.checkpoint import files, folder, tensor_file
+from pool.checkpoint import folder
+from pool.checkpoint.disk import files, tensor_file
+from pool.checkpoint.disk.tensor_file import Header, TensorBytes
 from pool.checkpoint.state import (
     BEST,
     CHUNK_SUMS,
@@ -30,7 +32,6 @@ from pool.checkpoint.state import (
     verify,
     verify_tensors,
 )
-from pool.checkpoint.tensor_file import Header, TensorBytes
 from pool.crash_points import crash_point
 from pool.errors import CheckpointError
 from pool.run_dir import make_folder

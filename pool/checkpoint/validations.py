@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from pool.checkpoint.plain import same, value_at
+from pool.checkpoint.disk.plain import same, value_at
 
 
 @dataclass(frozen=True)

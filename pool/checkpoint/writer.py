@@ -10,7 +10,8 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from pool.checkpoint import files, store
+from pool.checkpoint import store
+from pool.checkpoint.disk import files
 from pool.checkpoint.folder import linked_step
 from pool.checkpoint.state import BEST
 from pool.checkpoint.store import Checkpoint

@@ -42,7 +42,7 @@ def predict(
     thousand a second.
     """
     from pool.config.changes import Change
-    from pool.tasks.predict import predict_file
+    from pool.runs.predict import predict_file
 
     parsed = [Change.parse(text) for text in changes or ()]
     found, samples = predict_file(checkpoint, data, output, task, parsed)

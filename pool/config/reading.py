@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from loader.named_files import read_named
+from loader.files.named import read_named
 from pool.config.changes import Change
 from pool.config.keys import dotted, field_at
 from pool.config.tree import Config, config_class

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, create_model
 
-from loader.paths import absolute
+from loader.files.paths import absolute
 from loader.section import Effect, Section
 from loader.sources import data_class
 from pool.config.schedule import ScheduleConfig

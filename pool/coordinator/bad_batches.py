@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from loader.batch.schema import SparseBatch
 from loader.plugins.words import told
-from loader.schema import SparseBatch
 from loader.sources import origin_of
 from pool.coordinator import poison
 from pool.coordinator.books.actions import BadBatch

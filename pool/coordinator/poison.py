@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save as safetensors_of
 
-from loader.schema import SparseBatch
-from pool.checkpoint.files import replace_file, sweep
+from loader.batch.schema import SparseBatch
+from pool.checkpoint.disk.files import replace_file, sweep
 from pool.coordinator.books.actions import BadBatch
 from pool.run_dir import make_folder
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loader.schema import SparseBatch
+from loader.batch.schema import SparseBatch
 from pool.exchange.addend import Touched
 from pool.exchange.host.coordinator import HostCoordinator
 from pool.process.launch import Launch

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loader.errors import DataChangedError, DataError
-from loader.files import check_unchanged
+from loader.files.identity import check_unchanged
 from loader.plugins.words import PluginError, told
 from loader.sources import open_stream
 from loader.stream import Compared, Cursor, Filled, Stream

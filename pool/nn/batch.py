@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from loader.schema import SparseBatch
+from loader.batch.schema import SparseBatch
 from pool._native import SparsePlan
 
 
 @dataclass(frozen=True)
 class SparseInput:
-    """One sparse field; see loader.schema.SparseView for what the arrays mean."""
+    """One sparse field; see loader.batch.schema.SparseView for what the arrays mean."""
 
     offsets: Tensor  # uint32 [num_bags + 1]
     features: Tensor  # uint16 or uint32 [active]

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from loader.plugins.words import in_words
 from pool.buckets.plan import Bucket, Plan
 from pool.buckets.tensors import rows_of
+from pool.checkpoint.disk.plain import printable
 from pool.checkpoint.overrides import Override, applied
-from pool.checkpoint.plain import printable
 from pool.config.schedule import ScheduleConfig
 from pool.config.sections import OptimizerConfig
 from pool.errors import CheckpointError, RunError

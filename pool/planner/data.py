@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
+from loader.batch.schema import BatchSchema
 from loader.errors import DataError
-from loader.files import DataFile
+from loader.files.identity import DataFile
 from loader.plugins.words import told
-from loader.schema import BatchSchema
 from loader.sources import open_stream, schema_of, whole_files
 from loader.stream import Compared
 from pool.errors import ConfigError

@@ -9,10 +9,10 @@ import logging
 
 import torch
 
+from loader.batch.schema import BatchSchema
 from loader.errors import DataError
 from loader.exit_codes import EXIT_DATA
 from loader.plugins.words import told
-from loader.schema import BatchSchema
 from pool import numerics
 from pool.buckets.plan import Plan, TensorSpec, make_plan
 from pool.buckets.tensors import specs

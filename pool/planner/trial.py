@@ -19,11 +19,11 @@ from torch import nn
 from loader.plugins.words import in_words
 from pool.buckets.plan import Plan
 from pool.buckets.tensors import torch_dtype
+from pool.checkpoint.disk.tensor_file import DTYPES, Header
 from pool.checkpoint.overrides import Override
 from pool.checkpoint.snapshot import area_nbytes
 from pool.checkpoint.state import OPTIMIZER, STATE, read_header, read_state
 from pool.checkpoint.store import tensor_bytes
-from pool.checkpoint.tensor_file import DTYPES, Header
 from pool.config.keys import dotted
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, PoolError, RunError

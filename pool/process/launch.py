@@ -13,8 +13,8 @@ from typing import Annotated
 
 from pydantic import PlainValidator, TypeAdapter
 
-from loader.files import DataFile
-from loader.schema import BatchSchema
+from loader.batch.schema import BatchSchema
+from loader.files.identity import DataFile
 from loader.stream import Cursor
 from pool.buckets.plan import Plan
 from pool.checkpoint.overrides import Override

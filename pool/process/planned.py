@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter
 
-from loader.schema import BatchSchema
+from loader.batch.schema import BatchSchema
 from pool.buckets.plan import Plan
 from pool.protocol.messages import Purpose
 

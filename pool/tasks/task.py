@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-from loader.schema import BatchSchema
+from loader.batch.schema import BatchSchema
 from pool.nn.batch import TensorBatch
 
 

@@ -19,7 +19,7 @@ from torch import nn
 from loader.plugins.words import told
 from loader.section import Section
 from pool.buckets.tensors import carried, replace_tensors, specs, trained
-from pool.checkpoint import plain
+from pool.checkpoint.disk import plain
 from pool.checkpoint.fit import first_difference
 from pool.checkpoint.folder import locate
 from pool.checkpoint.state import STATE

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pool.checkpoint import files
+from pool.checkpoint.disk import files
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
 from pool.run_dir import make_folder, open_file
 

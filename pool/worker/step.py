@@ -13,8 +13,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from loader.batch.schema import BatchSchema, SparseBatch
 from loader.plugins.words import PluginError, definition_of
-from loader.schema import BatchSchema, SparseBatch
 from pool.buckets.plan import Plan
 from pool.buckets.tensors import trained
 from pool.crash_points import crash_point

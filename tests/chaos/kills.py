@@ -20,7 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, PLANNER, SUPERVISOR, WORKER
-from tests.chaos.oracle import SETTINGS, Undisturbed, assert_unharmed, left_outside, shared_memory, undisturbed
+from tests.chaos.oracle import (
+    SETTINGS,
+    Undisturbed,
+    assert_unharmed,
+    check_nothing_left_outside,
+    left_outside,
+    shared_memory,
+    undisturbed,
+)
 from tests.support.processes import roles
 from tests.support.runs import ROOT, Ended, command
 from tests.support.wait import wait_for
@@ -127,7 +135,7 @@ def kill_randomly(folder: Path, kills: int, seed: int) -> Killer:
     killer.run()
     if kills >= MANY:
         assert set(killer.done) == set(ROLES), killer.done
-    assert left_outside() <= outside, left_outside() - outside
+    check_nothing_left_outside(outside)
     wait_for(lambda: shared_memory() <= memory + (1 << 20), "shared memory back to where it was")
     return killer
 

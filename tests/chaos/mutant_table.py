@@ -9,17 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SIMULATION = ("tests.pool.simulate", "--seeds", "4000", "--failures", "1", "--processes", "1")
-BOOKS = ("pytest", "-q", "-x", "tests/pool/test_books.py")
+BOOKS = ("pytest", "-q", "-x", "tests/pool/coordinator/test_books.py")
 STANDSTILL = ("pytest", "-q", "-x", "-m", "chaos", "tests/chaos/test_crash_points.py", "-k", "still_being_written")
-TRACE = ("pytest", "-q", "-x", "tests/pool/test_trace.py", "-k", "same_bits")
-BLAME = ("pytest", "-q", "-x", "tests/pool/test_blame.py")
-FAILURE = ("pytest", "-q", "-x", "tests/pool/test_failure.py")
-SHORTCUT = ("pytest", "-q", "-x", "tests/pool/test_shortcut.py")
-MAILBOX = ("pytest", "-q", "-x", "tests/pool/test_mailbox.py")
-SNAPSHOTS = ("pytest", "-q", "-x", "tests/pool/test_snapshots.py")
-CHECKPOINTS = ("pytest", "-q", "-x", "tests/pool/test_checkpoints.py", "-k", "promises")
-SUM_ORDER = ("pytest", "-q", "-x", "tests/pool/test_sum_order.py")
-BAD_BATCHES = ("pytest", "-q", "-x", "tests/pool/test_bad_batches.py", "-k", "mean_of_the_others")
+TRACE = ("pytest", "-q", "-x", "tests/pool/telemetry/test_trace.py", "-k", "same_bits")
+BLAME = ("pytest", "-q", "-x", "tests/pool/coordinator/test_blame.py")
+FAILURE = ("pytest", "-q", "-x", "tests/pool/process/test_failure.py")
+SHORTCUT = ("pytest", "-q", "-x", "tests/pool/shm/test_shortcut.py")
+MAILBOX = ("pytest", "-q", "-x", "tests/pool/worker/test_mailbox.py")
+SNAPSHOTS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_snapshots.py")
+CHECKPOINTS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_checkpoints.py", "-k", "promises")
+SUM_ORDER = ("pytest", "-q", "-x", "tests/pool/coordinator/test_sum_order.py")
+BAD_BATCHES = ("pytest", "-q", "-x", "tests/pool/integration/test_bad_batches.py", "-k", "mean_of_the_others")
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ MUTANTS = (
         "pool/worker/desk.py",
         "return orders.wants_answer and self._settled == self._number",
         "return False",
-        ("pytest", "-q", "-x", "tests/pool/test_desk.py", "-k", "want_an_answer"),
+        ("pytest", "-q", "-x", "tests/pool/worker/test_desk.py", "-k", "want_an_answer"),
     ),
     Mutant(
         "taken back, answered late",
@@ -256,7 +256,7 @@ MUTANTS = (
         "pool/supervisor/policy.py",
         "if self._raised.get(peer.place) == failure.signature:",
         "if False:",
-        ("pytest", "-q", "-x", "tests/pool/test_supervision.py"),
+        ("pytest", "-q", "-x", "tests/pool/supervisor/test_supervision.py"),
     ),
     # --- the stream is a function (I1) ---
     Mutant(
@@ -386,7 +386,7 @@ MUTANTS = (
         "pool/protocol/channel.py",
         'forged = _forged(frames[1], envelope, self._pids[sender]) if sender in self._pids else ""',
         'forged = ""',
-        ("pytest", "-q", "-x", "tests/pool/test_channel.py"),
+        ("pytest", "-q", "-x", "tests/pool/protocol/test_channel.py"),
     ),
     Mutant(
         "anybody may order",
@@ -394,7 +394,7 @@ MUTANTS = (
         "pool/protocol/channel.py",
         "elif refusal := _forged(frames[0], envelope, self._other_pid) or self._admission.refusal(envelope):",
         "elif refusal := self._admission.refusal(envelope):",
-        ("pytest", "-q", "-x", "tests/pool/test_channel.py"),
+        ("pytest", "-q", "-x", "tests/pool/protocol/test_channel.py"),
     ),
     # --- the short way ---
     Mutant(

@@ -89,3 +89,8 @@ def left_outside() -> set[str]:
     """What a run could leave elsewhere: names in /dev/shm, and folders of sockets."""
     temporary = Path(os.environ.get("TMPDIR", "/tmp"))
     return {str(path) for path in (*Path("/dev/shm").iterdir(), *temporary.glob("sparsepool-*"))}
+
+
+def check_nothing_left_outside(before: set[str]) -> None:
+    """Another program's semaphore has a name for a moment, so what is there must also stay."""
+    wait_for(lambda: left_outside() <= before, f"nothing but {sorted(before)} in /dev/shm and among sparsepool-*", 10)

@@ -17,9 +17,9 @@ import pytest
 import torch
 
 import sparsepool
+from loader.batch.slots import read_batches
 from loader.config import DataConfig
 from loader.errors import DataError
-from loader.slots import read_batches
 from loader.sources import data_class, open_stream
 from pool.nn.sparse_linear import SparseLinear
 from sparsepool import SparsepoolError

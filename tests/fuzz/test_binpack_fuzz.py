@@ -20,7 +20,7 @@ from loader.chess.entry import Entry
 from loader.errors import DataError
 from loader.formats.binpack.file import dump, entries
 from tests.fuzz.mutants import mutants, payloads_of
-from tests.loader.binpack_bytes import EXAMPLE, chunk
+from tests.loader.formats.binpack_bytes import EXAMPLE, chunk
 
 SAMPLE = Path(__file__).resolve().parents[2] / "configs" / "sample" / "validation.binpack"
 MUTANTS = 20_000

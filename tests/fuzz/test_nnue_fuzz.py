@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from loader.errors import DataError
-from pool.tasks.nnue import arch
-from pool.tasks.nnue.nnue_file import NnueNet, read_net, serialize_net
+from pool.tasks.nnue.quantized import arch
+from pool.tasks.nnue.quantized.nnue_file import NnueNet, read_net, serialize_net
 
 L1 = 8
 DESCRIPTION = "fuzz"

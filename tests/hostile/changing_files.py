@@ -19,7 +19,7 @@ from typing import Any
 from loader.exit_codes import EXIT_DATA
 from pool.protocol.identity import COORDINATOR, FEEDER
 from tests.hostile.attack import assert_said_well
-from tests.support.binpack_data import chunks, make_files, other_chunk
+from tests.support.data.binpack_data import chunks, make_files, other_chunk
 from tests.support.processes import role_pid
 from tests.support.runs import ROOT, Ended, command, run, run_well, steps_done
 from tests.support.wait import wait_for

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from loader.files import identify
+from loader.files.identity import identify
 from loader.section import alternatives
 from loader.sources import find_files
 from pool.config.keys import dotted, is_untyped, walk

@@ -21,7 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.oracle import left_outside
+from tests.chaos.oracle import check_nothing_left_outside, left_outside
 from tests.hostile.attack import assert_said_well
 from tests.support.processes import roles
 from tests.support.runs import ROOT, TOY, Ended, command, pids_of, run, run_well, steps_done
@@ -131,7 +131,7 @@ def guarded(folder: Path) -> Iterator[Path]:
     yield elsewhere
     assert [path.name for path in elsewhere.iterdir()] == ["file"], "something was made through a link"
     assert (elsewhere / "file").read_bytes() == PRECIOUS
-    assert left_outside() <= outside
+    check_nothing_left_outside(outside)
 
 
 def assert_same_or_refused(ended: Ended) -> None:

@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.hostile.attack import Attack, assert_said_well
-from tests.support import hostile_task
 from tests.support.runs import TOY, Ended, run, run_well
+from tests.support.tasks import hostile_task
 
 SETTINGS = {**TOY, "train.steps": 6}  # 12 batches
 RAISES = {  # code -> what is said of it

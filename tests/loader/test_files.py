@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from loader import _native
+from loader.batch.slots import allocate_slots, read_batches
 from loader.chess.stream import ChessStream
 from loader.config import DataConfig
 from loader.errors import DataChangedError, DataError
-from loader.files import DataFile, check_unchanged, identify
+from loader.files.identity import DataFile, check_unchanged, identify
 from loader.formats.binpack.file import verify
-from loader.slots import allocate_slots, read_batches
 from loader.sources import data_config, open_stream, whole_files
-from tests.loader.batch_contents import digest
-from tests.support.binpack_data import chunks, make_files, other_chunk
+from tests.loader.stream.batch_contents import digest
+from tests.support.data.binpack_data import chunks, make_files, other_chunk
 
 CONFIG = data_config(batch_size=32, window_chunks=1, threads=1)
 GROWING = CONFIG.model_copy(update={"growing": "ignore_new"})

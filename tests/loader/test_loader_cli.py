@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from loader.cli import main
-from tests.loader.binpack_bytes import EXAMPLE
+from tests.loader.formats.binpack_bytes import EXAMPLE
 
 Capture = pytest.CaptureFixture[str]
 READING = ("inspect", "verify", "dump")

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from loader.errors import DataError
-from loader.named_files import read_named
-from loader.regular_file import open_regular
+from loader.files.named import read_named
+from loader.files.regular import open_regular
 from pool.config.reading import load_config
 from pool.errors import ConfigError
-from pool.tasks.nnue.nnue_file import read_net
+from pool.tasks.nnue.quantized.nnue_file import read_net
 
 
 def pipe(path: Path) -> Path:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from loader.batch.schema import BatchSchema, DenseField, SparseField
+from loader.batch.slots import allocate_slots, write_batch
 from loader.config import DataConfig
-from loader.schema import BatchSchema, DenseField, SparseField
-from loader.slots import allocate_slots, write_batch
 from loader.sources import data_config, find_files, open_stream, schema_of
 from loader.synthetic import SyntheticSource, SyntheticStream
 

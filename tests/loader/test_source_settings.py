@@ -7,8 +7,8 @@ from typing import Annotated
 import pytest
 from pydantic import Field
 
+from loader.batch.schema import BatchSchema, DenseField
 from loader.config import DataConfig
-from loader.schema import BatchSchema, DenseField
 from loader.section import Effect, Section
 from loader.sources import data_class, data_config, schema_of
 from loader.synthetic import SyntheticSource

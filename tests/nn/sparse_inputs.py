@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from loader.schema import narrowest_unsigned
+from loader.batch.schema import narrowest_unsigned
 from pool.nn.batch import SparseInput
 
 

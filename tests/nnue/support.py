@@ -17,9 +17,9 @@ import torch
 from loader.chess.entry import Entry
 from loader.formats.binpack.file import entries
 from pool.nn.batch import SparseInput, TensorBatch
-from pool.tasks.nnue import arch
-from pool.tasks.nnue.evaluate import Evaluation, Position
-from pool.tasks.nnue.nnue_file import NnueNet
+from pool.tasks.nnue.quantized import arch
+from pool.tasks.nnue.quantized.evaluate import Evaluation, Position
+from pool.tasks.nnue.quantized.nnue_file import NnueNet
 
 SAMPLE = Path(__file__).resolve().parents[2] / "configs/sample"
 
@@ -40,7 +40,7 @@ def slow_features(board: chess.Board, perspective: chess.Color) -> list[int]:
 
 
 def slow_position(fen: str) -> Position:
-    """As pool.tasks.nnue.positions.read_fen, by python-chess."""
+    """As pool.tasks.nnue.quantized.positions.read_fen, by python-chess."""
     board = chess.Board(fen)
     own, opponent = slow_features(board, board.turn), slow_features(board, not board.turn)
     return Position(np.array(own), np.array(opponent), len(board.piece_map()))

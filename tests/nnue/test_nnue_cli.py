@@ -11,9 +11,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from pool.tasks.nnue.evaluate import evaluate
-from pool.tasks.nnue.nnue_file import NnueNet, write_net
-from pool.tasks.nnue.positions import listed_positions, read_fen
+from pool.tasks.nnue.quantized.evaluate import evaluate
+from pool.tasks.nnue.quantized.nnue_file import NnueNet, write_net
+from pool.tasks.nnue.quantized.positions import listed_positions, read_fen
 from tests.nnue.support import expected_integers, expected_print, random_net, sample_fens, slow_position
 
 START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from pool.tasks.nnue import LossConfig, ModelConfig, create_task
-from pool.tasks.nnue.evaluate import evaluate
-from pool.tasks.nnue.nnue_file import read_net, serialize_net, write_net
+from pool.tasks.nnue.quantized.evaluate import evaluate
+from pool.tasks.nnue.quantized.nnue_file import read_net, serialize_net, write_net
 from tests.nnue.support import Engine, expected_integers, expected_print, random_net, sample_fens, slow_position
 
 pytestmark = pytest.mark.engine

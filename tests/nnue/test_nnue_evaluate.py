@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pool.tasks.nnue import arch
-from pool.tasks.nnue.evaluate import Position, evaluate, truncating_divide
-from pool.tasks.nnue.nnue_file import NnueNet
+from pool.tasks.nnue.quantized import arch
+from pool.tasks.nnue.quantized.evaluate import Position, evaluate, truncating_divide
+from pool.tasks.nnue.quantized.nnue_file import NnueNet
 from tests.nnue.support import random_net, sample_fens, slow_position
 
 FENS = [

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from loader.errors import DataError
-from pool.tasks.nnue import arch
-from pool.tasks.nnue.nnue_file import NnueNet, read_net, serialize_net, write_net
+from pool.tasks.nnue.quantized import arch
+from pool.tasks.nnue.quantized.nnue_file import NnueNet, read_net, serialize_net, write_net
 from tests.nnue.support import random_net, same_net
 
 
@@ -163,6 +163,8 @@ def test_a_pipe_is_not_replaced_by_a_net(net: NnueNet, tmp_path: Path) -> None:
 
 
 def test_importing_the_file_format_does_not_import_torch() -> None:
-    modules = "pool.tasks.nnue, pool.tasks.nnue.nnue_file, pool.tasks.nnue.quantize, pool.tasks.nnue.cli"
+    modules = (
+        "pool.tasks.nnue, pool.tasks.nnue.quantized.nnue_file, pool.tasks.nnue.quantized.quantize, pool.tasks.nnue.cli"
+    )
     code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

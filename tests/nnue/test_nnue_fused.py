@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from pool import _native
-from pool.tasks.nnue import arch, create_task, fused
+from pool.tasks.nnue import create_task, fused
 from pool.tasks.nnue.config import LossConfig, ModelConfig
 from pool.tasks.nnue.model import NnueModel
+from pool.tasks.nnue.quantized import arch
 from tests.nnue.support import make_batch, slow_position
 
 SHAPES = [(arch.FC_0_OUT,), (arch.FC_1_OUT, arch.FC_1_IN), (arch.FC_1_OUT,), (arch.FC_1_OUT,), ()]

@@ -11,12 +11,13 @@ import torch
 
 from loader.chess.entry import Entry
 from pool.nn.batch import TensorBatch
-from pool.tasks.nnue import arch, create_task
+from pool.tasks.nnue import create_task
 from pool.tasks.nnue.config import LossConfig, ModelConfig
-from pool.tasks.nnue.evaluate import Position, evaluate
 from pool.tasks.nnue.model import NnueModel
-from pool.tasks.nnue.nnue_file import read_net
-from pool.tasks.nnue.quantize import dequantize, quantize
+from pool.tasks.nnue.quantized import arch
+from pool.tasks.nnue.quantized.evaluate import Position, evaluate
+from pool.tasks.nnue.quantized.nnue_file import read_net
+from pool.tasks.nnue.quantized.quantize import dequantize, quantize
 from pool.tasks.task import Progress
 from tests.nnue.support import (
     expected_integers,

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import torch
 
+from loader.batch.schema import BatchSchema, DenseField, SparseField
 from loader.errors import DataError
-from loader.schema import BatchSchema, DenseField, SparseField
-from pool.tasks.nnue import arch, create_task
+from pool.tasks.nnue import create_task
 from pool.tasks.nnue.clipping import clip_weights
 from pool.tasks.nnue.config import LossConfig, ModelConfig
 from pool.tasks.nnue.model import NnueModel
-from pool.tasks.nnue.nnue_file import read_net, write_net
-from pool.tasks.nnue.quantize import dequantize, quantize
+from pool.tasks.nnue.quantized import arch
+from pool.tasks.nnue.quantized.nnue_file import read_net, write_net
+from pool.tasks.nnue.quantized.quantize import dequantize, quantize
 from tests.nnue.support import random_net
 
 Floats = dict[str, np.ndarray]

@@ -11,9 +11,9 @@ from pathlib import Path
 import chess
 import pytest
 
-from pool.tasks.nnue.evaluate import evaluate
-from pool.tasks.nnue.nnue_file import read_net, write_net
-from pool.tasks.nnue.positions import read_fen
+from pool.tasks.nnue.quantized.evaluate import evaluate
+from pool.tasks.nnue.quantized.nnue_file import read_net, write_net
+from pool.tasks.nnue.quantized.positions import read_fen
 from tests.nnue.support import Engine, expected_print, random_net, sample_fens
 from tests.support.refusals import refused
 from tests.support.runs import ROOT, Ended, WholeRun, run_well

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loader.files import DataFile
+from loader.files.identity import DataFile
 
 if TYPE_CHECKING:
     from loader.formats.binpack.reader import BinpackReader

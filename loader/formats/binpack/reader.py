@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from loader import _native
 from loader.chess.entry import Entry
 from loader.errors import DataError
-from loader.files import DataFile
+from loader.files.identity import DataFile
 from loader.formats.binpack.file import LINES_AT_ONCE, damage_error, entry_of
 from loader.formats.format import Place
 

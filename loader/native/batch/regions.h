@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-// Where the arrays of a batch lie in a slot. The layout is decided in one place, loader/schema.py; a writer checks its
-// table once, so that it can't be made to write past a region.
+// Where the arrays of a batch lie in a slot. The layout is decided in one place, loader/batch/schema.py; a writer
+// checks its table once, so that it can't be made to write past a region.
 namespace sparsepool::batch {
 
 struct Region {

@@ -13,7 +13,7 @@
 // Names and identities of files, as Python has them.
 namespace sparsepool {
 
-// Of loader.files.DataFile: size, device, inode, and seconds and nanoseconds of the last change.
+// Of loader.files.identity.DataFile: size, device, inode, and seconds and nanoseconds of the last change.
 using Identity =
     std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::optional<std::pair<std::int64_t, std::int64_t>>>;
 

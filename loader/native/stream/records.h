@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "common/growing_memory.h"
+#include "common/memory/growing_memory.h"
 
 // Records one behind the other, as the stream sees them: bytes that it carries and does not look into. Those of a
 // source all have one size, or each has a size of its own.

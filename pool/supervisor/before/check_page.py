@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from loader.files import DataFile
+from loader.files.identity import DataFile
 from loader.sources import samples_per_epoch
 from pool.devices import idle_devices
 from pool.process.launch import Launch

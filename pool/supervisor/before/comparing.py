@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pool.checkpoint.disk.plain import printable, same, value_at
 from pool.checkpoint.fingerprint import differences
 from pool.checkpoint.fit import first_difference
-from pool.checkpoint.plain import printable, same, value_at
 from pool.checkpoint.state import WEIGHTS, OptimizerNumbers, SavedState, read_header
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError

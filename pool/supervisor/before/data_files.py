@@ -2,7 +2,7 @@
 at the end that they have not changed.
 
 A resume compares names, sizes and checksums of chunks, since the folder may be another. Within a run the file itself is
-compared as well: device, inode and time (`loader.files`).
+compared as well: device, inode and time (`loader.files.identity`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from safetensors.numpy import load_file
 
 from loader.errors import DataError
 from loader.exit_codes import EXIT_DATA
-from loader.files import DataFile, check_unchanged, identify
+from loader.files.identity import DataFile, check_unchanged, identify
 from loader.sources import find_files
 from pool.checkpoint.state import CHUNK_SUMS, SavedState, describe_files
 from pool.config.tree import Config

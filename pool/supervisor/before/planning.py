@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from loader.files import DataFile
+from loader.files.identity import DataFile
 from pool.errors import PoolError, RunError
 from pool.process import lifeline
 from pool.process.document import from_json

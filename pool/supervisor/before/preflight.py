@@ -10,7 +10,7 @@ import os
 import resource
 from pathlib import Path
 
-from pool.checkpoint import files
+from pool.checkpoint.disk import files
 from pool.checkpoint.state import FOLDER
 from pool.config.tree import Config
 from pool.errors import ConfigError, ResourceError

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from loader.files import DataFile
+from loader.files.identity import DataFile
 from loader.section import Effect
 from loader.stream import Cursor
-from pool.checkpoint.plain import not_ours, printable, same, value_at
+from pool.checkpoint.disk.plain import not_ours, printable, same, value_at
 from pool.checkpoint.state import STATE, SavedState, read_state
 from pool.config.keys import walk
 from pool.config.tree import Config

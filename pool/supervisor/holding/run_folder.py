@@ -17,7 +17,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from pool import run_dir
-from pool.checkpoint import files
+from pool.checkpoint.disk import files
 from pool.checkpoint.folder import checkpoints, linked_step, newest_good, point, set_aside
 from pool.checkpoint.overrides import Override
 from pool.checkpoint.state import BEST, FOLDER, LAST

@@ -13,13 +13,13 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from pool.checkpoint.disk.plain import printable
 from pool.checkpoint.folder import locate
-from pool.checkpoint.plain import printable
 from pool.checkpoint.state import read_state
 from pool.errors import ConfigError, PoolError
-from pool.tasks.nnue.evaluate import Evaluation, evaluate, truncating_divide
-from pool.tasks.nnue.nnue_file import NnueNet, read_net
-from pool.tasks.nnue.positions import NamedPosition, given_positions, listed_positions
+from pool.tasks.nnue.quantized.evaluate import Evaluation, evaluate, truncating_divide
+from pool.tasks.nnue.quantized.nnue_file import NnueNet, read_net
+from pool.tasks.nnue.quantized.positions import NamedPosition, given_positions, listed_positions
 
 _BLOCK = 1024  # positions evaluated before they are shown
 _PAWN = 361  # internal units

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pool.tasks.nnue import arch
+from pool.tasks.nnue.quantized import arch
 from pool.tasks.nnue.stacks import LayerStacks
 
 

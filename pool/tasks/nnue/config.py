@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from loader.section import Effect, Section
-from pool.tasks.nnue.arch import L1_STEP, MAX_L1
+from pool.tasks.nnue.quantized.arch import L1_STEP, MAX_L1
 
 
 class ModelConfig(Section):

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from pool import _native
-from pool.tasks.nnue import arch
+from pool.tasks.nnue.quantized import arch
 
 _MIN_SAMPLES = 2048  # per thread: a piece is 1024, and starting a thread costs as much as some hundred samples
 

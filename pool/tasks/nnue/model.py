@@ -16,9 +16,10 @@ from torch.nn import functional
 
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.nnue import arch, fused
+from pool.tasks.nnue import fused
 from pool.tasks.nnue.config import ModelConfig
-from pool.tasks.nnue.quantize import Floats
+from pool.tasks.nnue.quantized import arch
+from pool.tasks.nnue.quantized.quantize import Floats
 from pool.tasks.nnue.stacks import LayerStacks
 
 FIELD = "features"
@@ -73,7 +74,7 @@ class NnueModel(nn.Module):
 
     @torch.no_grad()
     def folded(self) -> dict[str, npt.NDArray[np.float32]]:
-        """Parameters as an exported net has them: see pool.tasks.nnue.quantize. Copies."""
+        """Parameters as an exported net has them: see pool.tasks.nnue.quantized.quantize. Copies."""
         weight: Tensor = self.transformer.weight
         psqt: Tensor = self.psqt.weight
         if self.num_features > arch.NUM_FEATURES:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pool.tasks.nnue import arch
+from pool.tasks.nnue.quantized import arch
 
 _FLOOR = 127 / 128  # of products and squares: the integer network shifts by 7 where 127 * 127 stands for 1
 

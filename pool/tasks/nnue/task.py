@@ -6,15 +6,15 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from loader.schema import BatchSchema
+from loader.batch.schema import BatchSchema
 from pool.nn.batch import TensorBatch
-from pool.tasks.nnue import arch
 from pool.tasks.nnue.clipping import clip_weights
 from pool.tasks.nnue.config import LossConfig, ModelConfig
 from pool.tasks.nnue.loss import mean_loss, score_weight
 from pool.tasks.nnue.model import FIELD, NnueModel
-from pool.tasks.nnue.nnue_file import NnueNet, read_net, write_net
-from pool.tasks.nnue.quantize import dequantize, quantize
+from pool.tasks.nnue.quantized import arch
+from pool.tasks.nnue.quantized.nnue_file import NnueNet, read_net, write_net
+from pool.tasks.nnue.quantized.quantize import dequantize, quantize
 from pool.tasks.task import Progress
 
 _SETS = {False: arch.FEATURE_SET, True: f"{arch.FEATURE_SET}^"}  # by model.factorized

@@ -10,7 +10,7 @@
 #include "chess/native/board/fen.h"
 #include "chunks.h"
 #include "entries.h"
-#include "formats/binpack/native/file.h"
+#include "formats/binpack/native/file/file.h"
 
 namespace {
 

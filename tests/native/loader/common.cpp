@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/crc32c.h"
-#include "common/growing_memory.h"
+#include "common/memory/growing_memory.h"
 #include "common/parallel.h"
 #include "common/simd.h"
 

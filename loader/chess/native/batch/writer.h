@@ -9,7 +9,7 @@
 #include "chess/native/batch/slot_arrays.h"
 #include "chess/native/features/feature_set.h"
 #include "chess/native/record.h"
-#include "common/aligned_memory.h"
+#include "common/memory/aligned_memory.h"
 #include "stream/source.h"
 
 namespace sparsepool::chess {

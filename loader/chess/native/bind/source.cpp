@@ -57,7 +57,7 @@ void bind(nb::module_& module) {
         .def_rw("piece_count", &FilterSettings::piece_count);
     nb::class_<PositionSource, stream::Source>(module, "PositionSource", "Positions of any formats, filtered.")
         .def("__init__", &make_source, "readers"_a, "features"_a, "batch_size"_a, "slot_bytes"_a, "regions"_a,
-             "filters"_a, "seed"_a, "regions: name -> (offset, count, item size), of loader.schema.");
+             "filters"_a, "seed"_a, "regions: name -> (offset, count, item size), of loader.batch.schema.");
     module.def("win_draw_loss_probability", &win_draw_loss_probability, "ply"_a, "score"_a, "result"_a,
                "Probability of the game's result, given score and ply: what the win_draw_loss filter keeps with.");
     bind_features(module);

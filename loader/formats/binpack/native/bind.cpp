@@ -16,11 +16,11 @@
 #include "bind/files.h"
 #include "chess/native/bind/entry.h"
 #include "chess/native/census.h"
-#include "formats/binpack/native/chunk.h"
-#include "formats/binpack/native/file.h"
-#include "formats/binpack/native/printer.h"
-#include "formats/binpack/native/reader.h"
-#include "formats/binpack/native/writer.h"
+#include "formats/binpack/native/file/chunk.h"
+#include "formats/binpack/native/file/file.h"
+#include "formats/binpack/native/file/printer.h"
+#include "formats/binpack/native/file/reader.h"
+#include "formats/binpack/native/file/writer.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -138,7 +138,7 @@ void bind_file(nb::module_& module) {
     nb::class_<File>(module, "BinpackFile", "The chunks of a binpack file; usable by any number of threads.")
         .def(nb::new_(&open_file), "path"_a, "identity"_a = nb::none(), "may_grow"_a = false,
              "Raises DataError if the file can't be read at all. `identity`: (size, device, inode, modified) of "
-             "loader.files; another file is a DataChangedError, here and when a chunk is read.")
+             "loader.files.identity; another file is a DataChangedError, here and when a chunk is read.")
         .def_prop_ro("size", &File::size, "bytes")
         .def_prop_ro("num_chunks", [](const File& file) { return file.chunks().size(); })
         .def_prop_ro("header_damage", &File::header_damage, "the header at which the list of chunks ends early")

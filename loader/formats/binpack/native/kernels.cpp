@@ -1,5 +1,5 @@
 #include "formats/binpack/native/kernels.h"
 
-#include "formats/binpack/native/lanes.h"
+#include "formats/binpack/native/entries/lanes.h"
 
 const sparsepool::binpack::Kernels sparsepool::binpack::Kernels::SPARSEPOOL_ISA{sparsepool::binpack::read_lanes};

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "formats/binpack/native/lane.h"
+#include "formats/binpack/native/entries/lane.h"
 
 namespace sparsepool::binpack {
 

@@ -1,0 +1,1 @@
+"""What a batch is, and batches in memory of this process."""

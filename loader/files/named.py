@@ -1,0 +1,38 @@
+"""Files that a user has named: a regular one, or a pipe that has a writer, so that reading comes to an end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+from loader.files.regular import open_file_or_device
+
+_NULL = os.makedev(1, 3)
+_PIECE = 1 << 16
+
+
+def read_named(path: Path) -> bytes:
+    """All of a regular file, or of a pipe that somebody writes to (`<(...)`, /dev/stdin). Raises OSError."""
+    fd = open_file_or_device(path)
+    with os.fdopen(fd, "rb") as file:
+        status = os.fstat(fd)
+        if stat.S_ISFIFO(status.st_mode):
+            return _from_pipe(fd, path) + file.read()
+        if not stat.S_ISREG(status.st_mode) and status.st_rdev != _NULL:
+            raise OSError(errno.EINVAL, "is neither a regular file nor a pipe", str(path))
+        return file.read()
+
+
+def _from_pipe(fd: int, path: Path) -> bytes:
+    """The first bytes; from then on reading waits for the writer, who is there. Raises OSError if there is none."""
+    try:
+        first = os.read(fd, _PIECE)
+    except BlockingIOError:  # nothing yet, but somebody holds the other end
+        first = b""
+    else:
+        if not first:
+            raise OSError(errno.EPIPE, "is a pipe that nobody writes to", str(path))
+    os.set_blocking(fd, True)
+    return first

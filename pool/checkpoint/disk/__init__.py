@@ -1,0 +1,1 @@
+"""How files of a checkpoint lie on disk: whole or absent, their JSON, their tensors. Free of torch."""

@@ -1,0 +1,208 @@
+"""Formats are found by name and by content; one from outside the tree serves a run as those in it do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loader.batch.schema import SparseBatch
+from loader.batch.slots import allocate_slots, read_batches
+from loader.chess.entry import Entry
+from loader.chess.filters import FilterConfig
+from loader.chess.readers import open_readers
+from loader.config import DataConfig
+from loader.errors import DataChangedError, DataError
+from loader.files.identity import DataFile, identify
+from loader.formats.binpack.file import entries
+from loader.formats.registry import built_in, format_by_name, format_of_file
+from loader.sources import data_config, open_stream, origin_of, samples_per_epoch
+from loader.stream import Cursor
+from tests.loader.stream.batch_contents import digest
+from tests.loader.stream.test_stream import KEEP_ALL, Sample, samples_of, wait
+from tests.support.data import text_format
+
+TEXT = "tests.support.data.text_format"
+CONFIG = data_config(batch_size=100, window_chunks=3, chess={"features": "chess768", "filters": KEEP_ALL})
+SEED = 5
+
+
+@pytest.fixture
+def text_files(game_files: list[Path], tmp_path: Path) -> list[Path]:
+    """The games of the binpack files as text."""
+    made = []
+    for number, file in enumerate(game_files):
+        made.append(tmp_path / f"games-{number}.txt")
+        made[-1].write_text("".join(map(text_format.write_line, entries(file))))
+    return made
+
+
+def batches(config: DataConfig, files: list[Path], count: int) -> list[tuple[Sample, ...]]:
+    with open_stream(config, files, SEED) as stream:  # type: ignore[attr-defined]
+        return [tuple(samples_of(batch)) for batch in read_batches(stream, count)]
+
+
+def test_every_folder_beside_the_registry_is_a_format() -> None:
+    assert "binpack" in built_in()
+    for name in built_in():
+        assert format_by_name(name).FAMILY
+
+
+def test_a_format_is_known_by_content_before_name(game_files: list[Path], tmp_path: Path) -> None:
+    renamed = tmp_path / "games.dat"
+    renamed.write_bytes(game_files[0].read_bytes())
+    assert format_of_file(renamed) == "binpack"
+    named = tmp_path / "empty.binpack"
+    named.touch()
+    assert format_of_file(named) == "binpack"
+    other = tmp_path / "other.dat"
+    other.write_bytes(b"other")
+    assert format_of_file(other) is None
+    assert format_of_file(game_files[0], "rows") is None
+    assert format_of_file(tmp_path / "missing") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nothing", "no file format 'nothing'; allowed: binpack, or the name of a module"),
+        ("no.such.module", "no file format 'no.such.module'; allowed: binpack, or the name of a module"),
+        ("../x", "no file format '../x'; allowed: binpack, or the name of a module"),
+        ("loader.files.paths", "loader.files.paths: module.FAMILY is missing: a format must have it"),
+    ],
+)
+def test_what_is_no_format_is_refused_by_name(name: str, said: str, game_files: list[Path]) -> None:
+    with pytest.raises(ValueError, match=f"data.format: .*{said}"):
+        open_stream(CONFIG.model_copy(update={"format": name}), game_files, SEED)
+
+
+def test_a_format_of_another_family_is_refused(game_files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_format, "FAMILY", "rows")
+    with pytest.raises(ValueError, match=r"holds records of rows, and data\.source is chess"):
+        open_stream(CONFIG.model_copy(update={"format": TEXT}), game_files, SEED)
+
+
+def test_a_module_in_the_current_folder_is_a_format(tmp_path: Path) -> None:
+    (tmp_path / "my_own_format.py").write_text(Path(text_format.__file__).read_text())
+    code = "from loader.formats.registry import format_by_name; print(format_by_name('my_own_format').SUFFIXES)"
+    run = [sys.executable, "-P", "-c", code]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "('.txt',)\n"
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_format_from_outside_gives_the_entries_of_its_files(
+    shuffle: bool, threads: int, text_files: list[Path], game_files: list[Path]
+) -> None:
+    config = CONFIG.model_copy(update={"format": TEXT, "shuffle": shuffle, "threads": threads, "tail": "drop"})
+    known = [entry for file in game_files for entry in entries(file)]
+    count = len(known) // config.batch_size
+    made = batches(config, text_files, count)
+    assert made == batches(config.model_copy(update={"threads": 1}), text_files, count), "threads change nothing (I1)"
+    samples = [sample for batch in made for sample in batch]
+    assert len(samples) == count * config.batch_size
+    scores = Counter(entry.score for entry in known)
+    assert not Counter(sample[0] for sample in samples) - scores
+
+
+def test_in_file_order_its_stream_is_that_of_the_same_entries_in_binpack_files(
+    text_files: list[Path], game_files: list[Path]
+) -> None:
+    config = CONFIG.model_copy(update={"shuffle": False})
+    assert batches(config.model_copy(update={"format": TEXT}), text_files, 20) == batches(config, game_files, 20)
+
+
+def test_it_is_filtered_and_estimated_as_any_other(text_files: list[Path]) -> None:
+    config = data_config(
+        batch_size=16, format=TEXT, chess={"features": "chess768", "filters": FilterConfig(skip_captures=True)}
+    )
+    assert samples_per_epoch(config, text_files, SEED)
+    with open_stream(config, text_files, SEED) as stream:  # type: ignore[attr-defined]
+        list(read_batches(stream, 3))
+        read, kept, _ = stream.progress()
+    assert 0 < kept < read
+
+
+def test_a_seek_finds_the_same_batches(text_files: list[Path]) -> None:
+    config = CONFIG.model_copy(update={"format": TEXT})
+    stream = open_stream(config, text_files, SEED)
+    slots = allocate_slots(stream.schema, 1)
+    stream.attach(slots)
+    seen: list[tuple[Cursor, str]] = []
+    for _ in range(12):
+        stream.give(0)
+        seen.append((wait(stream).cursor, digest(SparseBatch.view(stream.schema, slots[0]))))
+    for cursor, batch in reversed(seen):
+        stream.seek(cursor)
+        stream.give(0)
+        wait(stream)
+        assert digest(SparseBatch.view(stream.schema, slots[0])) == batch
+    stream.close()
+
+
+def test_its_damage_ends_the_stream_or_is_left_out(text_files: list[Path]) -> None:
+    lines = text_files[0].read_bytes().splitlines(keepends=True)
+    lines[60] = b"no entry\n"
+    text_files[0].write_bytes(b"".join(lines))
+    where = sum(map(len, lines[:60]))
+    config = CONFIG.model_copy(update={"format": TEXT, "shuffle": False})
+    with pytest.raises(DataError, match=f"{text_files[0]}: offset {where}: not enough values"):
+        batches(config, text_files, 20)
+    skipping = config.model_copy(update={"on_bad_data": "skip"})
+    with open_stream(skipping, text_files, SEED) as stream:  # type: ignore[attr-defined]
+        list(read_batches(stream, 5))
+        assert [(error.file, error.offset) for error in stream.skipped()] == [(str(text_files[0]), where)]
+
+
+def test_an_exception_of_its_code_is_one_line(text_files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_format.TextReader, "read", lambda *_: {0: 1}[2])
+    config = CONFIG.model_copy(update={"format": TEXT, "on_bad_data": "skip"})
+    with pytest.raises(DataError, match=f"{text_files[0].parent}.*: KeyError: 2"):
+        batches(config, text_files, 1)
+
+
+def test_an_entry_that_is_none_is_damage(text_files: list[Path]) -> None:
+    text_files[0].write_text("no position | e2e4 | 1 | 2 | 0\n")
+    with pytest.raises(DataError, match="a FEN has 4 to 6 fields"):
+        batches(CONFIG.model_copy(update={"format": TEXT, "shuffle": False}), text_files, 1)
+
+
+def test_its_chunks_are_compared_when_they_are_read_again(
+    text_files: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = CONFIG.model_copy(update={"format": TEXT})
+    with open_stream(config, text_files, SEED) as stream:  # type: ignore[attr-defined]
+        words = np.zeros(stream.num_chunks, np.uint64)
+        stream.compare_with(words)
+        list(read_batches(stream, 10))
+    assert words.any()
+    monkeypatch.setattr(text_format, "Entry", lambda fen, move, _, *rest: Entry(fen, move, 7, *rest))
+    with open_stream(config, text_files, SEED) as stream:  # type: ignore[attr-defined]
+        stream.compare_with(words)
+        with pytest.raises(DataChangedError, match="has other entries than when it was read first"):
+            list(read_batches(stream, 1))
+
+
+def test_files_of_several_formats_follow_one_another(text_files: list[Path], game_files: list[Path]) -> None:
+    """Chunk by chunk in the order of the files, and a batch's origin says which."""
+    mixed = [game_files[0], text_files[1], game_files[2]]
+
+    def named(_: DataConfig, file: DataFile) -> str:
+        return TEXT if file.path.suffix == ".txt" else "binpack"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("loader.chess.readers.format_of", named)
+        config = CONFIG.model_copy(update={"shuffle": False})
+        known = batches(config, game_files[:3], 15)
+        assert batches(config, mixed, 15) == known
+        readers = open_readers(config, identify(mixed))
+        assert [type(reader).__name__ for reader in readers] == ["BinpackReader", "TextReader", "BinpackReader"]
+        origin = origin_of(config.model_copy(update={"window_chunks": 1000}), mixed, SEED, Cursor())
+        files = [chunk["file"] for chunk in origin["chunks"]]
+        assert json.loads(json.dumps(files)) == sorted(files, key=[str(file) for file in mixed].index)

@@ -1,0 +1,91 @@
+"""The synthetic source: a stream with no chess and no files, and the numpy writer of slots."""
+
+from __future__ import annotations
+
+import select
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loader.batch.slots import allocate_slots, read_batches
+from loader.sources import data_config, find_files, open_stream, schema_of
+from loader.stream import Cursor
+from loader.synthetic import hidden_weights
+from tests.loader.stream.batch_contents import digest
+
+CONFIG = data_config(source="synthetic", batch_size=64)
+
+
+def test_batch_k_is_a_function_of_seed_and_k() -> None:
+    first = [digest(batch) for batch in read_batches(open_stream(CONFIG, [], seed=7), 10)]
+    again = open_stream(CONFIG, [], seed=7)
+    slots = allocate_slots(again.schema, 3)
+    again.attach(slots)
+    for start in (6, 0, 9, 3):
+        again.seek(Cursor(batch=start))
+        for number, batch in enumerate(read_batches(again, min(4, 10 - start), slots), start=start):
+            assert batch.number == number
+            assert digest(batch) == first[number]
+    assert [digest(batch) for batch in read_batches(open_stream(CONFIG, [], seed=8), 10)] != first
+
+
+def test_the_columns_of_a_batch_are_the_transpose_of_its_rows() -> None:
+    (batch,) = read_batches(open_stream(CONFIG, [], seed=1), 1)
+    view = batch.sparse["features"]
+    rows = {(int(f), bag) for bag in range(64) for f in view.features[view.offsets[bag] : view.offsets[bag + 1]]}
+    columns = {
+        (int(f), int(bag))
+        for j, f in enumerate(view.touched)
+        for bag in view.bags[view.touched_offsets[j] : view.touched_offsets[j + 1]]
+    }
+    assert rows == columns
+    assert len(rows) == len(view.features) == len(view.bags)
+    assert np.all(np.diff(view.touched.astype(int)) > 0)
+    assert view.features.dtype == np.uint16
+
+
+def test_the_target_is_the_sum_of_hidden_weights() -> None:
+    (batch,) = read_batches(open_stream(CONFIG, [], seed=1), 1)
+    view = batch.sparse["features"]
+    for bag in range(64):
+        features = view.features[view.offsets[bag] : view.offsets[bag + 1]].astype(np.int64)
+        assert 1 <= len(features) <= 8
+        assert batch.dense["target"][bag] == pytest.approx(hidden_weights(features).sum(), abs=1e-6)
+
+
+def test_the_descriptor_is_readable_while_a_batch_waits() -> None:
+    stream = open_stream(CONFIG, [], seed=1)
+    stream.attach(allocate_slots(stream.schema, 2))
+    ready = select.poll()
+    ready.register(stream.fileno(), select.POLLIN)
+    assert not ready.poll(0)
+    stream.give(1)
+    stream.give(0)
+    assert [filled.slot for filled in (stream.take(),) if filled] == [1]
+    assert ready.poll(0)
+    assert [filled.slot for filled in (stream.take(),) if filled] == [0]
+    assert not ready.poll(0)
+    assert stream.take() is None
+    stream.close()
+
+
+def test_more_active_than_there_are_is_named() -> None:
+    config = data_config(source="synthetic", synthetic={"num_features": 10, "max_active": 11})
+    with pytest.raises(ValueError, match=r"data.synthetic.max_active: 11 is more than num_features, 10"):
+        schema_of(config)
+
+
+@pytest.mark.parametrize("source", ["nothing", "no.such.module:thing", "loader.config:nothing", ":x"])
+def test_an_unknown_source_is_named(source: str) -> None:
+    with pytest.raises(ValueError, match=r"data.source: "):
+        schema_of(CONFIG.model_copy(update={"source": source}))
+
+
+def test_patterns_give_files_in_order_and_misses_name_the_key(tmp_path: Path) -> None:
+    for name in ("b1.binpack", "a.binpack", "b2.binpack", "b[3].binpack"):
+        (tmp_path / name).touch()
+    found = find_files([f"{tmp_path}/b?.binpack", f"{tmp_path}/a.binpack", f"{tmp_path}/b[3].binpack"], "data.train")
+    assert [file.name for file in found] == ["b1.binpack", "b2.binpack", "a.binpack", "b[3].binpack"]
+    with pytest.raises(ValueError, match=r"data.train: no file matches '.*c\*'"):
+        find_files([f"{tmp_path}/c*"], "data.train")

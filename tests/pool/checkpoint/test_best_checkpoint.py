@@ -1,0 +1,361 @@
+"""The checkpoint that validated best is there when the run ends, whatever is deleted, fails or dies meanwhile (I9)."""
+
+from __future__ import annotations
+
+import mmap
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+
+from loader.stream import Cursor
+from pool.checkpoint import snapshot, store
+from pool.checkpoint.folder import checkpoints, linked_step, step_path
+from pool.checkpoint.snapshot import Snapshot
+from pool.checkpoint.state import BEST, FOLDER, LAST, OptimizerNumbers, read_state
+from pool.checkpoint.store import Checkpoint
+from pool.checkpoint.validations import NONE, Validation, Validations
+from pool.checkpoint.writer import CheckpointWriter, Written
+from pool.coordinator.checkpoints import Checkpoints
+from pool.coordinator.snapshots import Snapshots
+from pool.protocol.messages import RunReport, Shares
+from pool.supervisor.closing import again_in, closing_lines
+from pool.supervisor.successor import choose
+from tests.support.runs import ROOT, TOY, Ended, run_well
+
+
+def state(step: int, validations: Validations = NONE) -> Checkpoint:
+    return Checkpoint(
+        step=step,
+        cursor=Cursor(2 * step, 0, 0, 0),
+        config={},
+        fingerprint={},
+        data=[],
+        weights={"w": torch.full((2,), float(step))},
+        optimizer_tensors={},
+        optimizer=OptimizerNumbers({}, [], []),
+        validations=validations,
+    )
+
+
+@pytest.mark.parametrize(
+    ("losses", "best"),
+    [
+        ([(0, 1.0)], None),
+        ([(0, 1.0), (4, 2.0)], 4),
+        ([(4, 2.0), (8, 2.0)], 4),
+        ([(4, 2.0), (8, float("nan")), (12, float("inf")), (16, 1.0)], 16),
+        ([(4, float("nan"))], None),
+    ],
+    ids=["what a run begins with", "the first", "a draw", "not finite", "never finite"],
+)
+def test_the_first_of_the_lowest_is_the_best(losses: Sequence[tuple[int, float]], best: int | None) -> None:
+    known = NONE
+    for step, loss in losses:
+        known = known.after(Validation(step, loss))
+    assert known.newest is not None
+    assert known.newest.step == losses[-1][0]
+    assert (known.best and known.best.step) == best
+
+
+class SlowWriter:
+    """Writes when it is told to, as its thread does when the disk has time."""
+
+    def __init__(self, best_step: int = -1) -> None:
+        self.best_step = best_step
+        self.begun: list[int] = []
+        self.written: list[int] = []
+        self.in_work: Checkpoint | None = None
+        self._ended: Written | None = None
+
+    @property
+    def busy(self) -> bool:
+        return self.in_work is not None
+
+    def begin(self, checkpoint: Checkpoint) -> None:
+        self.begun.append(checkpoint.step)
+        self.in_work = checkpoint
+
+    def end(self, problem: str | None = None) -> None:
+        assert self.in_work is not None
+        assert torch.equal(self.in_work.weights["w"], state(self.in_work.step).weights["w"]), "overwritten"
+        self._ended = Written(self.in_work.step, problem)
+        if problem is None:
+            self.written.append(self.in_work.step)
+        self.in_work = None
+
+    def take(self) -> Written | None:
+        ended, self._ended = self._ended, None
+        return ended
+
+
+class Run:
+    """The coordinator's side, driven step by step; a snapshot after each."""
+
+    def __init__(self, writer: SlowWriter, *, step: int = 0, known: Validations = NONE, every: int = 0) -> None:
+        self.step = step
+        self.said: list[str] = []
+        self.areas = [np.frombuffer(mmap.mmap(-1, 64 << 10), np.uint8) for _ in range(2)]
+        self.writer = writer
+        self.checkpoints = Checkpoints(
+            Snapshots(self.areas),
+            cast(CheckpointWriter, writer),
+            snapshot_every=1,
+            checkpoint_every=every,
+            saved=-1,
+            validations=known,
+            state=lambda: state(self.step),
+            say=self.said.append,
+        )
+
+    def advance(self, loss: float | None = None) -> None:
+        self.step += 1
+        self.checkpoints.committed(self.step, validated_next=loss is not None)
+        if loss is not None:
+            self.checkpoints.validated(Validation(self.step, loss))
+
+    def written(self, problem: str | None = None) -> None:
+        self.writer.end(problem)
+        self.checkpoints.hear()
+
+
+def test_each_validation_that_is_better_gets_a_checkpoint_of_its_own_version() -> None:
+    run = Run(SlowWriter())
+    for loss in (3.0, None, 2.0, 2.5, None, 1.0, 9.0):
+        run.advance(loss)
+        if run.writer.busy:
+            run.written()
+    assert run.writer.written == [1, 3, 6]
+    assert run.checkpoints.best == Validation(6, 1.0)
+
+
+def test_what_is_due_at_a_validated_step_waits_for_the_result_and_holds_it() -> None:
+    run = Run(SlowWriter(), every=2)
+    run.advance(2.0)
+    run.written()
+    run.step = 2
+    run.checkpoints.committed(2, validated_next=True)
+    assert run.writer.begun == [1]
+    run.checkpoints.validated(Validation(2, 5.0))
+    assert run.writer.in_work is not None
+    assert run.writer.in_work.validations == Validations(Validation(2, 5.0), Validation(1, 2.0))
+
+
+def test_the_best_waits_in_memory_while_another_is_written() -> None:
+    """It is not overwritten by the snapshots of later steps; a better one takes its place."""
+    run = Run(SlowWriter(), every=1)
+    run.advance()
+    for loss in (3.0, None, 2.0, None, 2.5, None):
+        run.advance(loss)
+    assert run.writer.begun == [1]
+    run.written()
+    assert run.writer.begun == [1, 4]
+    assert run.checkpoints.best is None, "not before it is on the disk"
+    assert not run.checkpoints.finish(run.step)
+    run.written()
+    assert run.checkpoints.best == Validation(4, 2.0)
+    assert not run.checkpoints.finish(run.step)
+    run.written()
+    assert run.checkpoints.finish(run.step)
+    assert run.writer.written == [1, 4, 7]
+
+
+def test_a_best_that_could_not_be_written_is_not_the_best() -> None:
+    run = Run(SlowWriter())
+    run.advance(3.0)
+    run.written()
+    run.advance(1.0)
+    run.written("No space left on device")
+    assert run.checkpoints.best == Validation(1, 3.0)
+    assert "checkpoint of step 2 can't be written" in run.said[0]
+    run.advance(2.0)
+    run.written()
+    assert run.checkpoints.best == Validation(3, 2.0)
+
+
+@pytest.mark.parametrize(("best_step", "begun"), [(-1, [5]), (3, [5]), (5, [])])
+def test_a_successor_writes_the_best_that_its_predecessor_died_over(best_step: int, begun: list[int]) -> None:
+    writer = SlowWriter(best_step)
+    known = Validations(Validation(5, 1.0), Validation(5, 1.0))
+    Run(writer, step=5, known=known).checkpoints.resume(5)
+    assert writer.begun == begun
+    later = SlowWriter(best_step)
+    Run(later, step=6, known=known).checkpoints.resume(6)
+    assert later.begun == []
+
+
+@pytest.mark.parametrize(("best_step", "begun"), [(5, []), (3, [7]), (-1, [7])])
+def test_a_best_checkpoint_that_was_deleted_since_is_the_best_no_more(best_step: int, begun: list[int]) -> None:
+    writer = SlowWriter(best_step)
+    run = Run(writer, step=6, known=Validations(Validation(6, 2.0), Validation(5, 1.0)))
+    run.checkpoints.resume(6)
+    run.advance(1.5)
+    assert writer.begun == begun
+    assert len(run.said) == len(begun)
+
+
+@pytest.mark.parametrize(
+    ("steps", "best", "on_disk", "chosen"),
+    [
+        ([7, 5], None, -1, 7),
+        ([7, 5], 5, 5, 7),
+        ([7, 5], 5, 3, 5),
+        ([5, 4], 5, -1, 5),
+        ([7, 6], 5, -1, 7),
+        ([7], 5, -1, 7),
+        ([], None, -1, None),
+    ],
+)
+def test_a_coordinator_goes_on_from_the_copy_that_still_has_to_be_written(
+    steps: Sequence[int], best: int | None, on_disk: int, chosen: int | None
+) -> None:
+    known = Validations(None, None if best is None else Validation(best, 1.0))
+    none = OptimizerNumbers({}, [], [])
+    areas = [
+        (index, Snapshot(step=step, cursor=Cursor(), optimizer=none, validations=known, tensors={}))
+        for index, step in enumerate(steps)
+    ]
+    found = choose(iter(areas), on_disk)
+    assert (found and found[1].step) == chosen
+
+
+def test_the_best_and_each_of_so_many_steps_are_kept(tmp_path: Path) -> None:
+    best = Validation(3, 1.0)
+    for step in range(1, 12):
+        known = Validations(best, best) if step >= 3 else NONE
+        store.save(tmp_path, state(step, known), keep=2, keep_every=4)
+    assert [path.name for path in checkpoints(tmp_path)] == [step_path(tmp_path, s).name for s in (3, 4, 8, 10, 11)]
+    assert (linked_step(tmp_path, BEST), linked_step(tmp_path, LAST)) == (3, 11)
+    assert store.load(tmp_path / BEST).validations.best == best
+    better = Validation(12, 0.5)
+    store.save(tmp_path, state(12, Validations(better, better)), keep=2, keep_every=4)
+    assert [path.name for path in checkpoints(tmp_path)] == [step_path(tmp_path, s).name for s in (4, 8, 11, 12)]
+    assert linked_step(tmp_path, BEST) == 12
+
+
+def test_a_snapshot_holds_what_is_known_of_validations() -> None:
+    area = np.frombuffer(mmap.mmap(-1, 64 << 10), np.uint8)
+    known = Validations(Validation(9, float("inf")), Validation(4, 0.25))
+    assert snapshot.write(area, state(9, known), {}).validations == known
+    found = snapshot.read(area)
+    assert found is not None
+    assert found.validations == known
+
+
+REPORT = RunReport(12, 12, 0, 64, 64, 1.0, (0.1,), (0.2,), 12, 1e-3, Shares(), 1.0, 12, True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "resume", "task", "lines"),
+    [
+        (
+            {"best_step": 4, "best_loss": 0.25},
+            None,
+            None,
+            [
+                "best checkpoint: runs/a b/checkpoints/step-000000004, validation 0.250000; newest checkpoint: "
+                "step-000000012",
+                "to export it: pool export 'runs/a b/checkpoints/best' -o 'runs/a b/best.nnue'",
+            ],
+        ),
+        (
+            {"best_step": 12, "best_loss": 0.25},
+            "pool train x --resume",
+            "mine",
+            [
+                "best and newest checkpoint: runs/a b/checkpoints/step-000000012, validation 0.250000",
+                "to export it: pool export 'runs/a b/checkpoints/best' -o 'runs/a b/best.nnue' --task mine",
+                "to go on: pool train x --resume",
+            ],
+        ),
+        (
+            {},
+            None,
+            None,
+            [
+                "newest checkpoint: runs/a b/checkpoints/step-000000012",
+                "to export it: pool export 'runs/a b/checkpoints/last' -o 'runs/a b/last.nnue'",
+            ],
+        ),
+        ({"checkpoint": -1}, "pool train x --resume", None, ["to go on: pool train x --resume"]),
+    ],
+    ids=["best", "stopped", "no validation", "no checkpoint"],
+)
+def test_the_last_lines_say_what_is_best_and_what_to_type(
+    changes: Mapping[str, Any],
+    resume: str | None,
+    task: str | None,
+    lines: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/pool"])
+    assert list(closing_lines("runs/a b", replace(REPORT, **changes), resume, task, ".nnue")) == lines
+
+
+def test_a_run_whose_folder_was_moved_goes_on_there() -> None:
+    words = shlex.split(again_in("runs/a b", "pool train x --set run.dir=runs/x --resume"))
+    assert words == ["pool", "train", "x", "--set", "run.dir=runs/x", "--resume", "--set", "run.dir=runs/a b"]
+
+
+def test_the_last_lines_of_a_run_in_the_home_folder_are_for_a_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In quotes it does not expand ~."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    ended = run_well(tmp_path / "x", {**TOY, "train.steps": 1}, "--set", "run.dir=~/a b")
+    assert f"export '{tmp_path}/a b/checkpoints/last' -o '{tmp_path}/a b/last'" in ended.out
+
+
+RISING: Mapping[str, Any] = {
+    **TOY,
+    "data.source": "tests.support.data.validated:NamedSource",
+    "data.train": ["configs/sample/train.binpack"],
+    "data.validation": ["configs/sample/validation.binpack"],
+    "schedule.name": "torch.optim.lr_scheduler.ExponentialLR",
+    "schedule.args.gamma": 1.6,
+    "train.validate_every": 2,
+    "train.checkpoint_every": 3,
+    "train.keep_checkpoints": 1,
+    "pool.snapshot_steps": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    """A run whose learning rate rises until it validates worse again."""
+    return run_well(tmp_path_factory.mktemp("rising") / "run", RISING)
+
+
+def test_a_run_ends_with_its_best_checkpoint_and_the_command_that_exports_it(undisturbed: Ended) -> None:
+    folder = undisturbed.dir / FOLDER
+    losses = {r["step"]: r["validation_loss"] for r in undisturbed.metrics() if "validation_loss" in r and r["step"]}
+    best = min(losses, key=lambda step: losses[step])
+    assert best != 12, "the test needs a best one that is not the newest"
+    assert [path.name for path in checkpoints(folder)] == [step_path(folder, step).name for step in (best, 12)]
+    assert linked_step(folder, BEST) == best
+    assert read_state(folder / "last").validations.best == Validation(best, losses[best])
+    shown, export = undisturbed.out.splitlines()[-2:]
+    assert shown.startswith(f"best checkpoint: {step_path(folder, best)}, validation {losses[best]:.6f}")
+    command = export.removeprefix("to export it: ").replace("python", shlex.quote(sys.executable), 1)
+    subprocess.run(shlex.split(command), cwd=ROOT, check=True, timeout=60, capture_output=True)
+    assert (undisturbed.dir / "best").read_text().startswith("Trained with sparsepool.")
+
+
+@pytest.mark.parametrize("point", ["coordinator.checkpoint_tensors_written", "coordinator.checkpoint_renamed"])
+def test_a_kill_while_the_best_is_written_does_not_change_which_one_it_is(
+    point: str, undisturbed: Ended, tmp_path: Path
+) -> None:
+    """Its successor knows from memory what it has died over."""
+    killed = run_well(tmp_path / "run", {**RISING, "testing.crash_points": [f"{point}@1=kill"]})
+    assert "the run goes on from step" in killed.out
+    assert killed.digest() == undisturbed.digest()
+    theirs, ours = killed.dir / FOLDER, undisturbed.dir / FOLDER
+    assert linked_step(theirs, BEST) == linked_step(ours, BEST)
+    assert read_state(theirs / LAST).validations == read_state(ours / LAST).validations

@@ -1,0 +1,313 @@
+"""Checkpoints: whole or not there, damage named by its place, the same state always the same bytes (I7, I8, I9)."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import select
+import shutil
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from loader.stream import Cursor
+from pool.checkpoint import store
+from pool.checkpoint.disk import files
+from pool.checkpoint.folder import checkpoints, newest_good
+from pool.checkpoint.overrides import Override
+from pool.checkpoint.schedule import FIRST_PAUSE, LONGEST_PAUSE, Schedule
+from pool.checkpoint.state import FORMAT, LAST, STATE, WEIGHTS, OptimizerNumbers, read_state, verify
+from pool.checkpoint.store import Checkpoint
+from pool.checkpoint.writer import CheckpointWriter, Written
+from pool.errors import CheckpointError
+from tests.support.failing_calls import FAULTS, SHORT_WRITE, failing_call
+
+NAMES = {WEIGHTS, "optimizer.safetensors", STATE}
+
+
+def example(step: int, rows: int = 8) -> Checkpoint:
+    generator = torch.Generator().manual_seed(step)
+    return Checkpoint(
+        step=step,
+        cursor=Cursor(2 * step, 0, 1, 17),
+        config={"task": "toy", "data": {"files": ["a", "b"]}},
+        fingerprint={"torch": "2"},
+        data=[("a.binpack", 4711)],
+        weights={
+            "table": torch.randn(rows, 4, generator=generator),
+            "scalar": torch.tensor(step),
+            "flag": torch.tensor([True, False, True]),
+            "half": torch.randn(5, generator=generator).bfloat16(),
+            "empty": torch.empty(0, 3),
+        },
+        optimizer_tensors={
+            "table/exp_avg": torch.randn(rows, 4, generator=generator).t(),
+            "table/step": torch.tensor(1.0),
+        },
+        optimizer=OptimizerNumbers(
+            numbers={"table": {"lr": 0.1 + 1e-17}},
+            groups=[],
+            schedulers=[{"x": float("inf")}],
+            overrides=[Override(1, "optimizer.args.lr", 0.1)],
+        ),
+    )
+
+
+def assert_same(a: Checkpoint, b: Checkpoint) -> None:
+    for name in ("step", "cursor", "config", "fingerprint", "optimizer"):
+        assert getattr(a, name) == getattr(b, name)
+    for one, other in ((a.weights, b.weights), (a.optimizer_tensors, b.optimizer_tensors)):
+        assert one.keys() == other.keys()
+        assert all(torch.equal(tensor, other[key]) and tensor.dtype == other[key].dtype for key, tensor in one.items())
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def temporaries(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir() if path.name.startswith(".")]
+
+
+def test_what_is_saved_is_loaded_and_saved_again_as_the_same_bytes(tmp_path: Path) -> None:
+    first = store.save(tmp_path / "one", example(3), keep=2)
+    loaded = store.load(first)
+    assert_same(loaded, example(3))
+    second = store.save(tmp_path / "two", loaded, keep=2)
+    assert content(first) == content(second)
+    assert content(first).keys() == NAMES
+    assert (first.stat().st_mode & 0o777, (first / STATE).stat().st_mode & 0o777) == (0o700, 0o600)
+
+
+def test_others_read_the_files_as_safetensors(tmp_path: Path) -> None:
+    path = store.save(tmp_path, example(1), keep=1)
+    weights = load_file(path / WEIGHTS)
+    assert torch.equal(weights["table"], example(1).weights["table"])
+    assert json.loads((path / STATE).read_text())["format"] == FORMAT
+
+
+def test_only_the_newest_are_kept_and_last_points_to_the_newest(tmp_path: Path) -> None:
+    for step in range(1, 6):
+        store.save(tmp_path, example(step), keep=2)
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-000000004", "step-000000005"]
+    assert (tmp_path / "last").resolve().name == "step-000000005"
+    assert not temporaries(tmp_path)
+
+
+def test_saving_a_step_again_keeps_the_good_one_and_replaces_a_damaged_one(tmp_path: Path) -> None:
+    path = store.save(tmp_path, example(1), keep=1)
+    inode = path.stat().st_ino
+    assert store.save(tmp_path, example(1), keep=1).stat().st_ino == inode
+    (path / WEIGHTS).unlink()
+    assert store.save(tmp_path, example(1), keep=1) == path
+    assert_same(store.load(path), example(1))
+    assert (tmp_path / "damaged-step-000000001").is_dir()
+
+
+def test_damage_is_named_by_file_tensor_and_byte_range(tmp_path: Path) -> None:
+    path = store.save(tmp_path, example(1, rows=1 << 18), keep=1) / WEIGHTS  # the table has 4 MiB
+    good = path.read_bytes()
+    header = 8 + int.from_bytes(good[:8], "little")
+    begin, _ = json.loads(good[8:header])["table"]["data_offsets"]
+    start = header + begin
+    damaged = bytearray(good)
+    damaged[start + (2 << 20) + 5] ^= 1
+    path.write_bytes(damaged)
+    place = f"tensor table is damaged: bytes {start + (2 << 20)} to {start + (3 << 20)} of the file"
+    with pytest.raises(CheckpointError, match=f"{WEIGHTS}: {place}"):
+        store.load(path.parent)
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_no_flipped_bit_and_no_truncation_goes_unnoticed(name: str, tmp_path: Path) -> None:
+    """I8: refused, with the file's name, wherever the damage is."""
+    path = store.save(tmp_path, example(1), keep=1) / name
+    good = path.read_bytes()
+    for place in range(len(good)):
+        damaged = bytearray(good)
+        damaged[place] ^= 1 << (place % 8)
+        path.write_bytes(damaged)
+        with pytest.raises(CheckpointError, match=name):
+            read_state(path.parent) if name == STATE else verify(path.parent)
+    for length in range(0, len(good), 7):
+        path.write_bytes(good[:length])
+        with pytest.raises(CheckpointError, match=name):
+            verify(path.parent)
+    path.write_bytes(good + b"x")
+    with pytest.raises(CheckpointError, match=name):
+        verify(path.parent)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: errno.errorcode.get(fault, fault))  # type: ignore[call-overload]
+def test_whatever_call_fails_the_last_good_checkpoint_stays_and_the_next_save_succeeds(
+    fault: int | str, tmp_path: Path
+) -> None:
+    store.save(tmp_path / "origin", example(1), keep=1)
+    failures = 0
+    for at in range(1, 1000):
+        folder = tmp_path / f"{at}"
+        shutil.copytree(tmp_path / "origin", folder, symlinks=True)
+        raised = False
+        with failing_call(at, fault) as calls:
+            try:
+                store.save(folder, example(2), keep=1)
+            except (OSError, CheckpointError):
+                raised = True
+        if not calls.failed:
+            break
+        failures += raised
+        for path in checkpoints(folder):
+            verify(path)  # what has the name of a checkpoint is one
+        assert newest_good(folder).good is not None
+        assert raised or checkpoints(folder)[-1].name == "step-000000002"
+        assert raised is False or fault != SHORT_WRITE
+        files.sweep(folder)
+        assert not temporaries(folder), f"call {at}, {calls.failed}"
+        store.save(folder, example(3), keep=1)
+        assert_same(store.load(folder / "last"), example(3))
+        shutil.rmtree(folder)
+    else:
+        pytest.fail("a checkpoint takes more than a thousand calls")
+    assert failures > 20 or fault == SHORT_WRITE
+
+
+def test_what_a_name_promises_is_on_the_disk_before_the_name_and_the_name_before_older_ones_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut there is the new checkpoint whole, or the old one."""
+    store.save(tmp_path, example(1), keep=1)
+    done: list[str] = []
+    fsync, rename, replace = os.fsync, os.rename, os.replace
+
+    def recorded_fsync(fd: int) -> None:
+        done.append(f"sync {Path(f'/proc/self/fd/{fd}').readlink().name.lstrip('.').partition('.')[0]}")
+        fsync(fd)
+
+    def recorded_rename(source: Path, target: Path) -> None:
+        done.append(f"rename {Path(source).name.lstrip('.').partition('.')[0]}")
+        rename(source, target)
+
+    def recorded_replace(source: Path, target: Path) -> None:
+        done.append(f"replace {Path(target).name}")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", recorded_replace)
+    monkeypatch.setattr(os, "fsync", recorded_fsync)
+    monkeypatch.setattr(os, "rename", recorded_rename)
+    store.save(tmp_path, example(2), keep=1)
+    new, old = "step-000000002", "step-000000001"
+    first = done.index(f"rename {new}")
+    assert {*done[:first]} == {"sync weights", "sync optimizer", "sync state", f"sync {new}"}
+    assert done[first - 1] == f"sync {new}"
+    folder = f"sync {tmp_path.name}"
+    assert done[first + 1 :] == [folder, f"replace {LAST}", folder, f"rename {old}"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount a small file system")
+def test_a_full_disk_leaves_the_last_good_checkpoint_alone(tmp_path: Path) -> None:
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(b"tmpfs", os.fsencode(tmp_path), b"tmpfs", 0, b"size=1m,mode=700") != 0:
+        pytest.skip(f"mount: {os.strerror(ctypes.get_errno())}")
+    try:
+        store.save(tmp_path, example(1, rows=1000), keep=1)
+        with pytest.raises(OSError, match="No space left"):
+            store.save(tmp_path, example(2, rows=50_000), keep=1)
+        assert not temporaries(tmp_path)
+        assert_same(store.load(tmp_path / "last"), example(1, rows=1000))
+        store.save(tmp_path, example(3, rows=1000), keep=1)
+        assert [path.name for path in checkpoints(tmp_path)] == ["step-000000003"]
+    finally:
+        libc.umount2(os.fsencode(tmp_path), 2)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
+def test_a_folder_that_may_not_be_written_leaves_the_last_good_checkpoint_alone() -> None:
+    folder = Path(tempfile.mkdtemp())  # pytest's own folders are closed to others
+    try:
+        store.save(folder, example(1), keep=1)
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        os.seteuid(65_534)
+        try:
+            with pytest.raises(PermissionError):
+                store.save(folder, example(2), keep=1)
+            assert_same(store.load(folder / "last"), example(1))
+        finally:
+            os.seteuid(0)
+        store.save(folder, example(3), keep=1)
+        assert_same(store.load(folder / "last"), example(3))
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_the_writer_works_in_the_background_and_says_how_it_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = threading.Event()
+    save = store.save
+
+    def slow_save(folder: Path, checkpoint: Checkpoint, keep: int, keep_every: int) -> Path:
+        held.wait(60)
+        return save(folder, checkpoint, keep, keep_every)
+
+    monkeypatch.setattr(store, "save", slow_save)
+    files.temporary(tmp_path / "step-000000001").mkdir()
+    writer = CheckpointWriter(tmp_path, keep=1)
+    assert not temporaries(tmp_path)
+    state = example(1)
+    writer.begin(state)
+    assert writer.busy
+    assert writer.take() is None
+    held.set()
+    assert ended(writer) == Written(1, None)
+    assert not writer.busy
+    assert_same(store.load(tmp_path / "last"), example(1))
+
+
+def ended(writer: CheckpointWriter) -> Written:
+    assert select.select([writer.fileno()], [], [], 60)[0], "the attempt does not end"
+    written = writer.take()
+    assert written is not None
+    return written
+
+
+def test_a_checkpoint_that_cannot_be_written_is_reported_and_the_next_one_is_written(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints"
+    folder.write_text("in the way")
+    writer = CheckpointWriter(folder, keep=1)
+    writer.begin(example(1))
+    assert ended(writer) == Written(1, f"{folder}: File exists")
+    folder.unlink()
+    writer.begin(example(2))
+    assert ended(writer) == Written(2, None)
+
+
+def test_a_checkpoint_is_due_every_so_many_steps_and_after_a_failure_when_the_pause_is_over() -> None:
+    schedule = Schedule(every=10, saved=-1)
+    due = []
+    for step in range(1, 31):
+        if schedule.committed(step, 0.0):
+            schedule.begun()
+            due.append(step)
+    assert due == [10, 20, 30]
+    assert schedule.ended(30, 100.0, well=False) == FIRST_PAUSE
+    assert not schedule.committed(31, 100.0 + FIRST_PAUSE - 1)
+    assert schedule.committed(32, 100.0 + FIRST_PAUSE)
+    schedule.begun()
+    assert schedule.ended(32, 200.0, well=False) == 2 * FIRST_PAUSE
+    assert [schedule.ended(33, 0.0, well=False) for _ in range(10)][-1] == LONGEST_PAUSE
+    assert schedule.saved == -1
+    assert schedule.ended(40, 0.0, well=True) == 0.0
+    assert schedule.saved == 40
+    assert schedule.ended(50, 0.0, well=False) == FIRST_PAUSE
+
+
+def test_without_an_interval_only_the_last_checkpoint_is_written() -> None:
+    assert not any(Schedule(every=0, saved=-1).committed(step, 0.0) for step in range(1, 100))

@@ -1,0 +1,199 @@
+"""deploy/: the script restarts what may succeed the next time and nothing else; the unit leaves a run what it needs."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pool.integration.test_endings import SLOW
+from tests.support.runs import ROOT, TOY, command, steps_done
+from tests.support.tools import need_program
+from tests.support.wait import wait_for
+
+SCRIPT = ROOT / "deploy/supervisor.sh"
+UNIT = ROOT / "deploy/sparsepool@.service"
+MAX_EXPOSURE = 20  # tenths, of 100, as `systemd-analyze security` rates it; 17 with systemd 252
+SHELLS = [
+    words
+    for line in (
+        "sh",
+        "dash",
+        "bash --posix",
+        "busybox sh",
+        "ksh",
+        "mksh",
+        "yash --posixly-correct",
+        "zsh --emulate sh",
+    )
+    if shutil.which((words := line.split())[0]) is not None
+]
+QUICK = {**TOY, "train.steps": 2, "pool.devices": ["fake:0"]}
+
+
+def supervise(dir: Path, settings: dict[str, Any], before: str = "") -> subprocess.Popen[str]:
+    """The script at work on a run in `dir`; each start runs the shell commands `before` first, $n being its number."""
+    config = command(dir, settings)[-1]
+    stub = dir.with_name("pool.sh")
+    stub.write_text(
+        f'echo start >> "$0.calls"\nn=$(wc -l < "$0.calls")\n{before}\nexec {sys.executable} -m pool "$@"\n'
+    )
+    return subprocess.Popen(
+        ["sh", str(SCRIPT), config],
+        cwd=ROOT,
+        env={**os.environ, "POOL": f"sh {stub}", "PAUSE": "0"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def starts(dir: Path) -> int:
+    return dir.with_name("pool.sh.calls").read_text().count("start")
+
+
+def test_a_run_that_fails_is_started_again_until_it_is_done(tmp_path: Path) -> None:
+    process = supervise(tmp_path / "run", QUICK, before='if [ "$n" -lt 3 ]; then exit 1; fi')
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert starts(tmp_path / "run") == 3
+    assert err.count("the run ended with code 1; again in 0 s") == 2
+    assert steps_done(tmp_path / "run") == 2
+    assert (tmp_path / "run/checkpoints/last/state.json").stat().st_mode & 0o077 == 0, "umask"
+
+
+@pytest.mark.parametrize(
+    ("settings", "before", "code"),
+    [({**QUICK, "train.steps": 0}, "", 2), (QUICK, "exec /nowhere/pool", 127)],
+    ids=["a bad config", "no such command"],
+)
+def test_what_would_fail_again_is_not_started_again(
+    settings: dict[str, Any], before: str, code: int, tmp_path: Path
+) -> None:
+    process = supervise(tmp_path / "run", settings, before)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    assert starts(tmp_path / "run") == 1
+
+
+def test_sigterm_ends_the_run_with_a_checkpoint_and_the_script_with_it(tmp_path: Path) -> None:
+    process = supervise(tmp_path / "run", SLOW)
+    wait_for(lambda: steps_done(tmp_path / "run") >= 2, "two steps")
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 143, err
+    assert "finishing the step" in out
+    assert starts(tmp_path / "run") == 1
+    assert (tmp_path / "run/checkpoints/last").exists()
+
+
+def supervise_stub(
+    shell: list[str], folder: Path, body: str, pause: str = "0", young: str = "0"
+) -> subprocess.Popen[str]:
+    """The script in `shell`; instead of `pool` a few lines of sh run, $n being the number of the start."""
+    stub = folder / "pool.sh"
+    stub.write_text(f'echo start >> "$0.calls"\nn=$(wc -l < "$0.calls")\n{body}\n')
+    return subprocess.Popen(
+        # A shell cannot trap what it was started to ignore, as the tests are behind nohup.
+        ["env", "--default-signal=INT,HUP", *shell, str(SCRIPT), "config.toml", "--set", "a b=c"],
+        env={**os.environ, "POOL": f"sh {stub}", "PAUSE": pause, "YOUNG": young},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
+class TestInEveryShellThatIsHere:
+    def test_it_restarts_what_failed_with_the_same_arguments(self, shell: list[str], tmp_path: Path) -> None:
+        process = supervise_stub(shell, tmp_path, 'printf "%s|" "$@"; [ "$n" -ge 3 ]')
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        assert out == 3 * "train|config.toml|--set|a b=c|--resume|"
+        assert err.splitlines() == 2 * ["supervisor.sh: the run ended with code 1; again in 0 s"]
+
+    def test_sigterm_reaches_the_run_and_its_exit_code_is_the_scripts(self, shell: list[str], tmp_path: Path) -> None:
+        body = "trap 'echo stopping; exit 143' TERM; echo ready; while :; do sleep 0.05; done"
+        process = supervise_stub(shell, tmp_path, body)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out, err) == (143, "stopping\n", "")
+
+    def test_sigterm_ends_a_run_that_can_not_hear_it_yet(self, shell: list[str], tmp_path: Path) -> None:
+        body = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
+        process = supervise_stub(shell, tmp_path, body, young="3600")
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        assert (process.returncode, starts(tmp_path / "run")) == (143, 1)
+
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+    def test_a_signal_in_a_pause_ends_it(self, number: signal.Signals, shell: list[str], tmp_path: Path) -> None:
+        process = supervise_stub(shell, tmp_path, "exit 1", pause="3600")
+        assert process.stderr is not None
+        assert "again in 3600 s" in process.stderr.readline()
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (128 + number, "")
+
+    def test_without_a_config_it_says_how_it_is_used(self, shell: list[str]) -> None:
+        done = subprocess.run([*shell, str(SCRIPT)], capture_output=True, text=True, check=False, timeout=10)
+        assert done.returncode == 2
+        assert "usage: supervisor.sh CONFIG" in done.stderr
+
+
+def test_the_script_is_what_posix_allows() -> None:
+    shellcheck = need_program("shellcheck", "shellcheck")
+    done = subprocess.run([shellcheck, "--shell=sh", SCRIPT], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def analyze_unit(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`systemd-analyze` on an instance of the unit whose program exists."""
+    text = re.sub(r"^ExecStart=/opt\S+", "ExecStart=/bin/true", UNIT.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    (folder / "sparsepool@first.service").write_text(text, encoding="utf-8")
+    program = need_program("systemd-analyze", "systemd")
+    command = [program, *arguments, str(folder / "sparsepool@first.service")]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_systemd_understands_every_line_of_the_unit(tmp_path: Path) -> None:
+    done = analyze_unit(tmp_path, "--man=no", "verify")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_unit_takes_from_a_run_what_it_does_not_need(tmp_path: Path) -> None:
+    done = analyze_unit(tmp_path, "security", "--offline=true", f"--threshold={MAX_EXPOSURE}", "--no-pager")
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_unit_leaves_a_run_what_a_gpu_needs() -> None:
+    """CUDA opens /dev/nvidia*, and NVRTC and the driver write code and then run it."""
+    set_here = {line.partition("=")[0] for line in UNIT.read_text(encoding="utf-8").splitlines()}
+    assert set_here.isdisjoint({"PrivateDevices", "DevicePolicy", "DeviceAllow", "ProtectClock"})
+    assert set_here.isdisjoint({"MemoryDenyWriteExecute", "ProcSubset"})
+
+
+def test_the_unit_resumes_and_does_not_restart_a_bad_config() -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(UNIT)
+    service = unit["Service"]
+    assert service["ExecStart"].endswith("--resume")
+    assert service["RestartPreventExitStatus"] == "2 65"
+    assert service["SuccessExitStatus"] == "130 143"
+    assert service["Type"] == "notify"
+    assert int(service["WatchdogSec"]) > 0
+    assert service["OOMPolicy"] == "continue"
+    assert service["KillMode"] == "mixed"

@@ -1,0 +1,133 @@
+"""What can't be trained is found by the planner: one line that names the key or the tensor, before anything is made."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loader.files.identity import identify
+from pool import run_dir
+from pool.config.reading import parse_config
+from pool.errors import ConfigError
+from pool.planner import planner
+from pool.process.document import from_json, to_json
+from pool.process.planned import ANSWER, Answer, Planned, Refused
+from pool.protocol.identity import PLANNER, Peer
+from tests.pool.config.test_values import EXTREME, NUMERIC, bounds
+from tests.support.launches import launch
+from tests.support.runs import ROOT
+
+ODD = {
+    "task": "tests.support.tasks.odd_task",
+    "data": {"source": "synthetic", "features": "synthetic:10:2", "batch_size": 4},
+    "pool": {"devices": ["fake:0"]},
+}
+
+
+def plan(tree: dict[str, Any], files: tuple[Path, ...] = ()) -> Answer:
+    """The planner's answer, as the supervisor reads it."""
+    told = launch(Path("/nowhere"), Peer(PLANNER), config=parse_config(tree, "here"), train_files=identify(files))
+    return from_json(ANSWER, to_json(planner.run(told)))
+
+
+def refused(answer: Answer) -> Refused:
+    assert isinstance(answer, Refused)
+    assert len(answer.error.splitlines()) == 1
+    return answer
+
+
+@pytest.mark.parametrize("kind", ["good", "half", "buffer without elements"])
+def test_a_model_that_can_be_trained_is_planned(kind: str) -> None:
+    assert isinstance(plan({**ODD, "model": {"kind": kind}}), Planned)
+
+
+@pytest.mark.parametrize(
+    ("kind", "complaint"),
+    [
+        ("none", "task: build_model must return a torch.nn.Module, and returned NoneType"),
+        ("a class", "task: build_model must return a torch.nn.Module, and returned type"),
+        ("without parameters", "task: there is nothing to train: no parameter of the model has requires_grad"),
+        ("frozen", "task: there is nothing to train"),
+        ("without elements", "task: parameter 1 has no elements, its shape is (3, 0)"),
+        ("complex", "task: second is torch.complex64, which a checkpoint can't hold; allowed: float64, float32"),
+        ("buffer of complex", "task: extra is torch.complex128, which a checkpoint can't hold"),
+        ("buffer of float8", "task: extra is torch.float8_e4m3fn, which a checkpoint can't hold"),
+        ("lazy", "task: parameter weight has no shape before the first batch (a lazy module)"),
+        ("many", "task: the model has 20000 parameters, and at most 16384 can be trained"),
+        ("interrupt", "task: tests.support.tasks.odd_task: KeyboardInterrupt: enough ("),
+        ("exit", "task: tests.support.tasks.odd_task: SystemExit: enough ("),
+        ("generator", "task: tests.support.tasks.odd_task: GeneratorExit"),
+        ("empty", "task: tests.support.tasks.odd_task: ValueError"),
+        ("lines", "one\\ntwo\\n\\x1b[31mthree"),
+        ("group", "task: tests.support.tasks.odd_task: ExceptionGroup: both"),
+        ("recursion", "task: tests.support.tasks.odd_task: RecursionError: too deep"),
+    ],
+)
+def test_a_model_that_can_not_be_trained_is_one_line(kind: str, complaint: str) -> None:
+    answer = refused(plan({**ODD, "model": {"kind": kind}}))
+    assert complaint in answer.error
+    assert answer.exit_code == 2
+
+
+def test_buckets_that_no_message_can_name_are_refused() -> None:
+    tree = {**ODD, "model": {"kind": "large table"}, "pool": {**ODD["pool"], "bucket_mb": 1e-6}}  # type: ignore[dict-item]
+    assert refused(plan(tree)).error.startswith("pool.bucket_mb: 1e-06 makes 20001 buckets of gradients")
+
+
+TOY = {
+    "task": "tests.support.toy",
+    "data": {"source": "synthetic", "features": "synthetic:1000:8"},
+    "pool": {"devices": ["fake:0"]},
+}
+NNUE = {
+    "task": "nnue",
+    "model": {"l1": 16},
+    "data": {"train": ["x"]},
+    "pool": {"devices": ["fake:0"]},
+}
+SAMPLE = ROOT / "configs/sample/validation.binpack"
+
+
+def test_a_file_name_with_a_line_end_is_told_in_one_line() -> None:
+    answer = refused(plan({**NNUE, "model": {"l1": 16, "start_from": "/nowhere/a\nb"}}, (SAMPLE,)))
+    assert answer.error.startswith("/nowhere/a\\nb: can't be read")
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data(), st.sampled_from(["nnue", "tests.support.toy"]))
+def test_extreme_numbers_that_are_allowed_give_a_plan_or_one_line(data: st.DataObject, task: str) -> None:
+    """Limits are those of what comes behind the config: sizes of memory included."""
+    keys = [(key, field) for its, key, field in NUMERIC if its == task]
+    base, files = (NNUE, (SAMPLE,)) if task == "nnue" else (TOY, ())
+    tree: dict[str, Any] = json.loads(json.dumps(base))
+    for key, field in data.draw(st.lists(st.sampled_from(keys), min_size=1, max_size=3)):
+        low, high = bounds(field)
+        allowed = [number for number in EXTREME if low <= number <= high]  # type: ignore[operator]
+        section, name = key.rsplit(".", 1)
+        place = tree
+        for part in section.split("."):
+            place = place.setdefault(part, {})
+        place[name] = data.draw(st.sampled_from([*allowed, low, high]), label=key)
+    try:
+        answer = plan(tree, files)
+    except ConfigError:  # two keys that don't fit one another
+        return
+    assert isinstance(answer, Planned) or refused(answer)
+
+
+def test_an_error_about_a_checkpoint_names_the_folder_and_no_descriptor(tmp_path: Path) -> None:
+    """The supervisor's descriptors have other numbers."""
+    fd = run_dir.hold(tmp_path / "run")
+    try:
+        inside = run_dir.inside(fd)
+        checkpoint = inside / "checkpoints" / "step-000000001"
+        answer = refused(planner.run(launch(inside, Peer(PLANNER), checkpoint=checkpoint)))
+    finally:
+        os.close(fd)
+    assert answer.error == f"{tmp_path}/run/checkpoints/step-000000001/state.json: No such file or directory"

@@ -1,0 +1,43 @@
+"""A worker's mailbox without the worker: takes one job and ends it when a line comes in.
+
+Usage: python -m tests.support.programs.mailbox_alone ADDRESS_KEY
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+
+from pool.process.launch import Launch
+from pool.protocol.identity import COORDINATOR, WORKER, Peer
+from pool.shm.bells import Bell
+from pool.shm.shortcut import WorkerEnd, finished_words
+from pool.telemetry.trace import Trace
+from pool.worker.mailbox import Mailbox
+from pool.worker.step import Outcome
+
+if __name__ == "__main__":
+    launch = SimpleNamespace(
+        peer=Peer(WORKER),
+        coordinator=Peer(COORDINATOR),
+        coordinator_pid=os.getppid(),
+        address_key=sys.argv[1],
+    )
+    mine, coordinators = (Bell(os.eventfd(0, os.EFD_NONBLOCK)) for _ in range(2))
+    words = np.zeros(finished_words(1), np.int64), np.zeros(1, np.int64)
+    shortcut = WorkerEnd(*words, mine=mine, coordinators=coordinators)
+    mailbox = Mailbox(cast(Launch, launch), shortcut, Trace(Path(), Peer(WORKER), on=False))
+    mailbox.start()
+    job, _ = mailbox.next_job()
+    sys.stdout.write("begun\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+    mailbox.finish(job, Outcome((0.5,)))
+    sys.stdout.write(f"finished {words[0][0]}\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
