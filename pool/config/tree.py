@@ -32,9 +32,9 @@ class Config(BaseModel):
 
     model_config = Section.model_config
 
-    task: Annotated[str, Field(description="what is trained: nnue, or a module with the same names"), Effect.FIXED] = (
-        "nnue"
-    )
+    task: Annotated[
+        str, Field(description="what is trained: nnue, a module with the same names, or module:Class"), Effect.FIXED
+    ] = "nnue"
     run: RunConfig = RunConfig()
     data: PoolDataConfig = PoolDataConfig()
     optimizer: OptimizerConfig = Field(default_factory=lambda: OptimizerConfig(args={}))
