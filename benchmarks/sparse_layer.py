@@ -20,7 +20,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -68,7 +68,7 @@ def from_file(path: Path, samples: int) -> SparseBatch:
 
 def fresh(sparse: SparseInput) -> SparseInput:
     """The same bags without the plan of earlier runs."""
-    return SparseInput(sparse.offsets, sparse.features, sparse.touched, sparse.touched_offsets, sparse.bags)
+    return replace(sparse)
 
 
 def variants(sparse: SparseInput, outputs: int) -> dict[str, tuple[nn.Module, Run]]:

@@ -1,8 +1,8 @@
 """Random sparse data with no files and no chess: for tests, and to try a pool without data.
 
 data.source = "synthetic", settings in [data.synthetic]. A sample is one bag of 1 .. max_active distinct features, low
-numbers far more often than high ones; `target` (float32) is the sum of hidden weights of its features. Batch k is a
-function of (settings, seed, k) alone (I1); numpy only.
+numbers far more often than high ones; `target` (float32) is the sum of hidden weights of its features, each times its
+value if there are values. Batch k is a function of (settings, seed, k) alone (I1); numpy only.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ class SyntheticConfig(Section):
 
     num_features: Annotated[int, Field(ge=1, le=1 << 31, description="numbers of features"), Effect.FIXED] = 1000
     max_active: Annotated[int, Field(ge=1, le=1 << 16, description="features of a sample at most"), Effect.FIXED] = 8
+    values: Annotated[bool, Field(description="each feature of a sample has a value from -1 to 1"), Effect.FIXED] = (
+        False
+    )
 
 
 class SyntheticSource:
@@ -49,7 +52,7 @@ class SyntheticSource:
             )
         return BatchSchema(
             batch_size=config.batch_size,
-            sparse=(SparseField(FIELD, settings.num_features, max_active=settings.max_active),),
+            sparse=(SparseField(FIELD, settings.num_features, settings.max_active, values=settings.values),),
             dense=(DenseField(TARGET, "float32"),),
         )
 
@@ -74,8 +77,8 @@ def hidden_weights(features: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
 
 def draw_rows(
     schema: BatchSchema, seed: int, batch: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """(offsets [B + 1], features [active], target [B]) of batch number `batch`."""
+) -> tuple[tuple[npt.NDArray[Any], ...], npt.NDArray[np.float32]]:
+    """(offsets [B + 1], features [active], values [active] if the field has any) and target [B] of that batch."""
     field = schema.sparse[0]
     random = np.random.Generator(np.random.Philox(key=[seed % 2**64, batch]))
     drawn = random.random((schema.batch_size, field.max_active))
@@ -84,9 +87,13 @@ def draw_rows(
     wanted = random.integers(1, field.max_active + 1, size=schema.batch_size)
     keep = np.arange(field.max_active) < wanted[:, None]
     keep[:, 1:] &= features[:, 1:] != features[:, :-1]
-    target = np.where(keep, hidden_weights(features), 0.0).sum(axis=1)
-    offsets = np.concatenate([[0], np.cumsum(keep.sum(axis=1))])
-    return offsets, features[keep], target.astype(np.float32)
+    rows: tuple[npt.NDArray[Any], ...] = (np.concatenate([[0], np.cumsum(keep.sum(axis=1))]), features[keep])
+    weights = hidden_weights(features)
+    if field.values:
+        values = (2 * random.random(features.shape) - 1).astype(np.float32)
+        weights *= values
+        rows = (*rows, values[keep])
+    return rows, np.where(keep, weights, 0.0).sum(axis=1).astype(np.float32)
 
 
 class SyntheticStream:
@@ -110,8 +117,8 @@ class SyntheticStream:
         self._next = cursor.batch
 
     def give(self, slot: int) -> None:
-        offsets, features, target = draw_rows(self.schema, self._seed, self._next)
-        write_batch(self.schema, self._slots[slot], self._next, {FIELD: (offsets, features)}, {TARGET: target})
+        rows, target = draw_rows(self.schema, self._seed, self._next)
+        write_batch(self.schema, self._slots[slot], self._next, {FIELD: rows}, {TARGET: target})
         here, then = Cursor(batch=self._next), Cursor(batch=self._next + 1)
         self._finished.append(Filled(slot, self._next, here, then))
         self._next += 1

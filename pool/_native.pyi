@@ -31,11 +31,14 @@ def sparse_forward(
     features: torch.Tensor | numpy.typing.NDArray[Any],
     out: torch.Tensor | numpy.typing.NDArray[Any],
     threads: int = 1,
+    *,
+    values: torch.Tensor | numpy.typing.NDArray[Any] | None = None,
 ) -> None:
     """out[i] = bias + weight[features[offsets[i]]] + ... + weight[features[offsets[i + 1] - 1]], left to right.
 
     weight float32 [F, O], bias float32 [O] or None (zeros), offsets uint32 [N + 1] from 0 to A,
-    features uint16 or uint32 [A], out float32 [N, O].
+    features uint16 or uint32 [A], out float32 [N, O]. With values, float32 [A], row number k of these is multiplied by
+    values[k] before it is added.
     """
 
 def sparse_backward_rows(
@@ -45,15 +48,18 @@ def sparse_backward_rows(
     grad_out: torch.Tensor | numpy.typing.NDArray[Any],
     grad_weight: torch.Tensor | numpy.typing.NDArray[Any],
     *,
+    values: torch.Tensor | numpy.typing.NDArray[Any] | None = None,
     first: int = 0,
     last: int | None = None,
     threads: int = 1,
-) -> None:
+) -> bool:
     """grad_weight[touched[j]] = grad_out[bags[touched_offsets[j]]] + ..., left to right, for first <= j < last.
 
     Rows of other features are neither read nor written. `last` None: all of them.
     touched uint16 or uint32 [M], strictly ascending, touched_offsets uint32 [M + 1], bags uint16 or uint32 [A],
-    grad_out float32 [N, O], grad_weight float32 [F, O]. Only the lists of [first, last) are checked.
+    grad_out float32 [N, O], grad_weight float32 [F, O]. Only the lists of [first, last) are checked. With values,
+    float32 [A], row number k of these is multiplied by values[k]; then the result says whether all that was written is
+    finite. Without, it is True.
     """
 
 def column_sum(

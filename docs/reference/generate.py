@@ -158,6 +158,8 @@ are those of the fullest batch there can be; the bytes behind what a batch uses 
 - `features.offsets`, `features.features`: by rows. Bag i has `features[offsets[i] : offsets[i + 1]]`.
 - `features.touched`, `features.touched_offsets`, `features.bags`: by columns. Feature `touched[j]` is active in
   the bags `bags[touched_offsets[j] : touched_offsets[j + 1]]`.
+- A field with values has `NAME.values` behind `NAME.features` and `NAME.column_values` behind `NAME.bags`: a float32
+  for each active feature, in the order of rows and of columns. A field without has neither, as here.
 
 With B samples, bags 0 to B - 1 are the side to move's view and bags B to 2B - 1 the opponent's.
 """

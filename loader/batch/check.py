@@ -5,7 +5,7 @@ All functions raise ValueError that names the field, and where in it the fault i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,19 @@ def check_rows(schema: BatchSchema, field: SparseField, offsets: Array, features
     if counts.size and counts.max() > field.max_active:
         bag = int(counts.argmax())
         raise ValueError(f"{name}: bag {bag} has {counts[bag]}; the schema's max_active is {field.max_active}")
+
+
+def check_parts(field: SparseField, features: Array, values: Sequence[Array]) -> None:
+    """What a field is given behind offsets and features: values [active], real numbers, if it has them, or nothing."""
+    if len(values) != int(field.values):
+        wanted = "offsets, features, values" if field.values else "offsets, features"
+        raise ValueError(f"{field.name}: {2 + len(values)} arrays given; {wanted} are expected")
+    for array in values:
+        if array.shape != features.shape or array.dtype.kind not in "fiub":
+            raise ValueError(
+                f"{field.name}.values: {array.dtype} {list(array.shape)} given; "
+                f"[{features.size}] numbers are expected, one a feature"
+            )
 
 
 def check_once(field: SparseField, features: Array, bags: Array) -> None:

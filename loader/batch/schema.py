@@ -8,6 +8,7 @@ here, readers get zero-copy numpy views. Nothing here allocates or copies a fiel
     dense fields      dtype[batch_size] each
     sparse fields     offsets, features            rows: what is active in each bag
                       touched, touched_offsets, bags   columns: in which bags each touched feature is active
+                      values, column_values        if the field has values: float32, beside features and bags
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class SparseField:
     num_features: int
     max_active: int  # features in one bag at most
     bags_per_sample: int = 1
+    values: bool = False  # each active feature has a float32 value; else it counts 1, and nothing is stored
 
 
 @dataclass(frozen=True)
@@ -87,9 +89,11 @@ class BatchSchema:
             arrays += [
                 (f"{sparse.name}.offsets", np.dtype(np.uint32), bags + 1),
                 (f"{sparse.name}.features", number, active),
+                *([(f"{sparse.name}.values", np.dtype(np.float32), active)] if sparse.values else []),
                 (f"{sparse.name}.touched", number, touched),
                 (f"{sparse.name}.touched_offsets", np.dtype(np.uint32), touched + 1),
                 (f"{sparse.name}.bags", narrowest_unsigned(bags), active),
+                *([(f"{sparse.name}.column_values", np.dtype(np.float32), active)] if sparse.values else []),
             ]
         regions: dict[str, Region] = {}
         offset = 0
@@ -111,7 +115,8 @@ class SparseView:
     """One sparse field of one batch.
 
     Rows: bag i has features[offsets[i] : offsets[i + 1]]. Columns: feature touched[j] (ascending) is
-    active in bags[touched_offsets[j] : touched_offsets[j + 1]] (ascending).
+    active in bags[touched_offsets[j] : touched_offsets[j + 1]] (ascending). If the field has values, values[k] is that
+    of features[k], and column_values[k] that of touched[j] in bags[k]: the same numbers in two orders.
     """
 
     offsets: npt.NDArray[np.uint32]  # [num_bags + 1]
@@ -119,6 +124,12 @@ class SparseView:
     touched: npt.NDArray[Any]  # [touched]
     touched_offsets: npt.NDArray[np.uint32]  # [touched + 1]
     bags: npt.NDArray[Any]  # [active]
+    values: npt.NDArray[np.float32] | None = None  # [active]
+    column_values: npt.NDArray[np.float32] | None = None  # [active]
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Those that the field has, by name."""
+        return {name: array for name, array in vars(self).items() if array is not None}
 
     def copy(self) -> SparseView:
         """The same in memory of its own."""
@@ -165,6 +176,8 @@ class SparseBatch:
                 touched=array(f"{entry.name}.touched", touched),
                 touched_offsets=array(f"{entry.name}.touched_offsets", touched + 1),
                 bags=array(f"{entry.name}.bags", active),
+                values=array(f"{entry.name}.values", active) if entry.values else None,
+                column_values=array(f"{entry.name}.column_values", active) if entry.values else None,
             )
         return cls(
             number=int(header[0]),

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loader.batch.check import check_buckets, check_dense, check_names, check_once, check_rows, check_slot
+from loader.batch.check import check_buckets, check_dense, check_names, check_once, check_parts, check_rows, check_slot
 from loader.batch.schema import BUCKET_OFFSETS, HEADER, BatchSchema, SparseBatch
 from loader.stream import Stream
 
@@ -30,13 +30,15 @@ def write_batch(
     schema: BatchSchema,
     slot: Slot,
     number: int,
-    rows: Mapping[str, tuple[npt.NDArray[Any], npt.NDArray[Any]]],
+    rows: Mapping[str, tuple[npt.NDArray[Any], ...]],
     dense: Mapping[str, npt.NDArray[Any]],
     bucket_offsets: npt.NDArray[Any] | None = None,
 ) -> None:
     """Writes batch `number` into `slot`.
 
-    rows: per sparse field (offsets [num_bags + 1], features [active]); a feature occurs once in a bag at most.
+    rows: per sparse field (offsets [num_bags + 1], features [active]), and a third array, values [active], if the
+    field has values. A feature occurs once in a bag at most: values of one feature are to be added up before. Values
+    may be anything that float32 holds: zeros stay, and with what is not finite the batch is a bad one when it is used.
     dense: [batch_size] each. bucket_offsets: [num_buckets + 1], may be left out if there is one bucket.
     Raises ValueError that names the field for counts, numbers and types that are not the schema's; then nothing of the
     batch may be used.
@@ -53,8 +55,9 @@ def write_batch(
     check_names("dense fields", dense, [field.name for field in schema.dense])
     header = [number]
     for field in schema.sparse:
-        offsets, features = (np.asarray(part) for part in rows[field.name])
+        offsets, features, *values = (np.asarray(part) for part in rows[field.name])
         check_rows(schema, field, offsets, features)
+        check_parts(field, features, values)
         bag_of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         order = np.argsort(features, kind="stable")  # bags stay ascending within a feature
         check_once(field, features[order], bag_of[order])
@@ -64,6 +67,9 @@ def write_batch(
         put(f"{field.name}.touched", touched)
         put(f"{field.name}.touched_offsets", np.concatenate([[0], np.cumsum(counts)]))
         put(f"{field.name}.bags", bag_of[order])
+        for array in values:
+            put(f"{field.name}.values", array)
+            put(f"{field.name}.column_values", array[order])
         header += [len(features), len(touched)]
     for entry in schema.dense:
         check_dense(entry.name, np.asarray(dense[entry.name]), np.dtype(entry.dtype), schema.batch_size)

@@ -39,7 +39,7 @@ class BenchResult:
 
 def bytes_used(batch: SparseBatch) -> int:
     """Bytes of a slot that mean something."""
-    sparse: int = sum(array.nbytes for view in batch.sparse.values() for array in vars(view).values())
+    sparse: int = sum(array.nbytes for view in batch.sparse.values() for array in view.arrays().values())
     return sparse + sum(array.nbytes for array in batch.dense.values()) + batch.bucket_offsets.nbytes
 
 

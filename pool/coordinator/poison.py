@@ -28,7 +28,7 @@ def save(run_dir: Path, batch: SparseBatch, action: BadBatch, origin: Mapping[st
     make_folder(folder)
     arrays = {"bucket_offsets": batch.bucket_offsets, **batch.dense}
     for name, view in batch.sparse.items():
-        arrays |= {f"{name}.{key}": array for key, array in vars(view).items()}
+        arrays |= {f"{name}.{key}": array for key, array in view.arrays().items()}
     path = folder / f"batch-{batch.number}.safetensors"
     sweep(folder)
     replace_file(path, safetensors_of({name: np.ascontiguousarray(array) for name, array in arrays.items()}))

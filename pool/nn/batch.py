@@ -12,6 +12,8 @@ from torch import Tensor
 from loader.batch.schema import SparseBatch
 from pool._native import SparsePlan
 
+_MIN_USES = 4  # of a touched row, on average: with fewer a plan can't be worth its use
+
 
 @dataclass(frozen=True)
 class SparseInput:
@@ -22,21 +24,29 @@ class SparseInput:
     touched: Tensor  # as features [touched], ascending
     touched_offsets: Tensor  # uint32 [touched + 1]
     bags: Tensor  # uint16 or uint32 [active]
-    _plans: dict[int, SparsePlan] = field(default_factory=dict, init=False, repr=False, compare=False)
+    values: Tensor | None = None  # float32 [active], in the order of features; None: all are 1
+    column_values: Tensor | None = None  # float32 [active], in the order of bags
+    _plans: dict[int, SparsePlan | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def num_bags(self) -> int:
         return self.offsets.numel() - 1
 
-    def plan(self, num_features: int) -> SparsePlan:
+    def plan(self, num_features: int) -> SparsePlan | None:
         """How a table of so many rows is summed over these bags (CPU only); made once, for all layers.
 
+        None if their sums share too little, and if they have values: bags then share rows, but no sums.
         Raises ValueError if offsets or features are out of bounds.
         """
-        plan = self._plans.get(num_features)
-        if plan is None:
-            plan = self._plans[num_features] = SparsePlan(self.offsets, self.features, num_features)
-        return plan
+        if num_features not in self._plans:
+            self._plans[num_features] = self._make_plan(num_features)
+        return self._plans[num_features]
+
+    def _make_plan(self, num_features: int) -> SparsePlan | None:
+        if self.values is not None or self.features.numel() < _MIN_USES * self.touched.numel():
+            return None
+        plan = SparsePlan(self.offsets, self.features, num_features)
+        return plan if plan.worth else None
 
     def copy(self) -> SparseInput:
         """The same in memory of its own."""
@@ -45,12 +55,8 @@ class SparseInput:
         return SparseInput(**copies)
 
     def to(self, device: torch.device) -> SparseInput:
-        return SparseInput(
-            *(
-                tensor.to(device, non_blocking=True)
-                for tensor in (self.offsets, self.features, self.touched, self.touched_offsets, self.bags)
-            )
-        )
+        tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return SparseInput(**{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()})
 
 
 @dataclass(frozen=True)
@@ -68,13 +74,7 @@ class TensorBatch:
         return cls(
             number=batch.number,
             sparse={
-                name: SparseInput(
-                    torch.from_numpy(view.offsets),
-                    torch.from_numpy(view.features),
-                    torch.from_numpy(view.touched),
-                    torch.from_numpy(view.touched_offsets),
-                    torch.from_numpy(view.bags),
-                )
+                name: SparseInput(**{key: torch.from_numpy(array) for key, array in view.arrays().items()})
                 for name, view in batch.sparse.items()
             },
             dense={name: torch.from_numpy(array) for name, array in batch.dense.items()},

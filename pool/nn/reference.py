@@ -13,20 +13,25 @@ from pool.nn.batch import SparseInput
 
 
 def forward(weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:
-    """[num_bags, out_features]: bias plus the rows of `weight` that are active in each bag."""
-    out = _sum_rows(weight, sparse.features, sparse.offsets)
+    """[num_bags, out_features]: bias plus the rows of `weight` that are active in each bag, times their values."""
+    out = _sum_rows(weight, sparse.features, sparse.offsets, sparse.values)
     return out if bias is None else out + bias
 
 
-def backward_rows(sparse: SparseInput, grad_out: Tensor, grad_weight: Tensor) -> None:
-    """Writes the touched rows of `grad_weight` [num_features, out_features]; the others are left as they are."""
-    rows = _sum_rows(grad_out, sparse.bags, sparse.touched_offsets)
+def backward_rows(sparse: SparseInput, grad_out: Tensor, grad_weight: Tensor) -> Tensor:
+    """Writes the touched rows of `grad_weight` [num_features, out_features]; the others are left as they are.
+
+    Returns what was written: [touched, out_features].
+    """
+    rows = _sum_rows(grad_out, sparse.bags, sparse.touched_offsets, sparse.column_values)
     grad_weight.index_copy_(0, sparse.touched.to(torch.int64), rows)
+    return rows
 
 
-def _sum_rows(table: Tensor, index: Tensor, offsets: Tensor) -> Tensor:
+def _sum_rows(table: Tensor, index: Tensor, offsets: Tensor, values: Tensor | None) -> Tensor:
     if index.numel() == 0:
         return table.new_zeros(offsets.numel() - 1, table.shape[1])
-    # embedding_bag takes signed integers only
+    # embedding_bag takes signed integers only, and values in the table's dtype
     index, offsets = index.to(torch.int64), offsets.to(torch.int64)
-    return embedding_bag(index, table, offsets, mode="sum", include_last_offset=True)
+    values = None if values is None else values.to(table.dtype)
+    return embedding_bag(index, table, offsets, mode="sum", include_last_offset=True, per_sample_weights=values)

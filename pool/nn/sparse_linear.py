@@ -1,26 +1,20 @@
 """A linear layer over bags of feature numbers: forward gathers and adds rows, backward adds up per row.
 
-On a CPU in float32 native kernels run, along a plan of the batch where its bags share enough features
-(pool/native/sparse_plan.h), else one bag and one row after the other; elsewhere plain torch (pool.nn.reference).
-The pool sets `gradient_sink`, so that the rows which a batch touched are written straight into its gradient slot.
+The sums are those of pool.nn.kernels. The pool sets `gradient_sink`, so that the rows which a batch touched are written
+straight into its gradient slot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from pool import _native
-from pool.nn import reference
+from pool.nn import kernels
 from pool.nn.batch import SparseInput
-from pool.threads import worthwhile
-
-_MIN_SUMMANDS = 1 << 20  # floats added up per thread: below, starting a thread costs more than it saves
 
 
 class TableSink(Protocol):
@@ -34,11 +28,11 @@ class TableSink(Protocol):
         """Of the first `rows` rows the touched ones are written (on a GPU: queued on the current stream)."""
 
     def done(self, weight: Tensor, finite: Tensor) -> None:
-        """All are. `finite` (bool, no dimensions): whether all that was summed up in them is."""
+        """All are. `finite` (bool, no dimensions): False if anything in them is not finite."""
 
 
 class SparseLinear(nn.Module):
-    """out[i] = bias + sum of weight[f] over the features f of bag i.
+    """out[i] = bias + sum of weight[f] over the features f of bag i; each times its value if the field has values.
 
     `field` names the sparse field of the batch that it reads: by it the pool knows which rows a batch
     touched. weight is [num_features, out_features], bias [out_features]; both start uniform in
@@ -80,6 +74,10 @@ class SparseLinear(nn.Module):
         out: Tensor = _SparseLinear.apply(self.weight, self.bias, sparse, self)  # type: ignore[no-untyped-call]
         return out
 
+    def prepare(self, sparse: SparseInput) -> None:
+        """What `forward` needs of these bags and can be had without weights. ValueError as `forward`."""
+        kernels.plan_of(self.weight, sparse)
+
     def extra_repr(self) -> str:
         return f"{self.num_features}, {self.out_features}, bias={self.bias is not None}, field={self.field!r}"
 
@@ -87,7 +85,7 @@ class SparseLinear(nn.Module):
         """The table's gradient for autograd, None if it went to the sink; and the sum of grad_out's rows."""
         if self.gradient_sink is None:
             grad = torch.zeros_like(self.weight, memory_format=torch.contiguous_format)
-            return grad, _backward_rows(sparse, grad_out, grad, [self.num_features], _tell_nobody)
+            return grad, kernels.backward_rows(sparse, grad_out, grad, [self.num_features], _tell_nobody)[0]
         backward = torch._C._current_graph_task_id()
         if backward == self._last_backward:
             raise RuntimeError(
@@ -97,25 +95,16 @@ class SparseLinear(nn.Module):
         self._last_backward = backward
         sink, weight = self.gradient_sink, self.weight
         memory, borders = sink.begin(weight)
-        total = _backward_rows(sparse, grad_out, memory, borders, lambda rows: sink.written(weight, rows))
-        sink.done(weight, total.isfinite().all())  # a sum keeps what is not finite, and is short
+        total, sound = kernels.backward_rows(sparse, grad_out, memory, borders, lambda rows: sink.written(weight, rows))
+        finite = total.isfinite().all()
+        sink.done(weight, finite if sound is True else finite & sound)
         return None, total
 
 
 class _SparseLinear(torch.autograd.Function):
     @staticmethod
     def forward(weight: Tensor, bias: Tensor | None, sparse: SparseInput, layer: SparseLinear) -> Tensor:  # noqa: ARG004
-        if not is_native(weight):
-            return reference.forward(weight, bias, sparse)
-        out = weight.new_empty(sparse.num_bags, weight.shape[1])
-        table, start = weight.detach().contiguous(), None if bias is None else bias.detach().contiguous()
-        threads = _threads(sparse.features.numel() * weight.shape[1])
-        plan = sparse.plan(weight.shape[0])
-        if plan.worth:
-            plan.forward(table, start, out, threads)
-        else:
-            _native.sparse_forward(table, start, sparse.offsets, sparse.features, out, threads)
-        return out
+        return kernels.forward(weight, bias, sparse)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG004
@@ -128,55 +117,9 @@ class _SparseLinear(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             grad_weight, total = ctx.layer.write_gradient(ctx.sparse, grad_out)
         else:
-            grad_weight, total = None, _column_sum(grad_out)
+            grad_weight, total = None, kernels.column_sum(grad_out)
         return grad_weight, total if ctx.needs_input_grad[1] else None, None, None
-
-
-def _backward_rows(
-    sparse: SparseInput, grad_out: Tensor, grad_weight: Tensor, borders: Sequence[int], written: Callable[[int], None]
-) -> Tensor:
-    """Writes the touched rows of grad_weight, telling of each border; returns the sum of grad_out's rows."""
-    if not is_native(grad_weight):
-        reference.backward_rows(sparse, grad_out, grad_weight)
-        for border in borders:
-            written(border)
-        return _column_sum(grad_out)
-    threads = _threads(sparse.features.numel() * grad_out.shape[1])
-    plan = sparse.plan(grad_weight.shape[0])
-    begin = 0
-    if plan.worth:
-        total = grad_out.new_empty(grad_out.shape[1])
-        for border in borders:
-            end = plan.num_tiles if border == borders[-1] else plan.tiles_until(border)
-            plan.backward(grad_out, grad_weight, total, begin, end, threads)
-            begin = end
-            written(border)
-        return total
-    lists = sparse.touched, sparse.touched_offsets, sparse.bags
-    for border in borders:
-        end = int(np.searchsorted(sparse.touched.numpy(), border))
-        _native.sparse_backward_rows(*lists, grad_out, grad_weight, first=begin, last=end, threads=threads)
-        begin = end
-        written(border)
-    return _column_sum(grad_out)
 
 
 def _tell_nobody(rows: int) -> None:
     pass
-
-
-def _column_sum(matrix: Tensor) -> Tensor:
-    if not is_native(matrix):
-        return matrix.sum(0)
-    out = matrix.new_empty(matrix.shape[1])
-    _native.column_sum(matrix, out, threads=_threads(matrix.numel()))
-    return out
-
-
-def is_native(tensor: Tensor) -> bool:
-    """Whether the native kernels run on it, and use the batch's plan."""
-    return tensor.device.type == "cpu" and tensor.dtype == torch.float32
-
-
-def _threads(summands: int) -> int:
-    return worthwhile(summands, _MIN_SUMMANDS)

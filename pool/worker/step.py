@@ -21,7 +21,7 @@ from pool.crash_points import crash_point
 from pool.devices import Device
 from pool.exchange.interface import WorkerExchange
 from pool.nn.batch import TensorBatch
-from pool.nn.sparse_linear import SparseLinear, is_native
+from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.task import Progress, Task
 from pool.telemetry.trace import Trace
 from pool.worker.faults import Faults
@@ -70,11 +70,7 @@ class Computer:
         self._exchange = join(self._model, self._device)
         self._named = dict(trained(self._model))
         self._writer = GradientWriter(self._model, plan, self._exchange)
-        self._tables = [
-            (module.field, module.num_features)
-            for module in self._model.modules()
-            if isinstance(module, SparseLinear) and is_native(module.weight)
-        ]
+        self._tables = [module for module in self._model.modules() if isinstance(module, SparseLinear)]
         self._prepared: dict[int, TensorBatch] = {}  # by attempt
 
     def prepare(self, slot: Slot, attempt: int) -> None:
@@ -84,8 +80,8 @@ class Computer:
         """
         batch = TensorBatch.from_numpy(SparseBatch.view(self._schema, slot)).to(self._device)
         with self._trace.span("prepare", batch=batch.number):
-            for field, num_features in self._tables:
-                batch.sparse[field].plan(num_features)
+            for table in self._tables:
+                table.prepare(batch.sparse[table.field])
         if self._device.type == "cuda":
             torch.cuda.current_stream(self._device).synchronize()  # the copies are done
         self._prepared[attempt] = batch

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loader.batch.schema import BatchSchema, DenseField, SparseField
+from loader.batch.schema import BatchSchema, DenseField, SparseBatch, SparseField
 from loader.batch.slots import allocate_slots, write_batch
 from loader.config import DataConfig
 from loader.sources import data_config, find_files, open_stream, schema_of
@@ -150,6 +150,53 @@ def test_a_batch_that_does_not_fit_its_schema_is_refused_by_field(spoil: Callabl
     spoil(batch)
     with pytest.raises(ValueError, match=said):
         write_batch(SCHEMA, slot, 1, **batch)
+
+
+WITH_VALUES = BatchSchema(3, (SparseField("f", num_features=10, max_active=3, values=True),), ())
+OFFSETS, FEATURES = np.array([0, 2, 2, 5]), np.array([9, 1, 0, 4, 9])
+
+
+def test_values_are_written_in_both_orders_whatever_they_are() -> None:
+    """Zeros and what is not finite stay: whoever computes with the batch finds it out."""
+    values = np.array([np.inf, -0.0, 1e-45, np.nan, -3])
+    (slot,) = allocate_slots(WITH_VALUES, 1)
+    write_batch(WITH_VALUES, slot, 0, {"f": (OFFSETS, FEATURES, values)}, {})
+    view = SparseBatch.view(WITH_VALUES, slot).sparse["f"]
+    assert view.values is not None
+    assert view.column_values is not None
+    assert view.values.tobytes() == values.astype(np.float32).tobytes()
+    assert view.touched.tolist() == [0, 1, 4, 9]
+    assert view.bags.tolist() == [2, 0, 2, 0, 2]
+    assert view.column_values.tobytes() == values[[2, 1, 3, 0, 4]].astype(np.float32).tobytes()
+
+
+def test_a_field_without_values_has_no_place_for_them() -> None:
+    assert [name for name in WITH_VALUES.regions if name not in SCHEMA.regions] == ["f.values", "f.column_values"]
+    (slot,) = allocate_slots(SCHEMA, 1)
+    write_batch(SCHEMA, slot, 0, **good())
+    view = SparseBatch.view(SCHEMA, slot).sparse["f"]
+    assert view.values is view.column_values is None
+    assert set(view.arrays()) == {"offsets", "features", "touched", "touched_offsets", "bags"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "parts", "said"),
+    [
+        (WITH_VALUES, (OFFSETS, FEATURES), "f: 2 arrays given; offsets, features, values are expected"),
+        (SCHEMA, (OFFSETS, FEATURES, np.ones(5)), "f: 3 arrays given; offsets, features are expected"),
+        (WITH_VALUES, (OFFSETS, FEATURES, np.ones(4)), r"f.values: float64 \[4\] given; \[5\] numbers are expected"),
+        (WITH_VALUES, (OFFSETS, FEATURES, np.ones((5, 1))), r"f.values: float64 \[5, 1\] given"),
+        (WITH_VALUES, (OFFSETS, FEATURES, np.array(list("abcde"))), "f.values: <U1 "),
+        (WITH_VALUES, (OFFSETS, np.array([9, 1, 4, 0, 4]), np.ones(5)), "f.features: bag 2 has feature 4 twice"),
+    ],
+)
+def test_values_that_do_not_fit_the_field_are_refused(
+    schema: BatchSchema, parts: tuple[np.ndarray, ...], said: str
+) -> None:
+    (slot,) = allocate_slots(schema, 1)
+    dense = good()["dense"] if schema is SCHEMA else {}
+    with pytest.raises(ValueError, match=said):
+        write_batch(schema, slot, 0, {"f": parts}, dense)
 
 
 def test_a_slot_that_is_too_small_is_refused() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -26,6 +29,20 @@ def input_of(bags: list[list[int]], num_features: int) -> SparseInput:
         np.array([i for feature in touched for i in columns[feature]], bag_number),
     )
     return SparseInput(*map(torch.from_numpy, arrays))
+
+
+def with_values(sparse: SparseInput, values: Sequence[float]) -> SparseInput:
+    """The same bags, with these values of the active features, in the order of `features`."""
+    rows = np.array(values, np.float32)
+    order = np.argsort(sparse.features.numpy(), kind="stable")  # the order of `bags`: by feature, then by bag
+    return replace(sparse, values=torch.from_numpy(rows), column_values=torch.from_numpy(rows[order]))
+
+
+def random_values(sparse: SparseInput, seed: int = 0) -> SparseInput:
+    """The same bags with normal values, every seventh a zero."""
+    values = np.random.default_rng(seed).standard_normal(sparse.features.numel())
+    values[::7] = 0.0
+    return with_values(sparse, values.tolist())
 
 
 def random_input(count: int, num_features: int, *, most: int = 8, seed: int = 0) -> SparseInput:

@@ -137,9 +137,11 @@ def test_a_net_of_another_width_is_refused_with_the_key_to_change(tmp_path: Path
         missing.check(schema())
 
 
-def schema(num_features: int = arch.NUM_FEATURES, bags: int = 2, buckets: int = 8) -> BatchSchema:
+def schema(
+    num_features: int = arch.NUM_FEATURES, bags: int = 2, buckets: int = 8, *, values: bool = False
+) -> BatchSchema:
     dense = (DenseField("score", "int16"), DenseField("result", "int8"))
-    return BatchSchema(16, (SparseField("features", num_features, 32, bags),), dense, buckets)
+    return BatchSchema(16, (SparseField("features", num_features, 32, bags, values),), dense, buckets)
 
 
 def test_batches_that_fit_are_accepted() -> None:
@@ -154,6 +156,7 @@ def test_batches_that_fit_are_accepted() -> None:
         (True, schema(), "data.chess.features: 22528 inputs, but model.factorized = true needs the 23296"),
         (False, schema(768), "set data.chess.features = HalfKAv2_hm or change model.factorized"),
         (False, schema(bags=1), "data.source: batches have no sparse field 'features' with two bags"),
+        (False, schema(values=True), "data.source: the sparse field 'features' has values; a .nnue network knows none"),
         (False, schema(buckets=1), "data.chess.features: 1 output buckets, but the net has 8"),
         (False, BatchSchema(16, schema().sparse, (), 8), "data.source: batches have no dense field result, score"),
     ],

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from pool import _native
 from pool.buckets.plan import Bucket, Plan
 from pool.buckets.tensors import carried, replace_tensors, row_sparse_tables, rows_of, trained, views
-from pool.nn.sparse_linear import is_native
+from pool.nn.kernels import is_native
 
 Slot = npt.NDArray[np.uint8]
 

@@ -13,26 +13,27 @@ namespace sparsepool {
 namespace {
 
 void forward(const Array& weight, const std::optional<Array>& bias, const Array& row_offsets, const Array& features,
-             const OutArray& out, std::size_t threads) {
+             const OutArray& out, std::size_t threads, const std::optional<Array>& values) {
     const ConstMatrix table = matrix<const float>(weight, "weight");
     const float* start = bias ? floats<const float>(*bias, "bias", table.columns) : nullptr;
     const Offsets rows = offsets(row_offsets, "offsets");
     const Numbers index = numbers(features, "features");
+    const float* factors = values ? floats<const float>(*values, "values", index.size) : nullptr;
     const Matrix to = matrix<float>(out, "out");
     const nb::gil_scoped_release release;
-    sparse_forward(table, start, rows, index, to, threads);
+    sparse_forward(table, start, rows, index, factors, to, threads);
 }
 
-void backward_rows(const Array& touched, const Array& touched_offsets, const Array& bags, const Array& grad_out,
-                   const OutArray& grad_weight, std::size_t first, std::optional<std::size_t> last,
-                   std::size_t threads) {
-    const Numbers rows = numbers(touched, "touched");
-    const Offsets columns = offsets(touched_offsets, "touched_offsets");
-    const Numbers index = numbers(bags, "bags");
+bool backward_rows(const Array& touched, const Array& touched_offsets, const Array& bags, const Array& grad_out,
+                   const OutArray& grad_weight, const std::optional<Array>& values, std::size_t first,
+                   std::optional<std::size_t> last, std::size_t threads) {
+    TouchedLists lists{numbers(touched, "touched"), offsets(touched_offsets, "touched_offsets"), numbers(bags, "bags"),
+                       nullptr};
+    if (values) lists.values = floats<const float>(*values, "values", lists.bags.size);
     const ConstMatrix from = matrix<const float>(grad_out, "grad_out");
     const Matrix to = matrix<float>(grad_weight, "grad_weight");
     const nb::gil_scoped_release release;
-    sparse_backward_rows(rows, columns, index, from, to, first, last.value_or(rows.size), threads);
+    return sparse_backward_rows(lists, from, to, first, last.value_or(lists.touched.size), threads);
 }
 
 void sum_columns(const Array& matrix_, const OutArray& out, std::size_t threads) {
@@ -47,20 +48,23 @@ void sum_columns(const Array& matrix_, const OutArray& out, std::size_t threads)
 void bind_sparse_layer(nb::module_& module) {
     module.def(
         "sparse_forward", &forward, nb::arg("weight"), nb::arg("bias").none(), nb::arg("offsets"), nb::arg("features"),
-        nb::arg("out"), nb::arg("threads") = 1,
+        nb::arg("out"), nb::arg("threads") = 1, nb::kw_only(), nb::arg("values") = nb::none(),
         R"(out[i] = bias + weight[features[offsets[i]]] + ... + weight[features[offsets[i + 1] - 1]], left to right.
 
 weight float32 [F, O], bias float32 [O] or None (zeros), offsets uint32 [N + 1] from 0 to A,
-features uint16 or uint32 [A], out float32 [N, O].)");
+features uint16 or uint32 [A], out float32 [N, O]. With values, float32 [A], row number k of these is multiplied by
+values[k] before it is added.)");
     module.def(
         "sparse_backward_rows", &backward_rows, nb::arg("touched"), nb::arg("touched_offsets"), nb::arg("bags"),
-        nb::arg("grad_out"), nb::arg("grad_weight"), nb::kw_only(), nb::arg("first") = 0, nb::arg("last") = nb::none(),
-        nb::arg("threads") = 1,
+        nb::arg("grad_out"), nb::arg("grad_weight"), nb::kw_only(), nb::arg("values") = nb::none(),
+        nb::arg("first") = 0, nb::arg("last") = nb::none(), nb::arg("threads") = 1,
         R"(grad_weight[touched[j]] = grad_out[bags[touched_offsets[j]]] + ..., left to right, for first <= j < last.
 
 Rows of other features are neither read nor written. `last` None: all of them.
 touched uint16 or uint32 [M], strictly ascending, touched_offsets uint32 [M + 1], bags uint16 or uint32 [A],
-grad_out float32 [N, O], grad_weight float32 [F, O]. Only the lists of [first, last) are checked.)");
+grad_out float32 [N, O], grad_weight float32 [F, O]. Only the lists of [first, last) are checked. With values,
+float32 [A], row number k of these is multiplied by values[k]; then the result says whether all that was written is
+finite. Without, it is True.)");
     module.def("column_sum", &sum_columns, nb::arg("matrix"), nb::arg("out"), nb::arg("threads") = 1,
                R"(out[c] = the sum of column c: sums of 256 rows each, added from the first. float32 [N, O] and [O].)");
 }

@@ -8,12 +8,14 @@
 // The sparse layer's hot code, and the plain structs that it works on. Nothing here checks bounds.
 namespace sparsepool {
 
-// out[out_rows[i]] = start + table[index[offsets[i]]] + ... + table[index[offsets[i + 1] - 1]], left to right.
+// out[out_rows[i]] = start + table[index[offsets[i]]] + ... + table[index[offsets[i + 1] - 1]], left to right; with
+// values each row is multiplied by that of its place in index.
 struct RowSums {
     const float* table;
     const float* start;  // [columns]; null: zeros
     const std::uint32_t* offsets;
     Numbers index;
+    const float* values;         // as many as index; null: ones
     Numbers out_rows;            // data null: row i
     const std::uint32_t* order;  // the i in the order in which they are visited; null: ascending
     float* out;
@@ -89,7 +91,8 @@ struct PlanPart {
 };
 
 struct SparseKernels {
-    void (*row_sums)(const RowSums& sums, const Block& block);
+    // Whether all of out is finite, as far as there are values; else true.
+    bool (*row_sums)(const RowSums& sums, const Block& block);
 
     // Columns [first, last), from a multiple of 16. Scratch: kSlab floats a row of the largest slab; backward kSlab
     // more a bag of a chunk, and a row of zeros.

@@ -1,6 +1,7 @@
 #include "sparse/sparse_layer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
 #include "arrays/check_lists.h"
@@ -39,88 +40,102 @@ std::size_t row_border(const RowSums& sums, std::size_t first, std::size_t last,
     return static_cast<std::size_t>(place - sums.offsets);
 }
 
-void run(const RowSums& sums, std::size_t first, std::size_t last, std::size_t threads) {
-    if (first == last || sums.columns == 0) return;
+bool run(const RowSums& sums, std::size_t first, std::size_t last, std::size_t threads) {
+    if (first == last || sums.columns == 0) return true;
     const auto& level = simd::kernels<SparseKernels>();
     const std::size_t across = column_parts(threads, sums.columns);
     const std::size_t down = threads / across;
+    std::atomic<bool> finite{true};
     run_parts(threads, [&](std::size_t part) {
-        level.row_sums(sums, {
-                                 .first_row = row_border(sums, first, last, part / across, down),
-                                 .last_row = row_border(sums, first, last, part / across + 1, down),
-                                 .first_column = border(sums.columns, kLine, part % across, across),
-                                 .last_column = border(sums.columns, kLine, part % across + 1, across),
-                             });
+        const Block block{
+            .first_row = row_border(sums, first, last, part / across, down),
+            .last_row = row_border(sums, first, last, part / across + 1, down),
+            .first_column = border(sums.columns, kLine, part % across, across),
+            .last_column = border(sums.columns, kLine, part % across + 1, across),
+        };
+        if (!level.row_sums(sums, block)) finite = false;
     });
+    return finite;
 }
 
 constexpr std::size_t kNearCache = std::size_t{1} << 20;  // bytes: a smaller table needs no visiting order
+constexpr std::size_t kOrderedColumns = 64;               // nor do shorter rows: what they gain, the lists lose
 constexpr std::size_t kBackwardSlab = 512;                // columns of grad_out visited at a time: measured
+
+bool is_far(ConstMatrix matrix) { return matrix.rows * matrix.columns * sizeof(float) > kNearCache; }
+
+// Lists [first, last) of a backward pass.
+void check_lists(const TouchedLists& lists, std::size_t first, std::size_t last, std::size_t table_rows,
+                 std::size_t num_bags) {
+    const auto& [touched, offsets, bags, values] = lists;
+    require(offsets.size == touched.size + 1, "touched_offsets has ", offsets.size,
+            " numbers, but must have one more than the ", touched.size, " of touched");
+    if (first == last) return;
+    const Numbers rows = part_of(touched, first, last);
+    require(simd::kernels<ListKernels>().ascending(rows, true), "touched is not strictly ascending between ", first,
+            " and ", last);
+    require(rows[rows.size - 1] < table_rows, "touched holds ", rows[rows.size - 1], ", but there are ", table_rows,
+            " rows in grad_weight");
+    check_offsets("touched_offsets", offsets, first, last, bags.size);
+    check_below("bags", part_of(bags, offsets.data[first], offsets.data[last]), num_bags, "rows in grad_out");
+}
 
 }  // namespace
 
-void sparse_forward(ConstMatrix weight, const float* bias, Offsets offsets, Numbers features, Matrix out,
-                    std::size_t threads) {
+void sparse_forward(ConstMatrix weight, const float* bias, Offsets offsets, Numbers features, const float* values,
+                    Matrix out, std::size_t threads) {
     check_threads(threads);
     check_bags(offsets, features);
     const std::size_t bags = offsets.size - 1;
     require(out.rows == bags && out.columns == weight.columns, "out is [", out.rows, ", ", out.columns,
             "], but offsets and weight make it [", bags, ", ", weight.columns, "]");
     check_below("features", features, weight.rows, "rows in weight");
+    const bool narrow = weight.columns < kOrderedColumns;
+    RowSums sums{.table = weight.data,
+                 .start = bias,
+                 .offsets = offsets.data,
+                 .index = features,
+                 .values = values,
+                 .out_rows = {},
+                 .order = nullptr,
+                 .out = out.data,
+                 .columns = out.columns,
+                 .slab = out.columns,
+                 .prefetch = narrow && is_far(weight),
+                 .stream = worth_streaming(out.data, out.rows, out.columns)};
     std::vector<std::uint32_t> order;
-    if (weight.rows * weight.columns * sizeof(float) > kNearCache) {
+    if (!narrow && is_far(weight)) {
         order = visiting_order(offsets, features, weight.rows);
+        sums.order = order.data();
     }
-    run({.table = weight.data,
-         .start = bias,
-         .offsets = offsets.data,
-         .index = features,
-         .out_rows = {},
-         .order = order.empty() ? nullptr : order.data(),
-         .out = out.data,
-         .columns = out.columns,
-         .slab = out.columns,
-         .prefetch = false,
-         .stream = worth_streaming(out.data, out.rows, out.columns)},
-        0, bags, threads);
+    run(sums, 0, bags, threads);
 }
 
-void sparse_backward_rows(Numbers touched, Offsets touched_offsets, Numbers bags, ConstMatrix grad_out,
-                          Matrix grad_weight, std::size_t first, std::size_t last, std::size_t threads) {
+bool sparse_backward_rows(const TouchedLists& lists, ConstMatrix grad_out, Matrix grad_weight, std::size_t first,
+                          std::size_t last, std::size_t threads) {
     check_threads(threads);
-    require(touched_offsets.size == touched.size + 1, "touched_offsets has ", touched_offsets.size,
-            " numbers, but must have one more than the ", touched.size, " of touched");
-    require(first <= last && last <= touched.size, "rows ", first, " to ", last, " are not within the ", touched.size,
-            " touched ones");
+    require(first <= last && last <= lists.touched.size, "rows ", first, " to ", last, " are not within the ",
+            lists.touched.size, " touched ones");
     require(grad_weight.columns == grad_out.columns, "grad_weight has ", grad_weight.columns, " columns and grad_out ",
             grad_out.columns);
-    if (first == last) return;
-    const Numbers rows = part_of(touched, first, last);
-    require(simd::kernels<ListKernels>().ascending(rows, true), "touched is not strictly ascending between ", first,
-            " and ", last);
-    require(rows[rows.size - 1] < grad_weight.rows, "touched holds ", rows[rows.size - 1], ", but there are ",
-            grad_weight.rows, " rows in grad_weight");
-    check_offsets("touched_offsets", touched_offsets, first, last, bags.size);
-    check_below("bags", part_of(bags, touched_offsets.data[first], touched_offsets.data[last]), grad_out.rows,
-                "rows in grad_out");
-    const auto sums = [&](std::size_t begin, std::size_t end) {
-        run({.table = grad_out.data,
-             .start = nullptr,
-             .offsets = touched_offsets.data,
-             .index = bags,
-             .out_rows = touched,
-             .order = nullptr,
-             .out = grad_weight.data,
-             .columns = grad_weight.columns,
-             .slab = kBackwardSlab,
-             .prefetch = true,
-             .stream = worth_streaming(grad_weight.data, last - first, grad_weight.columns)},
-            begin, end, threads);
-    };
+    check_lists(lists, first, last, grad_weight.rows, grad_out.rows);
+    if (first == last) return true;
+    const RowSums sums{.table = grad_out.data,
+                       .start = nullptr,
+                       .offsets = lists.offsets.data,
+                       .index = lists.bags,
+                       .values = lists.values,
+                       .out_rows = lists.touched,
+                       .order = nullptr,
+                       .out = grad_weight.data,
+                       .columns = grad_weight.columns,
+                       .slab = kBackwardSlab,
+                       .prefetch = grad_out.columns >= kOrderedColumns || is_far(grad_out),
+                       .stream = worth_streaming(grad_weight.data, last - first, grad_weight.columns)};
     const std::size_t middle = first + (last - first) / 2;
-    sums(first, middle);
+    const bool finite = run(sums, first, middle, threads);
     crash_point("worker.mid_table");
-    sums(middle, last);
+    return run(sums, middle, last, threads) && finite;
 }
 
 void column_sum(ConstMatrix matrix, float* out, std::size_t threads) {

@@ -35,6 +35,8 @@ class NnueTask:
         fields = {field.name: field for field in schema.sparse}
         if FIELD not in fields or fields[FIELD].bags_per_sample != 2:
             raise ValueError(f"data.source: batches have no sparse field {FIELD!r} with two bags a sample")
+        if fields[FIELD].values:
+            raise ValueError(f"data.source: the sparse field {FIELD!r} has values; a .nnue network knows none")
         if fields[FIELD].num_features != inputs:
             setting = f"model.factorized = {str(self._model.factorized).lower()}"
             found = fields[FIELD].num_features

@@ -11,6 +11,6 @@ from loader.batch.schema import SparseBatch
 
 def digest(batch: SparseBatch) -> str:
     """A hash of everything a batch holds."""
-    sparse = [view for field in batch.sparse.values() for view in vars(field).values()]
+    sparse = [view for field in batch.sparse.values() for view in field.arrays().values()]
     arrays = [*sparse, *batch.dense.values(), batch.bucket_offsets, np.array([batch.number])]
     return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()

@@ -54,6 +54,32 @@ def test_the_target_is_the_sum_of_hidden_weights() -> None:
         assert batch.dense["target"][bag] == pytest.approx(hidden_weights(features).sum(), abs=1e-6)
 
 
+def test_values_are_drawn_beside_the_same_features() -> None:
+    with_values = data_config(source="synthetic", batch_size=64, synthetic={"values": True})
+    (plain,), (batch,) = (list(read_batches(open_stream(config, [], seed=1), 1)) for config in (CONFIG, with_values))
+    view = batch.sparse["features"]
+    assert view.values is not None
+    assert view.column_values is not None
+    assert np.array_equal(view.features, plain.sparse["features"].features)
+    assert plain.sparse["features"].values is None
+    rows = {
+        (int(view.features[k]), bag): view.values[k]
+        for bag in range(64)
+        for k in range(view.offsets[bag], view.offsets[bag + 1])
+    }
+    columns = {
+        (int(feature), int(view.bags[k])): view.column_values[k]
+        for j, feature in enumerate(view.touched)
+        for k in range(view.touched_offsets[j], view.touched_offsets[j + 1])
+    }
+    assert rows == columns
+    assert view.values.dtype == np.float32
+    assert -1 <= view.values.min() < -0.9 < 0.9 < view.values.max() <= 1
+    weights = hidden_weights(view.features.astype(np.int64)) * view.values
+    sums = np.add.reduceat(weights, view.offsets[:-1].astype(np.int64))
+    np.testing.assert_allclose(batch.dense["target"], sums, atol=1e-6)
+
+
 def test_the_descriptor_is_readable_while_a_batch_waits() -> None:
     stream = open_stream(CONFIG, [], seed=1)
     stream.attach(allocate_slots(stream.schema, 2))

@@ -30,6 +30,24 @@ TEST_CASE("columns say what rows say, features and bags ascending") {
     CHECK(std::ranges::all_of(counts, [](std::uint32_t left) { return left == 0; }));
 }
 
+TEST_CASE("values go with their features into the columns") {
+    const std::vector<std::uint32_t> offsets = {0, 3, 3, 5, 6};
+    const std::vector<std::uint16_t> features = {9, 2, 5, 2, 7, 5};
+    const std::vector<float> rows = {0.9F, -0.2F, 0.0F, 22.0F, 0.7F, 55.0F};
+    std::vector<float> columns(6);
+    std::vector<std::uint32_t> counts(10);
+    std::vector<std::uint16_t> lists(6);
+    std::vector<std::uint16_t> touched(6);
+    std::vector<std::uint16_t> bags(6);
+    std::vector<std::uint32_t> ends(7);
+    const batch::ColumnValues values{rows.data(), columns.data()};
+    batch::count_columns(offsets.data(), 4, features.data(), 10, counts.data(), lists.data(),
+                         batch::Columns<std::uint16_t, std::uint16_t>{touched.data(), ends.data(), bags.data()},
+                         &values);
+    CHECK(bags == std::vector<std::uint16_t>{0, 2, 0, 3, 2, 0});
+    CHECK(columns == std::vector<float>{-0.2F, 22.0F, 0.0F, 55.0F, 0.7F, 0.9F});
+}
+
 TEST_CASE("a table of regions is taken over only if nothing can be written past one") {
     batch::Region a;
     batch::Region b;

@@ -107,13 +107,16 @@ def test_resume_from_the_middle_equals_an_uninterrupted_run(two_workers: Ended, 
     assert [r["loss"] for r in resumed.metrics()] == [r["loss"] for r in whole.metrics()]
 
 
-def plain_loop(settings: ModelConfig, steps: int, optimizer_class: str, lr: float) -> dict[str, np.ndarray]:
+def plain_loop(
+    settings: ModelConfig, steps: int, optimizer_class: str, lr: float, *, values: bool = False
+) -> dict[str, np.ndarray]:
     """The same training without a pool: one process, one batch a step, torch alone."""
     torch.manual_seed(42)
     task = ToyTask(settings, LossConfig())
     model = task.build_model()
     optimizer = getattr(torch.optim, optimizer_class)(model.parameters(), lr=lr)
-    stream = open_stream(data_config(source="synthetic", batch_size=64), [], 42)
+    config = data_config(source="synthetic", batch_size=64, synthetic={"values": values})
+    stream = open_stream(config, [], 42)
     for step, batch in enumerate(read_batches(stream, steps)):
         optimizer.zero_grad()
         task.loss(model, TensorBatch.from_numpy(batch), Progress(step, steps)).backward()
@@ -144,6 +147,14 @@ def test_one_batch_a_step_equals_a_plain_torch_loop(model: dict[str, int], optim
     }
     ended = run_well(tmp_path / "run", settings)
     assert_close(ended.weights(), plain_loop(ModelConfig.model_validate(model), 12, optimizer, 0.01))
+
+
+def test_values_count_in_any_worker_as_in_a_plain_torch_loop(two_workers: Ended, tmp_path: Path) -> None:
+    settings = {**TOY, "train.batches_per_step": 1, "data.synthetic.values": True}
+    one = run_well(tmp_path / "one", {**settings, "pool.devices": ["fake:0"]})
+    two = run_well(tmp_path / "two", settings)
+    assert one.digest() == two.digest() != two_workers.digest()
+    assert_close(one.weights(), plain_loop(ModelConfig(), 12, "Adam", 0.01, values=True))
 
 
 def test_batch_norm_statistics_follow_the_first_batch_of_each_step(tmp_path: Path) -> None:
