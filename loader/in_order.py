@@ -83,15 +83,15 @@ def _joined(schema: BatchSchema, slot: Slot, singles: Sequence[SparseBatch]) -> 
         bags = [(view, bag) for bag in range(field.bags_per_sample) for view in views]
         cuts = [slice(int(view.offsets[bag]), int(view.offsets[bag + 1])) for view, bag in bags]
         offsets = np.concatenate([[0], np.cumsum([cut.stop - cut.start for cut in cuts])])
-        names = ["features"] if getattr(views[0], "values", None) is None else ["features", "values"]
         parts = [
-            np.concatenate([getattr(view, name)[cut] for (view, _), cut in zip(bags, cuts, strict=True)])
-            for name in names
+            np.concatenate([view.arrays()[name][cut] for (view, _), cut in zip(bags, cuts, strict=True)])
+            for name in ("features", "values")
+            if name in views[0].arrays()
         ]
         rows[field.name] = (offsets, *parts)
     dense = {field.name: np.concatenate([single.dense[field.name] for single in ordered]) for field in schema.dense}
     borders = np.concatenate([[0], np.cumsum(np.bincount(buckets, minlength=schema.num_buckets))])
-    write_batch(schema, slot, 0, rows, dense, borders)  # type: ignore[arg-type]
+    write_batch(schema, slot, 0, rows, dense, borders)
     return SparseBatch.view(schema, slot), order
 
 

@@ -133,7 +133,7 @@ class SparseView:
 
     def copy(self) -> SparseView:
         """The same in memory of its own."""
-        return replace(self, **{name: array.copy() for name, array in vars(self).items() if array is not None})
+        return replace(self, **{name: array.copy() for name, array in self.arrays().items()})
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -50,9 +49,8 @@ class SparseInput:
 
     def copy(self) -> SparseInput:
         """The same in memory of its own."""
-        tensors: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
-        copies: dict[str, Any] = {name: each if each is None else each.clone() for name, each in tensors.items()}
-        return SparseInput(**copies)
+        tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return SparseInput(**{name: tensor.clone() for name, tensor in tensors.items()})
 
     def to(self, device: torch.device) -> SparseInput:
         tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,9 @@ class Numbers:
     count = 10
 
     def schema(self, config: DataConfig) -> BatchSchema:
-        return BatchSchema(config.batch_size, (SparseField("features", 50, 2),), (DenseField("number", "int32"),))
+        return BatchSchema(
+            config.batch_size, (SparseField("features", 50, 2, values=True),), (DenseField("number", "int32"),)
+        )
 
     def open(self, config: DataConfig, files: Any, seed: int) -> Any:  # noqa: ARG002
         return NumberStream(self.schema(config))
@@ -64,10 +67,8 @@ class Numbers:
 
 class NumberStream:
     def __init__(self, schema: BatchSchema) -> None:
-        from loader.synthetic import SyntheticStream
-
         self.schema = schema
-        self._event = SyntheticStream(schema, 0)
+        self._event = os.eventfd(0, os.EFD_NONBLOCK)
         self._entry = self._epoch = self._batch = 0
         self._done: list[Filled] = []
 
@@ -84,7 +85,7 @@ class NumberStream:
             self._entry = (self._entry + 1) % Numbers.count
             self._epoch += self._entry == 0
         self._batch += 1
-        rows = {"features": (np.arange(len(numbers) + 1), np.array(numbers))}
+        rows = {"features": (np.arange(len(numbers) + 1), np.array(numbers), np.array(numbers, np.float32) / 2)}
         write_batch(self.schema, self._slots[slot], here.batch, rows, {"number": np.array(numbers, np.int32)})
         self._done.append(Filled(slot, here.batch, here, self._cursor()))
 
@@ -98,10 +99,10 @@ class NumberStream:
         return ()
 
     def fileno(self) -> int:
-        return self._event.fileno()
+        return self._event
 
     def close(self) -> None:
-        self._event.close()
+        os.close(self._event)
 
 
 @pytest.mark.parametrize(("batch_size", "sizes"), [(5, [5, 5]), (4, [4, 4, 2]), (10, [10]), (11, [10]), (30, [10])])
@@ -110,7 +111,9 @@ def test_samples_of_one_bucket_come_in_whole_batches_and_a_rest(batch_size: int,
     numbers, found = [], []
     for batch, order in batches_in_order(config, [], 0):
         assert order.tolist() == list(range(len(order)))
-        assert batch.sparse["features"].features.tolist() == batch.dense["number"].tolist()
+        view = batch.sparse["features"]
+        assert view.values is not None
+        assert view.features.tolist() == (2 * view.values).tolist() == batch.dense["number"].tolist()
         found.append(len(order))
         numbers += batch.dense["number"].tolist()
     assert (found, numbers) == (sizes, list(range(10)))
