@@ -202,9 +202,8 @@ class Batches(Generic[B]):
         if not self._drops_tail:
             return filled.cursor.epoch
         then = filled.next_cursor
-        return then.epoch - (
-            then.window == then.entry == 0
-        )  # right behind the last entry is the next epoch's beginning
+        at_the_end = then.window == then.entry == 0  # right behind the last entry is the next epoch's beginning
+        return then.epoch - at_the_end
 
     def _lend(self, filled: Filled) -> B:
         self._next = None

@@ -38,6 +38,8 @@ def test_chess_positions_come_in_their_order(batch_size: int, game_files: list[P
     found = []
     for batch, order in batches_in_order(config, identify(files), 0):
         view = batch.sparse["features"]
+        buckets = (batch.dense["piece_count"].astype(int) - 1) // 4
+        assert np.array_equal(np.repeat(np.arange(8), np.diff(batch.bucket_offsets)), buckets)
         for place in np.argsort(order):
             own = view.features[view.offsets[place] : view.offsets[place + 1]]
             opponents = view.features[view.offsets[len(order) + place] : view.offsets[len(order) + place + 1]]
