@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from loader.formats.format import Format as Format
     from loader.formats.format import Place as Place
     from loader.formats.format import Reader as Reader
+    from loader.rows.block import Rows as Rows
     from loader.section import Effect as Effect
     from loader.section import Section as Section
+    from loader.sources import GeneratingSource as GeneratingSource
     from loader.sources import GrowingSource as GrowingSource
     from loader.sources import Source as Source
     from loader.sources import open_stream as open_stream
@@ -45,9 +47,11 @@ _HOMES = {
     "Entry": "loader.chess.entry",
     "Filled": "loader.stream",
     "Format": "loader.formats.format",
+    "GeneratingSource": "loader.sources",
     "GrowingSource": "loader.sources",
     "Place": "loader.formats.format",
     "Reader": "loader.formats.format",
+    "Rows": "loader.rows.block",
     "Section": "loader.section",
     "Source": "loader.sources",
     "SparseField": "loader.batch.schema",

@@ -1,5 +1,6 @@
 """Native part of loader."""
 
+import enum
 import os
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -231,6 +232,130 @@ class PythonReader(PositionReader):
         (file, reason, offset or None, "damaged", "changed" or "unreadable"). It must not raise.
         """
 
+class LabelKind(enum.Enum):
+    """Which labels rows have; see loader.rows.settings."""
+
+    REAL = 0
+
+    BINARY = 1
+
+    CLASS = 2
+
+class RowField:
+    """Features begin .. end - 1 of all, with a table of their own."""
+
+    def __init__(self, name: str, begin: int, end: int, values: bool, max_active: int) -> None: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def begin(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def values(self) -> bool: ...
+    @property
+    def max_active(self) -> int: ...
+
+class RowShape:
+    """What a row has; see loader.rows.fields."""
+
+    def __init__(self) -> None: ...
+    @property
+    def label(self) -> LabelKind: ...
+    @label.setter
+    def label(self, arg: LabelKind, /) -> None: ...
+    @property
+    def num_classes(self) -> int: ...
+    @num_classes.setter
+    def num_classes(self, arg: int, /) -> None: ...
+    @property
+    def dense(self) -> list[str]:
+        """names of the float32 numbers; the label first, then the weight if any"""
+
+    @dense.setter
+    def dense(self, arg: Sequence[str], /) -> None: ...
+    @property
+    def weight(self) -> bool: ...
+    @weight.setter
+    def weight(self, arg: bool, /) -> None: ...
+    @property
+    def qid(self) -> bool: ...
+    @qid.setter
+    def qid(self, arg: bool, /) -> None: ...
+    @property
+    def fields(self) -> list[RowField]:
+        """in the order of their numbers"""
+
+    @fields.setter
+    def fields(self, arg: Sequence[RowField], /) -> None: ...
+    @property
+    def order(self) -> list[int]:
+        """place in `fields` of each field of the schema"""
+
+    @order.setter
+    def order(self, arg: Sequence[int], /) -> None: ...
+    @property
+    def first_number(self) -> int: ...
+    @first_number.setter
+    def first_number(self, arg: int, /) -> None: ...
+
+class RowReader:
+    """Files of one format, in chunks of rows."""
+
+    @property
+    def num_chunks(self) -> int: ...
+    @property
+    def name(self) -> str:
+        """of the files, for messages"""
+
+    @property
+    def in_file_order(self) -> bool:
+        """its chunks are not permuted"""
+
+class RowSource(Source):
+    """Rows of any formats."""
+
+    def __init__(
+        self,
+        readers: Sequence[RowReader],
+        shape: RowShape,
+        batch_size: int,
+        slot_bytes: int,
+        regions: Mapping[str, tuple[int, int, int]],
+    ) -> None:
+        """regions: name -> (offset, count, item size), of loader.schema."""
+
+def read_rows(
+    reader: RowReader, chunk: int, shape: RowShape
+) -> tuple[
+    list[Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C")]],
+    Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C")] | None,
+    list[
+        tuple[
+            Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C")],
+            Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C")],
+            Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C")] | None,
+        ]
+    ],
+    tuple[str, str, int | None, str] | None,
+]:
+    """A chunk's rows up to any fault: dense numbers, qid or None, (offsets, features, values or None) of each
+    field, and (file, reason, offset or None, "damaged", "changed" or "unreadable") or None.
+    """
+
+def count_rows(reader: RowReader, chunk: int, shape: RowShape) -> int:
+    """Rows of a chunk, up to any fault."""
+
+class PythonRowReader(RowReader):
+    """A reader written in Python."""
+
+    def __init__(self, reader: object) -> None:
+        """`reader`: num_chunks, name, read(chunk) -> (blocks, fault or None, file). A block: (rows, float32 arrays of
+        the dense numbers, int64 array of qids or None, (int64 offsets, int64 features, float32 values or None)
+        of each field). A fault: (file, reason, offset or None, "damaged", "changed" or "unreadable"). It
+        must not raise.
+        """
+
 class Damage:
     """Where data stops being usable, and why."""
 
@@ -321,3 +446,36 @@ class BinpackReader(PositionReader):
     """Binpack files for the stream."""
 
     def __init__(self, files: Sequence[BinpackFile]) -> None: ...
+
+class SvmlightFile:
+    """The pieces of a file of lines, compressed or not."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        identity: tuple[int, int, int, tuple[int, int] | None] | None = None,
+        may_grow: bool = False,
+    ) -> None:
+        """Raises DataError if the file can't be read at all. `identity`: as BinpackFile's."""
+
+    @property
+    def size(self) -> int:
+        """bytes"""
+
+    @property
+    def num_chunks(self) -> int: ...
+    @property
+    def is_packed(self) -> bool:
+        """compressed: decoded in the order of the file"""
+
+    @property
+    def whole_size(self) -> int:
+        """bytes up to the end of the last whole line"""
+
+    def offset(self, chunk: int) -> int:
+        """Bytes of the file before the chunk, about."""
+
+class SvmlightReader(RowReader):
+    """Svmlight files for the stream."""
+
+    def __init__(self, files: Sequence[SvmlightFile]) -> None: ...

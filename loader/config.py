@@ -18,14 +18,16 @@ class DataConfig(Section):
     section: ClassVar[str | None] = None  # name of the source's own section
 
     source: Annotated[
-        str, Field(description="what the samples are: chess, synthetic (for tests), or module:factory"), Effect.FIXED
+        str,
+        Field(description="what the samples are: chess, rows, synthetic (for tests), or module:factory"),
+        Effect.FIXED,
     ] = "chess"
     format: Annotated[
         str | None,
         Field(
             min_length=1,
-            description="file format: binpack, or the name of a module; not set: each file's content, or else the "
-            "ending of its name, says which",
+            description="file format: binpack, svmlight, or the name of a module; not set: each file's content, or "
+            "else the ending of its name, says which",
         ),
         Effect.FIXED,
     ] = None

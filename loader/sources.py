@@ -52,11 +52,23 @@ class GrowingSource(Protocol):
         """Bytes of the file without a last piece that is not all there yet. Raises DataError."""
 
 
+@runtime_checkable
+class GeneratingSource(Protocol):
+    """What a source has besides, if it makes samples without files and a run may validate with them."""
+
+    def open_validation(self, config: DataConfig, seed: int) -> Stream:
+        """Samples of the same kind as those of `open` without files, but others."""
+
+
 # Calling what a name stands for, without arguments, gives the Source.
 SOURCES = Registry(
     "data.source",
     "family of records",
-    {"chess": "loader.chess.source:ChessSource", "synthetic": "loader.synthetic:SyntheticSource"},
+    {
+        "chess": "loader.chess.source:ChessSource",
+        "rows": "loader.rows.source:RowsSource",
+        "synthetic": "loader.synthetic:SyntheticSource",
+    },
     "module:factory",
 )
 
@@ -116,11 +128,29 @@ def open_stream(config: DataConfig, files: Sequence[Path | DataFile], seed: int)
 
     Files that were identified must be what they were then, or it is a DataChangedError.
     """
-    stream = source_by_name(config.source).open(config, _identified(files), seed)
+    return _checked(config, "open", source_by_name(config.source).open(config, _identified(files), seed))
+
+
+def generates(source: str) -> bool:
+    """Whether the source makes samples for validations without files."""
+    return isinstance(source_by_name(source), GeneratingSource)
+
+
+def open_validation(config: DataConfig, files: Sequence[Path | DataFile], seed: int) -> Stream:
+    """As `open_stream`, for validations; without files of a source that makes samples."""
+    if files:
+        return open_stream(config, files, seed)
+    source = source_by_name(config.source)
+    assert isinstance(source, GeneratingSource), f"{config.source} makes no samples for validations"
+    return _checked(config, "open_validation", source.open_validation(config, seed))
+
+
+def _checked(config: DataConfig, method: str, stream: Stream) -> Stream:
+    """Raises ValueError for what is no stream."""
     if problem := interface_problem(stream, Stream, "a stream"):
         if hasattr(stream, "close"):
             stream.close()
-        raise ValueError(f"data.source: {config.source}: open: {problem}")
+        raise ValueError(f"data.source: {config.source}: {method}: {problem}")
     return stream
 
 

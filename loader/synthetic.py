@@ -26,6 +26,7 @@ from loader.stream import Cursor, Filled
 
 FIELD = "features"
 TARGET = "target"
+_VALIDATION = 1 << 63  # added to the seed: more than a seed can be
 SKEW = 3.0  # feature = num_features * u^SKEW for a uniform u: the first hundredth gets a fifth of the draws
 
 
@@ -60,6 +61,9 @@ class SyntheticSource:
         if files:
             raise ValueError(f"data.source: 'synthetic' reads no files, but {files[0].path} was given")
         return SyntheticStream(self.schema(config), seed)
+
+    def open_validation(self, config: DataConfig, seed: int) -> SyntheticStream:
+        return SyntheticStream(self.schema(config), seed + _VALIDATION)
 
     def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:  # noqa: ARG002
         return {**config.settings.model_dump(), "seed": seed, "batch": cursor.batch}

@@ -10,14 +10,26 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pool.metrics.classification import AUC as AUC
+    from pool.metrics.classification import Accuracy as Accuracy
+    from pool.metrics.classification import LogLoss as LogLoss
+    from pool.metrics.metric import Column as Column
+    from pool.metrics.metric import Metric as Metric
     from pool.nn.batch import SparseInput as SparseInput
     from pool.nn.batch import TensorBatch as TensorBatch
     from pool.nn.sparse_linear import SparseLinear as SparseLinear
+    from pool.tasks.task import MeasuredTask as MeasuredTask
     from pool.tasks.task import Progress as Progress
     from pool.tasks.task import Task as Task
     from pool.telemetry.sinks import Sink as Sink
 
 _HOMES = {
+    "AUC": "pool.metrics.classification",
+    "Accuracy": "pool.metrics.classification",
+    "Column": "pool.metrics.metric",
+    "LogLoss": "pool.metrics.classification",
+    "MeasuredTask": "pool.tasks.task",
+    "Metric": "pool.metrics.metric",
     "Progress": "pool.tasks.task",
     "Sink": "pool.telemetry.sinks",
     "SparseInput": "pool.nn.batch",

@@ -305,7 +305,8 @@ NATIVE = {
         "loader/native/batch",
         "loader/native/stream",
     },
-    "loader/formats": {"loader/native/common", "loader/native/stream", "loader/chess/native"},
+    "loader/rows/native": {"loader/native/common", "loader/native/batch", "loader/native/stream"},
+    "loader/formats": {"loader/native/common", "loader/native/stream", "loader/chess/native", "loader/rows/native"},
     "pool/native": {"loader/native/common"},
     "pool/tasks": {"loader/native/common", "pool/native"},
 }

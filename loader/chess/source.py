@@ -7,12 +7,14 @@ from typing import Any
 
 from loader.batch.schema import BatchSchema
 from loader.chess.fields import batch_schema
-from loader.chess.readers import chess_format, format_of, open_readers
+from loader.chess.readers import FAMILY, format_of, open_readers
 from loader.chess.settings import ChessConfig
 from loader.chess.stream import ChessStream
 from loader.config import DataConfig
 from loader.files.identity import DataFile
 from loader.formats.format import GrowingFormat
+from loader.formats.opening import family_format
+from loader.formats.origin import origin
 from loader.stream import Cursor
 
 _MIB = 1 << 20
@@ -27,19 +29,17 @@ class ChessSource:
 
     def schema(self, config: DataConfig) -> BatchSchema:
         if config.format is not None:
-            chess_format(config.format)
+            family_format(config.format, FAMILY)
         return batch_schema(config)
 
     def open(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> ChessStream:
         return ChessStream(config, self.schema(config), open_readers(config, files), seed)
 
     def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
-        from loader.chess.origin import origin
-
-        return origin(config, files, seed, cursor)
+        return origin(config, open_readers(config, files), seed, cursor)
 
     def whole_size(self, config: DataConfig, file: DataFile) -> int:
-        found = chess_format(format_of(config, file))
+        found = format_of(config, file)
         return found.whole_size(file) if isinstance(found, GrowingFormat) else file.size
 
     def samples_per_epoch(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> int | None:

@@ -1,113 +1,36 @@
-"""Positions as a stream of batches: the settings, handed to the native pipeline.
-
-All work is done by native threads, which hold no lock of Python's unless a format is written in Python. This file only
-translates: the schema's byte layout into the table that the native writer checks, and native answers into the `Stream`
-protocol.
-"""
+"""Positions as a stream of batches: the settings, handed to the native pipeline."""
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from loader import _native
 from loader.batch.schema import BatchSchema
 from loader.chess.filters import FilterConfig
 from loader.chess.readers import native_reader
 from loader.config import DataConfig
-from loader.errors import DataError
 from loader.formats.format import Reader
-from loader.stream import Cursor, Filled
+from loader.native_stream import NativeStream, region_table
 
 
-class ChessStream:
-    """The `Stream` protocol over the native pipeline. Not for two threads at once."""
+class ChessStream(NativeStream):
+    """Of positions that pass the filters."""
 
     def __init__(self, config: DataConfig, schema: BatchSchema, readers: Sequence[Reader], seed: int) -> None:
-        self.schema = schema
-        regions = {
-            name: (region.offset, region.count, region.dtype.itemsize) for name, region in schema.regions.items()
-        }
         source = _native.PositionSource(
             [native_reader(reader) for reader in readers],
             config.settings.features,
             schema.batch_size,
             schema.slot_bytes,
-            regions,
+            region_table(schema),
             filter_settings(config.settings.filters),
             seed % 2**64,
         )
-        self._pipeline = _native.Pipeline(source, pipeline_settings(config, seed))
-        # A thread that waits for the GIL when the interpreter goes would never come back.
-        weakref.finalize(self, self._pipeline.close)
-
-    @property
-    def num_chunks(self) -> int:
-        return self._pipeline.num_chunks
-
-    def compare_with(self, words: npt.NDArray[np.uint64]) -> None:
-        self._pipeline.compare_with(words)
-
-    def attach(self, slots: Sequence[npt.NDArray[np.uint8]]) -> None:
-        self._pipeline.attach(list(slots))
-
-    def seek(self, cursor: Cursor) -> None:
-        place = (cursor.batch, cursor.epoch, cursor.window, cursor.entry)
-        if min(place) < 0:
-            raise ValueError(f"{cursor} is no cursor: its numbers are 0 or more")
-        self._pipeline.seek(place)
-
-    def give(self, slot: int) -> None:
-        self._pipeline.give(slot)
-
-    def take(self) -> Filled | None:
-        taken = self._pipeline.take()
-        if taken is None:
-            return None
-        slot, here, then = taken
-        return Filled(slot, here[0], Cursor(*here), Cursor(*then))
-
-    def skipped(self) -> Sequence[DataError]:
-        return [DataError(*place) for place in self._pipeline.take_skipped()]
-
-    def fileno(self) -> int:
-        return self._pipeline.fileno()
-
-    def progress(self) -> tuple[int, int, int]:
-        """(entries read, entries that passed the filters, batches built), all since the stream was opened."""
-        return self._pipeline.progress()
-
-    def processor_time(self) -> tuple[float, float, float]:
-        """Seconds that threads have spent on (decoding and filters, shuffling, building batches)."""
-        return self._pipeline.processor_time()
-
-    def close(self) -> None:
-        self._pipeline.close()
-
-    def __enter__(self) -> ChessStream:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
+        super().__init__(config, schema, source, seed)
 
 
 def filter_settings(filters: FilterConfig) -> _native.FilterSettings:
     settings = _native.FilterSettings()
     for name, value in filters:
         setattr(settings, name, value)
-    return settings
-
-
-def pipeline_settings(config: DataConfig, seed: int) -> _native.PipelineSettings:
-    settings = _native.PipelineSettings()
-    settings.seed = seed % 2**64
-    settings.window_chunks = config.window_chunks
-    settings.threads = config.threads
-    settings.shuffle = config.shuffle
-    settings.drop_tail = config.tail == "drop"
-    settings.skip_damaged = config.on_bad_data == "skip"
     return settings

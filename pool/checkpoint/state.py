@@ -148,7 +148,8 @@ def read_state(checkpoint: Path) -> SavedState:
         state = _SCHEMA.validate_json(text, strict=True)
     except ValidationError as error:
         raise plain.not_ours(path, plain.explained(error)) from None
-    for name, validation in (("newest", state.validations.newest), ("best", state.validations.best)):
+    known = state.validations
+    for name, validation in (("newest", known.newest), ("best", known.best), ("record", known.record)):
         if validation is not None and validation.step > state.step:
             raise plain.not_ours(path, f"validations.{name}.step: {validation.step} is after step {state.step}")
     return state

@@ -1,42 +1,89 @@
-"""What a run knows of its validations: the newest, and the best of those that choose a checkpoint. Pure."""
+"""What a run knows of its validations: the newest, the best of those that choose a checkpoint, and how many came since
+the last improvement. Pure.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from pool.checkpoint.disk.plain import same, value_at
+from pool.metrics.layout import LOSS
+from pool.metrics.metric import Best
+
+Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 @dataclass(frozen=True)
 class Validation:
-    """The loss of one version of the weights on the validation files."""
+    """What one version of the weights is worth on the validation files."""
 
-    step: Annotated[int, Field(ge=0, lt=1 << 63)]  # version of the weights
+    step: Count  # version of the weights
     loss: float
+    metrics: Mapping[str, float] = field(default_factory=dict)  # the task's own, by name
+
+    def value(self, name: str) -> float:
+        """NaN if it has no such number: it is of a run with other metrics."""
+        return self.loss if name == LOSS else self.metrics.get(name, math.nan)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Which number of a validation a run goes by (`train.best_metric`)."""
+
+    metric: str = LOSS
+    best: Best = "min"
+
+    def better(self, found: Validation, than: Validation | None) -> bool:
+        """Not by a draw, and not by a number that is not finite."""
+        value = found.value(self.metric)
+        if not math.isfinite(value):
+            return False
+        if than is None or math.isnan(before := than.value(self.metric)):
+            return True
+        return value < before if self.best == "min" else value > before
+
+
+LOWEST_LOSS = Goal()
 
 
 @dataclass(frozen=True)
 class Validations:
     newest: Validation | None = None
-    best: Validation | None = None  # the first of the lowest; its weights are, or are about to be, a checkpoint
+    best: Validation | None = None  # the first of the best; its weights are, or are about to be, a checkpoint
+    record: Validation | None = None  # the first of the best, whatever became of its checkpoint: steers the run
+    since: Count = 0  # validations after that one
 
-    def after(self, found: Validation) -> Validations:
+    def after(self, found: Validation, goal: Goal = LOWEST_LOSS) -> Validations:
         """With one more. The weights that a run begins with are no candidate: a checkpoint would hold nothing new."""
-        better = self.best is None or found.loss < self.best.loss
-        if found.step == 0 or not math.isfinite(found.loss) or not better:
+        if found.step == 0:
             return replace(self, newest=found)
-        return Validations(found, found)
+        improved = goal.better(found, self.record)
+        return Validations(
+            newest=found,
+            best=found if goal.better(found, self.best) else self.best,
+            record=found if improved else self.record,
+            since=0 if improved else self.since + 1,
+        )
 
 
 NONE = Validations()
-_SETTINGS = ("data.validation", "train.validation_batches", "loss")
+_SETTINGS: Mapping[str, Any] = {  # with the value that a checkpoint means that is older than the key
+    "data.validation": None,
+    "train.validation_batches": None,
+    "train.best_metric": LOSS,
+    "loss": None,
+}
 
 
 def comparable(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Whether validations of runs with these configs measure the same."""
-    return all(same(value_at(then, key), value_at(now, key)) for key in _SETTINGS)
+    for key, default in _SETTINGS.items():
+        before = value_at(then, key)
+        if not same(default if before is None else before, value_at(now, key)):
+            return False
+    return True

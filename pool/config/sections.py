@@ -111,6 +111,25 @@ class TrainConfig(Section):
         Field(gt=0, le=1 << 20, description="newest checkpoints that are kept, beside the one that validated best"),
         Effect.NONE,
     ] = 3
+    best_metric: Annotated[
+        str,
+        Field(
+            min_length=1,
+            description="number of a validation that says which checkpoint is the best: loss, or a metric of the "
+            "task's",
+        ),
+        Effect.RESULT,
+    ] = "loss"
+    early_stopping: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=MOST_STEPS,
+            description="end the run after so many validations in a row in which train.best_metric was no better than "
+            "its best value before; what is validated, and when, decides with it how long the run is",
+        ),
+        Effect.RESULT,
+    ] = None
     keep_every: Annotated[
         int,
         Field(ge=0, le=MOST_STEPS, description="keep each checkpoint whose step is a multiple of this too; 0: none"),

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, create_model
 
 from loader.files.paths import absolute
 from loader.section import Effect, Section
-from loader.sources import data_class
+from loader.sources import data_class, generates
 from pool.config.schedule import ScheduleConfig
 from pool.config.sections import (
     OptimizerConfig,
@@ -72,9 +72,19 @@ class Config(BaseModel):
         return self.pool.threads or max(1, (os.cpu_count() or 1) // workers)
 
     @property
+    def can_validate(self) -> bool:
+        """There are validation files, or the source makes samples, if neither purpose has files."""
+        return bool(self.data.validation) or (not self.data.train and generates(self.data.source))
+
+    @property
+    def validates(self) -> bool:
+        """There is a stream for validations: of files always, of samples that are made if validations are asked for."""
+        return bool(self.data.validation) or (bool(self.train.validate_every) and self.can_validate)
+
+    @property
     def validate_every(self) -> int:
         """Steps between validations; 0: none."""
-        if not self.data.validation:
+        if not self.validates:
             return 0
         if self.train.validate_every is None:
             return self.train.checkpoint_every or self.train.steps

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from pool.checkpoint.schedule import Schedule
 from pool.checkpoint.store import Checkpoint
-from pool.checkpoint.validations import Validation, Validations
+from pool.checkpoint.validations import LOWEST_LOSS, Goal, Validation, Validations
 from pool.checkpoint.writer import CheckpointWriter, Written
 from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
@@ -37,11 +37,12 @@ class Checkpoints:
         checkpoint_every: int,
         saved: int,
         validations: Validations,
+        goal: Goal = LOWEST_LOSS,
         state: State,
         say: Say,
     ) -> None:
         """`*_every`: steps, 0: never; `saved`: step of the checkpoint that the run goes on from, -1: none;
-        `validations`: what was known then."""
+        `validations`: what was known then; `goal`: which of them is the best."""
         self._snapshots = snapshots
         self._snapshot_every = snapshot_every
         self._writer = writer
@@ -53,6 +54,7 @@ class Checkpoints:
         self._next_final = 0.0  # time of the next one, at the earliest
         self._waiting: Checkpoint | None = None  # the best one, until the thread is free
         self._validations = validations
+        self._goal = goal
         best = validations.best
         self._best_on_disk = best if best is not None and best.step == writer.best_step else None
 
@@ -94,7 +96,7 @@ class Checkpoints:
 
     def validated(self, found: Validation) -> None:
         """The newest version is validated, and the next step has changed nothing yet."""
-        before, self._validations = self._validations.best, self._validations.after(found)
+        before, self._validations = self._validations.best, self._validations.after(found, self._goal)
         if self._validations.best != before:
             self._save_best()
         elif found.step > 0:

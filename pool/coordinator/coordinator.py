@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 import zmq
 
 from pool import _native, numerics
 from pool.checkpoint.state import FOLDER
+from pool.checkpoint.validations import Goal
 from pool.checkpoint.writer import CheckpointWriter
 from pool.coordinator.bad_batches import BadBatches
+from pool.coordinator.books.actions import Action
 from pool.coordinator.books.books import Books
 from pool.coordinator.books.inbox import Inbox
 from pool.coordinator.books.rules import Rules
 from pool.coordinator.checkpoints import Checkpoints
+from pool.coordinator.collected import Collected
 from pool.coordinator.committer import Committer
+from pool.coordinator.early_stopping import EarlyStopping
 from pool.coordinator.hands import CoordinatorHands
 from pool.coordinator.history import History
 from pool.coordinator.metrics.metrics import Metrics
@@ -37,7 +41,7 @@ from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import Hello, Notice, Roster
 from pool.run_dir import shown
 from pool.shm.memory import Memory
-from pool.tasks.making import make_task
+from pool.tasks.making import make_task, metrics_of
 from pool.telemetry.trace import Trace
 
 REPORT_SECONDS = 0.2
@@ -65,14 +69,18 @@ class Coordinator:
         self._shortcut = memory.coordinator_end(launch.peer, launch.bells)
         exchange = exchange_of(launch, memory, self._shortcut)
         timing = Timing(self._metrics, self._trace)
-        _, plan = launch.planned()
-        committer = Committer(config, make_task(config.task, config.model, config.loss), plan, exchange, timing)
+        schema, plan = launch.planned()
+        task = make_task(config.task, config.model, config.loss)
+        committer = Committer(config, task, plan, exchange, timing)
         snapshots = Snapshots(memory.snapshots(), launch.snapshot)
         self._state = State(launch, memory, committer, exchange, snapshots)
+        goal = Goal(config.train.best_metric, launch.measured.best(config.train.best_metric))
+        self._stopping = EarlyStopping(config.train.early_stopping, goal, config.train.steps)
         self._checkpoints = Checkpoints(
             snapshots,
             CheckpointWriter(launch.run_dir / FOLDER, config.train.keep_checkpoints, config.train.keep_every),
             validations=self._state.begin(self._say),
+            goal=goal,
             snapshot_every=config.pool.snapshot_steps,
             checkpoint_every=config.train.checkpoint_every,
             saved=launch.saved,
@@ -91,18 +99,28 @@ class Coordinator:
                 first_step=launch.step,
                 read_nbytes=lambda: exchange.read_nbytes,
             ),
+            Collected(
+                metrics_of(task, schema),
+                launch.measured,
+                batches=config.train.validation_batches,
+                place=memory.collected,
+            ),
             BadBatches(launch, memory, self._say),
             self._hub,
             timing,
             _history(launch, self._state),
         )
-        validated = self._checkpoints.validations.newest
+        known = self._checkpoints.validations
+        stopped = self._stopping.stops(known, launch.step)
+        if stopped:
+            self._say(self._stopping.why_again(known))
         self._books = Books(
             _rules(launch),
             launch.step,
             launch.start,
             incarnation=launch.peer.incarnation,
-            validated=-1 if validated is None else validated.step,
+            validated=-1 if known.newest is None else known.newest.step,
+            stopped=stopped,
         )
         self._inbox = Inbox(self._books, WorkersMemory(memory, self._shortcut), self._metrics.worker)
         self._next_report = 0.0
@@ -124,7 +142,7 @@ class Coordinator:
             self._hear(events)
             self._checkpoints.hear()
             if again.due() and not self._hands.at_end:
-                self._hands.act(self._books.say_again())
+                self._act(self._books.say_again())
             self._report()
         crash_point("coordinator.before_finished")
         self._report(finished=True)
@@ -144,20 +162,28 @@ class Coordinator:
                 if isinstance(message, Roster):
                     actions = self._inbox.roster(message)
                     self._hub.set_alive({p: pid for p, pid in message.pids().items() if p in self._inbox.alive})
-                    self._hands.act(actions)
+                    self._act(actions)
         # before the first roster nobody is known, and whoever speaks is still heard later
         if self._inbox.alive and self._hub.socket in events:
             for peer, received in self._hub.receive():
                 if peer not in self._inbox.joined:
                     crash_point("coordinator.joined")
-                self._hands.act(self._inbox.message(peer, received))
+                self._act(self._inbox.message(peer, received))
 
     def _look(self) -> None:
         """A bell rings for batches that are finished."""
         self._shortcut.bell.silence()
         self._trace.mark("bell heard")
         crash_point("coordinator.bell_heard")
-        self._hands.act(self._inbox.bell())
+        self._act(self._inbox.bell())
+
+    def _act(self, actions: Iterable[Action]) -> None:
+        self._hands.act(actions)
+        while (version := self._hands.take_validated()) is not None:
+            known = self._checkpoints.validations
+            if stop := self._stopping.stops(known, version):
+                self._say(self._stopping.why(known))
+            self._hands.act(self._books.judged(version, stop=stop))
 
     def _report(self, *, finished: bool = False) -> None:
         now = time.monotonic()
@@ -170,6 +196,7 @@ class Coordinator:
                     self._state.epoch,
                     self._state.learning_rate,
                     best=self._checkpoints.best,
+                    best_metric=self._stopping.goal.metric,
                     finished=finished,
                 )
             )
@@ -193,4 +220,5 @@ def _rules(launch: Launch) -> Rules:
         validate_every=config.validate_every,
         validation_batches=config.train.validation_batches,
         on_bad_batch=config.train.on_bad_batch,
+        collects=bool(launch.measured.columns),
     )

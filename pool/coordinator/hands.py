@@ -8,6 +8,7 @@ from pool.coordinator.bad_batches import BadBatches
 from pool.coordinator.books.actions import (
     Action,
     BadBatch,
+    Collect,
     Commit,
     End,
     Fold,
@@ -19,6 +20,7 @@ from pool.coordinator.books.actions import (
     Update,
     Validated,
 )
+from pool.coordinator.collected import Collected
 from pool.coordinator.committer import Committer
 from pool.coordinator.record import Record
 from pool.coordinator.state import State
@@ -38,6 +40,7 @@ class CoordinatorHands:
         exchange: CoordinatorExchange,
         state: State,
         record: Record,
+        collected: Collected,
         bad_batches: BadBatches,
         hub: Hub,
         timing: Timing,
@@ -48,6 +51,8 @@ class CoordinatorHands:
         self._exchange = exchange
         self._state = state
         self._record = record
+        self._collected = collected
+        self._validated: int | None = None
         self._bad_batches = bad_batches
         self._hub = hub
         self._timing = timing
@@ -88,9 +93,18 @@ class CoordinatorHands:
         self._record.settle()
         self._bad_batches.found(action)
 
+    def collect(self, action: Collect) -> None:
+        self._collected.take(action)
+
     def validated(self, action: Validated) -> None:
         self._record.settle()
-        self._record.validated(action)
+        self._record.validated(action, self._collected.values())
+        self._validated = action.version
+
+    def take_validated(self) -> int | None:
+        """The version that was validated, once; None if none was."""
+        validated, self._validated = self._validated, None
+        return validated
 
     def order_worker(self, action: OrderWorker) -> None:
         self._send(action)

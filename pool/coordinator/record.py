@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from pool import _native
@@ -11,6 +11,7 @@ from pool.coordinator.books.actions import Commit, Validated
 from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.metrics.metrics import Metrics
 from pool.crash_points import crash_point
+from pool.protocol.messages import MetricValue
 from pool.telemetry.trace import Trace
 
 
@@ -52,6 +53,8 @@ class Record:
         if commit.step == self._first_step:  # all that stays is there now, optimizer state too
             _native.return_free_memory()  # weights that were loaded or drawn, pieces of optimizer state now joined
 
-    def validated(self, action: Validated) -> None:
-        self._metrics.validated(action.version, action.losses)
-        self._checkpoints.validated(Validation(action.version, fmean(action.losses)))
+    def validated(self, action: Validated, metrics: Sequence[MetricValue]) -> None:
+        """`metrics`: the task's own numbers."""
+        self._metrics.validated(action.version, action.losses, metrics)
+        values = {metric.name: metric.value for metric in metrics}
+        self._checkpoints.validated(Validation(action.version, fmean(action.losses), values))

@@ -82,7 +82,7 @@ class Feeder:
         self._memory = memory = Memory(launch.memory_map(), launch.segments)  # the streams' threads write into it
         trace = Trace(launch.run_dir, launch.peer, on=bool(launch.config.run.trace))
         self._train = RingFeeder(launch, memory, "train", trace)
-        self._validation = RingFeeder(launch, memory, "validate", trace) if launch.validation_files else None
+        self._validation = RingFeeder(launch, memory, "validate", trace) if launch.config.validates else None
         self._rings = [ring for ring in (self._train, self._validation) if ring is not None]
 
     def run(self) -> NoReturn:

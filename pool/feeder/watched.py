@@ -16,7 +16,7 @@ import numpy.typing as npt
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import check_unchanged
 from loader.plugins.words import PluginError, told
-from loader.sources import open_stream
+from loader.sources import open_stream, open_validation
 from loader.stream import Compared, Cursor, Filled, Stream
 from pool.process.launch import Launch
 from pool.protocol.messages import Purpose
@@ -33,7 +33,8 @@ class WatchedStream:
         self._files = launch.files[purpose]
         with self._one_line():
             try:
-                self._stream: Stream = open_stream(self._data, self._files, launch.config.run.seed)
+                opened = open_stream if purpose == "train" else open_validation
+                self._stream: Stream = opened(self._data, self._files, launch.config.run.seed)
             finally:
                 self._look()  # or a file that was cut is said to be damaged
             if isinstance(self._stream, Compared):

@@ -11,7 +11,7 @@ from loader.batch.schema import BatchSchema
 from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.plugins.words import told
-from loader.sources import open_stream, schema_of, whole_files
+from loader.sources import open_stream, open_validation, schema_of, whole_files
 from loader.stream import Compared
 from pool.errors import ConfigError
 from pool.process.launch import Launch
@@ -38,10 +38,11 @@ def look_at(launch: Launch) -> Data:
     try:
         schema = schema_of(config)
         for purpose in launch.files:
-            if purpose == "validate" and not launch.validation_files:
+            if purpose == "validate" and not launch.config.validates:
                 continue
             files[purpose] = whole_files(config, launch.files[purpose])
-            with closing(open_stream(config, files[purpose], launch.config.run.seed)) as stream:
+            opened = open_stream if purpose == "train" else open_validation
+            with closing(opened(config, files[purpose], launch.config.run.seed)) as stream:
                 if isinstance(stream, Compared):
                     num_chunks[purpose] = stream.num_chunks
     except DataError:

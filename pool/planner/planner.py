@@ -20,6 +20,7 @@ from pool.config.tree import Config
 from pool.crash_points import crash_point
 from pool.devices import parse_device, resolve_devices
 from pool.errors import ConfigError, PoolError
+from pool.metrics.layout import Measured, measured
 from pool.optim.elementwise import ELEMENTWISE
 from pool.planner.data import Data, look_at
 from pool.planner.model_check import check_model
@@ -28,15 +29,16 @@ from pool.process.launch import Launch
 from pool.process.planned import Answer, Planned, Refused
 from pool.protocol.codec import MAX_ITEMS
 from pool.run_dir import shown
-from pool.tasks.making import make_task
+from pool.tasks.making import make_task, metrics_of
 from pool.tasks.start import of_a_resumed_run
+from pool.tasks.task import Task
 from pool.telemetry.sinks import factory_of
 
 log = logging.getLogger(__name__)
 
 
-def plan_run(launch: Launch) -> tuple[Data, Plan, tuple[str, ...]]:
-    """What the data are, layout of the weights, devices.
+def plan_run(launch: Launch) -> tuple[Data, Plan, Measured, tuple[str, ...]]:
+    """What the data are, layout of the weights, what validations measure, devices.
 
     Raises ConfigError if model, data and machine don't fit, DataError if a file can't be used at all.
     """
@@ -44,14 +46,15 @@ def plan_run(launch: Launch) -> tuple[Data, Plan, tuple[str, ...]]:
     devices = resolve_devices(config.pool.devices, torch.cuda.device_count() if torch.cuda.is_available() else 0)
     _check_sinks(config)
     data = look_at(launch)
-    tensors = _model_tensors(launch, data.schema)
+    tensors, found = _look_at_task(launch, data.schema)
+    _check_best_metric(config, found)
     plan = make_plan(*tensors, _bucket_limits(config), split_tables=config.optimizer.name in ELEMENTWISE)
     if len(plan.buckets) > MAX_ITEMS:
         raise ConfigError(
             f"pool.bucket_mb: {config.pool.bucket_mb:g} makes {len(plan.buckets)} buckets of gradients, and a message "
             f"can name {MAX_ITEMS}: raise it"
         )
-    return data, plan, devices
+    return data, plan, found, devices
 
 
 def _check_sinks(config: Config) -> None:
@@ -63,9 +66,17 @@ def _check_sinks(config: Config) -> None:
         raise ConfigError(str(error)) from None
 
 
-def _model_tensors(launch: Launch, schema: BatchSchema) -> tuple[list[TensorSpec], list[TensorSpec]]:
-    """Trained and carried tensors of the task's model, which is built without memory. Raises ConfigError for whatever
-    goes wrong in the task's code; the log has all of that."""
+def _check_best_metric(config: Config, found: Measured) -> None:
+    """Raises ConfigError."""
+    try:
+        found.best(config.train.best_metric)
+    except ValueError as error:
+        raise ConfigError(f"train.best_metric: {error}") from None
+
+
+def _look_at_task(launch: Launch, schema: BatchSchema) -> tuple[tuple[list[TensorSpec], list[TensorSpec]], Measured]:
+    """Trained and carried tensors of the task's model, which is built without memory; what the task measures. Raises
+    ConfigError for whatever goes wrong in the task's code; the log has all of that."""
     config = launch.config
     model_section = config.model if launch.checkpoint is None else of_a_resumed_run(config.model)
     try:
@@ -74,7 +85,7 @@ def _model_tensors(launch: Launch, schema: BatchSchema) -> tuple[list[TensorSpec
         with torch.device("meta"):
             model = task.build_model()
         check_model(model)
-        return specs(model)
+        return specs(model), _measured(task, schema)
     except (PoolError, DataError):
         raise
     except ValueError as error:
@@ -84,20 +95,30 @@ def _model_tensors(launch: Launch, schema: BatchSchema) -> tuple[list[TensorSpec
         raise ConfigError(f"task: {config.task}: {told(error)}") from None
 
 
+def _measured(task: Task, schema: BatchSchema) -> Measured:
+    """Raises ValueError for metrics that can't be used."""
+    found = metrics_of(task, schema)
+    try:
+        return measured(found, schema.batch_size)
+    except ValueError as error:
+        raise ValueError(f"task: {type(task).__name__}.metrics: {error}") from None
+
+
 def run(launch: Launch) -> Answer:
     answer: Answer
     try:
-        data, plan, devices = plan_run(launch)
+        data, plan, found, devices = plan_run(launch)
         if launch.checkpoint is not None:
             try_state(launch.config, plan, launch.checkpoint, launch.overrides)
         answer = Planned(
             schema=data.schema,
             plan=plan,
+            measured=found,
             sizes={purpose: tuple(file.size for file in files) for purpose, files in data.files.items()},
             num_chunks=data.num_chunks,
             devices=devices,
             device_names=tuple(_device_name(spec) for spec in devices),
-            state_nbytes=state_nbytes(launch.config, plan, launch.overrides),
+            state_nbytes=state_nbytes(launch.config, plan, launch.overrides, found.metrics),
             fingerprint=numerics.reference(launch.config, plan, devices),
         )
     except (PoolError, DataError) as error:

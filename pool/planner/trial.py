@@ -32,10 +32,13 @@ from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.schedules import skip_to
 
 LONGEST = 16  # of a dimension of the small tensors
+_VALIDATIONS = 3  # that a snapshot has the numbers of: the newest, the best, the one that others are compared with
 QUICK = 10_000  # steps of a schedule: a tenth of a second
 
 
-def state_nbytes(config: Config, plan: Plan, overrides: Sequence[Override] = ()) -> int:
+def state_nbytes(
+    config: Config, plan: Plan, overrides: Sequence[Override] = (), metrics: Sequence[tuple[str, str]] = ()
+) -> int:
     """Bytes of the area that holds weights and optimizer state, for every optimizer whose state grows no faster than
     its parameters. Raises ConfigError if optimizer or schedule can't be used."""
     small = _small(plan)
@@ -55,7 +58,10 @@ def state_nbytes(config: Config, plan: Plan, overrides: Sequence[Override] = ())
     names = [*(tensor.name for tensor in (*plan.parameters, *plan.buffers)), *tensors]
     fields = 120  # bytes of the words around a name in the document
     document = {**plain, "overrides": [asdict(override) for override in overrides]}
-    return area_nbytes(sizes, len(json.dumps(document)) + sum(len(name) + fields for name in names))
+    numbers_of_validations = _VALIDATIONS * sum(len(name) + fields for name, _ in metrics)
+    return area_nbytes(
+        sizes, len(json.dumps(document)) + sum(len(name) + fields for name in names) + numbers_of_validations
+    )
 
 
 def try_state(config: Config, plan: Plan, checkpoint: Path, overrides: Sequence[Override] = ()) -> None:

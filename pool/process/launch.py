@@ -20,6 +20,7 @@ from pool.buckets.plan import Plan
 from pool.checkpoint.overrides import Override
 from pool.config.reading import parse_config
 from pool.config.tree import Config
+from pool.metrics.layout import NOTHING, Measured
 from pool.process.document import from_json, to_json
 from pool.protocol.identity import WORKER, Peer
 from pool.protocol.messages import Purpose
@@ -51,6 +52,7 @@ class Launch:
     state_nbytes: int  # of one such area; known from the planner on
     num_chunks: Mapping[Purpose, int]  # of each stream whose chunks are compared; known from the planner on
     fingerprint: Mapping[str, str]  # of what the run's bits depend on; known from the planner on
+    measured: Measured = NOTHING  # by the task, in validations; known from the planner on
     overrides: tuple[Override, ...] = ()  # of the run's whole life, in the order of their steps
     start_from: Path | None = None  # another run's checkpoint, whose weights a run that begins takes
 
@@ -81,6 +83,7 @@ class Launch:
             workers=len(self.devices),
             state_nbytes=self.state_nbytes,
             num_chunks=self.num_chunks,
+            collected_nbytes=self.measured.nbytes,
         )
 
     def to_json(self) -> bytes:

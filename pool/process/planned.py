@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 from loader.batch.schema import BatchSchema
 from pool.buckets.plan import Plan
+from pool.metrics.layout import Measured
 from pool.protocol.messages import Purpose
 
 
@@ -18,6 +19,7 @@ class Planned:
 
     schema: BatchSchema
     plan: Plan
+    measured: Measured
     sizes: Mapping[Purpose, tuple[int, ...]]  # bytes of each file that are read
     num_chunks: Mapping[Purpose, int]
     devices: tuple[str, ...]

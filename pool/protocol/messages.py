@@ -75,6 +75,19 @@ class Shares:
 
 
 @dataclass(frozen=True)
+class MetricValue:
+    """A number of a validation that the task has."""
+
+    name: str
+    values: tuple[float, ...]  # one a member
+
+    @property
+    def value(self) -> float:
+        """The mean over members."""
+        return fmean(self.values)
+
+
+@dataclass(frozen=True)
 class RunReport:
     """What the run's user sees."""
 
@@ -93,7 +106,9 @@ class RunReport:
     checkpoint: int  # step of the newest checkpoint, -1: none
     finished: bool
     best_step: int = -1  # of the checkpoint that validated best, -1: none
-    best_loss: float = math.nan  # its validation loss
+    best_value: float = math.nan  # its number by which it is the best
+    best_metric: str = "loss"  # the name of that number
+    validation_metrics: tuple[MetricValue, ...] = ()  # the task's own, of the newest validation
 
     @property
     def loss(self) -> float:

@@ -52,6 +52,12 @@ class Memory:
     def gradient_slots(self, worker: int) -> list[Slot]:
         return self._segments[gradients(worker)].slots(0, self._map.gradient_slots, self._map.weights_nbytes)
 
+    def collected(self, worker: int, batch: int) -> Slot:
+        """What the worker collects of a validation batch."""
+        segment = self._segments[gradients(worker)]
+        places = segment.slots(self._map.slots_nbytes, VALIDATION_SLOTS, self._map.collected_nbytes)
+        return places[batch % VALIDATION_SLOTS]
+
     def sums(self) -> dict[Purpose, npt.NDArray[np.uint64]]:
         """[chunks] words of each stream whose chunks are compared (`loader.stream.Compared`)."""
         words, begin = self._segments[SUMS].array.view(np.uint64), 0

@@ -2,6 +2,8 @@
 
     ring           train slots, then validation slots       feeder writes; workers and coordinator read
     gradients.I    pool.gradient_slots of Plan.nbytes,      worker I writes; coordinator reads
+                   then places for what it collects in
+                   validations, if the task has metrics,
                    then a page of int64: attempt and batch in work,
                    what it finished last (`shortcut`), what ended it (`raised`)
     weights        two versions of Plan.nbytes,             coordinator writes; workers read
@@ -10,7 +12,8 @@
     sums           a word for each chunk of the data:       feeder writes, and compares what its predecessors wrote;
                    train, then validation                   coordinator reads
 
-Batch k of a ring lies in its slot k mod count. Version t of the weights lies in half t mod 2.
+Batch k of a ring lies in its slot k mod count; what is collected of a validation batch in its worker's place of the
+same number, until the coordinator has heard of it and taken it. Version t of the weights lies in half t mod 2.
 """
 
 from __future__ import annotations
@@ -44,6 +47,12 @@ class MemoryMap:
     workers: int
     state_nbytes: int  # of a snapshot
     num_chunks: Mapping[Purpose, int]  # of each stream whose chunks are compared
+    collected_nbytes: int = 0  # of one validation batch
+
+    @property
+    def slots_nbytes(self) -> int:
+        """Of a worker's gradient slots."""
+        return self.gradient_slots * self.weights_nbytes
 
     def sizes(self) -> dict[str, int]:
         """Bytes of each segment."""
@@ -54,7 +63,7 @@ class MemoryMap:
             SUMS: max(1, -(-8 * sum(self.num_chunks.values()) // PAGE)) * PAGE,
         }
         for worker in range(self.workers):
-            sizes[gradients(worker)] = self.gradient_slots * self.weights_nbytes + PAGE
+            sizes[gradients(worker)] = self.slots_nbytes + VALIDATION_SLOTS * self.collected_nbytes + PAGE
         return sizes
 
 

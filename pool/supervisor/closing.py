@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pool.checkpoint.folder import step_path
 from pool.checkpoint.state import BEST, FOLDER, LAST
+from pool.metrics.layout import LOSS
 from pool.protocol.messages import RunReport
 
 
@@ -50,7 +51,8 @@ def _checkpoints(folder: Path, report: RunReport) -> str:
     if report.best_step < 0:
         return newest
     best = step_path(folder, report.best_step)
-    loss = "" if math.isnan(report.best_loss) else f", validation {report.best_loss:.6f}"
+    name = "" if report.best_metric == LOSS else f"{report.best_metric} "
+    value = "" if math.isnan(report.best_value) else f", validation {name}{report.best_value:.6f}"
     if report.best_step == report.checkpoint:
-        return f"best and newest checkpoint: {best}{loss}"
-    return f"best checkpoint: {best}{loss}; {newest.replace(f'{folder}/', '')}"
+        return f"best and newest checkpoint: {best}{value}"
+    return f"best checkpoint: {best}{value}; {newest.replace(f'{folder}/', '')}"

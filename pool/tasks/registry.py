@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from loader.command_line.program import CommandGroup
     from pool.tasks.task import Task
 
-TASKS = Registry("task", "task", {"nnue": "pool.tasks.nnue"}, "the name of a module, or module:Class")
+TASKS = Registry(
+    "task",
+    "task",
+    {"nnue": "pool.tasks.nnue", "clicks": "pool.tasks.clicks"},
+    "the name of a module, or module:Class",
+)
 
 
 class TaskModule(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -9,6 +10,7 @@ from typing import Protocol, runtime_checkable
 from torch import Tensor, nn
 
 from loader.batch.schema import BatchSchema
+from pool.metrics.metric import Metric
 from pool.nn.batch import TensorBatch
 
 
@@ -63,3 +65,15 @@ class Predicting(Protocol):
         """What the network says of each sample: [batch] or [batch, k]; the last batch may have fewer samples. Called
         without gradients, with the model in eval mode."""
         ...
+
+
+@runtime_checkable
+class MeasuredTask(Protocol):
+    """What a Task may have besides: numbers of its own for each validation."""
+
+    def metrics(self, schema: BatchSchema) -> Mapping[str, Metric]:
+        """The numbers by name; the same whenever it is asked with this schema. `schema`: of the run's batches."""
+
+    def validate(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> tuple[Tensor, Mapping[str, Tensor]]:
+        """Called in place of `loss` for a validation batch, under no_grad: the loss as `loss` gives it, and exactly the
+        arrays that the metrics name, in the order of the batch's samples: [batch_size] or [batch_size, width]."""

@@ -22,7 +22,7 @@ LIVE_PER_SECOND = 1.0
 BAR_WIDTH = 20
 WORTH_SHOWING = 0.05  # of the workers' time
 WIDTH_FOR_BAR = 120
-LEAST_NEEDED = ("lr", "epoch", "bound", "validation", "loss", "samples/s", "ETA")  # left out first to last
+LEAST_NEEDED = ("lr", "epoch", "bound", "metrics", "validation", "loss", "samples/s", "ETA")  # left out first to last
 
 
 class ProgressLine:
@@ -96,10 +96,12 @@ def describe(report: RunReport, width: int | None = None) -> str:
         parts["loss"] = f"loss {report.loss:.6f}"
     if not math.isnan(report.validation_loss):
         parts["validation"] = f"validation {report.validation_loss:.6f} of step {report.validation_step}"
+    if report.validation_metrics:
+        parts["metrics"] = "  ".join(f"{metric.name} {metric.value:.6f}" for metric in report.validation_metrics)
     parts["lr"] = f"lr {report.learning_rate:.3g}"
     if any(asdict(report.shares).values()):
         parts["bound"] = "bound by " + " ".join(f"{name} {share:.0%}" for name, share in _largest(report.shares))
-    if rate > 0 and report.step < report.steps:
+    if rate > 0 and report.step < report.steps and not report.finished:
         parts["ETA"] = f"ETA {_duration((report.steps - report.step) * report.samples_per_step / rate)}"
     for name in LEAST_NEEDED:
         if width is not None and len("  ".join(parts.values())) > width:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +24,9 @@ from pool.devices import Device
 from pool.exchange.interface import WorkerExchange
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.task import Progress, Task
+from pool.tasks.task import MeasuredTask, Progress, Task
 from pool.telemetry.trace import Trace
+from pool.worker.collecting import collect
 from pool.worker.faults import Faults
 from pool.worker.gradients import Announce, GradientWriter
 
@@ -122,12 +125,15 @@ class Computer:
             unsound = self._writer.unsound() if math.isfinite(value) else "the loss"
         return Outcome((value,), absent, (unsound,))
 
-    def validate(self, slot: Slot, version: int) -> Outcome:
-        """The loss of a batch, nothing else."""
+    def validate(self, slot: Slot, version: int, collected: Mapping[str, npt.NDArray[Any]]) -> Outcome:
+        """The loss of a batch; what the task's metrics need goes into `collected`."""
         batch = self._load(slot, version, attempt=0)
         self._model.eval()
         with torch.no_grad(), self._trace.span("validate", version=version):
-            loss = self._loss(batch, version, backward=False)
+            if not collected:
+                loss = self._loss(batch, version, backward=False)
+            else:
+                loss = self._validate(batch, version, collected)
         return Outcome((float(loss),))
 
     def forget_weights(self) -> None:
@@ -136,14 +142,31 @@ class Computer:
         self._prepared = {}
 
     def _loss(self, batch: TensorBatch, step: int, *, backward: bool) -> Tensor:
-        """What the task gives. Raises PluginError if that can't be used, or if the task has changed what later batches
-        depend on (I2)."""
-        weights, settings = self._weights_seen(), _torch_settings()
-        loss = self._task.loss(self._model, batch, Progress(step, self._total_steps))
-        problem = problem_of(loss, backward=backward) or self._change(weights, settings)
-        if problem:
-            raise PluginError(f"loss {problem} ({definition_of(self._task.loss)})")
+        """What the task gives. Raises PluginError if that can't be used."""
+        with self._watched("loss", self._task.loss):
+            loss = self._task.loss(self._model, batch, Progress(step, self._total_steps))
+            if problem := problem_of(loss, backward=backward):
+                raise PluginError(f"loss {problem} ({definition_of(self._task.loss)})")
         return loss
+
+    def _validate(self, batch: TensorBatch, version: int, collected: Mapping[str, npt.NDArray[Any]]) -> Tensor:
+        """As `_loss`, of a task with metrics."""
+        assert isinstance(self._task, MeasuredTask)
+        with self._watched("validate", self._task.validate):
+            found = self._task.validate(self._model, batch, Progress(version, self._total_steps))
+            if problem := collect(found, collected):
+                raise PluginError(f"validate {problem} ({definition_of(self._task.validate)})")
+            if problem := problem_of(found[0], backward=False):
+                raise PluginError(f"the loss of validate {problem} ({definition_of(self._task.validate)})")
+        return found[0]
+
+    @contextmanager
+    def _watched(self, name: str, method: Callable[..., Any]) -> Iterator[None]:
+        """Raises PluginError if the task's method, called inside, has changed what later batches depend on (I2)."""
+        weights, settings = self._weights_seen(), _torch_settings()
+        yield
+        if problem := self._change(weights, settings):
+            raise PluginError(f"{name} {problem} ({definition_of(method)})")
 
     def _weights_seen(self) -> dict[str, tuple[int, int]]:
         """Changes with what is done to the weights in place, and with what is put in their stead."""

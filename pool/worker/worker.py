@@ -108,7 +108,8 @@ class Worker:
             self._computer.prepare(slot, assignment.attempt)
             return None
         if assignment.purpose == "validate":
-            return self._computer.validate(slot, assignment.step)
+            place = self._memory.collected(self._launch.peer.index, assignment.batch)
+            return self._computer.validate(slot, assignment.step, self._launch.measured.arrays(place))
         return self._computer.train(
             slot,
             assignment.step,

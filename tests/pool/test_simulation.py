@@ -49,6 +49,7 @@ def test_everything_that_may_go_wrong_goes_wrong_in_some_of_the_runs() -> None:
         "worker not finished with the old life",
         "batch left out",
         "stopped by a bad batch",
+        "stopped early",
         "stepped while a batch was in work",
         "sum in parts",
         "order refused",

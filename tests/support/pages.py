@@ -41,7 +41,7 @@ def files(page: Path) -> dict[str, str]:
     shown: dict[str, str] = {}
     for block in blocks(page):
         if block.note.startswith("files: "):
-            shown |= files(page.with_name(block.note.removeprefix("files: ")))
+            shown |= files(page.parent / block.note.removeprefix("files: "))
         if block.title:
             shown[block.title] = block.text
     return shown

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "common/identity.h"
+#include "common/files/identity.h"
 
 // Names and identities of files, as Python has them.
 namespace sparsepool {

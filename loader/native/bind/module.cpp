@@ -1,5 +1,6 @@
 #include "bind/bind.h"
 #include "chess/native/bind/bind.h"
+#include "rows/native/bind/bind.h"
 
 // The formats' own bindings: loader/formats/NAME/native/bind.cpp.
 #define SPARSEPOOL_PLUGIN(name)           \
@@ -16,6 +17,7 @@ NB_MODULE(_native, module) {
     sparsepool::bind_files(module);
     sparsepool::bind_stream(module);
     sparsepool::chess::bind(module);
+    sparsepool::rows::bind(module);
 #define SPARSEPOOL_PLUGIN(name) sparsepool::name::bind(module);
 #include "formats.inc"
 #undef SPARSEPOOL_PLUGIN

@@ -33,7 +33,8 @@ struct Pipeline::Worker {
 Pipeline::Pipeline(std::shared_ptr<const Source> source, const PipelineSettings& settings)
     : source_(std::move(source)),
       settings_(settings),
-      chunk_order_(source_->num_chunks(), settings.window_chunks, settings.shuffle, settings.seed),
+      chunk_order_(source_->num_chunks(), settings.window_chunks, settings.shuffle && !source_->in_file_order(),
+                   settings.seed),
       cutter_(source_->batch_size(), chunk_order_.num_windows(), settings.drop_tail),
       entries_(source_->record_size()),
       carried_(source_->record_size()),

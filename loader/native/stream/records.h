@@ -95,6 +95,14 @@ class RecordBuffer {
         ends_.append({&end, 1});
     }
 
+    // The same, written in place: room for so many bytes, and then how many the record has.
+    [[nodiscard]] std::byte* room_for_bytes(std::size_t most) { return bytes_.room(most); }
+    void append_written(std::size_t size) {
+        bytes_.grow(size);
+        const std::uint64_t end = bytes_.size();
+        ends_.append({&end, 1});
+    }
+
     void append(const RecordSpan& records) {
         if (record_size_ != 0) return bytes_.append(records.bytes());
         for (std::size_t i = 0; i < records.size(); ++i) append(records[i]);

@@ -64,6 +64,10 @@ class Source {
     // As many chunks as one thread should decode together, if there are enough for all threads.
     [[nodiscard]] virtual std::size_t together() const = 0;
 
+    // Chunks are best read one after the other: they are not permuted. The entries of a window are shuffled all the
+    // same.
+    [[nodiscard]] virtual bool in_file_order() const { return false; }
+
     // From now on each chunk that is read is compared with its word, of num_chunks(). Before any thread decodes.
     virtual void compare_with(ChunkSums sums) = 0;
 

@@ -87,8 +87,20 @@ class Commit:
 
 
 @dataclass(frozen=True)
+class Collect:
+    """What the worker has collected of this validation batch is taken, before anything else is assigned to it (I4)."""
+
+    batch: int
+    worker: int
+
+    def carry_out(self, hands: Hands) -> None:
+        hands.collect(self)
+
+
+@dataclass(frozen=True)
 class Validated:
-    """The mean losses of the validation batches with this version of the weights, one a member."""
+    """The mean losses of the validation batches with this version of the weights, one a member. The books go on when
+    they are told what follows from it (`Books.judged`)."""
 
     version: int
     losses: tuple[float, ...]
@@ -133,7 +145,9 @@ class End:
         hands.end(self)
 
 
-Action = Fold | Update | BadBatch | TakeBuffers | Commit | Validated | OrderWorker | OrderFeeder | GiveUp | End
+Action = (
+    Fold | Update | BadBatch | TakeBuffers | Commit | Collect | Validated | OrderWorker | OrderFeeder | GiveUp | End
+)
 
 
 class Hands(Protocol):
@@ -144,6 +158,7 @@ class Hands(Protocol):
     def take_buffers(self, action: TakeBuffers) -> None: ...
     def commit(self, action: Commit) -> None: ...
     def bad_batch(self, action: BadBatch) -> None: ...
+    def collect(self, action: Collect) -> None: ...
     def validated(self, action: Validated) -> None: ...
     def order_worker(self, action: OrderWorker) -> None: ...
     def order_feeder(self, action: OrderFeeder) -> None: ...

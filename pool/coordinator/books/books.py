@@ -48,9 +48,11 @@ class Books:
         *,
         incarnation: int = 1,
         validated: int = -1,
+        stopped: bool = False,
     ) -> None:
         """`incarnation`: of the coordinator; after the first, workers and feeder may be those of the one that died.
-        `validated`: newest version with a validation on record, -1: none."""
+        `validated`: newest version with a validation on record, -1: none; `stopped`: the run has ended at this step
+        already, before its last."""
         generation = incarnation << 32  # higher than all before it, and by more than there are attempts in a life
         self.rules = rules
         self.step = step  # the step in progress, and so the newest complete version
@@ -64,6 +66,7 @@ class Books:
         self._blame = Blame()
         self._step = self._open_step()
         self._draining = False
+        self._stopped = stopped
         self._ended = False
 
     # --- events ---
@@ -142,6 +145,15 @@ class Books:
             self.validation.ring.report(report.validation)
         return self._advance()
 
+    def judged(self, version: int, *, stop: bool) -> list[Action]:
+        """What follows from the validation of this version is done: the step that begins with it may begin; `stop`: the
+        run ends without it."""
+        assert self.validation is not None
+        assert version == self.step, f"version {version} is judged in step {self.step}"
+        self.validation.judged(version)
+        self._stopped = stop
+        return self._advance()
+
     def drain(self) -> list[Action]:
         """No new step is begun; the one in progress is finished."""
         self._draining = True
@@ -159,7 +171,7 @@ class Books:
     def _advance(self) -> list[Action]:
         """Does all that the state allows, in one fixed order."""
         actions: list[Action] = []
-        while not self._ended:
+        while not (self._ended or self._stopped):
             if self.validation is not None and self.validation.due(self.step):
                 actions += self.validation.advance(self.step)
             if self._validation_due:
@@ -184,7 +196,7 @@ class Books:
 
     @property
     def _at_end(self) -> bool:
-        if self._draining and not self._begun:
+        if self._stopped or (self._draining and not self._begun):
             return True
         return self.step == self.rules.steps and not self._validation_due
 
@@ -255,7 +267,7 @@ class Books:
             worker.assignments.remove(report.assignment)
         if report.assignment.purpose == "validate":
             if report.finished and self.validation is not None:
-                self.validation.finished(batch, report.losses)
+                yield from self.validation.finished(batch, report.losses)
             return
         work = self._work[batch]
         if unsound := next(filter(None, report.unsound), ""):

@@ -16,3 +16,4 @@ class Rules:
     validate_every: int  # steps; 0: never
     validation_batches: int
     on_bad_batch: Literal["stop", "skip"] = "stop"
+    collects: bool = False  # workers leave arrays for metrics with each validation batch

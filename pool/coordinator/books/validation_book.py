@@ -1,7 +1,7 @@
 """The books of validations: which version is due, who computes which batch of it, what came out. Pure.
 
 A validation is a pass over the first batches of the validation stream with one version of the weights; the step
-that begins with this version waits for it.
+that begins with this version waits for it, and for what is decided from its result (`judged`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from statistics import fmean
 
 from loader.stream import Cursor
-from pool.coordinator.books.actions import Validated
+from pool.coordinator.books.actions import Collect, Validated
 from pool.coordinator.books.ring import RingBook
 from pool.coordinator.books.rules import Rules
 
@@ -22,6 +22,7 @@ class ValidationBook:
         """`validated`: newest version with a validation on record, -1: none."""
         self._rules = rules
         self._validated = validated
+        self._to_judge = False  # the result is out, and what follows from it is not known yet
         self.ring = RingBook(START, generation)
         self._workers: dict[int, int] = {}  # by batch in work
         self._losses: dict[int, tuple[float, ...]] = {}  # by batch, one a member
@@ -43,9 +44,13 @@ class ValidationBook:
     def worker_lost(self, worker: int) -> None:
         self._workers = {batch: index for batch, index in self._workers.items() if index != worker}
 
-    def finished(self, batch: int, losses: tuple[float, ...]) -> None:
-        if self._workers.pop(batch, None) is not None:
-            self._losses[batch] = losses
+    def finished(self, batch: int, losses: tuple[float, ...]) -> Iterator[Collect]:
+        worker = self._workers.pop(batch, None)
+        if worker is None:
+            return
+        self._losses[batch] = losses
+        if self._rules.collects:
+            yield Collect(batch, worker)
 
     def advance(self, step: int) -> Iterator[Validated]:
         """Frees what is done with; the result when it is complete."""
@@ -55,7 +60,13 @@ class ValidationBook:
         self.ring.free(done)
         if done == self._rules.validation_batches:
             losses = [self._losses[batch] for batch in range(done)]
-            self._validated = step
+            self._to_judge = True
             self._losses.clear()
             self.ring.rewind(START)
             yield Validated(step, tuple(map(fmean, zip(*losses, strict=True))))
+
+    def judged(self, version: int) -> None:
+        """The run may go on from the version that was validated last."""
+        assert self._to_judge, f"version {version} is not validated"
+        self._to_judge = False
+        self._validated = version

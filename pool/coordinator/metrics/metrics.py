@@ -17,7 +17,8 @@ from pool.checkpoint.validations import Validation
 from pool.coordinator.metrics.jsonl import JsonLines
 from pool.coordinator.metrics.shares import Spent, shares
 from pool.coordinator.metrics.sinks import Sinks, made
-from pool.protocol.messages import RunReport, Shares, Times
+from pool.metrics.layout import LOSS, PREFIX
+from pool.protocol.messages import MetricValue, RunReport, Shares, Times
 
 Activity = Literal["reducing", "optimizing"]
 
@@ -50,6 +51,7 @@ class Metrics:
         with self._sinks.guarded(lines):
             self.validated_version = lines.resume(step)
         self._validation_losses: tuple[float, ...] = ()
+        self._validation_metrics: tuple[MetricValue, ...] = ()
         self._validation_step = 0
         self._losses: tuple[float, ...] = ()
 
@@ -89,10 +91,12 @@ class Metrics:
         yield
         self._seconds[activity] += time.monotonic() - begin
 
-    def validated(self, version: int, losses: tuple[float, ...]) -> None:
+    def validated(self, version: int, losses: tuple[float, ...], metrics: Sequence[MetricValue] = ()) -> None:
         self._validation_losses, self._validation_step = losses, version
+        self._validation_metrics = tuple(metrics)
         if version > self.validated_version:  # a resumed run may do one again
-            self._sinks.add(version, {"validation_loss": fmean(losses)})
+            own = {f"{PREFIX}{metric.name}": metric.value for metric in metrics}
+            self._sinks.add(version, {f"{PREFIX}{LOSS}": fmean(losses), **own})
 
     def report(
         self,
@@ -102,6 +106,7 @@ class Metrics:
         learning_rate: float,
         *,
         best: Validation | None,
+        best_metric: str = LOSS,
         finished: bool,
     ) -> RunReport:
         seconds = 0.0 if self._begin is None else time.monotonic() - self._begin
@@ -121,7 +126,9 @@ class Metrics:
             checkpoint=checkpoint,
             finished=finished,
             best_step=-1 if best is None else best.step,
-            best_loss=math.nan if best is None else best.loss,
+            best_value=math.nan if best is None else best.value(best_metric),
+            best_metric=best_metric,
+            validation_metrics=self._validation_metrics,
         )
 
     def close(self) -> None:

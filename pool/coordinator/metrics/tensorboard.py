@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from pool.metrics.layout import PREFIX
 from pool.telemetry.event_file import EventFile
 
 TENSORBOARD = "tensorboard"
@@ -38,7 +39,7 @@ class TensorBoard:
         self._next = 0.0
 
     def add(self, step: int, scalars: Mapping[str, float]) -> bool:
-        self._waiting |= {TAGS[name]: (value, step) for name, value in scalars.items()}
+        self._waiting |= {_tag(name): (value, step) for name, value in scalars.items()}
         if (now := time.monotonic()) < self._next:  # the other clock may be set back
             return False
         self._next = now + EVENT_SECONDS
@@ -59,6 +60,11 @@ class TensorBoard:
         except OSError:
             self._next = time.monotonic() + EVENT_RETRY_SECONDS
             raise
+
+
+def _tag(name: str) -> str:
+    """A metric of the task's has no tag of its own."""
+    return TAGS.get(name) or f"validation/{name.removeprefix(PREFIX)}"
 
 
 def _by_step(scalars: Mapping[str, tuple[float, int]]) -> dict[int, dict[str, float]]:

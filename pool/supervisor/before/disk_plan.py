@@ -32,7 +32,7 @@ def disk_plan(launch: Launch) -> DiskPlan:
     train = launch.config.train
     data = _OF_A_FILE * sum(map(len, launch.files.values())) + _OF_A_CHUNK * sum(launch.num_chunks.values())
     due = 1 if train.checkpoint_every == 0 else 1 + (train.steps - launch.step) // train.checkpoint_every
-    best = 1 if launch.validation_files else 0
+    best = 1 if launch.config.validates else 0
     folder = launch.run_dir / FOLDER
     there = len(checkpoints(folder))
     kept = train.keep_checkpoints + best + (train.steps // train.keep_every if train.keep_every else 0)

@@ -18,6 +18,7 @@ from pool.supervisor.holding.system_memory import Available
 
 SHARE = 0.9  # of what is available; the rest is for activations and others
 _MIB = 1 << 20
+_WORKING = 8  # times what is collected: a metric computes in float64, and with a few arrays more
 _PROCESS = 60 * _MIB  # supervisor, feeder
 _TORCH_PROCESS = 300 * _MIB
 _CUDA_PROCESS = 1200 * _MIB
@@ -51,6 +52,8 @@ def memory_plan(launch: Launch, sizes: Mapping[str, int]) -> list[Row]:
         Row("sums of gradients", most_sums(launch.config) * plan.nbytes, "model"),
         Row("optimizer state", max(0, launch.state_nbytes - plan.nbytes), "optimizer.name, model"),
     ]
+    if collected := launch.config.train.validation_batches * launch.measured.nbytes:
+        rows.append(Row("metrics", _WORKING * collected, "train.validation_batches, data.batch_size"))
     streams = (launch.train_files, launch.validation_files)
     if windows := sum(window_nbytes(launch.config.data, files) for files in streams):
         rows.append(Row("loader windows", windows, "data.window_chunks"))

@@ -88,6 +88,7 @@ def with_answer(launch: Launch, answer: Answer) -> Launch:
         num_chunks=answer.num_chunks,
         schema=answer.schema,
         plan=answer.plan,
+        measured=answer.measured,
         devices=answer.devices,
         device_names=answer.device_names,
         state_nbytes=answer.state_nbytes,

@@ -48,10 +48,15 @@ def check_current_folder() -> None:
 
 def check_validation(config: Config) -> None:
     """Raises ConfigError for validations without data."""
-    if config.train.validate_every and not config.data.validation:
+    if config.train.validate_every and not config.can_validate:
         raise ConfigError(
             f"train.validate_every: {config.train.validate_every}, but data.validation names no file; name one, or "
             "leave train.validate_every out"
+        )
+    if config.train.early_stopping is not None and config.validate_every == 0:
+        raise ConfigError(
+            f"train.early_stopping: {config.train.early_stopping}, but there are no validations; name files in "
+            "data.validation or set train.validate_every, or leave train.early_stopping out"
         )
 
 

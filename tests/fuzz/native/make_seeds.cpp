@@ -1,7 +1,7 @@
 // Cuts real files into small inputs for the targets: make_seeds FOLDER FILE.binpack...
 //
 // FOLDER/binpack gets files of a few chains, FOLDER/features their stems, FOLDER/fen their entries as text,
-// FOLDER/layout a few changes to a table.
+// FOLDER/layout a few changes to a table, FOLDER/svmlight lines of a label and features.
 
 #include <filesystem>
 #include <fstream>
@@ -84,6 +84,11 @@ int main(int count, char** arguments) {
     for (std::uint8_t number = 0; number < 64; ++number) {
         const std::uint8_t bytes[] = {number, 5, static_cast<std::uint8_t>(number / 5), number, 1, 2, 3, 4, 5, 6, 7, 8};
         save(folder / "layout", number, bytes, number % 3 == 0 ? 2 : sizeof bytes);
+        const std::string lines = std::string(1, static_cast<char>(number)) +
+                                  "# rows\n+1 qid:" + std::to_string(number) + " 1:0.5 3:1e-" + std::to_string(number) +
+                                  "\r\n-1:2.5 2:1\t7:" + std::to_string(1.0 / number) +
+                                  " # end\n\n0 9:12345678901234567890";
+        save(folder / "svmlight", number, lines.data(), lines.size());
     }
     return 0;
 }

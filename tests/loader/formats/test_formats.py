@@ -20,6 +20,7 @@ from loader.config import DataConfig
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile, identify
 from loader.formats.binpack.file import entries
+from loader.formats.format import Format
 from loader.formats.registry import built_in, format_by_name, format_of_file
 from loader.sources import data_config, open_stream, origin_of, samples_per_epoch
 from loader.stream import Cursor
@@ -70,9 +71,9 @@ def test_a_format_is_known_by_content_before_name(game_files: list[Path], tmp_pa
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("nothing", "no file format 'nothing'; allowed: binpack, or the name of a module"),
-        ("no.such.module", "no file format 'no.such.module'; allowed: binpack, or the name of a module"),
-        ("../x", "no file format '../x'; allowed: binpack, or the name of a module"),
+        ("nothing", "no file format 'nothing'; allowed: binpack, svmlight, or the name of a module"),
+        ("no.such.module", "no file format 'no.such.module'; allowed: binpack, svmlight, or the name of a module"),
+        ("../x", "no file format '../x'; allowed: binpack, svmlight, or the name of a module"),
         ("loader.files.paths", "loader.files.paths: module.FAMILY is missing: a format must have it"),
     ],
 )
@@ -193,11 +194,11 @@ def test_files_of_several_formats_follow_one_another(text_files: list[Path], gam
     """Chunk by chunk in the order of the files, and a batch's origin says which."""
     mixed = [game_files[0], text_files[1], game_files[2]]
 
-    def named(_: DataConfig, file: DataFile) -> str:
-        return TEXT if file.path.suffix == ".txt" else "binpack"
+    def named(_: DataConfig, file: DataFile, *__: str) -> Format:
+        return format_by_name(TEXT if file.path.suffix == ".txt" else "binpack")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("loader.chess.readers.format_of", named)
+        patch.setattr("loader.formats.opening.format_of", named)
         config = CONFIG.model_copy(update={"shuffle": False})
         known = batches(config, game_files[:3], 15)
         assert batches(config, mixed, 15) == known

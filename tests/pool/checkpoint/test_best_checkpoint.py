@@ -145,7 +145,8 @@ def test_what_is_due_at_a_validated_step_waits_for_the_result_and_holds_it() -> 
     assert run.writer.begun == [1]
     run.checkpoints.validated(Validation(2, 5.0))
     assert run.writer.in_work is not None
-    assert run.writer.in_work.validations == Validations(Validation(2, 5.0), Validation(1, 2.0))
+    first = Validation(1, 2.0)
+    assert run.writer.in_work.validations == Validations(Validation(2, 5.0), first, first, 1)
 
 
 def test_the_best_waits_in_memory_while_another_is_written() -> None:
@@ -256,7 +257,7 @@ REPORT = RunReport(12, 12, 0, 64, 64, 1.0, (0.1,), (0.2,), 12, 1e-3, Shares(), 1
     ("changes", "resume", "task", "lines"),
     [
         (
-            {"best_step": 4, "best_loss": 0.25},
+            {"best_step": 4, "best_value": 0.25},
             None,
             None,
             [
@@ -266,13 +267,22 @@ REPORT = RunReport(12, 12, 0, 64, 64, 1.0, (0.1,), (0.2,), 12, 1e-3, Shares(), 1
             ],
         ),
         (
-            {"best_step": 12, "best_loss": 0.25},
+            {"best_step": 12, "best_value": 0.25},
             "pool train x --resume",
             "mine",
             [
                 "best and newest checkpoint: runs/a b/checkpoints/step-000000012, validation 0.250000",
                 "to export it: pool export 'runs/a b/checkpoints/best' -o 'runs/a b/best.nnue' --task mine",
                 "to go on: pool train x --resume",
+            ],
+        ),
+        (
+            {"best_step": 12, "best_value": 0.75, "best_metric": "auc"},
+            None,
+            None,
+            [
+                "best and newest checkpoint: runs/a b/checkpoints/step-000000012, validation auc 0.750000",
+                "to export it: pool export 'runs/a b/checkpoints/best' -o 'runs/a b/best.nnue'",
             ],
         ),
         (
@@ -286,7 +296,7 @@ REPORT = RunReport(12, 12, 0, 64, 64, 1.0, (0.1,), (0.2,), 12, 1e-3, Shares(), 1
         ),
         ({"checkpoint": -1}, "pool train x --resume", None, ["to go on: pool train x --resume"]),
     ],
-    ids=["best", "stopped", "no validation", "no checkpoint"],
+    ids=["best", "stopped", "by a metric", "no validation", "no checkpoint"],
 )
 def test_the_last_lines_say_what_is_best_and_what_to_type(
     changes: Mapping[str, Any],

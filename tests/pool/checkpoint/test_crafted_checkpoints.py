@@ -66,7 +66,7 @@ def genuine(tmp_path_factory: pytest.TempPathFactory) -> Genuine:
         saved=4,
         fingerprint=saved.fingerprint,
     )
-    data, plan, _ = plan_run(told)
+    data, plan, _, _ = plan_run(told)
     return Genuine(folder, replace(told, schema=data.schema, plan=plan))
 
 

@@ -25,10 +25,11 @@ from pool.config.keys import walk
 from pool.config.reading import load_config, parse_config
 from pool.config.tree import Config, config_class
 from pool.errors import ConfigError
+from pool.metrics.layout import MOST
 from pool.process.launch import Launch
 from pool.protocol.codec import MAX_INT, Envelope, decode, encode
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, WORKER, Peer
-from pool.protocol.messages import RunReport, Shares
+from pool.protocol.messages import MetricValue, RunReport, Shares
 from pool.supervisor.holding.run_folder import RunFolder
 from pool.telemetry.progress import describe
 from tests.support.launches import launch
@@ -306,7 +307,9 @@ def test_the_largest_run_can_be_reported_and_shown() -> None:
         checkpoint=int(steps) - 1,
         finished=False,
         best_step=int(steps) - 1,
-        best_loss=1.0,
+        best_value=1.0,
+        best_metric="x" * 32,
+        validation_metrics=tuple(MetricValue("x" * 32, (1.0,)) for _ in range(MOST)),
     )
     envelope = Envelope(Peer(COORDINATOR), Peer(SUPERVISOR), 1, report)
     assert decode(encode(envelope)) == envelope

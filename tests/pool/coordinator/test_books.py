@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import pytest
 
 from loader.stream import Cursor
-from pool.coordinator.books.actions import Action, BadBatch, Commit, End, Fold, OrderFeeder, OrderWorker, Update
+from pool.coordinator.books.actions import (
+    Action,
+    BadBatch,
+    Collect,
+    Commit,
+    End,
+    Fold,
+    OrderFeeder,
+    OrderWorker,
+    Update,
+    Validated,
+)
 from pool.coordinator.books.books import Books
 from pool.coordinator.books.crew import Crew
 from pool.coordinator.books.rules import Rules
@@ -295,3 +307,40 @@ def test_a_batch_that_kills_who_prepares_it_is_left_out_when_its_step_comes() ->
     assert not any(1 in held(books, peer) for peer in alive.values())
     actions = finished(books, holder, 0)
     assert [(a.step, a.batch) for a in actions if isinstance(a, BadBatch)] == [(1, 1)]
+
+
+def validated(books: Books, worker: Peer) -> list[Action]:
+    """The worker computes the three batches of a validation, one after the other; what came of it."""
+    feeder, actions = Peer(FEEDER), []
+    assert books.validation is not None
+    cursors = tuple(Cursor(i, 0, 0, i) for i in range(4))
+    report = StreamReport(books.validation.ring.generation, 0, cursors)
+    actions += books.feeder_report(feeder, FeederReport(None, report))
+    for batch in range(3):
+        assignments = orders_of(books.say_again(), worker).assignments
+        (assignment,) = [each for each in assignments if each.purpose == "validate" and each.batch == batch]
+        actions += books.finished({worker: Finished(assignment.attempt, (float(batch),), Times())})
+    return actions
+
+
+@pytest.mark.parametrize("stop", [False, True])
+def test_the_step_after_a_validation_waits_for_what_follows_from_its_result(stop: bool) -> None:
+    books = Books(replace(rules(batches=1, buckets=1, validate_every=1), collects=True), 0, START)
+    feeder, worker = Peer(FEEDER), Peer(WORKER)
+    books.feeder_joined(feeder)
+    books.worker_joined(worker)
+    filled(books, feeder, 3)
+    actions = validated(books, worker)
+    assert [a for a in actions if isinstance(a, Collect)] == [Collect(batch, 0) for batch in range(3)]
+    assert [a for a in actions if isinstance(a, Validated)] == [Validated(0, (1.0,))]
+    assert not orders_of(books.say_again(), worker).assignments
+    actions = books.judged(0, stop=stop)
+    assert (End() in actions) == stop
+    assert bool(orders_of(books.say_again(), worker).assignments) != stop
+
+
+def test_a_run_that_has_stopped_early_ends_without_a_step() -> None:
+    books = Books(rules(validate_every=2), 4, Cursor(8, 0, 0, 8), incarnation=2, validated=4, stopped=True)
+    actions = books.worker_joined(Peer(WORKER))
+    assert End() in actions
+    assert not orders_of(books.say_again(), Peer(WORKER)).assignments

@@ -29,7 +29,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_names_batch_and_worker(tmp_p
     assert kept["features.offsets"].size == 64 + 1
     origin = json.loads((tmp_path / "run/poison/batch-6.json").read_text())
     assert origin["batch"] == origin["cursor"]["batch"] == 6
-    assert origin["origin"] == {"num_features": 1000, "max_active": 8, "seed": 42, "batch": 6}
+    assert origin["origin"] == {"num_features": 1000, "max_active": 8, "values": False, "seed": 42, "batch": 6}
 
 
 def test_left_out_the_step_is_the_mean_of_the_others(tmp_path: Path) -> None:

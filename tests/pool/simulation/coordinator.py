@@ -5,14 +5,17 @@ What it alone knows (optimizer state, the sums, the books) dies with it; its suc
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from loader.stream import Cursor
+from pool.checkpoint.validations import Goal, Validation, Validations
 from pool.coordinator.books.actions import (
     Action,
     BadBatch,
+    Collect,
     Commit,
     End,
     Fold,
@@ -25,18 +28,20 @@ from pool.coordinator.books.actions import (
 )
 from pool.coordinator.books.books import Books
 from pool.coordinator.books.inbox import Inbox
+from pool.coordinator.early_stopping import EarlyStopping
 from pool.exchange.order import most_nodes, nodes, tree_sum
 from pool.protocol.admission import Admission
 from pool.protocol.identity import Peer
 from pool.protocol.messages import Roster
 from pool.shm.shortcut import CoordinatorEnd, Finished
-from tests.pool.simulation.arithmetic import Version, add, batches_of, stepped
+from tests.pool.simulation.arithmetic import Version, add, batches_of, metric, stepped
 from tests.pool.simulation.process import THE_SUPERVISOR, Process
 
 if TYPE_CHECKING:
     from tests.pool.simulation.world import World
 
 
+ENDED = 0.1  # share of its last moves that are the last: a checkpoint takes time
 BELL_HEARD = 0.2  # share of its idle moves in which the coordinator looks at what workers have finished
 
 
@@ -47,8 +52,10 @@ class Saved:
     step: int
     cursor: Cursor
     version: Version
+    validations: Validations
 
 
+METRIC = "metric"
 FOREVER = 1 << 30  # behind all places
 
 
@@ -97,15 +104,21 @@ class SimCoordinator(Process):
             world.seen["steps to do again"] += 1
         self._to_restore: Version | None = saved.version
         self._shortcut = world.memory.coordinator_end(peer.incarnation)
+        self._validations = saved.validations
+        self._stopping = EarlyStopping(world.setup.early_stopping, Goal(METRIC, "max"), world.setup.rules.steps)
+        newest = saved.validations.newest
         self.books = Books(
             world.setup.rules,
             saved.step,
             saved.cursor,
             incarnation=peer.incarnation,
-            validated=world.history.validated_version,
+            validated=-1 if newest is None else newest.step,
+            stopped=self._stopping.stops(saved.validations, saved.step),
         )
         self._inbox = Inbox(self.books, WorkersMemory(world, self._shortcut), lambda *_: None)
         self._buffers_taken = False
+        self._collected: dict[int, int] = {}  # by validation batch
+        self._to_save: Saved | None = None  # until it is validated
 
     def step(self) -> None:
         if self._to_restore is not None:
@@ -115,7 +128,7 @@ class SimCoordinator(Process):
         elif self._todo:
             self._todo.popleft().carry_out(self)
         elif self._at_end:
-            self.world.ended = True
+            self.world.ended |= self.world.chance() < ENDED  # the last checkpoint is written
         elif self._again():
             self._todo += self.books.say_again()
         elif (envelope := self.world.network.receive(self.peer.place, from_supervisor=True)) is not None:
@@ -148,8 +161,22 @@ class SimCoordinator(Process):
         self.world.seen["stopped by a bad batch" if action.fatal else "batch left out"] += 1
         self.world.ended |= action.fatal
 
+    def collect(self, action: Collect) -> None:
+        self._collected[action.batch] = self.world.memory.collected(action.worker, action.batch)
+
     def validated(self, action: Validated) -> None:
-        self.world.history.validated(action, self.world.memory.weights(self._version))
+        arrays = [self._collected[batch] for batch in sorted(self._collected)]
+        value = metric(arrays) if self.world.setup.rules.collects else math.nan
+        self._collected.clear()
+        self.world.history.validated(action, self.world.memory.weights(self._version), value)
+        found = Validation(action.version, action.losses[0], {METRIC: value})
+        self._validations = self._validations.after(found, self._stopping.goal)
+        if self._to_save is not None:
+            self.world.save(replace(self._to_save, validations=self._validations))
+        stop = self._stopping.stops(self._validations, action.version)
+        if stop:
+            self.world.seen["stopped early"] += 1
+        self._todo += self.books.judged(action.version, stop=stop)
 
     def order_worker(self, action: OrderWorker) -> None:
         self.world.network.send(self.peer, action.peer, action.orders)
@@ -209,4 +236,7 @@ class SimCoordinator(Process):
         version = Version(memory.weights(self._version), tuple(self._optimizer), memory.buffers[new])
         history.committed(action, version)
         self._shortcut.publish(self._version)
-        self.world.save(Saved(self._version, action.next_cursor, version))
+        saved = Saved(self._version, action.next_cursor, version, self._validations)
+        self._to_save = saved if action.validated_next else None
+        if not action.validated_next:
+            self.world.save(saved)

@@ -12,9 +12,11 @@ from tests.pool.simulation.arithmetic import (
     Version,
     Weights,
     batches_of,
+    collected,
     cursor_of,
     first_version,
     loss,
+    metric,
     next_version,
     undisturbed,
 )
@@ -26,15 +28,10 @@ class History:
         self._setup = setup
         self._versions = [first_version(setup)]  # by number
         self._left_out: dict[int, set[int]] = {}  # by step
-        self._validations: list[int] = []  # versions
+        self._validations: dict[int, float] = {}  # the metric, by version
         self._ends: Counter[tuple[Peer, int, bool]] = Counter()  # by coordinator in charge, batch in work, exception
         self._stopped = False
         self._blameless = True  # no batch was left out that kills of our own have made look deadly
-
-    @property
-    def validated_version(self) -> int:
-        """As metrics.jsonl has it; -1: none."""
-        return self._validations[-1] if self._validations else -1
 
     def resumed(self, step: int) -> bool:
         """A coordinator begins at a step: those after it will be done again, and must give the same. True if there
@@ -42,7 +39,7 @@ class History:
         again = len(self._versions) > step + 1
         del self._versions[step + 1 :]
         self._left_out = {s: batches for s, batches in self._left_out.items() if s < step}
-        self._validations = [version for version in self._validations if version <= step]
+        self._validations = {version: value for version, value in self._validations.items() if version <= step}
         self._ends.clear()  # nobody tells a coordinator what its predecessor has seen
         return again
 
@@ -73,13 +70,16 @@ class History:
         assert action.next_cursor == cursor_of((action.step + 1) * self._setup.rules.batches_per_step), "I1"
         self._versions.append(version)
 
-    def validated(self, action: Validated, weights: Weights) -> None:
+    def validated(self, action: Validated, weights: Weights, value: float) -> None:
+        """A successor may do one again that is in nothing it goes on from; `value`: NaN if nothing is collected."""
         assert action.version == len(self._versions) - 1
         assert weights == self._versions[-1].weights
         batches = range(self._setup.rules.validation_batches)
         assert action.losses == (fmean(loss(weights, batch) for batch in batches),)
-        assert action.version not in self._validations, f"version {action.version} validated twice"
-        self._validations.append(action.version)
+        expected = metric([collected(weights, batch) for batch in batches]) if self._setup.rules.collects else 0.0
+        assert value == expected or not self._setup.rules.collects, f"metric of version {action.version}: {value}"
+        assert action.version == max([action.version, *self._validations])
+        self._validations[action.version] = expected
 
     def ended(self) -> None:
         """The run says that it has done all it was asked for, or all that a bad batch let it do."""
@@ -87,11 +87,24 @@ class History:
             return
         steps, every = self._setup.rules.steps, self._setup.rules.validate_every
         done = len(self._versions) - 1
-        assert done == steps or self._setup.drain_at
+        stops = self._stops(done)
+        assert done == steps or self._setup.drain_at or stops == done
+        assert stops in (None, done), f"the run had to end with step {stops}, not {done}"
         due = [version for version in range(done + 1) if every and (version % every == 0 or version == steps)]
         if self._setup.drain_at:
-            assert self._validations in (due, due[:-1])
+            assert list(self._validations) in (due, due[:-1])
         else:
-            assert self._validations == due
+            assert list(self._validations) == due
         if self._blameless:
             assert self._versions[-1] == undisturbed(self._setup, done), "I9"
+
+    def _stops(self, done: int) -> int | None:
+        """The version with which the run must end early, if it is one of those that were validated."""
+        patience, values = self._setup.early_stopping, [self._validations.get(v) for v in range(done + 1)]
+        for version in range(1, min(done + 1, self._setup.rules.steps)):
+            before = [value for value in values[1 : version + 1] if value is not None]
+            if patience is None or values[version] is None or not before:
+                continue
+            if len(before) - 1 - before.index(max(before)) >= patience:
+                return version
+        return None

@@ -38,6 +38,7 @@ class Memory:
         self.buffers = [start.buffers, TORN]
         self.attempts = [0] * setup.workers  # by worker: what it computes, 0 between batches
         self.raised = [Raised(np.zeros(4, np.int64)) for _ in range(setup.workers)]  # by worker
+        self._collected: dict[tuple[int, int], int] = {}  # (worker, place) -> of a validation batch
         self._finished = [np.zeros(finished_words(1), np.int64) for _ in range(setup.workers)]
         self._version = np.zeros(1, np.int64)
         self._readers: dict[Peer, tuple[Purpose, int]] = {}
@@ -85,6 +86,14 @@ class Memory:
 
     def gradient(self, worker: int, slot: int, bucket: int = BUFFERS) -> int:
         return self.gradients.get((worker, slot), {}).get(bucket, TORN)
+
+    # --- what is collected of validation batches ---
+
+    def write_collected(self, worker: int, batch: int, value: int) -> None:
+        self._collected[worker, batch % VALIDATION_SLOTS] = value
+
+    def collected(self, worker: int, batch: int) -> int:
+        return self._collected.get((worker, batch % VALIDATION_SLOTS), TORN)
 
     # --- weights ---
 

@@ -24,6 +24,7 @@ class Setup:
     snapshot_every: int = 1  # steps
     checkpoint_every: int = 3
     drain_at: int = 0  # scheduler step; 0: never
+    early_stopping: int | None = None  # validations without improvement; higher values are better
     says_once: bool = False  # nothing is said again: a run in which nothing is lost needs no second time
 
     @property
@@ -69,4 +70,9 @@ def setup_of(seed: int) -> Setup:
     if draw.random() > 0.9:
         many = draw.choice((5, 6, 7, 8))
         setup = replace(setup, rules=replace(setup.rules, batches_per_step=many), ring_slots=many + draw.randint(0, 6))
+    if setup.rules.validate_every:
+        collects, every = draw.random() < 0.7, draw.choice((1, 2))
+        setup = replace(setup, rules=replace(setup.rules, collects=collects, validate_every=every))
+        if collects:
+            setup = replace(setup, early_stopping=draw.choice((None, 1, 1, 2)))
     return setup

@@ -9,7 +9,8 @@ from pool.protocol.identity import Peer
 from pool.protocol.messages import Assignment, Times, WorkerOrders, WorkerReport
 from pool.worker.desk import Desk
 from pool.worker.job import Job
-from tests.pool.simulation.arithmetic import BUFFERS, gradient, loss
+from tests.pool.simulation.arithmetic import BUFFERS, collected, gradient, loss
+from tests.pool.simulation.memory import TORN
 from tests.pool.simulation.process import Child
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ class SimWorker(Child):
         self._begin_reading(assignment)
         if train:
             memory.begin_gradients(self.peer.index, assignment.gradient_slot)
+        else:
+            memory.write_collected(self.peer.index, assignment.batch, TORN)
         yield
         for bucket in range(setup.rules.num_buckets) if train else ():
             self._write(job, bucket)
@@ -108,6 +111,10 @@ class SimWorker(Child):
         if train and (assignment.batch in setup.raising or (setup.flaky and self.world.chance() < setup.flaky)):
             self._raise(assignment)
             return
+        if not train:
+            value = collected(memory.weights(assignment.step), assignment.batch)
+            memory.write_collected(self.peer.index, assignment.batch, value)
+            yield
         self._end_reading(assignment)
         unsound = ("the loss",) if train and assignment.batch in setup.unsound else ("",)
         losses = (loss(memory.weights(assignment.step), assignment.batch),)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+from pool.checkpoint.validations import NONE
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, Peer
 from tests.pool.simulation.arithmetic import cursor_of, first_version
 from tests.pool.simulation.coordinator import Saved
@@ -35,7 +36,7 @@ class World:
         self.ended = False
         self.seen: Counter[str] = Counter()  # what has happened, for who wants to know what was tested
         self.history = History(setup)
-        self._checkpoints = [Saved(0, cursor_of(0), first_version(setup))]
+        self._checkpoints = [Saved(0, cursor_of(0), first_version(setup), NONE)]
         self._disasters_left = setup.disasters
         self._next_disaster = self._some_calm()
         self._begin()

@@ -1,23 +1,13 @@
 #include "formats/binpack/native/file/file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <system_error>
 #include <utility>
 
 #include "formats/binpack/native/layout.h"
 
 namespace sparsepool::binpack {
 namespace {
-
-std::string error_text(int error) { return std::generic_category().message(error); }
-
-bool is_gone(int error) { return error == ENOENT || error == ENOTDIR || error == ESTALE; }
 
 // Bytes as people write them: b'BIN\x00'.
 std::string quoted(std::span<const std::uint8_t> bytes) {
@@ -42,52 +32,17 @@ std::uint32_t load_little_endian(const std::uint8_t* bytes) {
 
 }  // namespace
 
-class File::Descriptor {
-  public:
-    // O_NONBLOCK: a named pipe is refused later rather than waited for.
-    explicit Descriptor(const std::string& path)
-        : number_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)), error_(number_ < 0 ? errno : 0) {}
-    ~Descriptor() {
-        if (number_ >= 0) ::close(number_);
-    }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-
-    [[nodiscard]] int number() const { return number_; }
-    [[nodiscard]] int error() const { return error_; }  // of the opening
-    [[nodiscard]] bool status(struct stat& out) const { return ::fstat(number_, &out) == 0; }
-    void expect_jumps() const { ::posix_fadvise(number_, 0, 0, POSIX_FADV_RANDOM); }
-
-    // Fills `out` from the file's bytes at `offset`.
-    [[nodiscard]] std::optional<Fault> read(std::span<std::uint8_t> out, std::uint64_t offset) const {
-        while (!out.empty()) {
-            const ssize_t count = ::pread(number_, out.data(), out.size(), static_cast<off_t>(offset));
-            if (count < 0 && errno == EINTR) continue;
-            if (count < 0) return Fault{false, "can't be read: " + error_text(errno)};
-            if (count == 0) return Fault{true, "has been cut: it ends at byte " + std::to_string(offset)};
-            out = out.subspan(static_cast<std::size_t>(count));
-            offset += static_cast<std::uint64_t>(count);
-        }
-        return std::nullopt;
-    }
-
-  private:
-    int number_;
-    int error_;
-};
-
 std::span<const std::uint8_t> File::Bytes::payload() const { return whole().subspan(kHeaderBytes); }
 
 File::Opened File::open(const std::string& path, const std::optional<ExpectedFile>& expected) {
-    const Descriptor descriptor(path);
-    if (const int error = descriptor.error()) return {nullptr, {expected && is_gone(error), error_text(error)}};
-    struct stat status{};
-    if (!descriptor.status(status)) return {nullptr, {false, error_text(errno)}};
-    if (S_ISDIR(status.st_mode)) return {nullptr, {false, "is a folder, not a file"}};
-    if (!S_ISREG(status.st_mode)) return {nullptr, {false, "is not a regular file"}};
+    const FileDescriptor descriptor(path);
+    std::uint64_t present = 0;
+    if (std::optional<Fault> fault = descriptor.opening_fault(expected.has_value(), present)) {
+        return {nullptr, std::move(*fault)};
+    }
     const std::shared_ptr<File> file(new File(path, expected));
-    file->size_ = expected ? expected->identity.size : static_cast<std::uint64_t>(status.st_size);
-    std::optional<Fault> fault = file->change(descriptor);
+    file->size_ = expected ? expected->identity.size : present;
+    std::optional<Fault> fault = descriptor.change(expected);
     if (!fault) fault = file->list_chunks(descriptor);
     if (fault) return {nullptr, std::move(*fault)};
     return {file, {}};
@@ -96,16 +51,14 @@ File::Opened File::open(const std::string& path, const std::optional<ExpectedFil
 File::File(std::string path, std::optional<ExpectedFile> expected) : path_(std::move(path)), expected_(expected) {}
 
 File::Bytes File::read(std::size_t chunk) const {
-    const Descriptor descriptor(path_);
-    if (const int error = descriptor.error()) {
-        return Bytes(Fault{is_gone(error), "can't be opened any more: " + error_text(error)});
-    }
+    const FileDescriptor descriptor(path_);
+    if (std::optional<Fault> fault = descriptor.reopening_fault()) return Bytes(std::move(*fault));
     const auto [offset, payload] = chunks_[chunk];
     const std::size_t size = kHeaderBytes + payload;
     auto memory = std::make_unique_for_overwrite<std::uint8_t[]>(size);
     std::optional<Fault> fault = descriptor.read({memory.get(), size}, offset);
     // After the read: a write changes the file's time before its bytes, so what was read of an unchanged file is good.
-    if (std::optional<Fault> changed = change(descriptor)) fault = std::move(changed);
+    if (std::optional<Fault> changed = descriptor.change(expected_)) fault = std::move(changed);
     if (fault) return Bytes(std::move(*fault));
     const bool same = std::memcmp(memory.get(), kMagic, sizeof kMagic) == 0 &&
                       load_little_endian(memory.get() + sizeof kMagic) == payload;
@@ -113,16 +66,9 @@ File::Bytes File::read(std::size_t chunk) const {
     return {std::move(memory), size};
 }
 
-std::optional<File::Fault> File::change(const Descriptor& file) const {
-    if (!expected_) return std::nullopt;
-    std::string what = change_since(*expected_, file.number());
-    if (what.empty()) return std::nullopt;
-    return Fault{true, std::move(what)};
-}
-
 std::uint64_t File::payload_offset(std::size_t chunk) const { return chunks_[chunk].offset + kHeaderBytes; }
 
-std::optional<File::Fault> File::list_chunks(const Descriptor& file) {
+std::optional<File::Fault> File::list_chunks(const FileDescriptor& file) {
     file.expect_jumps();
     std::uint64_t offset = 0;
     while (offset < size_) {

@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/identity.h"
+#include "common/files/descriptor.h"
+#include "common/files/identity.h"
 #include "formats/binpack/native/damage.h"
 
 namespace sparsepool::binpack {
@@ -22,10 +23,7 @@ class File {
         std::uint32_t size = 0;    // of the payload, which begins 8 bytes further
     };
 
-    struct Fault {
-        bool changed = false;  // the file is not what it was; else the system can't give it
-        std::string reason;
-    };
+    using Fault = FileFault;
 
     struct Opened {
         std::shared_ptr<const File> file;  // empty if the file can't be used at all
@@ -70,12 +68,9 @@ class File {
     [[nodiscard]] std::uint64_t payload_offset(std::size_t chunk) const;
 
   private:
-    class Descriptor;
-
     File(std::string path, std::optional<ExpectedFile> expected);
-    [[nodiscard]] std::optional<Fault> list_chunks(const Descriptor& file);
+    [[nodiscard]] std::optional<Fault> list_chunks(const FileDescriptor& file);
     [[nodiscard]] std::string header_fault(std::uint64_t offset, std::span<const std::uint8_t> header);
-    [[nodiscard]] std::optional<Fault> change(const Descriptor& file) const;
 
     std::string path_;
     std::optional<ExpectedFile> expected_;

@@ -1,4 +1,4 @@
-#include "common/identity.h"
+#include "common/files/identity.h"
 
 #include <cerrno>
 #include <chrono>

@@ -6,21 +6,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from loader import _native
-from loader.chess.readers import open_readers
 from loader.config import DataConfig
-from loader.files.identity import DataFile
+from loader.formats.format import Reader
 from loader.stream import Cursor
 
 
-def origin(config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
+def origin(
+    config: DataConfig, readers: Sequence[Reader], seed: int, cursor: Cursor, *, in_file_order: bool = False
+) -> dict[str, Any]:
     """Plain data: the window that the batch at `cursor` begins in, and the chunks that were shuffled in it.
 
     The batch has the `samples` entries from `first_entry` on in the window's shuffled order; what the window lacks
-    comes from the beginning of the next one. Raises DataError for a file that can't be read.
+    comes from the beginning of the next one. `in_file_order`: chunks are not permuted.
     """
-    chunks = [reader.place(chunk) for reader in open_readers(config, files) for chunk in range(reader.num_chunks)]
+    chunks = [reader.place(chunk) for reader in readers for chunk in range(reader.num_chunks)]
+    shuffle = config.shuffle and not in_file_order
     numbers = _native.chunks_of_window(
-        len(chunks), config.window_chunks, config.shuffle, seed % 2**64, cursor.epoch, cursor.window
+        len(chunks), config.window_chunks, shuffle, seed % 2**64, cursor.epoch, cursor.window
     )
     return {
         "epoch": cursor.epoch,

@@ -1,0 +1,31 @@
+"""What goes wrong in a reader that is written in Python, as the native stream takes it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Literal
+
+from loader.errors import DataChangedError, DataError, one_line
+from loader.formats.format import Reader
+
+log = logging.getLogger(__name__)
+
+Fault = tuple[str, str, int | None, Literal["damaged", "changed", "unreadable"]]  # file, reason, offset, kind
+
+
+def fault_of(error: Exception, reader: Reader, chunk: int) -> Fault:
+    """Of what reading the chunk has raised. What is neither about data nor about files is logged."""
+    if isinstance(error, DataError):
+        return error.file, error.reason, error.offset, "changed" if isinstance(error, DataChangedError) else "damaged"
+    if isinstance(error, OSError):
+        return str(error.filename or reader.name), error.strerror or str(error), None, "unreadable"
+    log.error("chunk %d of %s can't be read", chunk, reader.name, exc_info=error)
+    return place_of(reader, chunk), f"{type(error).__name__}: {one_line(str(error))}", None, "unreadable"
+
+
+def place_of(reader: Reader, chunk: int) -> str:
+    """The file that the chunk lies in; of a reader that can't say, its files."""
+    try:
+        return str(reader.place(chunk).file)
+    except Exception:
+        return reader.name

@@ -1,0 +1,48 @@
+"""A source's files, opened by the formats that they are in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from loader.config import DataConfig
+from loader.errors import DataError
+from loader.files.identity import DataFile
+from loader.formats.format import Format, Reader
+from loader.formats.registry import format_by_name, format_of_file
+
+
+def format_of(config: DataConfig, file: DataFile, family: str, default: str) -> Format:
+    """`default`: of a file that no format claims: it says what is wrong with it.
+
+    Raises ValueError for a format that is no format, or not of the family.
+    """
+    if config.format is None:
+        return family_format(format_of_file(file.path, family) or default, family)
+    return family_format(config.format, family)
+
+
+def family_format(name: str, family: str) -> Format:
+    """Raises ValueError."""
+    found = format_by_name(name)
+    if family != found.FAMILY:
+        raise ValueError(f"data.format: {name!r} holds records of {found.FAMILY}, and data.source is {family}")
+    return found
+
+
+def open_readers(config: DataConfig, files: Sequence[DataFile], family: str, default: str) -> list[Reader]:
+    """A reader for each run of files of one format, in the order of the files.
+
+    Raises DataError for what can't be used, ValueError for settings that can't be served.
+    """
+    if not files:
+        raise ValueError("data.train: no file is given")
+    skip_damaged = config.on_bad_data == "skip"
+    readers = [
+        found.open_files(list(group), may_grow=config.may_grow, skip_damaged=skip_damaged)
+        for found, group in groupby(files, lambda file: format_of(config, file, family, default))
+    ]
+    if not any(reader.num_chunks for reader in readers):
+        names = ", ".join(str(file.path) for file in files[:3])
+        raise DataError(names, "there is nothing to read: no file has a chunk")
+    return readers

@@ -1,0 +1,55 @@
+"""The format `svmlight`, also known as libsvm: lines of a label and pairs NUMBER:VALUE, plain or compressed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from loader.files.identity import DataFile
+
+if TYPE_CHECKING:
+    from loader.formats.format import Progress, Verdict
+    from loader.formats.svmlight.reader import SvmlightReader
+    from loader.formats.svmlight.statistics import SvmlightStatistics
+
+FAMILY = "rows"
+SUFFIXES = tuple(f".{name}{packed}" for name in ("svm", "svmlight", "libsvm") for packed in ("", ".gz", ".zst"))
+_LINE = re.compile(
+    rb"\s*(#[^\n]*\n\s*)*[-+]?[0-9.]+([eE][-+]?[0-9]+)?(:[0-9.]+)?([ \t]+qid:[0-9]+)?[ \t]+[0-9]+:[-+0-9.]"
+)
+
+
+def recognizes(head: bytes) -> bool:
+    return _LINE.match(head) is not None
+
+
+def open_files(files: Sequence[DataFile], may_grow: bool, skip_damaged: bool) -> SvmlightReader:  # noqa: ARG001
+    from loader.formats.svmlight.reader import SvmlightReader
+
+    return SvmlightReader(files, may_grow=may_grow)
+
+
+def whole_size(file: DataFile) -> int:
+    from loader.formats.svmlight.reader import whole_size
+
+    return whole_size(file)
+
+
+def verify(path: Path, threads: int, progress: Progress | None) -> Verdict:  # noqa: ARG001 (disk or zlib is the limit)
+    from loader.formats.svmlight.file import verify
+
+    return verify(path, progress)
+
+
+def inspect(path: Path, progress: Progress | None) -> SvmlightStatistics:
+    from loader.formats.svmlight.statistics import inspect
+
+    return inspect(path, progress)
+
+
+def dump(path: Path, limit: int | None) -> Iterator[bytes]:
+    from loader.formats.svmlight.file import dump
+
+    return dump(path, limit)

@@ -1,0 +1,72 @@
+"""Rows as numpy arrays: what a format that is written in Python gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loader import _native
+from loader.rows.fields import QID, WEIGHT
+
+Array = npt.NDArray[Any]
+Sparse = tuple[Array, Array, Array | None]  # offsets [n + 1], features, values or None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """`n` rows.
+
+    dense: arrays [n] of numbers by name: `label`, and what the settings ask for: `weight`, `qid`, data.rows.dense.
+    sparse: by the name of a field: row i has features[offsets[i] : offsets[i + 1]], counted from 0 within the field,
+    in any order, none twice; values, if they have any, one a feature. Names that nobody asks for are not used.
+    """
+
+    dense: Mapping[str, Array]
+    sparse: Mapping[str, Sparse]
+
+
+Block = tuple[int, list[Array], Array | None, list[Sparse]]  # as `_native.PythonRowReader` takes it
+
+
+def native_block(rows: Rows, shape: _native.RowShape) -> Block:
+    """The arrays that `shape` asks for, in its order and types. Raises ValueError for what is missing or no number."""
+    if shape.dense[0] not in rows.dense:
+        raise ValueError(f"{shape.dense[0]} is missing")
+    size = len(rows.dense[shape.dense[0]])
+    dense = [_dense(rows, name, np.float32, "fiub") for name in shape.dense]
+    qid = _dense(rows, QID, np.int64, "iub") if shape.qid else None
+    return size, dense, qid, [_sparse(rows, field) for field in shape.fields]
+
+
+def _dense(rows: Rows, name: str, dtype: npt.DTypeLike, kinds: str) -> Array:
+    if name not in rows.dense:
+        key = {WEIGHT: "data.rows.weight", QID: "data.rows.qid"}.get(name, "data.rows.dense")
+        raise ValueError(f"{name} is missing ({key}); there are {', '.join(rows.dense)}")
+    return _array(name, rows.dense[name], dtype, kinds)
+
+
+def _sparse(rows: Rows, field: _native.RowField) -> Sparse:
+    name = field.name
+    if name not in rows.sparse:
+        raise ValueError(f"field {name} is missing; there are {', '.join(rows.sparse) or 'none'}")
+    offsets = _array(f"{name}: offsets", rows.sparse[name][0], np.int64, "iub")
+    features = _array(f"{name}: features", rows.sparse[name][1], np.int64, "iub")
+    given = rows.sparse[name][2]
+    values = None if given is None else _array(f"{name}: values", given, np.float32, "fiub")
+    if field.values:
+        return offsets, features, np.ones(len(features), np.float32) if values is None else values
+    if values is not None and (values != 1).any():
+        raise ValueError(f"{name} has values other than 1, and data.rows.values says that it has none")
+    return offsets, features, None
+
+
+def _array(name: str, given: Any, dtype: npt.DTypeLike, kinds: str) -> Array:
+    array = np.asarray(given)
+    if array.ndim != 1 or (array.dtype.kind not in kinds and array.size):
+        raise ValueError(f"{name}: {array.dtype} {list(array.shape)} given; a row of numbers is expected")
+    with np.errstate(over="ignore"):  # an infinity is refused later, with its row
+        return np.ascontiguousarray(array, dtype=dtype)

@@ -1,0 +1,61 @@
+"""What a batch of rows holds."""
+
+from __future__ import annotations
+
+from loader import _native
+from loader.batch.schema import BatchSchema, DenseField, SparseField
+from loader.config import DataConfig
+from loader.rows.settings import RowsConfig
+
+LABEL = "label"
+WEIGHT = "weight"
+QID = "qid"
+_KINDS = {
+    "real": _native.LabelKind.REAL,
+    "binary": _native.LabelKind.BINARY,
+    "class": _native.LabelKind.CLASS,
+}
+
+
+def dense_names(settings: RowsConfig) -> list[str]:
+    """Of the float32 numbers."""
+    return [LABEL, *([WEIGHT] if settings.weight else []), *settings.dense]
+
+
+def batch_schema(config: DataConfig) -> BatchSchema:
+    """A bag a row in each field; `label` float32, `weight` and the other numbers float32, `qid` int64.
+
+    Raises ValueError for what is too large.
+    """
+    settings: RowsConfig = config.settings
+    for name in settings.ranges():
+        most = settings.most_active(name)
+        if most * config.batch_size >= 1 << 32:
+            raise ValueError(f"data.rows.max_active: {most} in {config.batch_size} rows of a batch are more than 2^32")
+    sparse = tuple(
+        SparseField(name, end - begin, max_active=settings.most_active(name), values=settings.has_values(name))
+        for name, (begin, end) in settings.ranges().items()
+    )
+    dense = [DenseField(name, "float32") for name in dense_names(settings)]
+    if settings.qid:
+        dense.append(DenseField(QID, "int64"))
+    return BatchSchema(config.batch_size, sparse=sparse, dense=tuple(dense))
+
+
+def row_shape(settings: RowsConfig) -> _native.RowShape:
+    """The same for the native part, which has the fields in the order of their numbers."""
+    ranges = settings.ranges()
+    by_number = sorted(ranges, key=lambda name: ranges[name])
+    shape = _native.RowShape()
+    shape.label = _KINDS[settings.label]
+    shape.num_classes = settings.num_classes
+    shape.dense = dense_names(settings)
+    shape.weight = settings.weight
+    shape.qid = settings.qid
+    shape.fields = [
+        _native.RowField(name, *ranges[name], settings.has_values(name), settings.most_active(name))
+        for name in by_number
+    ]
+    shape.order = [by_number.index(name) for name in ranges]
+    shape.first_number = 0 if settings.zero_based else 1
+    return shape

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace sparsepool::rows {
+
+void bind(nanobind::module_& module);  // everything below
+
+void bind_blocks(nanobind::module_& module);
+void bind_python_reader(nanobind::module_& module);
+
+}  // namespace sparsepool::rows

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+// What a row has, as the settings say: numbers that each row has one of, and lists of feature numbers.
+namespace sparsepool::rows {
+
+enum class LabelKind : std::uint8_t {
+    kReal,    // any finite number
+    kBinary,  // 0 or -1, which becomes 0; or 1
+    kClass,   // 0, 1, ... num_classes - 1
+};
+
+// A table's features: numbers begin .. end - 1 of all, which count from 0 within the field.
+struct Field {
+    std::string name;
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    bool values = false;  // each feature of a row has a value; else that is 1
+    std::uint32_t max_active = 0;
+
+    [[nodiscard]] std::uint64_t size() const { return end - begin; }
+};
+
+struct RowShape {
+    LabelKind label = LabelKind::kReal;
+    std::uint32_t num_classes = 2;
+    std::vector<std::string> dense;  // float32 each; the first is the label
+    bool weight = false;             // the second is the sample's weight
+    bool qid = false;                // an int64 besides
+    std::vector<Field> fields;       // in the order of their numbers, which they share with no other
+    std::vector<std::size_t> order;  // of the schema: fields[order[i]] is its field i
+    std::uint64_t first_number = 0;  // that text formats give the first feature
+
+    [[nodiscard]] std::size_t qid_at() const { return dense.size(); }  // word of a record (record.h)
+    [[nodiscard]] std::size_t counts_at() const { return dense.size() + (qid ? 2 : 0); }
+    [[nodiscard]] std::size_t head_words() const { return counts_at() + fields.size(); }
+    [[nodiscard]] std::size_t max_active() const {
+        std::size_t sum = 0;
+        for (const Field& field : fields) sum += field.max_active;
+        return sum;
+    }
+};
+
+// What is wrong with a label of that kind, which is then made what the batch has; null if nothing is.
+[[nodiscard]] inline const char* take_label(const RowShape& shape, float& label) {
+    switch (shape.label) {
+        case LabelKind::kReal: return nullptr;
+        case LabelKind::kBinary:
+            if (label != 0.0F && label != 1.0F && label != -1.0F) return "a label of 0, 1 or -1 (data.rows.label)";
+            if (label != 1.0F) label = 0.0F;
+            return nullptr;
+        case LabelKind::kClass: {
+            const bool known = label >= 0.0F && label < static_cast<float>(shape.num_classes) &&
+                               static_cast<float>(static_cast<std::uint32_t>(label)) == label;
+            return known ? nullptr : "a class number from 0 to data.rows.num_classes - 1";
+        }
+    }
+    return nullptr;
+}
+
+}  // namespace sparsepool::rows

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rows/native/batch/layout.h"
+#include "rows/native/reader.h"
+#include "rows/native/shape.h"
+#include "stream/source.h"
+
+namespace sparsepool::rows {
+
+// Rows for the stream: read by any formats, made batches of. The chunks of one reader after the other.
+class RowSource final : public stream::Source {
+  public:
+    RowSource(std::vector<std::shared_ptr<RowReader>> readers, const RowShape& shape, const Layout& layout);
+
+    [[nodiscard]] std::size_t record_size() const override { return 0; }
+    [[nodiscard]] std::size_t num_chunks() const override { return begins_.back(); }
+    [[nodiscard]] std::uint32_t batch_size() const override { return layout_.batch_size; }
+    [[nodiscard]] std::size_t slot_bytes() const override { return layout_.slot_bytes; }
+    [[nodiscard]] std::string name() const override;
+    [[nodiscard]] std::size_t together() const override { return 1; }
+    [[nodiscard]] bool in_file_order() const override;
+    void compare_with(stream::ChunkSums sums) override;
+    void decode(std::span<stream::ChunkRead> chunks, std::uint64_t epoch) const override;
+    [[nodiscard]] std::unique_ptr<stream::BatchWriter> batch_writer() const override;
+
+  private:
+    std::vector<std::shared_ptr<RowReader>> readers_;
+    std::vector<std::size_t> begins_;  // of each reader: its first chunk; the number of chunks last
+    RowShape shape_;
+    Layout layout_;
+};
+
+}  // namespace sparsepool::rows

@@ -1,0 +1,36 @@
+"""Files of rows, opened by the formats that they are in; without files, rows of a known model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from loader import _native
+from loader.config import DataConfig
+from loader.files.identity import DataFile
+from loader.formats import opening
+from loader.formats.format import Format, Reader
+from loader.rows.python_reader import PythonBlocks
+
+FAMILY = "rows"
+DEFAULT = "svmlight"
+
+
+def format_of(config: DataConfig, file: DataFile) -> Format:
+    return opening.format_of(config, file, FAMILY, DEFAULT)
+
+
+def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
+    """As `loader.formats.opening.open_readers`."""
+    if files or not config.settings.synthetic.num_rows:
+        return opening.open_readers(config, files, FAMILY, DEFAULT)
+    from loader.rows.synthetic import SyntheticReader
+
+    return [SyntheticReader(config.settings)]
+
+
+def native_reader(reader: Reader, shape: _native.RowShape) -> _native.RowReader:
+    """As the native stream takes it: what is written in Python is called by the stream's threads."""
+    native = getattr(reader, "native", None)
+    if isinstance(native, _native.RowReader):
+        return native
+    return _native.PythonRowReader(PythonBlocks(reader, shape))

@@ -1,0 +1,123 @@
+"""Settings of the source "rows": keys of [data.rows]."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from loader.section import Effect, Section
+
+DEFAULT_FIELD = "features"
+MOST_FEATURES = 1 << 31
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TAKEN = ("label", "weight", "qid", "header", "bucket_offsets")
+
+
+def _as_tuple(value: Any) -> Any:
+    """A list of the file is a tuple here; a number such as 1e6 is an integer."""
+    if not isinstance(value, list):
+        return value
+    return tuple(int(item) if isinstance(item, float) and item.is_integer() else item for item in value)
+
+
+_Names = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
+_Range = Annotated[tuple[int, int], BeforeValidator(_as_tuple)]
+_Active = Annotated[int, Field(ge=1, le=1 << 20)]
+
+
+class SyntheticRowsConfig(Section):
+    """Clicks drawn from a known logistic model, if data.train is empty; each field has as many features in each row."""
+
+    num_rows: Annotated[int, Field(ge=0, le=1 << 40, description="rows of an epoch; 0: none"), Effect.FIXED] = 0
+    active: Annotated[
+        int, Field(ge=1, le=1 << 10, description="features of a row in each field, of which some may coincide"),
+        Effect.FIXED,
+    ] = 8  # fmt: skip
+    seed: Annotated[int, Field(ge=0, le=1 << 62, description="of rows and model"), Effect.FIXED] = 1
+
+
+class RowsConfig(Section):
+    """Which numbers a row has, and which fields its features belong to."""
+
+    num_features: Annotated[
+        int,
+        Field(ge=1, le=MOST_FEATURES, description="features of the only field, `features`, if `fields` is empty"),
+        Effect.FIXED,
+    ] = 1 << 20
+    fields: Annotated[
+        dict[str, _Range],
+        Field(
+            description="fields, each with a table of its own: the first of its feature numbers, counted from 0, and "
+            "the one behind its last; `{user = [0, 1000000], item = [1000000, 2000000]}`"
+        ),
+        Effect.FIXED,
+    ] = {}  # noqa: RUF012 (frozen)
+    max_active: Annotated[
+        _Active | dict[str, _Active],
+        Field(description="features of a row in one field at most; a table gives each field its own"),
+        Effect.FIXED,
+    ] = 128
+    values: Annotated[
+        bool | _Names,
+        Field(description="features have values; a list names the fields that have them; without, each counts 1"),
+        Effect.FIXED,
+    ] = True
+    label: Annotated[
+        Literal["real", "binary", "class"],
+        Field(description="any number; 1, and 0 or -1; or a class number from 0 on"),
+        Effect.FIXED,
+    ] = "real"
+    num_classes: Annotated[
+        int, Field(ge=2, le=1 << 24, description='classes of label = "class"'), Effect.FIXED
+    ] = 2  # fmt: skip
+    weight: Annotated[
+        bool, Field(description="rows have weights, in svmlight files as LABEL:WEIGHT"), Effect.FIXED
+    ] = False  # fmt: skip
+    qid: Annotated[bool, Field(description="batches have the rows' query numbers, int64"), Effect.FIXED] = False
+    dense: Annotated[_Names, Field(description="further numbers of a row, float32 each, by name"), Effect.FIXED] = ()
+    zero_based: Annotated[
+        bool, Field(description="the first feature's number is 0 in text files, else 1"), Effect.FIXED
+    ] = True
+    synthetic: SyntheticRowsConfig = SyntheticRowsConfig()
+
+    def ranges(self) -> dict[str, tuple[int, int]]:
+        """The fields by name: first feature number, and the one behind the last."""
+        return self.fields or {DEFAULT_FIELD: (0, self.num_features)}
+
+    def has_values(self, field: str) -> bool:
+        return self.values if isinstance(self.values, bool) else field in self.values
+
+    def most_active(self, field: str) -> int:
+        begin, end = self.ranges()[field]
+        most = self.max_active if isinstance(self.max_active, int) else self.max_active[field]
+        return min(most, end - begin)
+
+    @model_validator(mode="after")
+    def _fields_are_apart(self) -> Self:
+        last, last_end = "", 0
+        for name, (begin, end) in sorted(self.fields.items(), key=lambda item: item[1]):
+            if begin < 0 or not begin < end <= begin + MOST_FEATURES:
+                raise ValueError(f"fields.{name} = [{begin}, {end}]: expected 1 to {MOST_FEATURES} features from 0 on")
+            if last and begin < last_end:
+                raise ValueError(f"fields.{name} = [{begin}, {end}] begins inside of {last}, which ends at {last_end}")
+            last, last_end = name, end
+        return self
+
+    @model_validator(mode="after")
+    def _names_are_of_fields(self) -> Self:
+        fields = self.ranges()
+        known = f"the fields are {', '.join(fields)}"
+        if isinstance(self.max_active, dict) and self.max_active.keys() != fields.keys():
+            raise ValueError(f"max_active has {', '.join(self.max_active) or 'none'}; {known}: each needs a number")
+        if not isinstance(self.values, bool) and (unknown := set(self.values) - set(fields)):
+            raise ValueError(f"values: {min(unknown)!r} is no field; {known}")
+        names = [*fields, *self.dense]
+        for name in names:
+            if not _NAME.fullmatch(name) or name in _TAKEN or names.count(name) > 1:
+                raise ValueError(
+                    f"{name!r} can't be the name of a field or number: letters, digits and _, each name once, none of "
+                    f"{', '.join(_TAKEN)}"
+                )
+        return self

@@ -1,0 +1,91 @@
+"""The source "rows": numbers and lists of features, from files of any format of that family."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from loader import _native
+from loader.batch.schema import BatchSchema
+from loader.config import DataConfig
+from loader.files.identity import DataFile
+from loader.formats.format import GrowingFormat
+from loader.formats.opening import family_format
+from loader.formats.origin import origin
+from loader.native_stream import NativeStream, region_table
+from loader.rows.fields import batch_schema, row_shape
+from loader.rows.readers import FAMILY, format_of, native_reader, open_readers
+from loader.rows.settings import RowsConfig
+from loader.section import Section
+from loader.stream import Cursor
+
+log = logging.getLogger(__name__)
+
+_MIB = 1 << 20
+_DECODED = 4  # bytes of memory for a byte of file, at most about
+_PACKED = 6  # bytes of text for a byte of compressed file
+_WINDOWS = 2  # one is read while the next is decoded
+_LOOKED_AT = 8  # chunks, for an estimate
+
+
+class RowsSource:
+    """`loader.sources.Source`."""
+
+    settings: ClassVar[type[Section]] = RowsConfig
+
+    def schema(self, config: DataConfig) -> BatchSchema:
+        if config.format is not None:
+            family_format(config.format, FAMILY)
+        return batch_schema(config)
+
+    def open(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> NativeStream:
+        schema = self.schema(config)
+        natives, shape = self._natives(config, files)
+        packed = sum(file.size for file in files) if any(native.in_file_order for native in natives) else 0
+        if packed:
+            log.info(
+                "compressed files are read in the order of the files and shuffled within a window; a restart decodes a "
+                "file from its beginning to the place of the run: %d MB of the files at most",
+                packed // 1_000_000 + 1,
+            )
+        source = _native.RowSource(natives, shape, schema.batch_size, schema.slot_bytes, region_table(schema))
+        return NativeStream(config, schema, source, seed)
+
+    def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
+        natives, _ = self._natives(config, files)
+        in_order = any(native.in_file_order for native in natives)
+        return origin(config, open_readers(config, files), seed, cursor, in_file_order=in_order)
+
+    def whole_size(self, config: DataConfig, file: DataFile) -> int:
+        found = format_of(config, file)
+        return found.whole_size(file) if isinstance(found, GrowingFormat) else file.size
+
+    def samples_per_epoch(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> int | None:  # noqa: ARG002
+        """About how many rows there are. Raises DataError."""
+        if not files and config.settings.synthetic.num_rows:
+            return int(config.settings.synthetic.num_rows)
+        natives, shape = self._natives(config, files)
+        rows = 0.0
+        for native in natives:
+            last = native.num_chunks - 1
+            # What is decoded in order is looked at where it begins.
+            step = 1 if native.in_file_order else max(1, native.num_chunks // _LOOKED_AT)
+            chunks = range(0, native.num_chunks, step)[:_LOOKED_AT]
+            counts = [_native.count_rows(native, chunk, shape) for chunk in chunks]
+            if last in chunks:  # it may be short
+                rows += counts.pop()
+                last -= 1
+            rows += sum(counts) / max(len(counts), 1) * (last + 1)
+        return round(rows)
+
+    def window_nbytes(self, config: DataConfig, files: Sequence[DataFile]) -> int:
+        """No window holds more than the files have; a chunk is about 1 MiB of text."""
+        there = _PACKED * sum(file.size for file in files)
+        return _WINDOWS * min(config.window_chunks * _MIB, there) * _DECODED
+
+    def _natives(
+        self, config: DataConfig, files: Sequence[DataFile]
+    ) -> tuple[list[_native.RowReader], _native.RowShape]:
+        shape = row_shape(config.settings)
+        return [native_reader(reader, shape) for reader in open_readers(config, files)], shape

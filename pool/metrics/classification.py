@@ -1,0 +1,105 @@
+"""Metrics of a task that predicts classes: AUC, log-loss, accuracy. All in float64, over all samples at once.
+
+Each names the arrays that it reads, so that several can share them: `scores` are raw outputs of the model (logits),
+`labels` class numbers, `weights` sample weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pool.metrics.metric import Best, Column
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+_Float64 = npt.NDArray[np.float64]
+
+
+class AUC:
+    """Area under the ROC curve of a binary classifier: the share of pairs of a positive and a negative sample in which
+    the positive one has the higher score; a tie counts half. Exact, by the Mann-Whitney statistic (Hanley and McNeil
+    1982). With weights a pair counts as the product of both.
+
+    Labels above 0.5 are positive. NaN without a positive or without a negative sample, or if a score is NaN.
+    """
+
+    best: Best = "max"
+
+    def __init__(self, scores: str = "scores", labels: str = "labels", weights: str | None = None) -> None:
+        """Names of the arrays, each [samples] float32; `weights`: None if all samples count alike."""
+        self._scores, self._labels, self._weights = scores, labels, weights
+        self.columns: Mapping[str, Column] = _columns(1, scores, labels, weights)
+
+    def value(self, arrays: Arrays) -> float:
+        scores = arrays[self._scores]
+        if np.isnan(scores).any():
+            return np.nan
+        order = np.argsort(scores, kind="stable")
+        weight = _weight(arrays, self._weights, len(scores))[order]
+        positive = np.where(arrays[self._labels][order] > 0.5, weight, 0.0)
+        negative = weight - positive
+        ranked = scores[order]
+        starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]]) if len(ranked) else np.zeros(0, np.intp)
+        positive, negative = np.add.reduceat(positive, starts), np.add.reduceat(negative, starts)
+        pairs = positive.sum() * negative.sum()
+        below = np.cumsum(negative) - negative
+        return float((positive * (below + negative / 2)).sum() / pairs) if pairs > 0 else np.nan
+
+
+class LogLoss:
+    """Mean of -log p(label) in nats: binary if `classes` is 2, with one score a sample, the logit of class 1; else with
+    `classes` scores a sample, the logits. With weights their mean is divided by the sum of the weights."""
+
+    best: Best = "min"
+
+    def __init__(
+        self, scores: str = "scores", labels: str = "labels", weights: str | None = None, *, classes: int = 2
+    ) -> None:
+        self._scores, self._labels, self._weights = scores, labels, weights
+        self.columns: Mapping[str, Column] = _columns(1 if classes == 2 else classes, scores, labels, weights)
+
+    def value(self, arrays: Arrays) -> float:
+        scores = arrays[self._scores].astype(np.float64)
+        labels = arrays[self._labels]
+        if scores.ndim == 1:
+            losses = np.logaddexp(0.0, np.where(labels > 0.5, -scores, scores))
+        else:
+            highest = scores.max(axis=1, keepdims=True)
+            chosen = np.take_along_axis(scores, labels.astype(np.int64)[:, None], axis=1)
+            losses = (np.log(np.exp(scores - highest).sum(axis=1, keepdims=True)) + highest - chosen)[:, 0]
+        return _mean(losses, _weight(arrays, self._weights, len(losses)))
+
+
+class Accuracy:
+    """Share of the samples whose most probable class is the label's: with one score a sample, class 1 if it is above 0;
+    of `classes` scores the highest, the first of equal ones. With weights the share of the weight."""
+
+    best: Best = "max"
+
+    def __init__(
+        self, scores: str = "scores", labels: str = "labels", weights: str | None = None, *, classes: int = 2
+    ) -> None:
+        self._scores, self._labels, self._weights = scores, labels, weights
+        self.columns: Mapping[str, Column] = _columns(1 if classes == 2 else classes, scores, labels, weights)
+
+    def value(self, arrays: Arrays) -> float:
+        scores, labels = arrays[self._scores], arrays[self._labels]
+        right = (scores > 0) == (labels > 0.5) if scores.ndim == 1 else scores.argmax(axis=1) == labels
+        return _mean(right.astype(np.float64), _weight(arrays, self._weights, len(scores)))
+
+
+def _columns(width: int, scores: str, labels: str, weights: str | None) -> dict[str, Column]:
+    columns = {scores: Column("float32", width), labels: Column("float32")}
+    return columns if weights is None else {**columns, weights: Column("float32")}
+
+
+def _weight(arrays: Arrays, name: str | None, samples: int) -> _Float64:
+    return np.ones(samples) if name is None else arrays[name].astype(np.float64)
+
+
+def _mean(values: _Float64, weight: _Float64) -> float:
+    total = weight.sum()
+    return float((values * weight).sum() / total) if total > 0 else np.nan

@@ -1,0 +1,104 @@
+"""What a task measures: the names of its numbers, and where the arrays behind them lie in memory for one batch."""
+
+from __future__ import annotations
+
+import re
+import reprlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loader.plugins.interface import interface_problem
+from pool.metrics.metric import DTYPES, Best, Column, Metric
+
+LOSS = "loss"  # every validation has it
+PREFIX = "validation_"  # of a name, in the records of a run
+MOST = 16  # metrics of a task, and arrays behind them
+WIDEST = 4096  # numbers a sample
+NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+
+_ALIGNMENT = 64  # of an array: a cache line
+_PAGE = 4096
+
+
+@dataclass(frozen=True)
+class Measured:
+    """As the planner finds it; empty for a task without metrics."""
+
+    batch_size: int = 0
+    metrics: tuple[tuple[str, Best], ...] = ()  # in the task's order
+    columns: tuple[tuple[str, Column], ...] = ()  # by name of the array
+
+    @property
+    def nbytes(self) -> int:
+        """Of one batch's arrays, whole pages; 0 if nothing is collected."""
+        return -(-sum(_aligned(column.nbytes(self.batch_size)) for _, column in self.columns) // _PAGE) * _PAGE
+
+    def arrays(self, place: npt.NDArray[np.uint8]) -> dict[str, npt.NDArray[Any]]:
+        """Views of one batch's arrays in `place`, at least `nbytes` long: [batch_size] or [batch_size, width]."""
+        found, begin = {}, 0
+        for name, column in self.columns:
+            size = column.nbytes(self.batch_size)
+            found[name] = place[begin : begin + size].view(column.dtype).reshape(column.shape(self.batch_size))
+            begin += _aligned(size)
+        return found
+
+    def all_arrays(self, batches: int) -> dict[str, npt.NDArray[Any]]:
+        """New memory for so many batches."""
+        samples = batches * self.batch_size
+        return {name: np.empty(column.shape(samples), column.dtype) for name, column in self.columns}
+
+    def best(self, name: str) -> Best:
+        """Which values of it are better. Raises ValueError for a name that is not measured."""
+        known: dict[str, Best] = {LOSS: "min", **dict(self.metrics)}
+        if name not in known:
+            raise ValueError(f"{reprlib.repr(name)} is not measured; allowed: {', '.join(known)}")
+        return known[name]
+
+
+def measured(metrics: Mapping[str, Metric], batch_size: int) -> Measured:
+    """What a task's metrics come to. Raises ValueError for the first that can't be used."""
+    if not isinstance(metrics, Mapping):
+        raise ValueError(f"must be a mapping of names to metrics, not {reprlib.repr(metrics)}")
+    if len(metrics) > MOST:
+        raise ValueError(f"{len(metrics)} metrics; at most {MOST}")
+    columns: dict[str, Column] = {}
+    for name, metric in metrics.items():
+        if not isinstance(name, str) or not NAME.fullmatch(name) or name == LOSS:
+            raise ValueError(f"{reprlib.repr(name)}: a name is of at most 32 of a-z, 0-9 and _, and not {LOSS!r}")
+        if problem := _problem(metric):
+            raise ValueError(f"{name}: {problem}")
+        for array, column in metric.columns.items():
+            if columns.setdefault(array, column) != column:
+                raise ValueError(f"{name}: {array} is {column}, and another metric has it as {columns[array]}")
+    if len(columns) > MOST:
+        raise ValueError(f"{len(columns)} arrays; at most {MOST}")
+    return Measured(batch_size, tuple((name, metric.best) for name, metric in metrics.items()), tuple(columns.items()))
+
+
+def _problem(metric: Metric) -> str:
+    """Why it can't be used; empty if it can."""
+    if problem := interface_problem(metric, Metric, "a metric"):
+        return problem
+    if metric.best not in ("min", "max"):
+        return f"best must be 'min' or 'max', not {reprlib.repr(metric.best)}"
+    if not isinstance(metric.columns, Mapping):
+        return f"columns must be a mapping of names to columns, not {reprlib.repr(metric.columns)}"
+    for name, column in metric.columns.items():
+        if not isinstance(name, str) or not isinstance(column, Column):
+            return f"columns must be a mapping of names to pool.Column, not {reprlib.repr(metric.columns)}"
+        if column.dtype not in DTYPES:
+            return f"{name}: dtype {reprlib.repr(column.dtype)}; allowed: {', '.join(DTYPES)}"
+        if type(column.width) is not int or not 1 <= column.width <= WIDEST:
+            return f"{name}: width {reprlib.repr(column.width)}; allowed: 1 to {WIDEST}"
+    return ""
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
+
+
+NOTHING = Measured()

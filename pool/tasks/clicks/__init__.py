@@ -1,0 +1,25 @@
+"""The probability of a class from sparse rows, such as that of a click from a user, an item and a page: logistic
+regression, a factorization machine, or a small network over embeddings.
+
+Importing this does not import torch; `create_task` does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pool.tasks.clicks.config import LossConfig, ModelConfig
+
+if TYPE_CHECKING:
+    from pool.tasks.clicks.task import ClicksTask
+
+__all__ = ["EXPORT_SUFFIX", "LossConfig", "ModelConfig", "create_task"]
+
+EXPORT_SUFFIX = ".safetensors"
+
+
+def create_task(model: ModelConfig, loss: LossConfig) -> ClicksTask:
+    """The task of a run with these settings."""
+    from pool.tasks.clicks.task import ClicksTask
+
+    return ClicksTask(model, loss)

@@ -1,0 +1,109 @@
+"""The models of the task `clicks`: a table for each sparse field, and what makes scores of the sums of their rows.
+
+A score is a logit: that of class 1 if there are two classes, else one for each class.
+
+    logistic        bias + sum over fields of w_i x_i
+    factorization   the same + |sum over fields of v_i x_i|^2 / 2
+    mlp             layers of the fields' sums of v_i x_i, side by side
+
+The second one is the factorization machine of Rendle (2010), for each class, but for the terms |v_i|^2 x_i^2 / 2 that
+are left in. Where values are 0 and 1 those are a part of w_i: both are the same family of models, and this one needs
+each row of a table once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from pool.nn.batch import TensorBatch
+from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.clicks.config import ModelConfig
+
+_VECTORS = 0.05  # standard deviation of vectors at the start: at 0 a product of two has no gradient
+_TABLE = "table_"  # before a field's name
+
+
+def num_scores(config: ModelConfig) -> int:
+    return 1 if config.classes == 2 else config.classes
+
+
+class Clicks(nn.Module):
+    """`scores` are [batch_size] for two classes, else [batch_size, classes]."""
+
+    def __init__(self, config: ModelConfig, width: int) -> None:
+        """`width`: numbers in a row of each table."""
+        super().__init__()
+        self._names = tuple(config.fields)
+        self.num_scores = num_scores(config)
+        for name, rows in config.fields.items():
+            self.add_module(f"{_TABLE}{name}", SparseLinear(rows, width, bias=False, field=name))
+
+    def tables(self) -> Iterator[SparseLinear]:
+        """In the order of the fields."""
+        for name in self._names:
+            table = self.get_submodule(f"{_TABLE}{name}")
+            assert isinstance(table, SparseLinear)
+            yield table
+
+    def sums(self, batch: TensorBatch) -> list[Tensor]:
+        """Of each field's rows, [batch_size, width]."""
+        return [table(batch.sparse[table.field]) for table in self.tables()]
+
+    def total(self, batch: TensorBatch) -> Tensor:
+        """Of all fields' rows, [batch_size, width]."""
+        first, *others = self.sums(batch)
+        return sum(others, first)
+
+    def scores(self, scores: Tensor) -> Tensor:
+        return scores.squeeze(1) if self.num_scores == 1 else scores
+
+
+class Logistic(Clicks):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config, num_scores(config))
+        self.bias = nn.Parameter(torch.zeros(self.num_scores))
+        for table in self.tables():
+            nn.init.zeros_(table.weight)
+
+    def forward(self, batch: TensorBatch) -> Tensor:
+        return self.scores(self.total(batch) + self.bias)
+
+
+class Factorization(Clicks):
+    """In a row of a table: for each score a weight, then a vector."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config, num_scores(config) * (1 + config.rank))
+        self.bias = nn.Parameter(torch.zeros(self.num_scores))
+        for table in self.tables():
+            nn.init.normal_(table.weight, std=_VECTORS)
+            with torch.no_grad():
+                table.weight.view(table.num_features, self.num_scores, -1)[:, :, 0] = 0.0
+
+    def forward(self, batch: TensorBatch) -> Tensor:
+        total = self.total(batch)
+        parts = total.view(len(total), self.num_scores, -1)
+        weights, vectors = parts[:, :, 0], parts[:, :, 1:]
+        return self.scores(self.bias + weights + vectors.square().sum(dim=2) / 2)
+
+
+class MultiLayer(Clicks):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config, config.rank)
+        for table in self.tables():
+            nn.init.normal_(table.weight, std=_VECTORS)
+        layers: list[nn.Module] = []
+        width = config.rank * len(config.fields)
+        for hidden in config.hidden:
+            layers += [nn.Linear(width, hidden), nn.ReLU()]
+            width = hidden
+        self.layers = nn.Sequential(*layers, nn.Linear(width, self.num_scores))
+
+    def forward(self, batch: TensorBatch) -> Tensor:
+        return self.scores(self.layers(torch.cat(self.sums(batch), dim=1)))
+
+
+KINDS = {"logistic": Logistic, "factorization": Factorization, "mlp": MultiLayer}

@@ -1,0 +1,114 @@
+"""The task `clicks`, as the runtime calls it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from loader.batch.schema import BatchSchema
+from pool.metrics.classification import AUC, Accuracy, LogLoss
+from pool.metrics.metric import Metric
+from pool.nn.batch import TensorBatch
+from pool.tasks.clicks.config import LossConfig, ModelConfig
+from pool.tasks.clicks.model import KINDS
+from pool.tasks.task import Progress
+
+LABEL, WEIGHT = "label", "weight"  # dense fields; data need not have weights
+FORMAT = "sparsepool clicks 1"
+
+
+class ClicksTask:
+    def __init__(self, model: ModelConfig, loss: LossConfig) -> None:
+        self._config = model
+        self._loss = loss
+
+    def check(self, schema: BatchSchema) -> None:
+        there = {field.name: field for field in schema.sparse}
+        listed = ", ".join(f"{field.name} = {field.num_features}" for field in schema.sparse)
+        for name, rows in self._config.fields.items():
+            if name not in there:
+                raise ValueError(f"model.fields.{name}: the data have no such field; they have {{ {listed} }}")
+            if there[name].num_features != rows:
+                raise ValueError(
+                    f"model.fields.{name}: {rows}, but the data have features up to {there[name].num_features}; the "
+                    f"fields of the data are {{ {listed} }}"
+                )
+            if there[name].bags_per_sample != 1:
+                raise ValueError(f"model.fields.{name}: a sample has {there[name].bags_per_sample} bags of it, not one")
+        if not any(dense.name == LABEL for dense in schema.dense):
+            names = ", ".join(dense.name for dense in schema.dense) or "none"
+            raise ValueError(f"task: clicks needs the dense field {LABEL!r}; the data have {names}")
+
+    def build_model(self) -> nn.Module:
+        return KINDS[self._config.kind](self._config)
+
+    def initialize(self, model: nn.Module) -> None:
+        """A run begins with the weights that `build_model` draws."""
+
+    def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:  # noqa: ARG002
+        return self._log_loss(model(batch), batch)
+
+    def after_step(self, model: nn.Module) -> None:
+        """Weights are free."""
+
+    def metrics(self, schema: BatchSchema) -> Mapping[str, Metric]:
+        weights = "weights" if any(dense.name == WEIGHT for dense in schema.dense) else None
+        classes = self._config.classes
+        log_loss = LogLoss(weights=weights, classes=classes)
+        if classes == 2:
+            return {"auc": AUC(weights=weights), "log_loss": log_loss}
+        return {"accuracy": Accuracy(weights=weights, classes=classes), "log_loss": log_loss}
+
+    def validate(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> tuple[Tensor, Mapping[str, Tensor]]:  # noqa: ARG002
+        scores = model(batch)
+        arrays = {"scores": scores, "labels": batch.dense[LABEL]}
+        if WEIGHT in batch.dense:
+            arrays["weights"] = batch.dense[WEIGHT]
+        return self._log_loss(scores, batch), arrays
+
+    def predict(self, model: nn.Module, batch: TensorBatch) -> Tensor:
+        """Probabilities: [batch] of class 1, or [batch, classes]."""
+        scores: Tensor = model(batch)
+        return scores.sigmoid() if scores.ndim == 1 else scores.softmax(1)
+
+    def export(self, model: nn.Module, path: Path, description: str) -> None:
+        """The tensors of the model, and in the header what makes scores of them."""
+        config = self._config
+        about = {
+            "format": FORMAT,
+            "kind": config.kind,
+            "fields": json.dumps(config.fields),
+            "classes": str(config.classes),
+            "description": description,
+        }
+        save_file({name: tensor.detach().contiguous() for name, tensor in model.named_parameters()}, path, about)
+
+    def _log_loss(self, scores: Tensor, batch: TensorBatch) -> Tensor:
+        """The mean of weight x log-loss, in nats."""
+        labels = batch.dense[LABEL]
+        valid = self._are_classes(labels)
+        if scores.ndim == 1:
+            losses = nn.functional.binary_cross_entropy_with_logits(scores, labels, reduction="none")
+        else:
+            numbers = labels.clamp(0, self._config.classes - 1).long()
+            losses = nn.functional.cross_entropy(scores, numbers, reduction="none")
+        if WEIGHT in batch.dense:
+            losses = losses * batch.dense[WEIGHT]
+        return torch.where(valid, losses, torch.nan).mean()
+
+    def _are_classes(self, labels: Tensor) -> Tensor:
+        """Whether each is a class number. On a GPU nobody waits for the answer, and a wrong one makes the loss NaN;
+        elsewhere it is a ValueError."""
+        valid = (labels >= 0) & (labels < self._config.classes) & (labels == labels.floor())
+        if labels.device.type == "cpu" and not bool(valid.all()):
+            wrong = float(labels[~valid][0])
+            raise ValueError(
+                f"label {wrong:g} in the data: model.classes = {self._config.classes} takes the class numbers 0 to "
+                f"{self._config.classes - 1}"
+            )
+        return valid

@@ -1,0 +1,41 @@
+"""What a task gives for its metrics, into memory that outlives the worker."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+
+def collect(found: object, places: Mapping[str, npt.NDArray[Any]]) -> str:
+    """Copies the arrays of what `validate` gave, a loss and arrays by name, to their places. Why it can't be used;
+    empty if it can."""
+    if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], Mapping):
+        return f"gave {reprlib.repr(found)}: it must be the loss and a mapping of arrays by name"
+    arrays = found[1]
+    if arrays.keys() != places.keys():
+        return f"gave the arrays {_names(arrays)}; the metrics need {_names(places)}"
+    for name, place in places.items():
+        if problem := _copy(arrays[name], place):
+            return f"gave for {name} {problem}"
+    return ""
+
+
+def _names(arrays: Mapping[str, Any]) -> str:
+    return ", ".join(sorted(map(str, arrays))) or "(none)"
+
+
+def _copy(array: object, place: npt.NDArray[Any]) -> str:
+    """Why it does not fit; empty if it does."""
+    if not isinstance(array, Tensor):
+        return f"{type(array).__name__}, which is no tensor"
+    if tuple(array.shape) != place.shape:
+        return f"a tensor of shape {tuple(array.shape)}: it must be {place.shape}"
+    if array.is_complex() or array.is_meta:
+        return f"numbers that are {'complex' if array.is_complex() else 'on the device meta'}"
+    torch.from_numpy(place).copy_(array)
+    return ""

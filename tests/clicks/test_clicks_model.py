@@ -1,0 +1,183 @@
+"""The task `clicks`: scores and losses against their formulas, what it refuses, and what it exports."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from safetensors import safe_open
+
+from loader.batch.schema import BatchSchema, DenseField, SparseBatch, SparseField
+from loader.batch.slots import allocate_slots, write_batch
+from pool.metrics.layout import measured
+from pool.nn.batch import TensorBatch
+from pool.tasks.clicks.config import LossConfig, ModelConfig
+from pool.tasks.clicks.task import ClicksTask
+from pool.tasks.task import Progress
+
+SAMPLES = 32
+FIELDS = {"user": 40, "items": 30}  # `items` is also the name of a method of dictionaries
+START = Progress(0, 1)
+
+Array = npt.NDArray[Any]
+
+
+def schema(*, weights: bool = False) -> BatchSchema:
+    dense = [DenseField("label", "float32")] + ([DenseField("weight", "float32")] if weights else [])
+    sparse = (SparseField("user", 40, 1), SparseField("items", 30, 5), SparseField("unused", 7, 1))
+    return BatchSchema(SAMPLES, sparse, tuple(dense))
+
+
+def batch_of(classes: int, *, weights: bool = False) -> tuple[TensorBatch, dict[str, Array]]:
+    """A batch, and its rows as 0 and 1, [samples, features] by field; `label` and `weight`."""
+    random = np.random.default_rng(classes)
+    rows, ones = {}, {}
+    for field in schema().sparse:
+        active = np.array([random.integers(0, field.max_active + 1) for _ in range(SAMPLES)])
+        features = [np.sort(random.choice(field.num_features, count, replace=False)) for count in active]
+        rows[field.name] = np.concatenate([[0], np.cumsum(active)]), np.concatenate(features)
+        ones[field.name] = np.zeros((SAMPLES, field.num_features))
+        for sample, chosen in enumerate(features):
+            ones[field.name][sample, chosen] = 1.0
+    dense = {"label": random.integers(0, classes, SAMPLES).astype(np.float32)}
+    if weights:
+        dense["weight"] = random.uniform(0, 2, SAMPLES).astype(np.float32)
+    (slot,) = allocate_slots(schema(weights=weights), 1)
+    write_batch(schema(weights=weights), slot, 0, rows, dense)
+    return TensorBatch.from_numpy(SparseBatch.view(schema(weights=weights), slot)), {**ones, **dense}
+
+
+def task_of(kind: str, classes: int = 2) -> ClicksTask:
+    settings = {"kind": kind, "fields": FIELDS, "classes": classes, "rank": 3, "hidden": [8, 4]}
+    return ClicksTask(ModelConfig.model_validate(settings), LossConfig())
+
+
+def trained_model(task: ClicksTask) -> torch.nn.Module:
+    torch.manual_seed(1)
+    model = task.build_model()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.uniform_(-1, 1)
+    return model
+
+
+def scores_of(kind: str, classes: int, tensors: dict[str, Array], ones: dict[str, Array]) -> Array:
+    """[samples, scores], float64, by the formulas of docs/reference/clicks-file.md."""
+    tables = {name: tensors[f"table_{name}.weight"].astype(np.float64) for name in FIELDS}
+    sums = [ones[name] @ table for name, table in tables.items()]
+    if kind == "mlp":
+        hidden = np.concatenate(sums, axis=1)
+        for number in (0, 2, 4):
+            hidden = hidden @ tensors[f"layers.{number}.weight"].T.astype(np.float64) + tensors[f"layers.{number}.bias"]
+            hidden = np.maximum(hidden, 0) if number < 4 else hidden
+        return np.asarray(hidden)
+    total = sum(sums[1:], sums[0]).reshape(SAMPLES, 1 if classes == 2 else classes, -1)
+    scores = tensors["bias"] + total[:, :, 0] + (total[:, :, 1:] ** 2).sum(axis=2) / 2
+    return np.asarray(scores)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("kind", ["logistic", "factorization", "mlp"])
+def test_an_exported_model_gives_the_scores_that_the_task_trains(kind: str, classes: int, tmp_path: Path) -> None:
+    task = task_of(kind, classes)
+    task.check(schema())
+    model = trained_model(task)
+    batch, ones = batch_of(classes)
+    task.export(model, tmp_path / "net", "of a test")
+    with safe_open(tmp_path / "net", "numpy") as file:
+        about = file.metadata()
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
+    assert (about["kind"], about["classes"], about["description"]) == (kind, str(classes), "of a test")
+    assert json.loads(about["fields"]) == FIELDS
+    expected = scores_of(kind, classes, tensors, ones)
+    loss, arrays = task.validate(model, batch, START)
+    np.testing.assert_allclose(arrays["scores"].detach().numpy().reshape(SAMPLES, -1), expected, rtol=1e-5, atol=1e-5)
+    full = np.concatenate([np.zeros((SAMPLES, 1)), expected], axis=1) if classes == 2 else expected
+    log_p = full - np.log(np.exp(full).sum(axis=1, keepdims=True))
+    expected_loss = -log_p[np.arange(SAMPLES), ones["label"].astype(int)].mean()
+    assert loss.item() == pytest.approx(expected_loss, rel=1e-5)
+    assert task.loss(model, batch, START).item() == loss.item()
+
+
+def test_factorization_says_what_pairs_of_features_are_worth() -> None:
+    """The textbook's form: with its terms of one feature moved to the weights both are the same."""
+    task = task_of("factorization")
+    model = trained_model(task)
+    batch, ones = batch_of(2)
+    table = np.concatenate([model.get_parameter(f"table_{name}.weight").detach().numpy() for name in FIELDS])
+    x = np.concatenate([ones[name] for name in FIELDS], axis=1)
+    weights, vectors = table[:, 0] + (table[:, 1:] ** 2).sum(axis=1) / 2, table[:, 1:].astype(np.float64)
+    pairs = np.triu(vectors @ vectors.T, k=1)
+    expected = model.get_parameter("bias").item() + x @ weights + np.einsum("si,ij,sj->s", x, pairs, x)
+    np.testing.assert_allclose(model(batch).detach().numpy(), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_sample_counts_as_much_as_its_weight(classes: int) -> None:
+    task = task_of("logistic", classes)
+    model = trained_model(task)
+    batch, arrays = batch_of(classes, weights=True)
+    alone = [task.loss(model, _with_weight(batch, sample), START).item() for sample in range(SAMPLES)]
+    expected = sum(arrays["weight"][sample] * alone[sample] for sample in range(SAMPLES))
+    assert task.loss(model, batch, START).item() == pytest.approx(float(expected), rel=1e-5)
+    found = measured(task.metrics(schema(weights=True)), SAMPLES)
+    assert {name for name, _ in found.columns} == {"scores", "labels", "weights"}
+    assert task.validate(model, batch, START)[1].keys() == {"scores", "labels", "weights"}
+    assert found.metrics[0] == (("auc", "max") if classes == 2 else ("accuracy", "max"))
+
+
+def _with_weight(batch: TensorBatch, sample: int) -> TensorBatch:
+    """All others count nothing, this one 1."""
+    weight = torch.zeros(SAMPLES)
+    weight[sample] = 1.0
+    return TensorBatch(0, batch.sparse, {**batch.dense, "weight": weight}, batch.bucket_offsets)
+
+
+def test_a_model_begins_the_same_with_the_same_seed_and_says_even_odds() -> None:
+    batch, _ = batch_of(2)
+    for kind in ("logistic", "factorization", "mlp"):
+        models = []
+        for _ in range(2):
+            torch.manual_seed(3)
+            models.append(task_of(kind).build_model())
+        assert all(map(torch.equal, models[0].parameters(), models[1].parameters()))
+        assert models[0](batch).abs().max() < 0.5
+    with torch.device("meta"):
+        assert all(parameter.is_meta for parameter in task_of("factorization").build_model().parameters())
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"users": 40}, "model.fields.users: the data have no such field; they have { user = 40, items = 30, unused"),
+        ({"user": 41}, "model.fields.user: 41, but the data have features up to 40; the fields of the data are { user"),
+    ],
+)
+def test_data_of_other_fields_are_refused(fields: dict[str, int], complaint: str) -> None:
+    task = ClicksTask(ModelConfig.model_validate({"fields": fields}), LossConfig())
+    with pytest.raises(ValueError, match=re.escape(complaint)):
+        task.check(schema())
+
+
+def test_data_that_are_no_clicks_are_refused() -> None:
+    task = task_of("logistic")
+    with pytest.raises(ValueError, match="needs the dense field 'label'; the data have target"):
+        task.check(BatchSchema(4, schema().sparse, (DenseField("target", "float32"),)))
+    pairs = (SparseField("user", 40, 1, bags_per_sample=2), *schema().sparse[1:])
+    with pytest.raises(ValueError, match="a sample has 2 bags of it, not one"):
+        task.check(BatchSchema(4, pairs, schema().dense))
+
+
+@pytest.mark.parametrize("label", [-1.0, 2.0, 0.5, float("nan")])
+def test_a_label_that_is_no_class_is_named(label: float) -> None:
+    batch, _ = batch_of(2)
+    batch.dense["label"][3] = label
+    task = task_of("logistic")
+    with pytest.raises(ValueError, match=rf"label {label:g} in the data: model.classes = 2 takes .* numbers 0 to 1"):
+        task.loss(task.build_model(), batch, START)
