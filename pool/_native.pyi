@@ -170,7 +170,7 @@ def adam(
     scale: float = 1.0,
     threads: int = 1,
 ) -> None:
-    """A step of Adam whose gradient is the fold of the sources, in one pass; the formula is in pool/native/fold/adam.h.
+    """A step of Adam whose gradient is the fold of the sources, in one pass; formula: pool/native/optim/adam.h.
 
     All float32 [n]. weights are written, old are those of the version before (or the same memory); mean and square,
     the moments, change in place. `step` counts from 1. The same bits as `fold` and then this with the sum alone.
@@ -199,6 +199,128 @@ def adam_rows(
     """The same for a table [R, C] whose sources are those of `fold_rows`.
 
     With `touched_only`, rows that no source touched keep their moments, and those of `weights` are not written.
+    """
+
+def adagrad(
+    weights: torch.Tensor | numpy.typing.NDArray[Any],
+    old: torch.Tensor | numpy.typing.NDArray[Any],
+    sum: torch.Tensor | numpy.typing.NDArray[Any],
+    sources: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
+    *,
+    places: Sequence[int] | None = None,
+    learning_rate: float,
+    epsilon: float,
+    weight_decay: float,
+    scale: float = 1.0,
+    threads: int = 1,
+) -> None:
+    """A step of Adagrad, as `adam`; formula: pool/native/optim/adagrad.h. All float32 [n]."""
+
+def rowwise_adagrad(
+    weights: torch.Tensor | numpy.typing.NDArray[Any],
+    old: torch.Tensor | numpy.typing.NDArray[Any],
+    sum: torch.Tensor | numpy.typing.NDArray[Any],
+    sources: Sequence[tuple[torch.Tensor | numpy.typing.NDArray[Any], torch.Tensor | numpy.typing.NDArray[Any]]],
+    *,
+    places: Sequence[int] | None = None,
+    learning_rate: float,
+    epsilon: float,
+    weight_decay: float,
+    scale: float = 1.0,
+    first_row: int = 0,
+    touched_only: bool = False,
+    threads: int = 1,
+) -> None:
+    """Of a table [R, C], as `adam_rows`: sum, float32 [R, 1], gets the mean of each row's squares."""
+
+def ftrl(
+    weights: torch.Tensor | numpy.typing.NDArray[Any],
+    old: torch.Tensor | numpy.typing.NDArray[Any],
+    linear: torch.Tensor | numpy.typing.NDArray[Any],
+    square: torch.Tensor | numpy.typing.NDArray[Any],
+    sources: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
+    *,
+    places: Sequence[int] | None = None,
+    learning_rate: float,
+    beta: float,
+    l1: float,
+    l2: float,
+    scale: float = 1.0,
+    threads: int = 1,
+) -> None:
+    """A step of FTRL-proximal, as `adam`; formula: pool/native/optim/ftrl.h. All float32 [n]."""
+
+def ftrl_rows(
+    weights: torch.Tensor | numpy.typing.NDArray[Any],
+    old: torch.Tensor | numpy.typing.NDArray[Any],
+    linear: torch.Tensor | numpy.typing.NDArray[Any],
+    square: torch.Tensor | numpy.typing.NDArray[Any],
+    sources: Sequence[tuple[torch.Tensor | numpy.typing.NDArray[Any], torch.Tensor | numpy.typing.NDArray[Any]]],
+    *,
+    places: Sequence[int] | None = None,
+    learning_rate: float,
+    beta: float,
+    l1: float,
+    l2: float,
+    scale: float = 1.0,
+    first_row: int = 0,
+    touched_only: bool = False,
+    threads: int = 1,
+) -> None:
+    """Of a table [R, C], as `adam_rows`."""
+
+def union_rows(
+    out: torch.Tensor | numpy.typing.NDArray[Any],
+    lists: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
+    *,
+    first: int,
+    last: int,
+) -> int:
+    """Writes to out, uint32 [n], what is in any of the lists and from `first` to below `last`, ascending.
+
+    lists: uint16 or uint32 [m], strictly ascending; n is at least the sum of all m. Returns how many there are.
+    """
+
+def copy_rows(
+    out: torch.Tensor | numpy.typing.NDArray[Any],
+    source: torch.Tensor | numpy.typing.NDArray[Any],
+    rows: torch.Tensor | numpy.typing.NDArray[Any],
+    *,
+    first_row: int = 0,
+    threads: int = 1,
+) -> None:
+    """Copies rows of a table, float32 [R, C]: those of `rows` (uint16 or uint32 [m], strictly ascending).
+
+    They are numbered so that the first row of the table is `first_row`.
+    """
+
+def mark_rows(
+    words: torch.Tensor | numpy.typing.NDArray[Any],
+    rows: torch.Tensor | numpy.typing.NDArray[Any],
+    *,
+    first_row: int = 0,
+) -> None:
+    """Sets a bit for each of `rows` (as in `copy_rows`): bit r % 64 of words[r // 64], uint64 [R / 64]."""
+
+def sum_of_lines(data: torch.Tensor | numpy.typing.NDArray[Any], *, first_line: int, threads: int = 1) -> int:
+    """A sum of uint8 [n] by lines of 64 bytes, of which the first one has the number `first_line`.
+
+    What it is and what it notices: pool/native/rows/lines.h. A last line that is not whole goes on with zeros.
+    """
+
+def copy_lines(
+    out: torch.Tensor | numpy.typing.NDArray[Any],
+    source: torch.Tensor | numpy.typing.NDArray[Any],
+    *,
+    first_line: int,
+    changed: torch.Tensor | numpy.typing.NDArray[Any] | None = None,
+    row_nbytes: int = 0,
+    threads: int = 1,
+) -> int:
+    """Copies source, uint8 [n], to out, uint8 [n rounded up to lines], and returns its `sum_of_lines`.
+
+    With `changed`, uint64 [rows / 64] as `mark_rows` sets it, only lines that hold a part of a marked row of `row_nbytes`
+    bytes are copied, and by how much the sum changes (modulo 2^64) is returned.
     """
 
 def keep_freed_memory() -> bool:

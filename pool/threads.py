@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 MEMORY_BOUND = 1 << 18  # numbers at least for each thread of a pass that is bound by memory
+SCATTERED = 1 << 15  # where it goes from row to row of a large table
 
 
 def worthwhile(work: int, least: int) -> int:

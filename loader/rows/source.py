@@ -17,6 +17,7 @@ from loader.native_stream import NativeStream, region_table
 from loader.rows.fields import batch_schema, row_shape
 from loader.rows.readers import FAMILY, format_of, native_reader, open_readers
 from loader.rows.settings import RowsConfig
+from loader.rows.synthetic import SyntheticReader
 from loader.section import Section
 from loader.stream import Cursor
 
@@ -40,7 +41,6 @@ class RowsSource:
         return batch_schema(config)
 
     def open(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> NativeStream:
-        schema = self.schema(config)
         natives, shape = self._natives(config, files)
         packed = sum(file.size for file in files) if any(native.in_file_order for native in natives) else 0
         if packed:
@@ -49,8 +49,13 @@ class RowsSource:
                 "file from its beginning to the place of the run: %d MB of the files at most",
                 packed // 1_000_000 + 1,
             )
-        source = _native.RowSource(natives, shape, schema.batch_size, schema.slot_bytes, region_table(schema))
-        return NativeStream(config, schema, source, seed)
+        return self._stream(config, natives, shape, seed)
+
+    def open_validation(self, config: DataConfig, seed: int) -> NativeStream:
+        """Rows of the same model as those of `open` without files, but others."""
+        shape = row_shape(config.settings)
+        reader = SyntheticReader(config.settings, validation=True)
+        return self._stream(config, [native_reader(reader, shape)], shape, seed)
 
     def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
         natives, _ = self._natives(config, files)
@@ -83,6 +88,13 @@ class RowsSource:
         """No window holds more than the files have; a chunk is about 1 MiB of text."""
         there = _PACKED * sum(file.size for file in files)
         return _WINDOWS * min(config.window_chunks * _MIB, there) * _DECODED
+
+    def _stream(
+        self, config: DataConfig, natives: list[_native.RowReader], shape: _native.RowShape, seed: int
+    ) -> NativeStream:
+        schema = self.schema(config)
+        source = _native.RowSource(natives, shape, schema.batch_size, schema.slot_bytes, region_table(schema))
+        return NativeStream(config, schema, source, seed)
 
     def _natives(
         self, config: DataConfig, files: Sequence[DataFile]

@@ -22,6 +22,7 @@ ROWS = 8192  # of a chunk
 SKEW = 3.0  # category = size * u^SKEW for a uniform u: the first hundredth gets a fifth of the draws
 SPREAD = 2.0  # standard deviation of the logits, about
 BIAS = -1.0
+VALIDATION = 1 << 40  # the first chunk of validations: more than an epoch has
 _PER_QUERY = 10  # rows
 Floats = npt.NDArray[np.float64]
 
@@ -31,21 +32,23 @@ class SyntheticReader:
 
     name = "data.rows.synthetic"
 
-    def __init__(self, settings: RowsConfig) -> None:
+    def __init__(self, settings: RowsConfig, *, validation: bool = False) -> None:
+        """`validation`: other rows of the same model."""
         self._settings = settings
+        self._first = VALIDATION if validation else 0
         self.num_chunks = -(-settings.synthetic.num_rows // ROWS)
 
     def place(self, chunk: int) -> Place:
         return Place(Path(self.name), chunk)
 
     def read(self, chunk: int) -> Iterator[Rows]:
-        yield draw_rows(self._settings, chunk)
+        yield draw_rows(self._settings, chunk, self._first)
 
 
-def draw_rows(settings: RowsConfig, chunk: int) -> Rows:
-    """The rows of a chunk, ROWS of them but for the last."""
+def draw_rows(settings: RowsConfig, chunk: int, first: int = 0) -> Rows:
+    """The rows of a chunk, ROWS of them but for the last; `first`: added to the chunk's number where rows are drawn."""
     size = min(ROWS, settings.synthetic.num_rows - chunk * ROWS)
-    random = np.random.Generator(np.random.Philox(key=[settings.synthetic.seed, chunk]))
+    random = np.random.Generator(np.random.Philox(key=[settings.synthetic.seed, first + chunk]))
     sparse = {name: _draw_field(random, settings, size, name, number) for number, name in enumerate(settings.ranges())}
     chances = true_probabilities(settings, sparse)
     label = (random.random((size, 1)) > np.cumsum(chances, axis=1)[:, :-1]).sum(axis=1)

@@ -4,8 +4,10 @@
     page 1    the tensors, each at a multiple of 64 bytes
     then      the document: JSON of what a checkpoint's state.json says, and where each tensor lies
 
-The commit word (step + 1; 0: nothing whole) is taken back before anything else is written and set last. The sum,
-CRC-32C of the other words and of all behind page 0, is for a writer that did not die quietly: it may have scribbled.
+The commit word (step + 1; 0: nothing whole) is taken back before anything else is written and set last. The sum, of the
+other words and of all behind page 0 (`pool/native/rows/lines.h`), is for a writer that did not die quietly: it may have
+scribbled. A writer that has filled an area before copies only what has changed since, where it is told what that is;
+the sum follows what it copies, and a reader adds up every byte.
 """
 
 from __future__ import annotations
@@ -25,10 +27,13 @@ from pool.crash_points import crash_point
 from pool.errors import CheckpointError
 
 PAGE = 4096
-ALIGNMENT = 64
+LINE = 64  # bytes: tensors begin at a multiple of it
 _DIGITS = 40  # bytes by which an entry of the document may grow: numbers, offsets
 
+_WORTH_A_THREAD = 1 << 21  # bytes to be copied
+
 Area = npt.NDArray[np.uint8]
+Rows = npt.NDArray[np.uint64]  # a bit for each row of a table: r % 64 of word r // 64
 
 
 @dataclass(frozen=True)
@@ -57,37 +62,72 @@ def area_nbytes(tensors: Sequence[int], document: int) -> int:
     return PAGE + sum(map(_aligned, tensors)) + _aligned(document + (_DIGITS + 32) * len(tensors) + PAGE)
 
 
-def write(area: Area, state: RunState, tensors: Mapping[str, Sequence[TensorBytes]]) -> Snapshot:
-    """Copies state into an area. Raises CheckpointError if it is too large or no plain data; nothing is whole then."""
-    head = area[: 4 * 8].view(np.int64)
-    crash_point("coordinator.snapshot_begun")
-    head[0] = 0
-    crash_point("coordinator.snapshot_withdrawn")
-    places, begin = _placed(tensors)
-    document = _document(state, places)
-    end = begin + len(document)
-    if end > area.size:
-        raise CheckpointError(
-            f"the state of weights and optimizer takes {end} bytes, and {area.size} were reserved for it: "
-            "it has grown since the first step of the optimizer"
-        )
-    for kind, placed in places.items():
-        for place, tensor in zip(placed, tensors[kind], strict=True):
-            area[place.offset : place.offset + place.nbytes] = np.frombuffer(tensor.data, np.uint8)
-            crash_point("coordinator.snapshot_tensor_copied")
-    area[begin:end] = np.frombuffer(document, np.uint8)
-    head[1:3] = begin, end
-    head[3] = _sum(area, state.step + 1, begin, end)
-    crash_point("coordinator.snapshot_copied")
-    head[0] = state.step + 1
-    crash_point("coordinator.snapshot_committed")
-    return _parsed(document)  # not what was given: the optimizer may go on changing that
+class Writer:
+    """Fills one area again and again."""
+
+    def __init__(self, area: Area, threads: int = 1) -> None:
+        self._area = area
+        self._threads = threads
+        self._places: dict[str, list[Placed]] | None = None  # what it has filled the area with; None: nothing whole
+        self._sums: dict[Placed, int] = {}
+
+    def write(
+        self,
+        state: RunState,
+        tensors: Mapping[str, Sequence[TensorBytes]],
+        changed: Mapping[str, Rows] | None = None,
+    ) -> Snapshot:
+        """Copies state into the area. `changed`: of tables, by name of the tensor, the rows that may differ from what
+        this writer has copied last; other tensors are copied whole. Raises CheckpointError if the state is too large or
+        no plain data; nothing is whole then."""
+        area = self._area
+        head = area[: 4 * 8].view(np.int64)
+        crash_point("coordinator.snapshot_begun")
+        head[0] = 0
+        crash_point("coordinator.snapshot_withdrawn")
+        before, self._places = self._places, None
+        places, begin = _placed(tensors)
+        document = _document(state, places)
+        end = begin + len(document)
+        if end > area.size:
+            raise CheckpointError(
+                f"the state of weights and optimizer takes {end} bytes, and {area.size} were reserved for it: "
+                "it has grown since the first step of the optimizer"
+            )
+        if before != places:
+            self._sums, changed = {}, None
+        for kind, placed in places.items():
+            for place, tensor in zip(placed, tensors[kind], strict=True):
+                self._copy(place, tensor, (changed or {}).get(place.name))
+                crash_point("coordinator.snapshot_tensor_copied")
+        area[begin:end] = np.frombuffer(document, np.uint8)
+        head[1:3] = begin, end
+        tables = sum(self._sums.values())
+        head[3] = _signed(tables + _sum(area[begin:end], begin) + _sum_of_words(state.step + 1, begin, end))
+        crash_point("coordinator.snapshot_copied")
+        head[0] = state.step + 1
+        self._places = places
+        crash_point("coordinator.snapshot_committed")
+        return _parsed(document)  # not what was given: the optimizer may go on changing that
+
+    def _copy(self, place: Placed, tensor: TensorBytes, changed: Rows | None) -> None:
+        out = self._area[place.offset : place.offset + _aligned(place.nbytes)]
+        data = np.frombuffer(tensor.data, np.uint8)
+        line, threads = place.offset // LINE, min(self._threads, 1 + place.nbytes // _WORTH_A_THREAD)
+        if changed is None:
+            self._sums[place] = _native.copy_lines(out, data, first_line=line, threads=threads)
+        else:
+            row = place.nbytes // place.shape[0]
+            difference = _native.copy_lines(
+                out, data, first_line=line, changed=changed, row_nbytes=row, threads=threads
+            )
+            self._sums[place] += difference
 
 
 def read(area: Area) -> Snapshot | None:
     """What an area holds, every byte of it summed up; None if that is nothing whole."""
     commit, begin, end, total = (int(word) for word in area[: 4 * 8].view(np.int64))
-    if commit == 0 or not PAGE <= begin <= end <= area.size or _sum(area, commit, begin, end) != total:
+    if commit == 0 or not PAGE <= begin <= end <= area.size or _total(area, commit, begin, end) != total:
         return None
     return _parsed(area[begin:end].tobytes())
 
@@ -98,9 +138,22 @@ def committed(area: Area) -> int | None:
     return commit - 1 if commit else None
 
 
-def _sum(area: Area, commit: int, begin: int, end: int) -> int:
-    words = np.array([commit, begin, end], np.int64).view(np.uint8)
-    return _native.crc32c(area[PAGE:end], _native.crc32c(words))
+def _total(area: Area, commit: int, begin: int, end: int) -> int:
+    return _signed(_sum(area[PAGE:end], PAGE) + _sum_of_words(commit, begin, end))
+
+
+def _sum(part: Area, offset: int) -> int:
+    """Of a part of an area that begins at a multiple of LINE bytes."""
+    return _native.sum_of_lines(part, first_line=offset // LINE)
+
+
+def _sum_of_words(*words: int) -> int:
+    return _sum(np.array(words, np.int64).view(np.uint8), 0)
+
+
+def _signed(total: int) -> int:
+    """As an int64 holds it."""
+    return ((total + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
 
 
 def _placed(tensors: Mapping[str, Sequence[TensorBytes]]) -> tuple[dict[str, list[Placed]], int]:
@@ -134,4 +187,4 @@ def _document(state: RunState, places: Mapping[str, Sequence[Placed]]) -> bytes:
 
 
 def _aligned(nbytes: int) -> int:
-    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+    return -(-nbytes // LINE) * LINE

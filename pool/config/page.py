@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from inspect import cleandoc
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import annotated_types as limits
 from pydantic import BaseModel
@@ -148,8 +148,12 @@ def _allowed(field: FieldInfo) -> str:
 def _word(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return " or ".join(json.dumps(choice) for choice in get_args(kind))
-    if get_origin(kind) is tuple:
-        return "list of texts" if get_args(kind)[0] is str else "list of tables"
+    if get_origin(kind) is Annotated:
+        return _word(get_args(kind)[0])
+    if get_origin(kind) in (tuple, list):
+        return f"list of {_word(get_args(kind)[0])}s"
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return "table"
     return _WORDS[get_origin(kind) or kind]
 
 

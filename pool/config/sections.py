@@ -165,7 +165,8 @@ class PoolConfig(Section):
             ge=0,
             le=MOST_STEPS,
             description="steps between copies of weights and optimizer state in memory, from which the run goes on if "
-            "the coordinator dies; 0: only with each checkpoint",
+            "the coordinator dies; more where the copies would take over a tenth of the time; 0: only with each "
+            "checkpoint",
         ),
         Effect.NONE,
     ] = 100

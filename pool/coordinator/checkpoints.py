@@ -1,5 +1,8 @@
 """The coordinator's side of what must not be lost: snapshots in memory every few steps, checkpoints on disk.
 
+A snapshot of a large state takes long, so it may be taken less often than every few steps. Which steps have one decides
+how many are repeated after a death, and nothing else (I9).
+
 A checkpoint is a snapshot that a thread writes while training goes on. One that can't be written costs nothing
 but itself: the run says so, goes on, and tries again; only the final one has to succeed, in one of a few attempts.
 
@@ -20,6 +23,8 @@ from pool.checkpoint.writer import CheckpointWriter, Written
 from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
 
+LONG_COPY = 0.1  # seconds; a copy that takes longer than this is taken less often, if it must be
+SHARE = 0.1  # of the time that such copies may take
 FINAL_ATTEMPTS = 3
 FINAL_PAUSE = 1.0  # seconds before the next one; within it the supervisor makes a deleted run folder again
 
@@ -49,6 +54,7 @@ class Checkpoints:
         self._schedule = Schedule(checkpoint_every, saved)
         self._state = state
         self._say = say
+        self._next_copy = 0.0  # time of the next one that is no checkpoint, at the earliest
         self._final: int | None = None  # step of the attempt that must succeed
         self._final_attempts = 0
         self._next_final = 0.0  # time of the next one, at the earliest
@@ -122,8 +128,12 @@ class Checkpoints:
     def _save_what_is_due(self, step: int) -> None:
         if self._schedule.committed(step, time.monotonic()) and not self._writer.busy:
             self._begin()
-        elif self._snapshot_every > 0 and step % self._snapshot_every == 0 and self._waiting is None:
+        elif self._copy_is_due(step) and self._waiting is None:
             self._take()
+
+    def _copy_is_due(self, step: int) -> bool:
+        every = self._snapshot_every
+        return every > 0 and step % every == 0 and time.monotonic() >= self._next_copy
 
     def _save_best(self) -> None:
         if self._writer.busy:
@@ -132,7 +142,12 @@ class Checkpoints:
             self._begin()
 
     def _take(self) -> Checkpoint:
-        return self._snapshots.take(replace(self._state(), validations=self._validations))
+        begin = time.monotonic()
+        taken = self._snapshots.take(replace(self._state(), validations=self._validations))
+        end = time.monotonic()
+        if (duration := end - begin) > LONG_COPY:
+            self._next_copy = end + duration * (1 / SHARE - 1)
+        return taken
 
     def _begin(self) -> None:
         self._write(self._take())

@@ -36,6 +36,7 @@ class Committer:
         self._buffers = [tensor for _, tensor in carried(self.model)]
         self.optimizers = BucketOptimizers(plan, self._parameters, config.optimizer, config.schedule)
         self._steppings = choose(config, plan, self.optimizers, exchange, timing)
+        self.changes = self._steppings.changes
         self.version = -1  # of the newest complete weights
         self._buffers_taken = False
 

@@ -72,7 +72,9 @@ class Coordinator:
         schema, plan = launch.planned()
         task = make_task(config.task, config.model, config.loss)
         committer = Committer(config, task, plan, exchange, timing)
-        snapshots = Snapshots(memory.snapshots(), launch.snapshot)
+        snapshots = Snapshots(
+            memory.snapshots(), launch.snapshot, changes=committer.changes, threads=config.num_coordinator_threads
+        )
         self._state = State(launch, memory, committer, exchange, snapshots)
         goal = Goal(config.train.best_metric, launch.measured.best(config.train.best_metric))
         self._stopping = EarlyStopping(config.train.early_stopping, goal, config.train.steps)

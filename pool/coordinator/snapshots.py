@@ -14,15 +14,21 @@ import torch
 from pool.checkpoint import snapshot
 from pool.checkpoint.snapshot import Area, Placed, Snapshot
 from pool.checkpoint.store import DTYPES, Checkpoint, tensor_bytes
+from pool.coordinator.stepping.changes import Changes
 from pool.errors import CheckpointError
 
 WEIGHTS, OPTIMIZER = "weights", "optimizer"
 
 
 class Snapshots:
-    def __init__(self, areas: Sequence[Area], newest: int | None = None) -> None:
-        """Two areas; `newest`: the one that a predecessor left something in that must not be lost."""
+    def __init__(
+        self, areas: Sequence[Area], newest: int | None = None, *, changes: Changes | None = None, threads: int = 1
+    ) -> None:
+        """Two areas; `newest`: the one that a predecessor left something in that must not be lost; `changes`: what is
+        known of changed rows, None: nothing."""
         self._areas = areas
+        self._writers = [snapshot.Writer(area, threads) for area in areas]
+        self._changes = changes or Changes({}, len(areas))
         self._newest = newest or 0
         self._held: int | None = None
 
@@ -40,7 +46,9 @@ class Snapshots:
         """A copy of the state, valid until the next but one; until `release` after a `hold`."""
         index = 1 - (self._newest if self._held is None else self._held)
         tensors = {WEIGHTS: tensor_bytes(state.weights), OPTIMIZER: tensor_bytes(state.optimizer_tensors)}
-        written = snapshot.write(self._areas[index], state, tensors)
+        changed = self._changes.since(index, [tensor for entries in tensors.values() for tensor in entries])
+        written = self._writers[index].write(state, tensors, changed)
+        self._changes.copied(index)
         self._newest = index
         return self._checkpoint(written, self._areas[index], state)
 

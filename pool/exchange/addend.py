@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,3 +20,10 @@ class Addend:
     place: int  # in the tree (`pool.exchange.order`)
     gradient: Tensor  # shaped as the piece
     touched: Touched | None  # of a table: the rows that are defined, numbered as features; None: all of it
+
+
+def within(touched: Touched, first: int, last: int) -> tuple[int, int]:
+    """Where the rows from `first` to below `last` begin and end in the list. (numpy's search would copy all of it, to
+    compare numbers of one type.)"""
+    begin = bisect_left(touched, first)
+    return begin, bisect_left(touched, last, begin)

@@ -1,5 +1,7 @@
 """Optimizers, bucket by bucket; and our own, to be chosen by dotted name (`optimizer.name = "pool.optim.Adam"`)."""
 
+from pool.optim.adagrad import RowwiseAdagrad
 from pool.optim.adam import Adam, SparseAdam
+from pool.optim.ftrl import FTRL
 
-__all__ = ["Adam", "SparseAdam"]
+__all__ = ["FTRL", "Adam", "RowwiseAdagrad", "SparseAdam"]

@@ -8,6 +8,7 @@ whole, and each bucket's optimizer works on its rows of it.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -24,10 +25,10 @@ from pool.config.schedule import ScheduleConfig
 from pool.config.sections import OptimizerConfig
 from pool.errors import CheckpointError, RunError
 from pool.exchange.addend import Addend
-from pool.optim.adam import Adam
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.making import made, tuples
 from pool.optim.names import load_class
+from pool.optim.native import NativeOptimizer
 from pool.optim.plain_state import check_group
 from pool.optim.schedules import Parts, load_schedule, make_schedule
 
@@ -56,6 +57,10 @@ class BucketOptimizers:
         self.parameters = [[part(index, bucket) for index in bucket.parameters] for bucket in plan.buckets]
         make = load_class(config.name, "optimizer.name")
         self._optimizers = [made(make, members, config, "optimizer.args") for members in self.parameters]
+        for bucket, optimizer, members in zip(plan.buckets, self._optimizers, self.parameters, strict=True):
+            if isinstance(optimizer, NativeOptimizer):
+                tables = (plan.parameters[index].sparse_field is not None for index in bucket.parameters)
+                optimizer.tables = frozenset(itertools.compress(members, tables))
         self._whole: dict[str, Tensor] = {}  # state of tables that are several buckets, by `parameter/key`
         self.schedulers = [make_schedule(each, schedule) for each in self._optimizers] if schedule.is_set else []
         self._overrides: list[Override] = []
@@ -80,7 +85,7 @@ class BucketOptimizers:
     def fold_and_step(self, bucket: int, steps: Iterable[ParameterStep], scale: float) -> None:
         """Updates those of the bucket's parameters that are named, each with the sum of its gradients times `scale`;
         of an optimizer of `pool.optim` only."""
-        optimizer: Adam = self._optimizers[bucket]
+        optimizer: NativeOptimizer = self._optimizers[bucket]
         rows = self._plan.buckets[bucket].rows
         for parameter, old, gradients in steps:
             optimizer.fold_and_step(parameter, old, gradients, first_row=0 if rows is None else rows[0], scale=scale)
@@ -173,7 +178,8 @@ class BucketOptimizers:
                 raise ValueError(f"it has a tensor {printable(name)}, which belongs to no parameter")
             if not self._elementwise:
                 continue
-            if tensor.shape != parameter.shape and tensor.numel() != 1:
+            by_row = (*parameter.shape[:1], 1)
+            if tensor.shape not in (parameter.shape, by_row) and tensor.numel() != 1:
                 raise ValueError(f"{name} has shape {tuple(tensor.shape)}, its parameter {parameter.shape}")
             if name.endswith("/step") and tensor.numel() == 1 and not 0 <= float(tensor) < 2.0**63:
                 raise ValueError(f"{name} is {float(tensor)}")
@@ -187,7 +193,7 @@ class BucketOptimizers:
         found = dict(numbers[parameter.name])
         for name, tensor in tensors.items():
             if name.startswith(prefix):
-                if bucket.rows is not None and tensor.shape == parameter.shape:
+                if bucket.rows is not None and _has_rows(tensor, parameter.shape):
                     self._whole[name] = tensor
                     tensor = rows_of(tensor, bucket)
                 elif bucket.rows is not None:
@@ -203,15 +209,20 @@ class BucketOptimizers:
         (parameter,) = self.parameters[b]
         table = self._plan.parameters[bucket.parameters[0]]
         for key, value in self._optimizers[b].state[parameter].items():
-            if not isinstance(value, Tensor) or value.shape != parameter.shape:
+            if not isinstance(value, Tensor) or not _has_rows(value, parameter.shape):
                 continue
             name = f"{table.name}/{key}"
             whole = self._whole.get(name)
             if whole is None:
-                whole = self._whole[name] = value.new_empty(table.shape)
+                whole = self._whole[name] = value.new_empty((table.shape[0], *value.shape[1:]))
             place = rows_of(whole, bucket)
             if place.data_ptr() != value.data_ptr():
                 self._optimizers[b].state[parameter][key] = place.copy_(value)
+
+
+def _has_rows(state: Tensor, parameter: Sequence[int]) -> bool:
+    """Whether a tensor of the state has numbers for each row of the parameter: as many as that, or one."""
+    return tuple(state.shape) in (tuple(parameter), (parameter[0], 1))
 
 
 @contextlib.contextmanager

@@ -1,10 +1,13 @@
-"""Optimizers that compute each number by itself: a tensor may be stepped in parts, and the bits are the same."""
+"""Optimizers that compute each number by itself, or each row of a table: it may be stepped in parts, and the bits
+are the same."""
 
 from __future__ import annotations
 
 ELEMENTWISE = frozenset(
     {
         "pool.optim.Adam",
+        "pool.optim.FTRL",
+        "pool.optim.RowwiseAdagrad",
         "pool.optim.SparseAdam",
         *(
             f"torch.optim.{name}"

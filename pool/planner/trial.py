@@ -50,11 +50,9 @@ def state_nbytes(
     _try_clipping(config, small)
     sizes = [tensor.nbytes for tensor in (*plan.parameters, *plan.buffers)]
     for tensor, tried in zip(plan.parameters, small.parameters, strict=True):
-        numbers = math.prod(tried.shape)
-        growth = -(-math.prod(tensor.shape) // numbers)
         for name, state in tensors.items():
             if name.rpartition("/")[0] == tensor.name:
-                sizes.append(state.nbytes * (growth if state.numel() > 1 or numbers == 1 else 1))
+                sizes.append(state.nbytes * _growth(tuple(state.shape), tried.shape, tensor.shape))
     names = [*(tensor.name for tensor in (*plan.parameters, *plan.buffers)), *tensors]
     fields = 120  # bytes of the words around a name in the document
     document = {**plain, "overrides": [asdict(override) for override in overrides]}
@@ -62,6 +60,14 @@ def state_nbytes(
     return area_nbytes(
         sizes, len(json.dumps(document)) + sum(len(name) + fields for name in names) + numbers_of_validations
     )
+
+
+def _growth(state: tuple[int, ...], tried: tuple[int, ...], whole: tuple[int, ...]) -> int:
+    """How many times as large a tensor of the state is, when its parameter is not `tried` but `whole`."""
+    if state == (*tried[:1], 1) != tried:  # a number a row
+        return -(-whole[0] // tried[0])
+    numbers = math.prod(tried)
+    return -(-math.prod(whole) // numbers) if math.prod(state) > 1 or numbers == 1 else 1
 
 
 def try_state(config: Config, plan: Plan, checkpoint: Path, overrides: Sequence[Override] = ()) -> None:

@@ -337,12 +337,12 @@ MUTANTS = (
         "a snapshot says that it is whole before it is",
         "pool/checkpoint/snapshot.py",
         """\
-    head[0] = 0
-    crash_point("coordinator.snapshot_withdrawn")
+        head[0] = 0
+        crash_point("coordinator.snapshot_withdrawn")
 """,
         """\
-    head[0] = step + 1
-    crash_point("coordinator.snapshot_withdrawn")
+        head[0] = state.step + 1
+        crash_point("coordinator.snapshot_withdrawn")
 """,
         SNAPSHOTS,
     ),
@@ -350,7 +350,7 @@ MUTANTS = (
         "sum not looked at",
         "a snapshot that its dying writer has scribbled over is taken for a good one",
         "pool/checkpoint/snapshot.py",
-        " or _sum(area, commit, begin, end) != total:",
+        " or _total(area, commit, begin, end) != total:",
         ":",
         SNAPSHOTS,
     ),

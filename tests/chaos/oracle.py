@@ -23,7 +23,7 @@ SETTINGS: dict[str, Any] = {
     "pool.bucket_mb": 0.01,
     "testing.history": True,
 }
-# The same with real data: the loader's threads, the planned kernels and our own Adam take part.
+# The same with real data: the loader's threads, the planned kernels and our own optimizer take part.
 CHESS: dict[str, Any] = {
     **{key: value for key, value in SETTINGS.items() if not key.startswith(("data.", "task", "optimizer."))},
     "task": "nnue",
@@ -32,7 +32,7 @@ CHESS: dict[str, Any] = {
     "data.batch_size": 4096,
     "data.window_chunks": 1,
     "model.l1": 32,
-    "optimizer.name": "pool.optim.Adam",
+    "optimizer.name": "pool.optim.SparseAdam",
     "train.steps": 6,
     "pool.bucket_mb": 25.0,
 }

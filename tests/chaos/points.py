@@ -30,8 +30,9 @@ SUPERVISOR_DIES_BY = ("kill", "segv")
 HANG_TIMEOUT = 4.0  # seconds until a stopped process is killed
 START_TIMEOUT = 30.0  # the same, while it starts
 PAUSE = 1.0  # seconds that one that goes on is stopped for
-CHESS_ONLY = {  # of pool/, but our own Adam's, or of the planned kernels
+CHESS_ONLY = {  # of pool/, but our own optimizer's, or of the planned kernels
     "worker.table_written",
+    "coordinator.mid_snapshot",
     "coordinator.mid_step",
     "coordinator.weights_caught_up",
     "coordinator.weights_folded",

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
-import torch
 from torch import Tensor
 
-from pool.exchange.addend import Addend, Touched
+from pool import _native
+from pool.coordinator.stepping.changes import ChangedRows
+from pool.exchange.addend import Addend, Touched, within
+from pool.threads import SCATTERED, worthwhile
 
-Rows = npt.NDArray[np.int64]  # of a piece: its first is 0; ascending
+_NONE: Touched = np.zeros(0, np.uint32)
 
 
 class CarryOver(Protocol):
@@ -58,33 +59,39 @@ class WritesAll:
 class WritesTouchedRows:
     """It writes the rows of a table that the gradients define. Other rows that it wrote in the step before differ."""
 
-    def __init__(self, first_row: int) -> None:
+    def __init__(self, first_row: int, rows: int, changes: ChangedRows) -> None:
+        """Of a table, `rows` rows from `first_row` on; `changes`: to be told."""
         self._first_row = first_row
-        self._changed: Rows | None = None  # rows in which the two versions may differ; None: all
+        self._rows = rows
+        self._changes = changes
+        self._changed: Touched | None = None  # rows in which the two versions may differ; None: all
 
     def over(self, old: Tensor, new: Tensor, gradients: Sequence[Addend]) -> None:
-        written = self._inside(union(gradients), len(new))
+        written = union(gradients, self._first_row, self._rows)
         if self._changed is None:
             new.copy_(old)
         else:
-            rows = torch.from_numpy(np.setdiff1d(self._changed, written, assume_unique=True))
-            new.index_copy_(0, rows, old.index_select(0, rows))
-        self._changed = written
+            threads = worthwhile(len(self._changed) * old[0].numel(), SCATTERED)
+            _native.copy_rows(new, old, self._changed, first_row=self._first_row, threads=threads)
+        self._changed = _NONE if written is None else written
+        self._changes.mark(self._changed)
 
     def rows_to_write(self, gradients: Sequence[Addend]) -> Touched | None:
-        return union(gradients)
+        return union(gradients, self._first_row, self._rows)
 
     def forget(self) -> None:
         self._changed = None
-
-    def _inside(self, touched: Touched | None, count: int) -> Rows:
-        if touched is None:
-            return np.zeros(0, np.int64)
-        rows = touched.astype(np.int64) - self._first_row
-        return rows[(rows >= 0) & (rows < count)]
+        self._changes.mark_range(self._first_row, self._first_row + self._rows)
 
 
-def union(gradients: Sequence[Addend]) -> Touched | None:
-    """The rows that any of them defines; None of what is no table."""
+def union(gradients: Sequence[Addend], first_row: int, rows: int) -> Touched | None:
+    """Those of a piece's rows that any of them defines, a copy; None of what is no table."""
     touched = [addend.touched for addend in gradients if addend.touched is not None]
-    return np.unique(np.concatenate(touched)) if touched else None
+    if not touched:
+        return None
+    last_row = first_row + rows
+    if len(touched) == 1:
+        begin, end = within(touched[0], first_row, last_row)
+        return touched[0][begin:end].copy()
+    out = np.empty(sum(map(len, touched)), np.uint32)
+    return out[: _native.union_rows(out, touched, first=first_row, last=last_row)]

@@ -10,6 +10,7 @@ from pool.buckets.plan import Plan
 from pool.config.tree import Config
 from pool.coordinator.stepping.applying import OwnOptimizer, TorchOptimizer
 from pool.coordinator.stepping.carrying import CarryOver, StepsInPlace, WritesAll, WritesTouchedRows
+from pool.coordinator.stepping.changes import Changes
 from pool.coordinator.stepping.clip_norm import ClipNorm, WithWholeGradient
 from pool.coordinator.stepping.one_pass import OnePass
 from pool.coordinator.stepping.piece import Piece
@@ -17,8 +18,9 @@ from pool.coordinator.stepping.stepping import Scale, Stepping
 from pool.coordinator.stepping.sum_then_step import SumThenStep
 from pool.coordinator.stepping.timing import Timing
 from pool.exchange.interface import CoordinatorExchange, PieceMemory
-from pool.optim.adam import Adam
 from pool.optim.buckets import BucketOptimizers
+from pool.optim.native import NativeOptimizer
+from pool.shm.memory_map import SNAPSHOTS
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Steppings:
     buckets: list[Stepping]  # by number
     pieces: list[Piece]  # of all buckets
     clip_norm: ClipNorm | None  # ends each step, if there is one
+    changes: Changes  # which rows of tables the steps have changed
 
 
 def choose(
@@ -33,11 +36,12 @@ def choose(
 ) -> Steppings:
     """Those of all buckets."""
     train, scale = config.train, _scale(config)
-    pieces = [_pieces(b, plan, optimizers, exchange) for b in range(len(plan.buckets))]
+    changes = _changes(plan, optimizers)
+    pieces = [_pieces(b, plan, optimizers, exchange, changes) for b in range(len(plan.buckets))]
     buckets: list[Stepping] = []
     summed: list[SumThenStep] = []
     for b, members in enumerate(pieces):
-        own = isinstance(optimizers.of(b), Adam)
+        own = isinstance(optimizers.of(b), NativeOptimizer)
         apply = OwnOptimizer(b, optimizers) if own else TorchOptimizer(b, optimizers)
         if own and train.clip_norm is None and train.clip_value is None:
             buckets.append(OnePass(members, apply, scale, timing))
@@ -45,23 +49,39 @@ def choose(
         summed.append(SumThenStep(b, members, apply, scale, timing, clip_value=train.clip_value))
         buckets.append(summed[-1] if train.clip_norm is None else WithWholeGradient(summed[-1]))
     clip_norm = None if train.clip_norm is None else ClipNorm(train.clip_norm, summed, exchange)
-    return Steppings(buckets, [piece for members in pieces for piece in members], clip_norm)
+    return Steppings(buckets, [piece for members in pieces for piece in members], clip_norm, changes)
 
 
-def _pieces(b: int, plan: Plan, optimizers: BucketOptimizers, exchange: CoordinatorExchange) -> list[Piece]:
+def _changes(plan: Plan, optimizers: BucketOptimizers) -> Changes:
+    """For tables of which touched rows alone are written."""
+    rows = {
+        plan.parameters[index].name: plan.parameters[index].shape[0]
+        for b, bucket in enumerate(plan.buckets)
+        for index in bucket.parameters
+        if _writes_touched_rows(optimizers, b) and plan.parameters[index].sparse_field is not None
+    }
+    return Changes(rows, len(SNAPSHOTS))
+
+
+def _pieces(
+    b: int, plan: Plan, optimizers: BucketOptimizers, exchange: CoordinatorExchange, changes: Changes
+) -> list[Piece]:
     def made(index: int, parameter: nn.Parameter) -> Piece:
         memory = exchange.piece(plan.buckets[b], index)
-        return Piece(index, parameter, memory, _carry_over(optimizers, b, memory))
+        return Piece(index, parameter, memory, carry_over(memory, plan.parameters[index].name, len(parameter)))
+
+    def carry_over(memory: PieceMemory, name: str, rows: int) -> CarryOver:
+        if _writes_touched_rows(optimizers, b) and memory.is_table:
+            return WritesTouchedRows(memory.first_row, rows, changes.of(name))
+        return WritesAll() if isinstance(optimizers.of(b), NativeOptimizer) else StepsInPlace()
 
     members = zip(plan.buckets[b].parameters, optimizers.parameters[b], strict=True)
     return [made(index, parameter) for index, parameter in members]
 
 
-def _carry_over(optimizers: BucketOptimizers, b: int, memory: PieceMemory) -> CarryOver:
+def _writes_touched_rows(optimizers: BucketOptimizers, b: int) -> bool:
     optimizer = optimizers.of(b)
-    if not isinstance(optimizer, Adam):
-        return StepsInPlace()
-    return WritesTouchedRows(memory.first_row) if optimizer.touched_only and memory.is_table else WritesAll()
+    return isinstance(optimizer, NativeOptimizer) and optimizer.touched_only
 
 
 def _scale(config: Config) -> Scale:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pool.buckets.plan import Bucket, Plan
 from pool.buckets.tensors import rows_of, views
-from pool.exchange.addend import Addend, Touched
+from pool.exchange.addend import Addend, Touched, within
 from pool.exchange.contribution import Contribution
 from pool.exchange.host.fold import fold
 
@@ -117,9 +117,8 @@ class HostPiece:
         """Bytes of it that are read."""
         if addend.touched is None:
             return addend.gradient.nbytes
-        borders = self.first_row, self.first_row + len(addend.gradient)
-        rows = int(np.diff(np.searchsorted(addend.touched, borders))[0])
-        return rows * addend.gradient[0].nbytes
+        begin, end = within(addend.touched, self.first_row, self.first_row + len(addend.gradient))
+        return (end - begin) * addend.gradient[0].nbytes
 
 
 def _untouched(size: int) -> Slot:

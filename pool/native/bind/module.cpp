@@ -20,7 +20,8 @@ NB_MODULE(_native, module) {
     bind_sparse_layer(module);
     bind_sparse_plan(module);
     bind_fold(module);
-    bind_adam(module);
+    bind_optimizers(module);
+    bind_rows(module);
     bind_memory(module);
     bind_crc32c(module);
     bind_crash_point(module);

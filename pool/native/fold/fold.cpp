@@ -38,7 +38,9 @@ void fold_rows(Matrix out, const std::vector<RowSource>& sources, float scale, s
     RowWalk walk(sources, first_row, threads);
     const auto rows = [&](std::size_t begin, std::size_t end) {
         run_parts(threads, [&](std::size_t part) {
-            level.fold_rows(how, walk.of(part), out.columns, walk.block(part, begin, end, out.columns));
+            const Block block = touched_only ? walk.touched_block(part, begin, end, out.columns)
+                                             : walk.block(part, begin, end, out.columns);
+            level.fold_rows(how, walk.of(part), out.columns, block);
         });
     };
     const std::size_t middle = border(out.rows, RowWalk::kUnit, 1, 2);

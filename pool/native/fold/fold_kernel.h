@@ -87,11 +87,17 @@ bool copy_checked(const float* from, float* to, std::size_t size) {
 }
 
 void fold_rows(const Fold& fold, const RowSources& sources, std::size_t columns, const Block& block) {
-    each_row(sources, columns, block, [&](std::size_t r, const Addends& from) {
+    const auto one_row = [&](std::size_t r, const Addends& from) {
         float* out = fold.out + r * columns;
         const bool there = from.count == 1 && from.sources[0] == out && fold.scale == 1.0F;
-        if (!there && (from.count > 0 || !fold.touched_only)) fold_span(fold, from, true, out, 0, columns);
-    });
+        if (!there) fold_span(fold, from, true, out, 0, columns);
+    };
+    if (fold.touched_only) {
+        const auto soon = [&](std::size_t r) { __builtin_prefetch(fold.out + r * columns, 1); };
+        each_touched_row(sources, columns, block, soon, one_row);
+    } else {
+        each_row(sources, columns, block, one_row);
+    }
     fence();
 }
 

@@ -2,7 +2,7 @@
 
 #include "arrays/numbers.h"
 
-// The hot code that adds gradients up and steps Adam, and the plain structs that it works on. Nothing here checks
+// The hot code that adds gradients up, and the plain structs that it works on. Nothing here checks
 // bounds.
 namespace sparsepool {
 
@@ -37,25 +37,6 @@ struct Fold {
     bool stream;        // stores leave the caches alone
 };
 
-// One step of Adam (adam.h): where the tensors lie, and the step's constants.
-struct Adam {
-    float* weights;     // of the new version
-    const float* old;   // of the version before; may be the same memory
-    float* mean;        // first moment
-    float* square;      // second moment
-    float scale;        // of the summed gradients
-    float mean_rate;    // 1 - beta1
-    float square_keep;  // beta2
-    float square_rate;  // 1 - beta2
-    float step_size;    // learning rate / (1 - beta1^t)
-    float root_scale;   // 1 / sqrt(1 - beta2^t)
-    float epsilon;
-    float decay;        // added to the gradient, times the weight
-    float shrink;       // the weight is multiplied by it first
-    bool touched_only;  // rows that no source touched are left alone, weights of the new version included
-    bool stream;        // stores of weights leave the caches alone
-};
-
 struct FoldKernels {
     // out[first .. last] = (sum of the sources) * scale.
     void (*fold)(const Fold& fold, const Addends& from, std::size_t first, std::size_t last);
@@ -65,10 +46,6 @@ struct FoldKernels {
 
     // Copies `size` numbers; whether all are finite.
     bool (*copy_checked)(const float* from, float* to, std::size_t size);
-
-    // A step with the fold of the sources as gradient; of none: zeros. Dense, then by rows.
-    void (*adam)(const Adam& adam, const Addends& from, std::size_t first, std::size_t last);
-    void (*adam_rows)(const Adam& adam, const RowSources& sources, std::size_t columns, const Block& block);
 
     static const FoldKernels baseline, avx2, avx512;  // common/simd.h
 };

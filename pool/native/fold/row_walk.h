@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "arrays/kernels.h"
@@ -42,7 +43,22 @@ class RowWalk {
                 begin + border(end - begin, kUnit, part + 1, threads_), 0, columns};
     }
 
+    // The same where only rows that a source touched take time: shares of about as many of those.
+    Block touched_block(std::size_t part, std::size_t begin, std::size_t end, std::size_t columns) const {
+        return {touched_border(part, begin, end), touched_border(part + 1, begin, end), 0, columns};
+    }
+
   private:
+    std::size_t touched_border(std::size_t part, std::size_t begin, std::size_t end) const {
+        if (part == 0 || sources_.empty()) return part == 0 ? begin : end;
+        const auto longer = [](const RowSource& a, const RowSource& b) { return a.touched.size < b.touched.size; };
+        const Numbers& touched = std::max_element(sources_.begin(), sources_.end(), longer)->touched;
+        const std::size_t first = lower_bound(touched, first_row_ + begin);
+        const std::size_t last = lower_bound(touched, first_row_ + end);
+        const std::size_t place = first + (last - first) * part / threads_;
+        return part == threads_ || place == last ? end : touched[place] - first_row_;
+    }
+
     const std::vector<RowSource>& sources_;
     std::size_t first_row_, threads_;
     std::vector<std::size_t> cursors_;

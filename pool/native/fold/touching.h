@@ -7,25 +7,66 @@
 namespace sparsepool {
 namespace {
 
-// row(r, rows of the sources that touched it) for r of the block, ascending.
-template <class Row>
-void each_row(const RowSources& sources, std::size_t columns, const Block& block, const Row& row) {
+inline void begin_rows(const RowSources& sources, const Block& block) {
     for (std::size_t s = 0; s < sources.count; ++s) {
         sources.cursor[s] = lower_bound(sources.all[s].touched, sources.first_row + block.first_row);
     }
-    for (std::size_t r = block.first_row; r < block.last_row; ++r) {
-        std::size_t touching = 0;
+}
+
+// Row r of the sources that touched it, whose cursors move on.
+inline Addends touching_row(const RowSources& sources, std::size_t columns, std::size_t r) {
+    std::size_t touching = 0;
+    for (std::size_t s = 0; s < sources.count; ++s) {
+        const RowSource& source = sources.all[s];
+        std::size_t& cursor = sources.cursor[s];
+        if (cursor < source.touched.size && source.touched[cursor] == sources.first_row + r) {
+            sources.places[touching] = source.place;
+            sources.found[touching++] = source.rows + r * columns;
+            ++cursor;
+        }
+    }
+    if (touching > 2) {
+        find_joins(sources.places, touching, sources.joins);
+    } else if (touching > 0) {
+        sources.joins[0] = 0;  // as find_joins says
+        sources.joins[touching - 1] = static_cast<std::uint8_t>(touching - 1);
+    }
+    return {sources.found, sources.joins, touching};
+}
+
+// row(r, rows of the sources that touched it) for r of the block, ascending.
+template <class Row>
+void each_row(const RowSources& sources, std::size_t columns, const Block& block, const Row& row) {
+    begin_rows(sources, block);
+    for (std::size_t r = block.first_row; r < block.last_row; ++r) row(r, touching_row(sources, columns, r));
+}
+
+// The same for those rows alone that a source touched, in time that depends on them alone. soon(r) is said some rows
+// before, so that they can be fetched from far memory meanwhile.
+template <class Soon, class Row>
+void each_touched_row(const RowSources& sources, std::size_t columns, const Block& block, const Soon& soon,
+                      const Row& row) {
+    constexpr std::size_t kAhead = 12;  // rows
+    begin_rows(sources, block);
+    const std::size_t end = sources.first_row + block.last_row;
+    for (;;) {
+        std::size_t next = end;
+        for (std::size_t s = 0; s < sources.count; ++s) {
+            const Numbers& touched = sources.all[s].touched;
+            const std::size_t cursor = sources.cursor[s];
+            if (cursor >= touched.size || touched[cursor] >= next) continue;
+            next = touched[cursor];
+        }
+        if (next == end) return;
         for (std::size_t s = 0; s < sources.count; ++s) {
             const RowSource& source = sources.all[s];
-            std::size_t& cursor = sources.cursor[s];
-            if (cursor < source.touched.size && source.touched[cursor] == sources.first_row + r) {
-                sources.places[touching] = source.place;
-                sources.found[touching++] = source.rows + r * columns;
-                ++cursor;
-            }
+            const std::size_t ahead = sources.cursor[s] + kAhead;
+            if (ahead >= source.touched.size || source.touched[ahead] >= end) continue;
+            const std::size_t r = source.touched[ahead] - sources.first_row;
+            for (std::size_t k = 0; k < columns; k += 16) __builtin_prefetch(source.rows + r * columns + k);
+            soon(r);
         }
-        find_joins(sources.places, touching, sources.joins);
-        row(r, Addends{sources.found, sources.joins, touching});
+        row(next - sources.first_row, touching_row(sources, columns, next - sources.first_row));
     }
 }
 

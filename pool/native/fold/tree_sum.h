@@ -14,13 +14,24 @@ constexpr std::size_t kAny = 0;
 template <std::size_t N>
 struct Count {};
 
-// run(Count<N>) with N = from.count where that is 1 or 2, the usual numbers, else with kAny.
+// The same for the shapes of a tree of three or four sources that rows of four batches have.
+struct LeftPair {};   // (0 + 1) + 2
+struct RightPair {};  // 0 + (1 + 2)
+struct TwoPairs {};   // (0 + 1) + (2 + 3)
+
+// run(the type of the tree), one of the above or Count<kAny>.
 template <class Run>
 inline void by_count(const Addends& from, const Run& run) {
     if (from.count == 1) {
         run(Count<1>{});
     } else if (from.count == 2) {
         run(Count<2>{});
+    } else if (from.count == 3 && from.joins[1] == 1) {
+        run(LeftPair{});
+    } else if (from.count == 3) {
+        run(RightPair{});
+    } else if (from.count == 4 && from.joins[1] == 1 && from.joins[2] == 0) {
+        run(TwoPairs{});
     } else {
         run(Count<kAny>{});
     }
@@ -37,6 +48,31 @@ template <std::size_t kWide, class Load>
 inline void tree_sum(Count<2>, const Addends& from, const Load& load, Vec (&total)[kWide]) {
     UNROLL
     for (std::size_t v = 0; v < kWide; ++v) total[v] = load(from.sources[0], v) + load(from.sources[1], v);
+}
+
+template <std::size_t kWide, class Load>
+inline void tree_sum(LeftPair, const Addends& from, const Load& load, Vec (&total)[kWide]) {
+    UNROLL
+    for (std::size_t v = 0; v < kWide; ++v) {
+        total[v] = (load(from.sources[0], v) + load(from.sources[1], v)) + load(from.sources[2], v);
+    }
+}
+
+template <std::size_t kWide, class Load>
+inline void tree_sum(RightPair, const Addends& from, const Load& load, Vec (&total)[kWide]) {
+    UNROLL
+    for (std::size_t v = 0; v < kWide; ++v) {
+        total[v] = load(from.sources[0], v) + (load(from.sources[1], v) + load(from.sources[2], v));
+    }
+}
+
+template <std::size_t kWide, class Load>
+inline void tree_sum(TwoPairs, const Addends& from, const Load& load, Vec (&total)[kWide]) {
+    UNROLL
+    for (std::size_t v = 0; v < kWide; ++v) {
+        total[v] = (load(from.sources[0], v) + load(from.sources[1], v)) +
+                   (load(from.sources[2], v) + load(from.sources[3], v));
+    }
 }
 
 // Of none: zeros.

@@ -10,8 +10,8 @@
 //
 // Arithmetic and roots are the same IEEE operations at every width, so every level gives the same bits.
 // `part` versions touch the first n floats alone (0 < n < kWidth); the rest of a loaded register is zero.
-// clipped() is each number brought into 0 .. 1, a NaN stays; where_inside(x) is the derivative's part: this where
-// 0 < x < 1, else 0.
+// clipped() is each number brought into 0 .. 1; in it and in or_zero_if_negative() a NaN stays. where_inside(x) is the
+// derivative's part: this where 0 < x < 1, else 0.
 
 // Without it gcc keeps the accumulators in memory.
 #define UNROLL _Pragma("GCC unroll 16")
@@ -41,6 +41,7 @@ struct Vec {
     Vec operator*(Vec other) const { return {_mm512_mul_ps(v, other.v)}; }
     Vec operator/(Vec other) const { return {_mm512_div_ps(v, other.v)}; }
     Vec root() const { return {_mm512_maskz_sqrt_ps(0xFFFF, v)}; }
+    Vec or_zero_if_negative() const { return {_mm512_maskz_max_ps(0xFFFF, _mm512_setzero_ps(), v)}; }
     // masked with all ones: gcc 12 warns of its own header's undefined register otherwise
     Vec clipped() const {
         const __m512 raised = _mm512_maskz_max_ps(0xFFFF, _mm512_setzero_ps(), v);
@@ -74,6 +75,7 @@ struct Vec {
     Vec operator*(Vec other) const { return {_mm256_mul_ps(v, other.v)}; }
     Vec operator/(Vec other) const { return {_mm256_div_ps(v, other.v)}; }
     Vec root() const { return {_mm256_sqrt_ps(v)}; }
+    Vec or_zero_if_negative() const { return {_mm256_max_ps(_mm256_setzero_ps(), v)}; }
     Vec clipped() const { return {_mm256_min_ps(_mm256_set1_ps(1.0F), _mm256_max_ps(_mm256_setzero_ps(), v))}; }
     Vec where_inside(Vec x) const {
         const __m256 above = _mm256_cmp_ps(x.v, _mm256_setzero_ps(), _CMP_GT_OQ);
@@ -117,6 +119,7 @@ struct Vec {
     Vec root() const {
         return {Four{__builtin_sqrtf(v[0]), __builtin_sqrtf(v[1]), __builtin_sqrtf(v[2]), __builtin_sqrtf(v[3])}};
     }
+    Vec or_zero_if_negative() const { return {pick(v < all(0.0F).v, all(0.0F).v, v)}; }
     Vec clipped() const {
         const Four low = all(0.0F).v;
         const Four high = all(1.0F).v;

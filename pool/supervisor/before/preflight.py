@@ -10,6 +10,7 @@ import os
 import resource
 from pathlib import Path
 
+from loader.sources import generates
 from pool.checkpoint.disk import files
 from pool.checkpoint.state import FOLDER
 from pool.config.tree import Config
@@ -47,8 +48,8 @@ def check_current_folder() -> None:
 
 
 def check_validation(config: Config) -> None:
-    """Raises ConfigError for validations without data."""
-    if config.train.validate_every and not config.can_validate:
+    """Raises ConfigError for validations without data. A source that makes samples has them until files are named."""
+    if config.train.validate_every and not config.can_validate and not generates(config.data.source):
         raise ConfigError(
             f"train.validate_every: {config.train.validate_every}, but data.validation names no file; name one, or "
             "leave train.validate_every out"

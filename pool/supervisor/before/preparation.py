@@ -74,6 +74,8 @@ def prepare(
     except PoolError:
         forkserver.end()
         raise
+    if config.train.validate_every and not config.validates:
+        folder.note("no validations: data.validation names no file")
     if (idle := idle_devices(len(launch.devices), config.train.batches_per_step)) is not None:
         folder.note(idle)
     return launch, forkserver

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import select
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from loader.batch.slots import allocate_slots, read_batches
-from loader.sources import data_config, find_files, open_stream, schema_of
+from loader.sources import data_config, find_files, generates, open_stream, open_validation, schema_of
 from loader.stream import Cursor
 from loader.synthetic import hidden_weights
 from tests.loader.stream.batch_contents import digest
@@ -115,3 +116,24 @@ def test_patterns_give_files_in_order_and_misses_name_the_key(tmp_path: Path) ->
     assert [file.name for file in found] == ["b1.binpack", "b2.binpack", "a.binpack", "b[3].binpack"]
     with pytest.raises(ValueError, match=r"data.train: no file matches '.*c\*'"):
         find_files([f"{tmp_path}/c*"], "data.train")
+
+
+def test_samples_for_validations_are_of_the_same_kind_and_others() -> None:
+    trained, validated = (
+        next(iter(read_batches(opened(CONFIG, [], 7), 1))) for opened in (open_stream, open_validation)
+    )
+    assert digest(trained) != digest(validated)
+    view = validated.sparse["features"]
+    weights = hidden_weights(view.features[: view.offsets[1]].astype(np.int64))
+    assert validated.dense["target"][0] == np.float32(weights.sum())
+    assert generates("synthetic")
+    assert not generates("chess")
+
+
+def test_rows_for_validations_are_of_the_same_model_and_others() -> None:
+    config = data_config(source="rows", batch_size=64, rows={"num_features": 50, "synthetic": {"num_rows": 1000}})
+    batches = []
+    for opened in (open_stream, open_validation, open_validation):
+        with closing(opened(config, [], 7)) as stream:
+            batches.append(digest(next(iter(read_batches(stream, 1)))))
+    assert batches[0] != batches[1] == batches[2]

@@ -244,7 +244,7 @@ def test_the_best_and_each_of_so_many_steps_are_kept(tmp_path: Path) -> None:
 def test_a_snapshot_holds_what_is_known_of_validations() -> None:
     area = np.frombuffer(mmap.mmap(-1, 64 << 10), np.uint8)
     known = Validations(Validation(9, float("inf")), Validation(4, 0.25))
-    assert snapshot.write(area, state(9, known), {}).validations == known
+    assert snapshot.Writer(area).write(state(9, known), {}).validations == known
     found = snapshot.read(area)
     assert found is not None
     assert found.validations == known

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from loader.stream import Cursor
 from pool.checkpoint import snapshot
@@ -14,7 +19,9 @@ from pool.checkpoint.snapshot import Area, area_nbytes
 from pool.checkpoint.state import OptimizerNumbers
 from pool.checkpoint.store import Checkpoint, tensor_bytes
 from pool.coordinator.snapshots import Snapshots
+from pool.coordinator.stepping.changes import Changes
 from pool.errors import CheckpointError
+from pool.exchange.addend import Touched
 
 
 def state(step: int, rows: int = 100) -> Checkpoint:
@@ -120,9 +127,120 @@ def test_a_copy_that_was_cut_short_is_not_there_and_the_one_before_is(
     assert_same(Snapshots(areas).load(0, state(0)), state(2))
 
 
+class Training:
+    """A table of which each step changes some rows, in weights and optimizer state, and what is not stepped by rows."""
+
+    def __init__(self, rows: int, columns: int) -> None:
+        self.changes = Changes({"table": rows}, 2)
+        self.state = replace(
+            state(0, 4),
+            weights={"table": torch.randn(rows, columns), "bias": torch.randn(3)},
+            optimizer_tensors={
+                "table/exp_avg": torch.randn(rows, columns),
+                "table/sum": torch.randn(rows, 1),
+                "bias/exp_avg": torch.randn(3),
+                "table/step": torch.tensor(0.0),
+            },
+        )
+
+    def step(self, touched: Touched) -> None:
+        rows = torch.from_numpy(touched.astype(np.int64))
+        tensors = {**self.state.weights, **self.state.optimizer_tensors}
+        for name in ("table", "table/exp_avg", "table/sum"):
+            tensors[name][rows] += 1 + torch.rand(len(rows), 1)
+        for name in ("bias", "bias/exp_avg", "table/step"):
+            tensors[name] += 1
+        self.changes.of("table").mark(touched)
+        self.state = replace(self.state, step=self.state.step + 1)
+
+    def copy(self) -> Checkpoint:
+        return replace(
+            self.state,
+            weights={name: tensor.clone() for name, tensor in self.state.weights.items()},
+            optimizer_tensors={name: tensor.clone() for name, tensor in self.state.optimizer_tensors.items()},
+        )
+
+
+class DiedError(Exception):
+    pass
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_of_changed_rows_alone_a_whole_snapshot_is_made_and_a_torn_one_is_none(data: st.DataObject) -> None:
+    """Deaths at any point of a copy, before any tensor; areas that are held; a successor that knows nothing."""
+    torch.manual_seed(0)
+    rows, columns = data.draw(st.sampled_from([(1, 1), (130, 1), (200, 3), (65, 16), (700, 5)]))
+    training = Training(rows, columns)
+    areas = [area(256 << 10), area(256 << 10)]
+    threads = data.draw(st.integers(1, 2))
+    taker = Snapshots(areas, changes=training.changes, threads=threads)
+    copies: dict[int, Checkpoint] = {}
+    rng = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
+    for _ in range(data.draw(st.integers(1, 12))):
+        training.step(np.flatnonzero(rng.random(rows) < rng.choice([0.0, 0.02, 0.5, 1.0])).astype(np.uint32))
+        what = data.draw(st.sampled_from(["nothing", "take", "take", "take", "hold", "release", "die"]))
+        if what == "hold" and copies:
+            taker.hold()
+        elif what == "release":
+            taker.release()
+        elif what == "take":
+            copies[training.state.step] = training.copy()
+            assert_same(taker.take(training.state), training.state)
+        elif what == "die":
+            passes = iter(range(data.draw(st.integers(0, 8)), -1, -1))
+
+            def die(_: str, passes: Iterator[int] = passes) -> None:
+                if next(passes, 0) == 0:
+                    raise DiedError
+
+            copies[training.state.step] = training.copy()
+            with pytest.MonkeyPatch.context() as patch, contextlib.suppress(DiedError):
+                patch.setattr(snapshot, "crash_point", die)
+                taker.take(training.state)
+            whole = [index for index in (0, 1) if snapshot.read(areas[index]) is not None]
+            newest = max(whole, key=lambda index: snapshot.committed(areas[index]) or 0, default=None)
+            training.changes = Changes({"table": rows}, 2)
+            taker = Snapshots(areas, newest, changes=training.changes, threads=threads)
+        for index in (0, 1):
+            step = snapshot.committed(areas[index])
+            assert (snapshot.read(areas[index]) is None) == (step is None)
+            if step is not None:
+                assert_same(Snapshots(areas).load(index, state(0)), copies[step])
+
+
+def test_rows_that_did_not_change_are_not_copied() -> None:
+    training = Training(640, 16)
+    areas = [area(256 << 10), area(256 << 10)]
+    taker = Snapshots(areas, changes=training.changes)
+    for _ in range(3):
+        taker.take(training.state)
+    training.state.weights["table"].zero_()  # without a word of it
+    training.step(np.array([7, 300], np.uint32))
+    table = taker.take(training.state).weights["table"]
+    assert (table != 0).all(1).sum() == 640
+    assert torch.equal(table[[7, 300]], training.state.weights["table"][[7, 300]])
+
+
+def test_bits_flipped_where_nothing_is_copied_any_more_are_noticed() -> None:
+    training = Training(640, 16)
+    areas = [area(256 << 10), area(256 << 10)]
+    taker = Snapshots(areas, changes=training.changes)
+    for _ in range(2):
+        taker.take(training.state)
+    for place in (snapshot.PAGE, snapshot.PAGE + 7 * 64):
+        areas[1][place] ^= 0x80
+        training.step(np.array([7], np.uint32))
+        for _ in range(2):
+            taker.take(training.state)
+        assert snapshot.read(areas[0]) is not None
+        assert snapshot.read(areas[1]) is None
+        areas[1][place] ^= 0x80
+
+
 def test_a_flipped_bit_anywhere_is_noticed() -> None:
     whole = area(16 << 10)
-    snapshot.write(whole, state(3), {"weights": tensor_bytes(state(3, rows=4).weights)})
+    snapshot.Writer(whole).write(state(3), {"weights": tensor_bytes(state(3, rows=4).weights)})
     assert snapshot.read(whole) is not None
     end = int(whole[:32].view(np.int64)[2])
     for place in [*range(28), *range(snapshot.PAGE, end, 7)]:

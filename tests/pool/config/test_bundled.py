@@ -24,7 +24,7 @@ def pool(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_command_lists_prints_and_copies(tmp_path: Path) -> None:
     listed = pool("configs", cwd=tmp_path)
-    assert [line.split()[0] for line in listed.stdout.splitlines()[:3]] == ["demo", "nnue", "nnue-2022"]
+    assert [line.split()[0] for line in listed.stdout.splitlines()[:4]] == ["clicks", "demo", "nnue", "nnue-2022"]
     printed = pool("configs", "nnue", cwd=tmp_path)
     copied = pool("configs", "nnue", "-o", "my own.toml", cwd=tmp_path)
     assert copied.stdout == "my own.toml: edit it, then pool train 'my own.toml'\n"
@@ -32,8 +32,8 @@ def test_the_command_lists_prints_and_copies(tmp_path: Path) -> None:
     for wrong, complaint in (
         (["nnue", "-o", "my own.toml"], "my own.toml: is there already; give another name, or remove it first"),
         (["nnue", "-o", "."], ".: is there already; give another name, or remove it first"),
-        (["nuue"], "configs: no config 'nuue'; there are demo, nnue, nnue-2022"),
-        (["-o", "x.toml"], "configs: which one is to be copied? There are demo, nnue, nnue-2022"),
+        (["nuue"], "configs: no config 'nuue'; there are clicks, demo, nnue, nnue-2022"),
+        (["-o", "x.toml"], "configs: which one is to be copied? There are clicks, demo, nnue, nnue-2022"),
     ):
         done = pool("configs", *wrong, cwd=tmp_path)
         assert (done.returncode, done.stdout, done.stderr) == (2, "", f"pool: {complaint}\n")

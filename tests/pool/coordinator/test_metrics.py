@@ -14,6 +14,7 @@ import pytest
 from tensorboard.backend.event_processing.directory_watcher import DirectoryWatcher
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
+from pool.checkpoint.validations import Validation
 from pool.coordinator.metrics import tensorboard
 from pool.coordinator.metrics.jsonl import METRICS
 from pool.coordinator.metrics.metrics import Metrics
@@ -21,6 +22,7 @@ from pool.coordinator.metrics.sinks import Sinks
 from pool.coordinator.metrics.tensorboard import TENSORBOARD
 from pool.protocol.codec import Envelope, decode, encode
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, Peer
+from pool.protocol.messages import MetricValue
 from pool.telemetry.event_file import EventFile
 from pool.telemetry.line_file import MOST_KEPT, LineFile
 from tests.support.runs import TOY, run
@@ -213,12 +215,25 @@ def test_curves_go_on_when_the_clock_is_set_back(tmp_path: Path, monkeypatch: py
 
 def test_curves_are_in_groups(tmp_path: Path) -> None:
     metrics = Metrics(tmp_path, 0, 10, 64, say=str, sinks=["tensorboard"])
-    metrics.validated(0, (0.5,))
+    metrics.validated(1, (0.5,), [MetricValue("auc", (0.75,))])
     metrics.committed(0, ((1.0,),), 0, 0.1, 0)
     metrics.close()
     tags = [tag for _, tags in curves(tmp_path) for tag in tags]
-    assert "loss/train" in tags
-    assert {tag.partition("/")[0] for tag in tags} == {"loss", "schedule", "speed", "time"}
+    assert {"loss/train", "validation/auc"} < set(tags)
+    assert {tag.partition("/")[0] for tag in tags} == {"loss", "validation", "schedule", "speed", "time"}
+
+
+def test_metrics_of_the_task_are_recorded_with_the_validation_and_reported(tmp_path: Path) -> None:
+    metrics = Metrics(tmp_path, 0, 10, 64, say=str, sinks=[])
+    auc = MetricValue("auc", (0.75,))
+    metrics.validated(4, (0.5,), [auc])
+    best = Validation(4, 0.5, {"auc": 0.75})
+    report = metrics.report(4, -1, 0, 0.1, best=best, best_metric="auc", finished=False)
+    metrics.close()
+    (line,) = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(line).items() >= {"step": 4, "validation_loss": 0.5, "validation_auc": 0.75}.items()
+    assert report.validation_metrics == (auc,)
+    assert (report.best_step, report.best_metric, report.best_value) == (4, "auc", 0.75)
 
 
 def test_a_point_that_does_not_fit_on_the_disk_spoils_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

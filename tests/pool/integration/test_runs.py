@@ -41,7 +41,7 @@ def test_a_table_that_travels_in_parts_changes_nothing(two_workers: Ended, tmp_p
     assert ended.digest() == two_workers.digest()
 
 
-@pytest.mark.parametrize("name", ["pool.optim.Adam", "pool.optim.SparseAdam"])
+@pytest.mark.parametrize("name", ["pool.optim.Adam", "pool.optim.SparseAdam", "pool.optim.RowwiseAdagrad"])
 def test_our_optimizers_give_the_same_bits_in_one_pass_and_in_parts(name: str, tmp_path: Path) -> None:
     """With one gradient slot and one worker a step's sum is made in parts; with the others in one pass."""
     settings = {**TOY, "optimizer.name": name, "train.batches_per_step": 4}

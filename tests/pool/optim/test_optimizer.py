@@ -11,11 +11,14 @@ from torch import nn
 
 from pool.buckets.plan import Plan, TensorSpec, make_plan
 from pool.buckets.tensors import rows_of
+from pool.checkpoint.overrides import Override
+from pool.config.reading import parse_config
 from pool.config.schedule import ScheduleConfig
 from pool.config.sections import OptimizerConfig
 from pool.errors import CheckpointError
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.elementwise import ELEMENTWISE
+from pool.planner.trial import state_nbytes
 from tests.support.schedules import rates, scheduled
 
 
@@ -75,7 +78,10 @@ def test_a_table_stepped_in_parts_has_the_bits_of_the_whole(name: str) -> None:
         assert torch.equal(tensor, states[1][key]), key
 
 
-@pytest.mark.parametrize("name", ["pool.optim.Adam", "torch.optim.Adam", "torch.optim.SGD"])
+@pytest.mark.parametrize(
+    "name",
+    ["pool.optim.Adam", "pool.optim.RowwiseAdagrad", "pool.optim.FTRL", "torch.optim.Adam", "torch.optim.SGD"],
+)
 def test_a_table_in_parts_goes_on_from_its_saved_state_as_the_whole_does(name: str) -> None:
     results = []
     for split in (False, True):
@@ -101,3 +107,23 @@ def test_state_of_another_optimizer_is_refused_before_the_first_step() -> None:
     first, _ = train(plan, "torch.optim.Adam", 1)
     with pytest.raises(CheckpointError, match="does not fit optimizer and schedule of the config: it has no dampening"):
         train(plan, "torch.optim.SGD", 1, first)
+
+
+def test_row_wise_state_has_a_number_for_each_row_of_a_table_and_room_for_it_is_planned() -> None:
+    whole, parts = make_plan(SPECS, [], LIMITS), make_plan(SPECS, [], LIMITS, split_tables=True)
+    config = parse_config({"task": "tests.support.toy", "optimizer": {"name": "pool.optim.RowwiseAdagrad"}}, "test")
+    for plan in (whole, parts):
+        optimizers, parameters = train(plan, "pool.optim.RowwiseAdagrad", 2)
+        tensors, _ = optimizers.state()
+        assert tensors["table/sum"].shape == (200, 1)
+        assert tensors["bias/sum"].shape == BIAS
+        used = sum(tensor.nbytes for tensor in (*parameters, *tensors.values()))
+        assert used < state_nbytes(config, plan) < used + (32 << 10)
+
+
+def test_numbers_of_our_optimizers_can_be_overridden() -> None:
+    plan = make_plan(SPECS, [], LIMITS, split_tables=True)
+    for name, key in (("FTRL", "l1"), ("RowwiseAdagrad", "eps"), ("SparseAdam", "weight_decay")):
+        optimizers, _ = train(plan, f"pool.optim.{name}", 1)
+        optimizers.override(Override(1, f"optimizer.args.{key}", 0.125))
+        assert all(optimizers.of(b).param_groups[0][key] == 0.125 for b in range(len(plan.buckets)))

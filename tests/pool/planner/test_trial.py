@@ -47,6 +47,8 @@ def config(tree: dict[str, Any]) -> Any:
         {"name": "torch.optim.SGD", "args": {"lr": 0.1, "momentum": 0.9}},
         {"name": "torch.optim.Adagrad"},
         {"name": "torch.optim.NAdam"},
+        {"name": "pool.optim.RowwiseAdagrad"},
+        {"name": "pool.optim.FTRL"},
         {"name": "torch.optim.Adafactor"},
         {"name": "pytorch_optimizer.Ranger21", "args": {"num_iterations": 100}},
     ],
@@ -67,7 +69,7 @@ def test_the_reserved_room_holds_the_real_state_and_not_much_more(optimizer: dic
     weights = dict(zip(SHAPES, parameters, strict=True))
     kinds = {"weights": tensor_bytes(weights), "optimizer": tensor_bytes(tensors)}
     state = RunState(step=3, cursor=Cursor(1 << 40, 9, 9, 9), optimizer=OptimizerNumbers.of(plain))
-    snapshot.write(np.zeros(reserved, np.uint8), state, kinds)
+    snapshot.Writer(np.zeros(reserved, np.uint8)).write(state, kinds)
     used = sum(tensor.data.nbytes for kind in kinds.values() for tensor in kind)
     assert reserved < 1.1 * used + (32 << 10) or optimizer["name"] == "torch.optim.Adafactor"
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pool.protocol.messages import RunReport, Shares
+from pool.protocol.messages import MetricValue, RunReport, Shares
 from pool.telemetry import progress
 from pool.telemetry.progress import ProgressLine, describe
 
@@ -34,6 +34,13 @@ def test_all_is_shown_where_there_is_room() -> None:
         "step 400/3000  epoch 16  163.84 k samples/s  loss 0.001125  validation 0.002000 of step 300  lr 0.000875  "
         "bound by compute 55% weights 23% optimizer 11% loader 9%  ETA 2:10"
     )
+
+
+def test_metrics_of_the_task_stand_beside_the_validation_loss() -> None:
+    measured = replace(REPORT, validation_metrics=(MetricValue("auc", (0.75,)), MetricValue("share", (0.5,))))
+    assert "  validation 0.002000 of step 300  auc 0.750000  share 0.500000  lr " in describe(measured)
+    assert "auc" not in describe(measured, 120)
+    assert "ETA" not in describe(replace(measured, finished=True)), "it has ended early"
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120])

@@ -1,0 +1,109 @@
+"""A source for benchmarks: random rows made once and kept as whole batches, so that reading costs a copy."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loader.batch.schema import HEADER, BatchSchema, DenseField, SparseField
+from loader.batch.slots import Slot, allocate_slots, write_batch
+from loader.config import DataConfig
+from loader.errors import DataError
+from loader.files.identity import DataFile
+from loader.section import Section
+from loader.stream import Cursor, Filled
+
+FIELD, LABEL = "features", "label"
+
+Rows = tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]  # features [batch, active], ascending; label [batch]
+
+
+class SmallConfig(Section):
+    num_features: int = 1_000_000
+    active: int = 25  # of each row
+    num_batches: int = 50  # of the data, which begin again then
+    skew: float = 0.0  # features of a share are drawn as share * u^(1 + skew): 0 makes all equally frequent
+
+
+class SmallSource:
+    settings = SmallConfig
+
+    def schema(self, config: DataConfig) -> BatchSchema:
+        settings = config.settings
+        return BatchSchema(
+            batch_size=config.batch_size,
+            sparse=(SparseField(FIELD, settings.num_features, max_active=settings.active),),
+            dense=(DenseField(LABEL, "float32"),),
+        )
+
+    def open(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> SmallStream:  # noqa: ARG002
+        settings = config.settings
+        drawn = [draw(settings, config.batch_size, seed, k) for k in range(settings.num_batches)]
+        return SmallStream(self.schema(config), drawn)
+
+    def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:  # noqa: ARG002
+        return {"batch": cursor.batch}
+
+
+def draw(settings: SmallConfig, batch_size: int, seed: int, batch: int) -> Rows:
+    """One batch: features from equal shares of all numbers, one from each; labels 0 or 1."""
+    random = np.random.Generator(np.random.Philox(key=[seed, batch]))
+    share = settings.num_features // settings.active
+    within = (share * random.random((batch_size, settings.active)) ** (1 + settings.skew)).astype(np.int64)
+    features = np.minimum(within, share - 1) + share * np.arange(settings.active)
+    return features, random.integers(2, size=batch_size).astype(np.float32)
+
+
+class SmallStream:
+    def __init__(self, schema: BatchSchema, batches: Sequence[Rows]) -> None:
+        self.schema = schema
+        self._made = allocate_slots(schema, len(batches))
+        for number, (made, (features, label)) in enumerate(zip(self._made, batches, strict=True)):
+            offsets = np.arange(len(features) + 1) * features.shape[1]
+            write_batch(schema, made, number, {FIELD: (offsets, features.reshape(-1))}, {LABEL: label})
+        self._slots: Sequence[Slot] = ()
+        self._next = 0
+        self._finished: deque[Filled] = deque()
+        self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def attach(self, slots: Sequence[Slot]) -> None:
+        self._slots = tuple(slots)
+
+    def seek(self, cursor: Cursor) -> None:
+        if self._finished:
+            os.eventfd_read(self._event)
+            self._finished.clear()
+        self._next = cursor.batch
+
+    def give(self, slot: int) -> None:
+        to = self._slots[slot]
+        to[:] = self._made[self._next % len(self._made)]
+        header = self.schema.regions[HEADER]
+        to[header.offset :][:8].view(np.uint64)[:] = self._next
+        self._finished.append(Filled(slot, self._next, Cursor(batch=self._next), Cursor(batch=self._next + 1)))
+        self._next += 1
+        os.eventfd_write(self._event, 1)
+
+    def take(self) -> Filled | None:
+        if not self._finished:
+            return None
+        filled = self._finished.popleft()
+        if not self._finished:
+            os.eventfd_read(self._event)
+        return filled
+
+    def skipped(self) -> Sequence[DataError]:
+        return ()
+
+    def fileno(self) -> int:
+        return self._event
+
+    def close(self) -> None:
+        if self._event >= 0:
+            os.close(self._event)
+            self._event = -1

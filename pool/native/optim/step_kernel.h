@@ -1,0 +1,120 @@
+#pragma once
+
+#include "fold/touching.h"
+#include "fold/tree_sum.h"
+#include "optim/kernels.h"
+#include "vector/vec.h"
+
+// A step along with the fold of its gradient, in one pass, for a rule that steps each number by itself.
+namespace sparsepool {
+namespace {
+
+// `n` numbers from place i of the tensors on, from place `at` of the sources on.
+struct Span {
+    Addends from;
+    bool rows;  // 0 is added to the sum, as fold_rows does
+    std::size_t at, i, n;
+};
+
+template <std::size_t kWide, class Sources, class Load>
+inline void gradients_of(Sources count, const Span& span, Vec scale, const Load& load, Vec (&total)[kWide]) {
+    tree_sum(count, span.from, load, total);
+    UNROLL
+    for (std::size_t v = 0; v < kWide; ++v) {
+        if (span.rows) total[v] = Vec::zero() + total[v];
+        total[v] = total[v] * scale;
+    }
+}
+
+// kWide vectors from number k of the span on.
+template <std::size_t kWide, class Sources, class Rule>
+inline void step_vecs(Sources count, const Stepped& to, const Rule& rule, Vec scale, const Span& span, std::size_t k) {
+    Vec gradients[kWide];
+    const auto load = [at = span.at + k](const float* source, std::size_t v) {
+        return Vec::load(source + at + v * Vec::kWidth);
+    };
+    gradients_of(count, span, scale, load, gradients);
+    UNROLL
+    for (std::size_t v = 0; v < kWide; ++v) {
+        const std::size_t place = span.i + k + v * Vec::kWidth;
+        Vec weight = Vec::load(to.old + place);
+        Vec state[Rule::kStates];
+        UNROLL
+        for (std::size_t s = 0; s < Rule::kStates; ++s) state[s] = Vec::load(to.states[s] + place);
+        rule(gradients[v], weight, state);
+        if (to.stream) {
+            weight.stream(to.weights + place);
+        } else {
+            weight.store(to.weights + place);
+        }
+        UNROLL
+        for (std::size_t s = 0; s < Rule::kStates; ++s) state[s].store(to.states[s] + place);
+    }
+}
+
+template <class Rule>
+inline void step_part(const Stepped& to, const Rule& rule, Vec scale, const Span& span, std::size_t k) {
+    const std::size_t place = span.i + k;
+    const std::size_t n = span.n - k;
+    const auto load = [&](const float* source, std::size_t) { return Vec::load_part(source + span.at + k, n); };
+    Vec gradients[1];
+    gradients_of(Count<kAny>{}, span, scale, load, gradients);
+    Vec weight = Vec::load_part(to.old + place, n);
+    Vec state[Rule::kStates];
+    UNROLL
+    for (std::size_t s = 0; s < Rule::kStates; ++s) state[s] = Vec::load_part(to.states[s] + place, n);
+    rule(gradients[0], weight, state);
+    weight.store_part(to.weights + place, n);
+    UNROLL
+    for (std::size_t s = 0; s < Rule::kStates; ++s) state[s].store_part(to.states[s] + place, n);
+}
+
+template <class Rule>
+void step_span(const Stepped& to, const Rule& rule, const Span& span) {
+    const Vec scale = Vec::all(to.scale);
+    std::size_t k = 0;
+    constexpr std::size_t kBlock = 4;  // of sums that are made side by side
+    by_count(span.from, [&](auto count) {
+        for (; k + kBlock * Vec::kWidth <= span.n; k += kBlock * Vec::kWidth) {
+            step_vecs<kBlock>(count, to, rule, scale, span, k);
+        }
+        for (; k + Vec::kWidth <= span.n; k += Vec::kWidth) step_vecs<1>(count, to, rule, scale, span, k);
+    });
+    if (k < span.n) step_part(to, rule, scale, span, k);
+}
+
+template <class Rule, class Step>
+void step_all(const Step& step, const Addends& from, std::size_t first, std::size_t last) {
+    step_span(step.to, Rule(step), {from, false, first, first, last - first});
+    fence();
+}
+
+// row(r, rows of the sources that touched it) for the rows that the optimizer steps.
+template <std::size_t kStates, class Row>
+void each_stepped_row(const Stepped& to, const RowSources& sources, std::size_t columns, const Block& block,
+                      const Row& row) {
+    if (!to.touched_only) {
+        each_row(sources, columns, block, row);
+        return;
+    }
+    const auto soon = [&](std::size_t r) {
+        for (std::size_t place = r * columns; place < (r + 1) * columns; place += kLine) {
+            __builtin_prefetch(to.old + place);
+            __builtin_prefetch(to.weights + place, 1);
+            for (std::size_t s = 0; s < kStates; ++s) __builtin_prefetch(to.states[s] + place, 1);
+        }
+    };
+    each_touched_row(sources, columns, block, soon, row);
+}
+
+template <class Rule, class Step>
+void step_rows(const Step& step, const RowSources& sources, std::size_t columns, const Block& block) {
+    const Rule rule(step);
+    each_stepped_row<Rule::kStates>(step.to, sources, columns, block, [&](std::size_t r, const Addends& from) {
+        step_span(step.to, rule, {from, true, 0, r * columns, columns});
+    });
+    fence();
+}
+
+}  // namespace
+}  // namespace sparsepool

@@ -1,0 +1,80 @@
+#include "rows/rows.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "arrays/check_lists.h"
+#include "arrays/kernels.h"
+#include "common/check.h"
+#include "common/parallel.h"
+#include "common/simd.h"
+
+namespace sparsepool {
+namespace {
+
+constexpr std::size_t kAhead = 12;  // rows that are fetched before they are copied
+
+void check_ascending(const Numbers& list) {
+    require(simd::kernels<ListKernels>().ascending(list, true), "rows are not strictly ascending");
+}
+
+void check_rows(const Numbers& list, std::size_t first_row, std::size_t rows) {
+    check_ascending(list);
+    require(list.size == 0 || (list[0] >= first_row && list[list.size - 1] - first_row < rows), "rows are not within ",
+            first_row, " to below ", first_row + rows);
+}
+
+}  // namespace
+
+std::size_t union_rows(std::uint32_t* out, const std::vector<Numbers>& lists, std::size_t first, std::size_t last) {
+    std::vector<std::pair<std::size_t, std::size_t>> ranges;  // of each list what is not written yet
+    for (const Numbers& list : lists) {
+        check_ascending(list);
+        ranges.emplace_back(lower_bound(list, first), lower_bound(list, last));
+    }
+    std::size_t count = 0;
+    for (;;) {
+        std::size_t next = last;
+        for (std::size_t i = 0; i < lists.size(); ++i) {
+            if (ranges[i].first < ranges[i].second) next = std::min<std::size_t>(next, lists[i][ranges[i].first]);
+        }
+        if (next == last) return count;
+        for (std::size_t i = 0; i < lists.size(); ++i) {
+            if (ranges[i].first < ranges[i].second && lists[i][ranges[i].first] == next) ++ranges[i].first;
+        }
+        out[count++] = static_cast<std::uint32_t>(next);
+    }
+}
+
+void copy_rows(Matrix out, ConstMatrix from, const Numbers& list, std::size_t first_row, std::size_t threads) {
+    check_threads(threads);
+    check_rows(list, first_row, out.rows);
+    const std::size_t nbytes = out.columns * sizeof(float);
+    run_parts(threads, [&](std::size_t part) {
+        const std::size_t end = border(list.size, 1, part + 1, threads);
+        for (std::size_t i = border(list.size, 1, part, threads); i < end; ++i) {
+            if (i + kAhead < end) {
+                const std::size_t ahead = (list[i + kAhead] - first_row) * out.columns;
+                __builtin_prefetch(from.data + ahead);
+                __builtin_prefetch(out.data + ahead, 1);
+            }
+            const std::size_t place = (list[i] - first_row) * out.columns;
+            if (out.columns == 1) {
+                out.data[place] = from.data[place];
+            } else {
+                std::memcpy(out.data + place, from.data + place, nbytes);
+            }
+        }
+    });
+}
+
+void mark_rows(std::uint64_t* words, std::size_t size, const Numbers& list, std::size_t first_row) {
+    check_rows(list, first_row, size * 64);
+    for (std::size_t i = 0; i < list.size; ++i) {
+        const std::size_t row = list[i] - first_row;
+        words[row / 64] |= std::uint64_t{1} << row % 64;
+    }
+}
+
+}  // namespace sparsepool

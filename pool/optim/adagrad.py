@@ -1,0 +1,53 @@
+"""Adagrad with one number of state for each row of a table: half of what the table itself takes, or far less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from pool import _native
+from pool.optim.native import Group, NativeOptimizer, Pass, State, check_not_negative
+
+
+class RowwiseAdagrad(NativeOptimizer):
+    """Row-wise Adagrad for tables, of which it reads and writes touched rows only; other parameters are stepped as by
+    torch.optim.Adagrad with lr_decay = 0.
+
+    A row's accumulator gets the mean of its gradient's squares (Gupta, Bengio and Weston, JMLR 15, 2014; Naumov et al.,
+    arXiv 1906.00091); the row moves by lr * gradient / (sqrt(accumulator) + eps). State: `sum`, [rows, 1] of a table,
+    else shaped as the parameter. Weight decay is added to the gradient, and reaches touched rows only. ValueError for
+    parameters that are not float32 on a CPU, and for hyperparameters out of range. What a task does to a table in
+    `after_step`: as in SparseAdam.
+    """
+
+    touched_only = True
+    entries: ClassVar[frozenset[str]] = frozenset({"sum"})
+
+    def __init__(
+        self,
+        params: Iterable[nn.Parameter],
+        lr: float = 1e-2,
+        eps: float = 1e-10,
+        weight_decay: float = 0.0,
+        initial_accumulator_value: float = 0.0,
+    ) -> None:
+        check_not_negative(lr=lr, weight_decay=weight_decay, initial_accumulator_value=initial_accumulator_value)
+        if not eps > 0:
+            raise ValueError(f"eps must be positive, not {eps}")
+        defaults = {
+            "lr": lr,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+        }
+        super().__init__(params, defaults)
+
+    def first_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:
+        shape = (len(old), 1) if is_table else old.shape
+        return {"sum": old.new_full(shape, group["initial_accumulator_value"])}
+
+    def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:  # noqa: ARG002
+        settings = {"learning_rate": group["lr"], "epsilon": group["eps"], "weight_decay": group["weight_decay"]}
+        return Pass(_native.adagrad, _native.rowwise_adagrad, (state["sum"],), settings)

@@ -1,0 +1,44 @@
+"""FTRL-proximal: sparse weights by L1, each coordinate with a learning rate of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from pool import _native
+from pool.optim.native import Group, NativeOptimizer, Pass, State, check_not_negative
+
+
+class FTRL(NativeOptimizer):
+    """FTRL-proximal per coordinate (McMahan et al., "Ad click prediction: a view from the trenches", KDD 2013,
+    algorithm 1), of tables touched rows only.
+
+    lr, beta, l1 and l2 are the paper's alpha, beta, lambda1 and lambda2. State: `linear` and `square`, its z and n,
+    shaped as the parameter. The first weights are kept: z begins as what they follow from, so layers that may not
+    begin at zero can be trained too. Weights are a function of z, n and lr: a touched row jumps when lr changes, and
+    forgets what `after_step` did to it. ValueError for parameters that are not float32 on a CPU, and for
+    hyperparameters out of range.
+    """
+
+    touched_only = True
+    entries: ClassVar[frozenset[str]] = frozenset({"linear", "square"})
+
+    def __init__(
+        self, params: Iterable[nn.Parameter], lr: float = 0.1, beta: float = 1.0, l1: float = 0.0, l2: float = 0.0
+    ) -> None:
+        check_not_negative(l1=l1, l2=l2)
+        for name, value in (("lr", lr), ("beta", beta)):
+            if not value > 0:
+                raise ValueError(f"{name} must be positive, not {value}")
+        super().__init__(params, {"lr": lr, "beta": beta, "l1": l1, "l2": l2})
+
+    def first_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:  # noqa: ARG002
+        linear = -(old * (group["beta"] / group["lr"] + group["l2"]) + torch.sign(old) * group["l1"])
+        return {"linear": linear, "square": torch.zeros_like(old)}
+
+    def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:  # noqa: ARG002
+        settings = {"learning_rate": group["lr"], "beta": group["beta"], "l1": group["l1"], "l2": group["l2"]}
+        return Pass(_native.ftrl, _native.ftrl_rows, (state["linear"], state["square"]), settings)

@@ -1,0 +1,137 @@
+"""What our own optimizers have in common: they add up their gradients themselves, in one native pass over memory."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pool.exchange.addend import Addend, within
+from pool.threads import MEMORY_BOUND, SCATTERED, worthwhile
+
+Group = Mapping[str, Any]
+State = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """How one parameter is stepped: kernels of `pool._native`, tensors of the state, constants of the step."""
+
+    dense: Callable[..., None]
+    rows: Callable[..., None]
+    state: Sequence[Tensor]
+    settings: Mapping[str, float]
+
+
+class NativeOptimizer(torch.optim.Optimizer):
+    """Float32 parameters on a CPU; ValueError for others.
+
+    `step` takes the gradient from `.grad`, as any optimizer; the pool calls `fold_and_step`, which takes the gradients
+    as they lie. Both give the same bits, for any number of threads. Who makes it says in `tables` which parameters are
+    tables, whose gradient is made of touched rows; a table may be stepped in parts, each some rows of it.
+    """
+
+    touched_only: ClassVar[bool] = False  # whether a table's untouched rows are left alone, so that nobody writes them
+    entries: ClassVar[frozenset[str]]  # of a parameter's state
+
+    def __init__(self, params: Iterable[nn.Parameter], defaults: dict[str, Any]) -> None:
+        self._numbers = frozenset(defaults)  # of a group; torch adds some of its own
+        super().__init__(params, defaults)
+        self.tables: frozenset[nn.Parameter] = frozenset()
+        self._group_of = {parameter: group for group in self.param_groups for parameter in group["params"]}
+        for parameter in self._group_of:
+            if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
+                raise ValueError(f"parameters must be float32 on a CPU, not {parameter.dtype} on {parameter.device}")
+
+    @abstractmethod
+    def first_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:
+        """Of a parameter before its first step, whose weights are `old`."""
+
+    @abstractmethod
+    def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:
+        """Of the parameter's next step, which it counts."""
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Steps every parameter that has a gradient, all rows of tables. A closure is refused: TypeError."""
+        if closure is not None:
+            raise TypeError("this optimizer takes no closure")
+        for parameter in self._group_of:
+            if parameter.grad is not None:
+                rows = np.arange(len(parameter), dtype=np.uint32) if parameter in self.tables else None
+                self.fold_and_step(parameter, parameter.data, [Addend(0, parameter.grad, rows)])
+
+    @torch.no_grad()
+    def fold_and_step(
+        self,
+        parameter: nn.Parameter,
+        old: Tensor,
+        gradients: Sequence[Addend],
+        *,
+        first_row: int = 0,
+        scale: float = 1.0,
+    ) -> None:
+        """Writes the parameter: a step from `old` with the sum of the gradients along the tree, times `scale`.
+
+        All are shaped as the parameter, contiguous; `old` may be the parameter itself. Rows that a gradient defines are
+        numbered so that the parameter's first is `first_row`.
+        """
+        self._opt_called = True  # schedulers ask for it
+        rows = [(gradient.gradient, gradient.touched) for gradient in gradients if gradient.touched is not None]
+        is_table = bool(rows) or parameter in self.tables
+        group = self._group_of[parameter]
+        state: State = self.state[parameter]
+        if not state:
+            state.update(self.first_state(old, group, is_table=is_table))
+        how = self.one_pass(state, group, is_table=is_table)
+        places = [gradient.place for gradient in gradients]
+        if rows:
+            assert len(rows) == len(gradients), "rows of a table, and all of it"
+            how.rows(
+                parameter.data,
+                old,
+                *how.state,
+                rows,
+                places=places,
+                scale=scale,
+                first_row=first_row,
+                touched_only=self.touched_only,
+                threads=self._threads(parameter, gradients, first_row),
+                **how.settings,
+            )
+        else:
+            weights, before, *states = (tensor.view(-1) for tensor in (parameter.data, old, *how.state))
+            sources = [gradient.gradient.view(-1) for gradient in gradients]
+            threads = worthwhile(parameter.numel(), MEMORY_BOUND)
+            how.dense(weights, before, *states, sources, places=places, scale=scale, threads=threads, **how.settings)
+
+    def _threads(self, table: Tensor, gradients: Sequence[Addend], first_row: int) -> int:
+        if not self.touched_only:
+            return worthwhile(table.numel(), MEMORY_BOUND)
+        lists = [each.touched for each in gradients if each.touched is not None]
+        places = [within(touched, first_row, first_row + len(table)) for touched in lists]
+        return worthwhile(sum(end - begin for begin, end in places) * table[0].numel(), SCATTERED)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Raises ValueError for what another optimizer has left."""
+        super().__setstate__(state)
+        name = type(self).__name__
+        for group in self.param_groups:
+            if missing := self._numbers - group.keys():
+                raise ValueError(f"state of another optimizer than {name}: it has no {min(missing)}")
+        for entries in self.state.values():
+            if entries and not entries.keys() >= self.entries:
+                raise ValueError(f"state of another optimizer than {name}: it has {', '.join(sorted(entries))}")
+        self._group_of = {parameter: group for group in self.param_groups for parameter in group["params"]}
+
+
+def check_not_negative(**numbers: float) -> None:
+    """Raises ValueError that names the first that is, or is no number."""
+    for name, value in numbers.items():
+        if not value >= 0:
+            raise ValueError(f"{name} must not be negative: {value}")
