@@ -64,6 +64,6 @@ class EngineStartError(EngineError):
 
 
 class PipeClosedError(CommandError):
-    """Nobody reads our output any more (`loader dump FILE | head`): not an error, but time to stop, without a word."""
+    """The reader of our output has closed it (`loader dump FILE | head`): not an error; the command stops silently."""
 
     exit_code = EXIT_PIPE_CLOSED

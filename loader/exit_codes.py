@@ -8,4 +8,4 @@ EXIT_RESOURCES = 71  # not enough memory, disk or descriptors
 EXIT_CRASH_LOOP = 75  # `pool`: a process died again and again; another start may help
 EXIT_SIGNALLED = 128  # and the signal's number, as a shell says it
 EXIT_INTERRUPTED = 130  # stopped by Ctrl-C
-EXIT_PIPE_CLOSED = 141  # nobody reads the output any more (`pool eval ... | head`), as if ended by SIGPIPE
+EXIT_PIPE_CLOSED = 141  # the output's reader has closed it (`pool eval ... | head`), as if ended by SIGPIPE

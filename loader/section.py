@@ -14,7 +14,7 @@ from loader.plugins.words import told
 
 
 class Effect(Enum):
-    """What a key does to the weights that a run ends with, and so what a resumed run may do with it.
+    """What a key does to the final weights of a run, and so whether a resumed run may change it.
 
     A key declares it beside its field: `Annotated[int, Field(...), Effect.NONE]`. A key that declares nothing is taken
     for RESULT.
@@ -52,7 +52,7 @@ class Section(BaseModel):
 
 
 def section_problem(found: object) -> str:
-    """Why it can't be the class of a section that all keys may be left out of; empty if it can.
+    """Why it can't be the class of a section whose keys all have defaults; empty if it can.
 
     A key's default must be one that the section itself accepts: every process reads it as JSON.
     """

@@ -1,8 +1,8 @@
-"""Families of records, by name: from settings to a schema, from settings and files to a stream.
+"""Sources of data, by name: from settings to a schema, from settings and files to a stream.
 
-A source is found lazily, so that nobody pays for a family that is not used. In which format a file is, is its source's
-business (`loader.formats`). The pool asks here and never imports a source itself; a source of the user's own is named
-"module:factory".
+A source is a family of records. It is imported when it is first used, and decides itself which file formats it reads
+(`loader.formats`). The pool finds sources through this module and imports none itself. A source of a user's own is
+named "module:factory".
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def built_in_formats() -> list[str]:
 
 
 def source_by_name(name: str) -> Source:
-    """A bundled source, or what the factory that `name` ("module:factory") points at makes.
+    """A bundled source, or the object that the factory `name` ("module:factory") makes.
 
     Raises ValueError if there is none, or if what the factory makes is no Source.
     """
@@ -100,10 +100,9 @@ def data_class(name: str, base: type[Data]) -> type[Data]:
     if problem := section_problem(own):
         raise ValueError(f"data.source: {name}: settings{problem}")
     section = name.partition(":")[0].rpartition(".")[2]
-    if hasattr(base, section) or section in base.model_fields:
-        raise ValueError(
-            f"data.source: {name}: the section data.{section} of its settings has the name of a key; rename the module"
-        )
+    if section.startswith("_") or section in base.model_fields or hasattr(base, section):
+        why = "begins with an underscore" if section.startswith("_") else "has the name of a key"
+        raise ValueError(f"data.source: {name}: the section data.{section} of its settings {why}; rename the module")
     made = create_model(base.__name__, __base__=base, __doc__=base.__doc__, **{section: (own, own())})  # type: ignore[call-overload]
     made.section = section
     return cast(type[Data], made)
@@ -126,7 +125,7 @@ def schema_of(config: DataConfig) -> BatchSchema:
 def open_stream(config: DataConfig, files: Sequence[Path | DataFile], seed: int) -> Stream:
     """A stream at its beginning. Batch k is a function of the files (their order counts), config and seed (I1).
 
-    Files that were identified must be what they were then, or it is a DataChangedError.
+    Raises DataChangedError if a file has changed since it was identified.
     """
     return _checked(config, "open", source_by_name(config.source).open(config, _identified(files), seed))
 

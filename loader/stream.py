@@ -1,6 +1,6 @@
-"""The stream of batches: batch k as a pure function of files, settings, seed and k (I1).
+"""The interface of a stream of batches: batch k is a pure function of files, settings, seed and k (I1).
 
-What the pool's feeder drives. Kinds of data are found by name (`open_stream`); each gives a `Stream`.
+The pool's feeder drives a stream. `loader.sources.open_stream` opens one by the name of its source.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Stream(Protocol):
         """
 
     def fileno(self) -> int:
-        """A descriptor that is readable while `take` has something to say."""
+        """A descriptor that is readable while `take` has something to return."""
 
     def close(self) -> None:
         """Stops the threads. Nothing is written to a slot afterwards."""

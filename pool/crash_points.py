@@ -25,7 +25,7 @@ def crash_point(name: str) -> None:
 
 
 def arm(specs: Iterable[str], peer: Peer) -> None:
-    """Arms those of `testing.crash_points` that are this process's, in its first life.
+    """Arms those of `testing.crash_points` that are this process's, in its first incarnation.
 
     Raises ConfigError.
     """

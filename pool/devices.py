@@ -1,7 +1,7 @@
 """Device names: `cuda:N`, `cpu`, and, for tests alone, `fake:N`, a CPU worker that behaves like a device.
 
 A fake device takes options after a question mark: `fake:0?compute_ms=5&crash=3:backward`. Faults happen in
-a worker's first life only, so that its restart can succeed, and once each: at that step, or at the first
+a worker's first incarnation only, so that its restart can succeed, and once each: at that step, or at the first
 later one that the worker takes part in. Free of torch.
 
     compute_ms=M         every batch takes M milliseconds longer, without using the processor

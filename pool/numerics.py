@@ -1,10 +1,10 @@
-"""The run's fingerprint: what changes the bits that processes compute, found out where it acts.
+"""The run's fingerprint: everything that changes the bits that processes compute.
 
-The planner makes the reference. Each process that computes compares what it is itself with that at its start:
-a worker that would give other bits than its neighbour must not take part (I2).
+The planner makes the reference. Each process that computes compares its own fingerprint with it at its start: a worker
+that would give other bits than the others must not take part (I2).
 
-No part of it: the number of workers, which devices of one kind they have, how threads wait for one another, and the
-instruction set that our native code chose, whose levels give the same bits.
+Not part of it, because they do not change bits: the number of workers, which devices of one kind they have, how threads
+wait for one another, and the instruction set that our native code chose.
 """
 
 from __future__ import annotations

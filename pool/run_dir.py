@@ -1,8 +1,8 @@
 """How the run folder and everything in it is opened, by every process of a run.
 
 A process holds the folder by a descriptor and names what is in it by paths that begin with /proc/self/fd/N. So a run
-goes on in a folder that is moved, and nobody can put another folder in its place. Nothing in it that another user owns
-or could have planted (a symbolic link, a pipe) is followed, read or written. Free of torch.
+goes on in a folder that is moved, and another folder in its place is not used. Nothing in it that another user owns or
+could have planted (a symbolic link, a pipe) is followed, read or written. Free of torch.
 """
 
 from __future__ import annotations

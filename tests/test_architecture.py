@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -397,6 +398,35 @@ def test_the_generic_loader_knows_no_chess() -> None:
         if imported.startswith(("loader.chess", "loader.formats", "chess"))
     ]
     assert wrong == []
+
+
+MOST_FILES = 14  # of one language in a folder
+MORE_FILES = {"pool/native/sparse": 18}  # one kernel family: what its files share is of no use outside the folder
+
+
+def test_a_folder_has_a_dozen_files() -> None:
+    """Of Python, or of C++; `__init__.py` files that declare nothing are none."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for package in ("loader", "pool"):
+        for path in (ROOT / package).rglob("*.*"):
+            language = {".py": "Python", ".h": "C++", ".cpp": "C++"}.get(path.suffix)
+            if language is not None and not (path.name == "__init__.py" and path.stat().st_size < 200):
+                counts[path.parent.relative_to(ROOT).as_posix(), language] += 1
+    limits = {folder: MORE_FILES.get(folder, MOST_FILES) for folder, _ in counts}
+    assert {key: count for key, count in counts.items() if count > limits[key[0]]} == {}
+    assert MORE_FILES.keys() <= limits.keys()
+
+
+NAMED = re.compile(r"(?<![\w/.-])((?:loader|pool|tests|docs|benchmarks)/[\w/-]+\.(?:py|h|cpp|md|toml))\b")
+
+
+def test_files_that_comments_and_pages_name_exist() -> None:
+    """`NAME` stands for any name."""
+    texts = [ROOT / "CONTRIBUTING.md", ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *native_files()]
+    texts += [path for package in ("loader", "pool", "benchmarks") for _, path in modules(package)]
+    named = {(path.relative_to(ROOT), name) for path in texts for name in NAMED.findall(path.read_text("utf-8"))}
+    assert len(named) > 100
+    assert [(path, name) for path, name in named if "NAME" not in name and not (ROOT / name).exists()] == []
 
 
 def test_no_pickle_anywhere() -> None:

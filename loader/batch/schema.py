@@ -138,7 +138,7 @@ class SparseView:
 
 @dataclass(frozen=True)
 class SparseBatch:
-    """Zero-copy views over one slot; valid as long as nobody else owns the slot (I4)."""
+    """Zero-copy views over one slot; valid as long as the slot has no other owner (I4)."""
 
     number: int
     sparse: Mapping[str, SparseView]

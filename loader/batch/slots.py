@@ -1,4 +1,4 @@
-"""Slots for those who have no shared memory: tests, benchmarks, sources written in Python.
+"""Slots without shared memory, for tests and benchmarks, and a batch writer for sources written in Python.
 
 Allocates slots as the pool would (page-aligned, zeroed), writes a batch into one with numpy, and drives a
 stream to the end of a count. The numpy writer is also the oracle of the native one.

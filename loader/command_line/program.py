@@ -1,7 +1,7 @@
 """A program of several commands: runs one of them, turns errors into a line on stderr and an exit code.
 
-The commands come in modules that have `register(app)`. They import what is heavy only when they run, so that --help and
-completion are quick.
+Commands come in modules with a function `register(app)`. A command imports heavy modules only when it runs, so that
+--help and completion are quick.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Program:
 
 
 class _Commands(TyperGroup):
-    """Where click itself would end the program with 1 when nobody reads its output: of a command, or of --help."""
+    """Where click itself would end the program with 1 when its output is closed: of a command, or of --help."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         with _pipes():

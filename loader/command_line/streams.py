@@ -1,4 +1,4 @@
-"""Standard input, output and error as a program may find them: closed, or with nobody at the other end."""
+"""Standard input, output and error that are closed, or whose other end is."""
 
 from __future__ import annotations
 

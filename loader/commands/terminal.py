@@ -6,21 +6,27 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from loader.formats.format import Progress
+from loader.formats.format import OnProgress
 
 
 @contextmanager
-def byte_progress(title: str) -> Iterator[Progress | None]:
+def byte_progress(title: str) -> Iterator[OnProgress | None]:
     """A bar for work that goes through a file; none unless stderr is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-    from rich.progress import Progress as Bar
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 

@@ -1,7 +1,7 @@
-"""How fast batches are made of files on this machine: the whole stream, with nobody behind it.
+"""How fast batches are made of files on this machine: the whole stream, without training.
 
-Slots are given back as soon as they are filled. What is counted is what the native threads did since the
-stream was opened, so the decoding ahead of the first window is part of it.
+Slots are given back as soon as they are filled. Counts are of the native threads since the stream was opened, so the
+decoding before the first window is included.
 """
 
 from __future__ import annotations

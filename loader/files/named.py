@@ -14,7 +14,7 @@ _PIECE = 1 << 16
 
 
 def read_named(path: Path) -> bytes:
-    """All of a regular file, or of a pipe that somebody writes to (`<(...)`, /dev/stdin). Raises OSError."""
+    """All of a regular file, or of a pipe that has a writer (`<(...)`, /dev/stdin). Raises OSError."""
     fd = open_file_or_device(path)
     with os.fdopen(fd, "rb") as file:
         status = os.fstat(fd)
@@ -29,7 +29,7 @@ def _from_pipe(fd: int, path: Path) -> bytes:
     """The first bytes; from then on reading waits for the writer, who is there. Raises OSError if there is none."""
     try:
         first = os.read(fd, _PIECE)
-    except BlockingIOError:  # nothing yet, but somebody holds the other end
+    except BlockingIOError:  # nothing yet, but there is a writer
         first = b""
     else:
         if not first:

@@ -1,4 +1,4 @@
-"""Opens files that may be anything by their name: nothing is waited for, as a pipe's other end would be."""
+"""Opens regular files, and refuses everything else at once: opening a pipe would wait for its other end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def open_file_or_device(path: Path, flags: int = os.O_RDONLY, mode: int = 0o666)
     try:
         fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, mode)
     except OSError as error:
-        if error.errno == errno.ENXIO:  # a socket, or a pipe that nobody reads
+        if error.errno == errno.ENXIO:  # a socket, or a pipe without a reader
             raise NotRegularFileError(path) from None
         raise
     if stat.S_ISDIR(os.fstat(fd).st_mode):

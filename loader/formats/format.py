@@ -1,7 +1,7 @@
 """What a file format is: a module, or a package, with these names.
 
-Those in this folder are found by themselves; one of a user's own is named in `data.format`. A format belongs to a
-family of records (`data.source`), which decides what a reader's `read` gives: for chess, `loader.chess.entry.Entry`.
+Formats in this folder are found automatically; a format of a user's own is named in `data.format`. A format belongs to
+a source (`data.source`), which decides what a reader's `read` gives: for chess, `loader.chess.entry.Entry`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from loader.files.identity import DataFile
 
-Progress = Callable[[int, int], None]  # bytes done, bytes in all
+OnProgress = Callable[[int, int], None]  # bytes done, bytes in all
 HEAD_BYTES = 4096  # of a file's beginning, by which a format knows its own
 
 
@@ -102,10 +102,10 @@ class Statistics(Protocol):
 class InspectedFormat(Protocol):
     """What a format has besides, for the commands `loader verify`, `inspect` and `dump`."""
 
-    def verify(self, path: Path, threads: int, progress: Progress | None) -> Verdict:
+    def verify(self, path: Path, threads: int, progress: OnProgress | None) -> Verdict:
         """Reads every entry of a file, up to the first damage."""
 
-    def inspect(self, path: Path, progress: Progress | None) -> Statistics:
+    def inspect(self, path: Path, progress: OnProgress | None) -> Statistics:
         """Reads every entry of a file. Raises DataError at damage."""
 
     def dump(self, path: Path, limit: int | None) -> Iterator[bytes]:

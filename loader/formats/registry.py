@@ -59,7 +59,7 @@ def _registry() -> Registry:
 
 
 def _head(path: Path) -> bytes:
-    """Nothing of a file that can't be read: whoever opens it says why."""
+    """Empty for a file that can't be read: opening it tells why."""
     try:
         fd = open_regular(path)
     except OSError:

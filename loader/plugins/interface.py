@@ -1,4 +1,4 @@
-"""Compares what code from outside gives with what it will be asked for, before anything is asked."""
+"""Compares objects of code from outside with the interface that they must have, before any method is called."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from loader.plugins.words import definition_of, told
 
 
 def interface_problem(made: object, protocol: type, noun: str) -> str:
-    """The first part of `protocol` that `made` lacks, or that can't be called as it will be; empty if it offers all.
+    """The first part of `protocol` that `made` lacks or that can't be called with its arguments; empty if it has all.
 
     `noun` is what the message calls such an object: `a task`.
     """
@@ -40,7 +40,7 @@ def methods(protocol: type) -> Iterator[tuple[str, list[str]]]:
 
 
 def _get(made: object, name: str) -> tuple[Any, str | None]:
-    """What lies there; or what is wrong, which is empty for a name that is missing."""
+    """The attribute, or what is wrong with it, which is empty if it is missing."""
     try:
         return getattr(made, name), None
     except AttributeError:
@@ -63,5 +63,5 @@ def call_problem(function: object, wanted: Sequence[str]) -> str:
     except TypeError as error:
         return f"can't be called with {call}: {error} ({definition_of(function)})"
     except ValueError:
-        return ""  # nobody knows its arguments
+        return ""  # a function in C that does not tell its arguments
     return ""

@@ -1,10 +1,10 @@
 """Tells a user's code from ours, Python's and libraries', and finds the user's modules in the current folder.
 
-Started with -m, Python looks in the current folder first, so that a file torch.py there takes the place of the library;
-with the folder last, a library that tries for a module which is not installed still gets a user's file of that name.
-So the folder is not in sys.path at all: `forget_current_folder` takes it out, as `python -P` does, and after
-`look_in_current_folder` it is searched, last, for the module that a setting names (a task, a source of data, an
-optimizer) and for what the user's own files import.
+Started with -m, Python searches the current folder first, so a file torch.py there would replace the library. Searched
+last, it would still give a user's file to a library that tries to import an optional module of that name. So the
+folder is not in sys.path: `forget_current_folder` removes it, as `python -P` does. After `look_in_current_folder` it is
+searched, last, for the module that a setting names (a task, a source, an optimizer) and for what the user's own files
+import.
 """
 
 from __future__ import annotations

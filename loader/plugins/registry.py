@@ -1,6 +1,6 @@
-"""What a setting names: something that comes with the project, by a short name, or a module's own.
+"""Finds what a setting names: a part of the project by its short name, or an object of any other module.
 
-A task, a kind of data, an optimizer: all are found this way. Nothing is imported before it is asked for.
+Tasks, sources, formats and optimizers are found this way. Nothing is imported before it is asked for.
 """
 
 from __future__ import annotations

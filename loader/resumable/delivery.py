@@ -1,6 +1,7 @@
 """Delivers the result of finished work: to a new file, or to the end of one that exists.
 
-The work's state says how far the delivery has come, so that repeating it after a death delivers nothing twice.
+The work's state holds how far the delivery has come, so that a delivery that is repeated after a crash writes nothing
+twice.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def deliver_appended(work: WorkFile, blocks: Blocks) -> None:
 
 
 class _OthersError(DataError):
-    """Somebody else has written behind the place."""
+    """Another process has written after the place."""
 
 
 def _begin(work: WorkFile, size: int) -> int:

@@ -1,4 +1,4 @@
-"""What working on files safely takes: the right kind of file, all of a write, names that are on the disk."""
+"""Safe operations on files: regular files only, complete writes, names synced to disk."""
 
 from __future__ import annotations
 

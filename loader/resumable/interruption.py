@@ -1,4 +1,4 @@
-"""Signals that ask a long command to stop: recorded, and noticed by the command where it can keep its work."""
+"""Signals that ask a long command to stop: recorded here, and checked by the command where its work can be kept."""
 
 from __future__ import annotations
 

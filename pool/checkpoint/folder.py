@@ -1,6 +1,6 @@
 """The folder of a run's checkpoints: which there are, which is the newest good one, which are too old.
 
-What is removed is renamed first: a folder named step-N is whole, or was damaged later. Free of torch.
+A checkpoint is renamed before it is removed, so a folder named step-N was once complete. Free of torch.
 """
 
 from __future__ import annotations

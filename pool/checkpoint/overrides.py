@@ -1,7 +1,7 @@
 """Numbers of optimizer and schedule that a user changes when a run is resumed: `--override optimizer.args.lr=5e-4`.
 
-An override belongs to a step: it changes the state between the step before and this one. The state that it has changed
-names it, so that it is applied once, wherever the run goes on from. Pure, and free of torch.
+An override belongs to a step: it is applied before that step begins. The changed state records it, so that it is
+applied once, wherever the run is resumed. Pure, and free of torch.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def to_apply(
     recorded: Iterable[Override],
     given: Iterable[tuple[str, Any]],
 ) -> tuple[list[Override], list[Override]]:
-    """What is still to come for a run that goes on at `step`, and what was given and is in force already.
+    """Overrides that a run which resumes at `step` has still to apply, and those given that are in force already.
 
-    `history`: what the state there has been through; `recorded`: what the run was told before, in a life that did not
-    get to its next checkpoint; `given`: what it is told now. The same value twice is meant once, since unattended runs
-    are started again with the same command.
+    `history`: applied to the saved state; `recorded`: given to earlier processes of the run, which may have ended
+    before their next checkpoint; `given`: on this command line. The same value given twice counts once, since
+    unattended runs are restarted with the same command.
     """
     pending = [entry for entry in recorded if entry.step >= step and entry not in history]
     repeated = []

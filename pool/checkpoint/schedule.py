@@ -1,4 +1,4 @@
-"""When a checkpoint is due. Pure: steps, outcomes and the time in, a decision out."""
+"""When a checkpoint is due. Pure: decides from steps, outcomes and the time that it is given."""
 
 from __future__ import annotations
 

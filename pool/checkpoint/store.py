@@ -1,4 +1,4 @@
-"""Writes and reads checkpoints with their tensors: beside, fsynced, read back, renamed: a whole one or none."""
+"""Writes and reads checkpoints with their tensors. One is written beside its place, fsynced, read back, and renamed."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Validations:
     since: Count = 0  # validations after that one
 
     def after(self, found: Validation, goal: Goal = LOWEST_LOSS) -> Validations:
-        """With one more. The weights that a run begins with are no candidate: a checkpoint would hold nothing new."""
+        """With one more. The weights that a run begins with can't be the best: a checkpoint would hold nothing new."""
         if found.step == 0:
             return replace(self, newest=found)
         improved = goal.better(found, self.record)

@@ -1,6 +1,6 @@
 """The thread that writes checkpoints while training goes on; one at a time.
 
-It reads a snapshot, which nobody changes until the attempt has ended.
+It reads a snapshot, which does not change until the attempt has ended.
 """
 
 from __future__ import annotations

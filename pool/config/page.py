@@ -146,6 +146,8 @@ def _allowed(field: FieldInfo) -> str:
 
 
 def _word(kind: Any) -> str:
+    if get_origin(kind) is Annotated:
+        return _word(get_args(kind)[0])
     if get_origin(kind) is Literal:
         return " or ".join(json.dumps(choice) for choice in get_args(kind))
     if get_origin(kind) is Annotated:

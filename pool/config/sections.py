@@ -206,7 +206,7 @@ class PoolConfig(Section):
 class TestingConfig(Section):
     crash_points: Annotated[
         CommaList,
-        Field(description="POINT[@N]=kill|segv|stop|exit|note: what happens at the N-th pass of a first life"),
+        Field(description="POINT[@N]=kill|segv|stop|exit|note: what happens at the N-th pass of a first incarnation"),
         Effect.NONE,
     ] = ()
     history: Annotated[

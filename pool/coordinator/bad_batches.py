@@ -1,4 +1,4 @@
-"""What becomes of a batch that can't be used: it is kept for whoever wants to know why, and the run ends or goes on."""
+"""A batch that can't be used is kept in the run folder, and the run ends or goes on without it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class BadBatches:
         self._launch = launch
         self._memory = memory
         self._say = say
-        self._schema, _ = launch.planned()
+        self._schema = launch.planned.schema
 
     def found(self, action: BadBatch) -> None:
         """Raises RunError if there is no step without it."""

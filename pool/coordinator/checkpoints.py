@@ -1,10 +1,10 @@
-"""The coordinator's side of what must not be lost: snapshots in memory every few steps, checkpoints on disk.
+"""When the coordinator's state is saved: snapshots in memory every few steps, checkpoints on disk.
 
 A snapshot of a large state takes long, so it may be taken less often than every few steps. Which steps have one decides
 how many are repeated after a death, and nothing else (I9).
 
-A checkpoint is a snapshot that a thread writes while training goes on. One that can't be written costs nothing
-but itself: the run says so, goes on, and tries again; only the final one has to succeed, in one of a few attempts.
+A checkpoint is a snapshot that a thread writes while training goes on. If it can't be written, the run tells its user,
+goes on, and tries again later; only the final one has to succeed, in one of a few attempts.
 
 A version that validates better than all before it gets a checkpoint too. If the thread is still busy then, its copy
 waits in the second area, and no other snapshots are taken until its turn comes.
@@ -83,8 +83,8 @@ class Checkpoints:
         return self._writer.fileno()
 
     def resume(self, step: int) -> None:
-        """Before the first step: a predecessor may have died before its best checkpoint was on the disk, or somebody
-        has deleted it since."""
+        """Before the first step: a predecessor may have died before its best checkpoint was on the disk, or the
+        checkpoint has been deleted since."""
         best = self._validations.best
         if best is None or best == self._best_on_disk:
             return
@@ -109,7 +109,7 @@ class Checkpoints:
             self._save_what_is_due(found.step)
 
     def hear(self) -> None:
-        """Takes notice of an attempt that has ended. Raises CheckpointError if it was the final one and failed."""
+        """Handles an attempt that has ended. Raises CheckpointError if it was the final one and failed."""
         if (written := self._writer.take()) is not None:
             self._ended(written)
 
@@ -177,7 +177,7 @@ class Checkpoints:
         self._say(f"{account}; training goes on, next attempt in {pause:.0f} s or at the end")
 
     def _settle_best(self, written: Written) -> None:
-        """One that is not on the disk is not the best there is."""
+        """A checkpoint that could not be written is not the best one."""
         best = self._validations.best
         if best is None or best.step != written.step:
             return

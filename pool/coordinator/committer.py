@@ -1,7 +1,7 @@
 """The model whose weights the run trains: made or restored, stepped bucket by bucket, one version after the other.
 
 The only writer of weights (I3). Version t lies in half t mod 2 of the weights' memory; step t reads that half
-and writes the other one, bucket by bucket, as the books say.
+and writes the other one, bucket by bucket, as the books decide.
 """
 
 from __future__ import annotations

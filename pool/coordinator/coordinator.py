@@ -1,6 +1,6 @@
-"""The coordinator process, from start to end: what comes goes to the inbox, what the books decide to the hands.
+"""The coordinator process, from start to end: messages go to the inbox, the decisions of the books to the hands.
 
-The only one that changes weights (I3). What it alone knows is in its checkpoints (I9).
+The only process that changes weights (I3). State that only it has is in its snapshots and checkpoints (I9).
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Coordinator:
     def __init__(self, launch: Launch) -> None:
         config = launch.config
         torch.set_num_threads(config.num_coordinator_threads)
-        numerics.check_coordinator(launch.fingerprint, launch.peer)
-        _native.keep_freed_memory()  # what an optimizer allocates in a step it allocates again in the next
+        numerics.check_coordinator(launch.planned.fingerprint, launch.peer)
+        _native.keep_freed_memory()  # an optimizer allocates the same memory in every step
         self._context = zmq.Context[zmq.Socket[bytes]]()
         self._supervisor = Link(self._context, launch.address_key, launch.peer, Peer(SUPERVISOR), os.getppid())
         self._hub = Hub(self._context, launch.address_key, launch.peer)
@@ -69,14 +69,14 @@ class Coordinator:
         self._shortcut = memory.coordinator_end(launch.peer, launch.bells)
         exchange = exchange_of(launch, memory, self._shortcut)
         timing = Timing(self._metrics, self._trace)
-        schema, plan = launch.planned()
+        schema, plan = launch.planned.schema, launch.planned.plan
         task = make_task(config.task, config.model, config.loss)
         committer = Committer(config, task, plan, exchange, timing)
         snapshots = Snapshots(
             memory.snapshots(), launch.snapshot, changes=committer.changes, threads=config.num_coordinator_threads
         )
         self._state = State(launch, memory, committer, exchange, snapshots)
-        goal = Goal(config.train.best_metric, launch.measured.best(config.train.best_metric))
+        goal = Goal(config.train.best_metric, launch.planned.measured.best(config.train.best_metric))
         self._stopping = EarlyStopping(config.train.early_stopping, goal, config.train.steps)
         self._checkpoints = Checkpoints(
             snapshots,
@@ -103,7 +103,7 @@ class Coordinator:
             ),
             Collected(
                 metrics_of(task, schema),
-                launch.measured,
+                launch.planned.measured,
                 batches=config.train.validation_batches,
                 place=memory.collected,
             ),
@@ -152,7 +152,7 @@ class Coordinator:
         self._metrics.close()
         self._hub.close()
         self._supervisor.close()
-        self._context.term()  # waits until the last words are out
+        self._context.term()  # waits until the last messages are sent
 
     def _say(self, text: str) -> None:
         """To the run's user."""
@@ -165,7 +165,7 @@ class Coordinator:
                     actions = self._inbox.roster(message)
                     self._hub.set_alive({p: pid for p, pid in message.pids().items() if p in self._inbox.alive})
                     self._act(actions)
-        # before the first roster nobody is known, and whoever speaks is still heard later
+        # before the first roster no peer is known; messages wait in the socket
         if self._inbox.alive and self._hub.socket in events:
             for peer, received in self._hub.receive():
                 if peer not in self._inbox.joined:
@@ -173,7 +173,7 @@ class Coordinator:
                 self._act(self._inbox.message(peer, received))
 
     def _look(self) -> None:
-        """A bell rings for batches that are finished."""
+        """Rung when a batch is finished."""
         self._shortcut.bell.silence()
         self._trace.mark("bell heard")
         crash_point("coordinator.bell_heard")
@@ -212,7 +212,7 @@ def _history(launch: Launch, state: State) -> History | None:
 
 def _rules(launch: Launch) -> Rules:
     config = launch.config
-    _, plan = launch.planned()
+    plan = launch.planned.plan
     return Rules(
         steps=config.train.steps,
         batches_per_step=config.train.batches_per_step,
@@ -222,5 +222,5 @@ def _rules(launch: Launch) -> Rules:
         validate_every=config.validate_every,
         validation_batches=config.train.validation_batches,
         on_bad_batch=config.train.on_bad_batch,
-        collects=bool(launch.measured.columns),
+        collects=bool(launch.planned.measured.columns),
     )

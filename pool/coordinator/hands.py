@@ -1,4 +1,4 @@
-"""The coordinator's hands: carry out what the books decide. Where actions touch the world."""
+"""Carries out the actions that the books decide on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from pool.protocol.channel import Hub
 
 
 class CoordinatorHands:
-    """Whatever changes the state has the step before it recorded first; orders go out before that."""
+    """An action that changes the state records the step before it first; orders are sent before that."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class CoordinatorHands:
         raise RunError(action.why)
 
     def end(self, action: End) -> None:
-        del action  # it says no more than that
+        del action  # it has no fields
         self._record.settle()
         self.at_end = True
 

@@ -34,11 +34,11 @@ HISTORY = "history.jsonl"
 class History:
     """Hands that note what the coordinator has carried out."""
 
-    def __init__(self, folder: Path, life: int, step: int, weights: Callable[[], Slot]) -> None:
+    def __init__(self, folder: Path, incarnation: int, step: int, weights: Callable[[], Slot]) -> None:
         """`weights`: the memory of the newest complete version."""
         self._fd = open_file(folder / HISTORY, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._weights = weights
-        self._write({"life": life, "begin": step, "hash": self._hash()})
+        self._write({"incarnation": incarnation, "begin": step, "hash": self._hash()})
 
     def fold(self, action: Fold) -> None:
         batches = [batch for contribution in action.contributions for batch in contribution.batches]

@@ -1,4 +1,4 @@
-"""Keeps a bad batch for whoever wants to know what is wrong with it: poison/batch-N.safetensors and .json."""
+"""Keeps a bad batch, so that it can be examined: poison/batch-N.safetensors and .json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of a step when it is done: metrics, and a snapshot or checkpoint where one is due."""
+"""Records a finished step: metrics, and a snapshot or checkpoint if one is due."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pool.telemetry.trace import Trace
 
 
 class Record:
-    """A commit is recorded after those who wait for it have been told, and before anything changes the state."""
+    """A commit is recorded after the workers have been told of it, and before anything changes the state."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""The two areas of memory that the state is copied into between steps, and what is read from them.
+"""The two areas of memory that the state is copied into between steps.
 
-The newest whole copy is what a successor goes on from (I9), and what a checkpoint is written from; an area that is
-being written to disk is left alone until that has ended.
+A successor continues from the newest complete copy (I9), and checkpoints are written from one. An area that is being
+written to disk is not overwritten until that has ended.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Snapshots:
     def __init__(
         self, areas: Sequence[Area], newest: int | None = None, *, changes: Changes | None = None, threads: int = 1
     ) -> None:
-        """Two areas; `newest`: the one that a predecessor left something in that must not be lost; `changes`: what is
-        known of changed rows, None: nothing."""
+        """Two areas; `newest`: the index of the one with a predecessor's state, which must not be overwritten first;
+        `changes`: what is known of changed rows, None: nothing."""
         self._areas = areas
         self._writers = [snapshot.Writer(area, threads) for area in areas]
         self._changes = changes or Changes({}, len(areas))
@@ -43,7 +43,7 @@ class Snapshots:
         )
 
     def take(self, state: Checkpoint) -> Checkpoint:
-        """A copy of the state, valid until the next but one; until `release` after a `hold`."""
+        """A copy of the state. It is overwritten by the next `take` but one; after `hold` not before `release`."""
         index = 1 - (self._newest if self._held is None else self._held)
         tensors = {WEIGHTS: tensor_bytes(state.weights), OPTIMIZER: tensor_bytes(state.optimizer_tensors)}
         changed = self._changes.since(index, [tensor for entries in tensors.values() for tensor in entries])

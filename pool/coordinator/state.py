@@ -1,4 +1,4 @@
-"""What a run consists of between two steps, and all that a checkpoint holds of it (I9): made, restored, handed out."""
+"""The state of a run between two steps (I9): made, restored, and given to checkpoints."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class State:
             step=self._committer.version,
             cursor=self._cursor,
             config=self._launch.config.model_dump(mode="json"),
-            fingerprint=self._launch.fingerprint,
+            fingerprint=self._launch.planned.fingerprint,
             data=describe_files(self._launch.train_files),
             validation=describe_files(self._launch.validation_files),
             chunk_sums={purpose: words.copy() for purpose, words in self._memory.sums().items()},

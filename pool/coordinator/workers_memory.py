@@ -1,4 +1,4 @@
-"""What the coordinator reads of its workers, as the inbox and the exchange ask for it."""
+"""The coordinator's view of its workers' memory, for the inbox and the exchange."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pool.shm.shortcut import CoordinatorEnd, Finished
 
 
 class WorkersMemory:
-    """What they leave in memory that outlives them (`books.inbox.WorkersMemory`)."""
+    """Implements `books.inbox.WorkersMemory`."""
 
     def __init__(self, memory: Memory, shortcut: CoordinatorEnd) -> None:
         self._memory = memory
@@ -29,18 +29,18 @@ class WorkersMemory:
 
 def exchange_of(launch: Launch, memory: Memory, shortcut: CoordinatorEnd) -> HostCoordinator:
     """The coordinator's end of the exchange."""
-    schema, plan = launch.planned()
+    planned = launch.planned
     gradient_slots = {
         (worker, slot): place
-        for worker in range(len(launch.devices))
+        for worker in range(len(planned.devices))
         for slot, place in enumerate(memory.gradient_slots(worker))
     }
 
     def touched_rows(batch: int, field: str) -> Touched:
-        return SparseBatch.view(schema, memory.batch_slot("train", batch)).sparse[field].touched
+        return SparseBatch.view(planned.schema, memory.batch_slot("train", batch)).sparse[field].touched
 
     return HostCoordinator(
-        plan,
+        planned.plan,
         halves=memory.weight_halves(),
         gradient_slots=gradient_slots,
         touched_rows=touched_rows,

@@ -1,4 +1,4 @@
-"""What a worker hands over. Plain data: the coordinator's books decide with it, an exchange finds the numbers."""
+"""The gradients that a worker hands over, as plain data: the books decide by it, the exchange finds the numbers."""
 
 from __future__ import annotations
 

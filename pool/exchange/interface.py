@@ -1,12 +1,12 @@
-"""What an exchange does at both ends. The coordinator and the workers know no more of it than this.
+"""The interface of an exchange at both ends. Coordinator and workers know nothing else of it.
 
-Gradients. Each worker has `pool.gradient_slots` slots that nobody else writes. Which one a contribution goes to is the
-coordinator's order. Who owns a slot (I4):
+Gradients. Each worker has `pool.gradient_slots` slots that only it writes. The coordinator orders which one a
+contribution goes to. The owner of a slot (I4):
 
 - from the order on the worker, until it says that a bucket is complete (`WorkerExchange.hand_over`): what the bucket
   holds is then the coordinator's to read, and the worker writes it no more;
 - the coordinator, from the end of the last batch until every bucket is folded; then the slot can be ordered again;
-- after the worker's death, for a contribution that was complete, still the coordinator; for one that was not, nobody,
+- after the worker's death, for a contribution that was complete, still the coordinator; one that was not has no owner,
   and the next incarnation writes the slot anew. This holds where a dead process can't write any more. For host memory
   that is certain once its pidfd is readable. An implementation for which it is not proved (a device may still run what
   a dead process has started) gives the next incarnation other memory.

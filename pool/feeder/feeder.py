@@ -1,4 +1,4 @@
-"""The feeder process, from start to end: take orders, keep every free slot of the rings filling, report.
+"""The feeder process, from start to end: receives orders, has every free slot of the rings filled, reports.
 
 Reads the data files and writes the ring; nothing else does. Dies by signal: there is nothing to clean up (I6).
 """

@@ -1,6 +1,6 @@
 """The feeder's books of one ring. Pure: no sockets, no stream.
 
-Batch k goes to slot k mod slots, once the coordinator is done with what lay there before.
+Batch k goes to slot k mod slots, when the coordinator has freed that slot.
 """
 
 from __future__ import annotations

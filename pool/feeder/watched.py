@@ -75,7 +75,7 @@ class WatchedStream:
 
     @contextlib.contextmanager
     def _one_line(self) -> Iterator[None]:
-        """An error of the source's code names the source. It may come again in the next life, or not."""
+        """An error of the source's code names the source. It may or may not come again after a restart."""
         try:
             yield
         except (DataError, MemoryError):

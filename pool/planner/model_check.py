@@ -1,4 +1,4 @@
-"""What the runtime can't train, said before a run begins and not in its first step or at its first checkpoint."""
+"""Refuses models that the runtime can't train, before a run begins."""
 
 from __future__ import annotations
 

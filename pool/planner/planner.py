@@ -26,7 +26,7 @@ from pool.planner.data import Data, look_at
 from pool.planner.model_check import check_model
 from pool.planner.trial import state_nbytes, try_state
 from pool.process.launch import Launch
-from pool.process.planned import Answer, Planned, Refused
+from pool.process.planned import Accepted, Answer, Planned, Refused
 from pool.protocol.codec import MAX_ITEMS
 from pool.run_dir import shown
 from pool.tasks.making import make_task, metrics_of
@@ -110,17 +110,18 @@ def run(launch: Launch) -> Answer:
         data, plan, found, devices = plan_run(launch)
         if launch.checkpoint is not None:
             try_state(launch.config, plan, launch.checkpoint, launch.overrides)
-        answer = Planned(
+        planned = Planned(
             schema=data.schema,
             plan=plan,
             measured=found,
-            sizes={purpose: tuple(file.size for file in files) for purpose, files in data.files.items()},
             num_chunks=data.num_chunks,
             devices=devices,
             device_names=tuple(_device_name(spec) for spec in devices),
             state_nbytes=state_nbytes(launch.config, plan, launch.overrides, found.metrics),
             fingerprint=numerics.reference(launch.config, plan, devices),
         )
+        sizes = {purpose: tuple(file.size for file in files) for purpose, files in data.files.items()}
+        answer = Accepted(planned, sizes)
     except (PoolError, DataError) as error:
         answer = Refused(shown(str(error)), getattr(error, "exit_code", EXIT_DATA))
     crash_point("planner.before_answer")

@@ -1,5 +1,5 @@
-"""Optimizer and schedule tried out on small tensors: what does not work is said before a run begins, and how much
-memory their state will take is known."""
+"""Tries optimizer and schedule on small tensors: an error is told before the run begins, and the size of their state is
+known."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _try_override(
 
 
 def _compare_tensors(tried: Mapping[str, torch.Tensor], stepped: Collection[str], header: Header) -> None:
-    """Whoever has been stepped has all entries that the optimizer makes. Raises CheckpointError."""
+    """A parameter that has been stepped has all entries that the optimizer makes. Raises CheckpointError."""
     for name, tensor in tried.items():
         if name.rpartition("/")[0] not in stepped:
             continue

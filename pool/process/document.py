@@ -1,4 +1,4 @@
-"""What processes tell one another once, as JSON: the one converter for dataclasses, settings and paths in it."""
+"""Documents that processes send once, as JSON: the one converter for dataclasses, settings and paths in them."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Failure:
     reason: str  # one line
     exit_code: int  # of the run, if this ends it
     started: bool  # it had got ready
-    signature: str = ""  # of an exception that another life may not raise: type and place; empty: it would for certain
+    signature: str = ""  # type and place of an exception; empty: a restart would certainly raise it again
 
     def to_bytes(self) -> bytes:
         return to_json(self)
@@ -41,7 +41,7 @@ _FAILURE = TypeAdapter(Failure)
 
 
 def failure_of(error: BaseException, *, started: bool) -> Failure:
-    """A PoolError or DataError is for its user to mend; of any other exception nobody knows before a second life."""
+    """A PoolError or DataError is for its user to mend; any other exception may not come again after a restart."""
     if isinstance(error, PoolError | DataError):
         code = error.exit_code if isinstance(error, PoolError) else EXIT_DATA
         return Failure(shortened(text_of(error), LONGEST_REASON), code, started)

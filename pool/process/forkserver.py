@@ -1,10 +1,9 @@
 """The process that all others of a run are forked from: `python -m pool.process.forkserver LIFELINE PARENT INCARNATION
-[CRASH_POINT ...]`, a descriptor, the supervisor's pid, and which of its lives this is.
+[CRASH_POINT ...]`, a descriptor, the supervisor's pid, and its incarnation.
 
-It has imported all that takes long and nothing of the user's, has opened no device and started no thread, so that a
-process starts within milliseconds, the first time and every time, and its pages of code and modules are shared.
-A new process is the supervisor's child, not this one's: between the two stands one that ends at once, and the kernel
-gives orphans to the next subreaper.
+It imports everything that takes long and nothing of the user's, opens no device and starts no thread. So a process
+starts within milliseconds, and all processes share the memory of code and modules. It forks twice: the process between
+ends at once, and the kernel gives the orphan to the supervisor, which is the subreaper.
 """
 
 from __future__ import annotations

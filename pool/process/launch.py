@@ -13,15 +13,13 @@ from typing import Annotated
 
 from pydantic import PlainValidator, TypeAdapter
 
-from loader.batch.schema import BatchSchema
 from loader.files.identity import DataFile
 from loader.stream import Cursor
-from pool.buckets.plan import Plan
 from pool.checkpoint.overrides import Override
 from pool.config.reading import parse_config
 from pool.config.tree import Config
-from pool.metrics.layout import NOTHING, Measured
 from pool.process.document import from_json, to_json
+from pool.process.planned import Planned
 from pool.protocol.identity import WORKER, Peer
 from pool.protocol.messages import Purpose
 from pool.shm.memory_map import MemoryMap
@@ -30,18 +28,14 @@ from pool.shm.segment import SegmentHandle
 
 @dataclass(frozen=True)
 class Launch:
-    peer: Peer  # who the process is
+    peer: Peer  # the process itself
     config: Annotated[Config, PlainValidator(lambda tree: parse_config(tree, "launch"))]
     run_dir: Path  # through a descriptor of this process (`pool.run_dir`)
     address_key: str  # of the run's hubs
     coordinator: Peer  # the living coordinator
     coordinator_pid: int | None  # None if it is still to be started
-    devices: tuple[str, ...]  # one a worker, `auto` resolved
-    device_names: tuple[str, ...]  # what each of them is, for people; known from the planner on
     train_files: tuple[DataFile, ...]  # as they were when the run began; a worker is told of none
     validation_files: tuple[DataFile, ...]
-    schema: BatchSchema | None  # known from the planner on
-    plan: Plan | None
     segments: Mapping[str, SegmentHandle]
     bells: Mapping[str, int]  # descriptors
     step: int  # the run begins with
@@ -49,11 +43,8 @@ class Launch:
     checkpoint: Path | None  # to resume from, in `run_dir`
     snapshot: int | None  # index of the area to resume from instead: the coordinator's predecessor left it
     saved: int  # step of the newest checkpoint, -1: none
-    state_nbytes: int  # of one such area; known from the planner on
-    num_chunks: Mapping[Purpose, int]  # of each stream whose chunks are compared; known from the planner on
-    fingerprint: Mapping[str, str]  # of what the run's bits depend on; known from the planner on
-    measured: Measured = NOTHING  # by the task, in validations; known from the planner on
-    overrides: tuple[Override, ...] = ()  # of the run's whole life, in the order of their steps
+    answer: Planned | None  # the planner's; None: it has still to answer
+    overrides: tuple[Override, ...] = ()  # since step 0, in the order of their steps
     start_from: Path | None = None  # another run's checkpoint, whose weights a run that begins takes
 
     @property
@@ -61,29 +52,28 @@ class Launch:
         return {"train": self.train_files, "validate": self.validation_files}
 
     def told_to(self, peer: Peer) -> Launch:
-        """What a process is told. There may be very many files."""
+        """The launch of one process. A worker gets no files, since there may be very many."""
         if peer.role == WORKER:
             return replace(self, peer=peer, train_files=(), validation_files=())
         return replace(self, peer=peer)
 
-    def planned(self) -> tuple[BatchSchema, Plan]:
-        """Schema and plan, which every process but the planner is given."""
-        assert self.schema is not None
-        assert self.plan is not None
-        return self.schema, self.plan
+    @property
+    def planned(self) -> Planned:
+        """What every process but the planner is told."""
+        assert self.answer is not None
+        return self.answer
 
     def memory_map(self) -> MemoryMap:
-        """Known from the planner on."""
-        schema, plan = self.planned()
+        planned = self.planned
         return MemoryMap(
             train_slots=self.config.num_ring_slots,
-            slot_nbytes=schema.slot_bytes,
-            weights_nbytes=plan.nbytes,
+            slot_nbytes=planned.schema.slot_bytes,
+            weights_nbytes=planned.plan.nbytes,
             gradient_slots=self.config.pool.gradient_slots,
-            workers=len(self.devices),
-            state_nbytes=self.state_nbytes,
-            num_chunks=self.num_chunks,
-            collected_nbytes=self.measured.nbytes,
+            workers=len(planned.devices),
+            state_nbytes=planned.state_nbytes,
+            num_chunks=planned.num_chunks,
+            collected_nbytes=planned.measured.nbytes,
         )
 
     def to_json(self) -> bytes:

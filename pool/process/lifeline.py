@@ -1,4 +1,4 @@
-"""The socket between the supervisor and each of its children: one end each, nobody else has it.
+"""The socket pair between the supervisor and each of its children.
 
 Through it a child gets its Launch, with the descriptors of its log, the run folder and its memory, and another run
 folder if that was deleted; its end is the news that the supervisor is dead, which the kernel also tells by signal. A
@@ -35,8 +35,8 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 
 def send(channel: socket.socket, launch: Launch, log: int, folder: int, descriptors: Sequence[int]) -> None:
-    """Says to a child who it is; `folder`: the run's. `launch.segments` and `.bells` hold positions in `descriptors`.
-    To a dead child: nothing happens."""
+    """Sends a child its Launch; `folder`: the run's. `launch.segments` and `.bells` hold positions in `descriptors`.
+    Does nothing if the child is dead."""
     document = _memory_file(launch.to_json())
     try:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -46,14 +46,14 @@ def send(channel: socket.socket, launch: Launch, log: int, folder: int, descript
 
 
 def send_folder(channel: socket.socket, folder: int) -> None:
-    """The run folder is another one now. To a dead child, or to one that does not read: nothing happens."""
+    """The run folder is another one now. Does nothing if the child is dead or does not read."""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError, BlockingIOError):
         socket.send_fds(channel, [_NOTE], [folder], socket.MSG_DONTWAIT)
 
 
 def receive(channel: socket.socket) -> tuple[Launch, int]:
-    """Waits to be told who this process is, and gives the descriptor of the run folder; from then on the process's
-    output goes to that role's log."""
+    """Waits for this process's Launch; returns it and the descriptor of the run folder. From then on the process's
+    output goes to its log."""
     descriptors = _take(channel, _MOST_DESCRIPTORS)
     if not descriptors:
         _die()
@@ -68,7 +68,7 @@ def receive(channel: socket.socket) -> tuple[Launch, int]:
 
 
 def answer(channel: socket.socket, data: bytes) -> None:
-    """The one thing that a planner says to the supervisor, of any length."""
+    """Sends the planner's answer, of any length."""
     document = _memory_file(data)
     socket.send_fds(channel, [_NOTE], [document])
     os.close(document)
@@ -84,13 +84,13 @@ def take_answer(channel: socket.socket) -> bytes | None:
 
 
 def leave(channel: socket.socket, failure: Failure) -> None:
-    """Says why this process ends, for `left`. Never waits; if there is no room or no channel, nothing happens."""
+    """Leaves why this process ends, for `left`. Never waits; does nothing if there is no room or no channel."""
     with contextlib.suppress(OSError):
         channel.send(failure.to_bytes(), socket.MSG_DONTWAIT)
 
 
 def left(channel: socket.socket) -> Failure | None:
-    """What a dead child has said of its end; None if it said nothing. Never waits: a process that it has forked may
+    """The failure that a dead child has left; None if there is none. Never waits: a process that it has forked may
     still have the other end."""
     try:
         return Failure.from_bytes(channel.recv(_FAILURE, socket.MSG_DONTWAIT))
@@ -99,7 +99,7 @@ def left(channel: socket.socket) -> Failure | None:
 
 
 def request(channel: socket.socket, theirs: socket.socket) -> None:
-    """Asks the fork server for a process that has the other end of a pair. To a dead one: nothing happens."""
+    """Asks the fork server for a process that has the other end of a pair. Does nothing if it is dead."""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         socket.send_fds(channel, [_NOTE], [theirs.fileno()])
 
@@ -126,14 +126,14 @@ def take_number(channel: socket.socket) -> int | None:
 
 
 def die_with_parent(parent: int) -> None:
-    """The kernel kills this process when the supervisor is gone; if it is gone already, so are we."""
+    """Has the kernel kill this process when the supervisor dies; ends now if it is dead already."""
     prctl.die_with_parent()
     if os.getppid() != parent:
         os._exit(EXIT_FAILED)
 
 
 def forks_die_with_this_process() -> None:
-    """What this process forks in its main thread, a task's helper, the kernel kills with it: they share its memory.
+    """Processes that this one forks in its main thread (a task's helpers) die with it, since they share its memory.
 
     Not of other threads: what they fork would die with the thread.
     """
@@ -152,7 +152,7 @@ def forks_die_with_this_process() -> None:
 
 
 def die_with(channel: socket.socket, folder: int) -> None:
-    """The same by the socket's end, from a thread: for what may have taken the kernel's promise back. Until then
+    """A thread that ends this process when the socket closes: a fallback if PR_SET_PDEATHSIG was cleared. Until then
     `folder` becomes each run folder that the supervisor sends."""
 
     def wait() -> None:

@@ -1,4 +1,4 @@
-"""What a planner answers: what the supervisor can't know without torch, or why the run can't be."""
+"""What a planner answers: what the supervisor can't find out without torch, or why the run is impossible."""
 
 from __future__ import annotations
 
@@ -15,26 +15,29 @@ from pool.protocol.messages import Purpose
 
 @dataclass(frozen=True)
 class Planned:
-    """Fields as those of `Launch`."""
+    """What every other process of the run is told (`Launch`)."""
 
     schema: BatchSchema
     plan: Plan
-    measured: Measured
+    measured: Measured  # by the task, in validations
+    num_chunks: Mapping[Purpose, int]  # of each stream whose chunks are compared
+    devices: tuple[str, ...]  # one a worker, `auto` resolved
+    device_names: tuple[str, ...]  # what each of them is, for people
+    state_nbytes: int  # of weights and optimizer state: one snapshot
+    fingerprint: Mapping[str, str]  # of what the run's bits depend on
+
+
+@dataclass(frozen=True)
+class Accepted:
+    planned: Planned
     sizes: Mapping[Purpose, tuple[int, ...]]  # bytes of each file that are read
-    num_chunks: Mapping[Purpose, int]
-    devices: tuple[str, ...]
-    device_names: tuple[str, ...]
-    state_nbytes: int
-    fingerprint: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Refused:
-    """The run can't be."""
-
     error: str  # one line for the user
     exit_code: int
 
 
-Answer = Planned | Refused
+Answer = Accepted | Refused
 ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)

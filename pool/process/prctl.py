@@ -1,4 +1,4 @@
-"""What a process asks of the kernel about itself and its relatives: prctl(2), which Python does not have."""
+"""Calls of prctl(2), which Python does not have."""
 
 from __future__ import annotations
 

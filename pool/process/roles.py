@@ -1,4 +1,4 @@
-"""What every forked process does: hear who it is, tie its life to the supervisor's, become that, end."""
+"""What every forked process does: read its launch, arrange to die with the supervisor, run its role, end."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _ROLES = {
 
 
 def play(channel: socket.socket, parent: int) -> NoReturn:
-    """The life of a process that has just been forked; `parent`: the supervisor's pid."""
+    """Runs a process that has just been forked; `parent`: the supervisor's pid."""
     os.setpgid(0, 0)
     launch, folder = lifeline.receive(channel)
-    lifeline.die_with_parent(parent)  # it is the parent by now: who is told who it is has been adopted
-    logging.raiseExceptions = False  # a log that can't be written is no reason to say so in it
+    lifeline.die_with_parent(parent)  # it is the parent by now: a process gets its Launch after it was adopted
+    logging.raiseExceptions = False  # if the log can't be written, that can't be logged either
     code = EXIT_FAILED
     try:
         faulthandler.enable()  # the log has the Python frames of a SIGSEGV
@@ -54,7 +54,7 @@ def play(channel: socket.socket, parent: int) -> NoReturn:
 
 
 def _plan(launch: Launch, channel: socket.socket) -> int:
-    """A planner's life: one answer. The exit code."""
+    """Runs the planner: one answer. Returns the exit code."""
     try:
         answer: Answer = _role(launch).run(launch)
     except BaseException as error:
@@ -65,8 +65,8 @@ def _plan(launch: Launch, channel: socket.socket) -> int:
 
 
 def _become(launch: Launch, channel: socket.socket, folder: int) -> int:
-    """Any other life: start, then do what that gives until there is nothing left to do. The exit code. `folder`:
-    descriptor of the run's."""
+    """Runs any other role: calls its `start`, then the function that this returns. Returns the exit code. `folder`:
+    descriptor of the run folder."""
     started, me = False, os.getpid()
     try:
         lifeline.die_with(channel, folder)

@@ -1,8 +1,8 @@
-"""Where the hubs of a run are reached: abstract sockets of the kernel, one for each life of a hub.
+"""Where the hubs of a run are reached: abstract sockets of the kernel, one for each incarnation of a hub.
 
-They have no file, so that none is deleted, moved away with its folder, or left behind, and no path is too long. Any
-local user may connect; who is heard is decided by uid and pid (`channel`). A name is a hash with a key that only the
-run's processes know, or another user could take the name of a successor before it is born.
+Abstract sockets have no file that could be deleted, moved or left behind, and no path that could be too long. Any local
+user may connect; the channel accepts messages by uid and pid. A name is a hash with a key that only the run's processes
+know: otherwise another user could take the name of a successor in advance.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which messages count. Pure: no sockets.
 
-A message counts if its sender lives, if it is meant for this life of the addressee, and if none that its sender
-sent later has been heard. The rest (of the dead, for a predecessor, repeated, overtaken) changes nothing (I5).
+A message counts if its sender is alive, if it is addressed to this incarnation, and if no later message of that sender
+has been received. All others are dropped (I5).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pool.protocol.messages import Roster
 
 
 class Admission:
-    """Of one socket: who is heard there, and the newest of each."""
+    """Of one socket: the peers that count there, and the newest message of each."""
 
     def __init__(self, me: Peer, alive: Iterable[Peer] = ()) -> None:
         self._me = me
@@ -37,8 +37,8 @@ class Admission:
         return ""
 
 
-def next_life(peer: Peer, roster: Roster) -> Peer | None:
-    """Who has taken the place of `peer`, if the roster has a later life of it."""
+def next_incarnation(peer: Peer, roster: Roster) -> Peer | None:
+    """The successor of `peer`, if the roster has one."""
     for entry in roster.alive:
         other = Peer(entry.role, entry.index, entry.incarnation)
         if other.place == peer.place and other.incarnation > peer.incarnation:

@@ -1,6 +1,6 @@
-"""When it is time to say all again (I5): by the clock, whatever else is being said.
+"""When state is resent (I5): on a timer.
 
-Silence is no sign to wait for: where several speak in turn there is none, and the one lost message stays lost.
+With several senders the line is never idle, so waiting for silence would leave a lost message lost.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 SAY_AGAIN_SECONDS = 0.5
-SAY_AGAIN_MS = int(1000 * SAY_AGAIN_SECONDS)  # for a poller: so long it may sleep
+SAY_AGAIN_MS = int(1000 * SAY_AGAIN_SECONDS)  # a poller's longest wait
 
 
 class SayAgain:

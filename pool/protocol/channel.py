@@ -1,8 +1,8 @@
 """Sockets: a Hub that others connect to, and a Link to one. Nothing else in the project sees zmq sockets.
 
-A hub is a ROUTER, a link a DEALER, both over abstract ipc:// addresses (`address`). Sending never blocks. Both take
-messages only from the peers they were told are alive, sent by this user and by the very process that they were told
-each is (the kernel says which), and in each peer's order; the rest is counted, logged once a minute, and dropped.
+A hub is a ROUTER, a link a DEALER, both over abstract ipc:// addresses (`address`). Sending never blocks. Both accept
+messages only from peers that are alive, in each peer's order, and only from this user and the pid that the supervisor
+has named (the kernel tells both). All others are counted, logged once a minute, and dropped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import zmq
 
 from pool.errors import ProtocolError
 from pool.protocol.address import address
-from pool.protocol.admission import Admission, next_life
+from pool.protocol.admission import Admission, next_incarnation
 from pool.protocol.codec import MAX_BYTES, Envelope, decode, encode
 from pool.protocol.identity import Peer
 from pool.protocol.messages import Message, Roster
@@ -122,7 +122,7 @@ class Hub:
                 yield sender, envelope.message
 
     def send(self, peer: Peer, message: Message) -> bool:
-        """False if the peer never spoke or is gone; what it should know is said again when it is back."""
+        """False if the peer has sent nothing yet or is gone; state is resent when it is back."""
         route = self._routes.get(peer)
         if route is None:
             return False
@@ -145,7 +145,7 @@ class Link:
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], key: str, me: Peer, other: Peer, other_pid: int | None
     ) -> None:
-        """`other_pid`: None if a roster has to say it first; until then nothing is heard."""
+        """`other_pid`: None until a roster names it; until then no message is received."""
         self.me = me
         self.other = other
         self._other_pid = other_pid
@@ -167,8 +167,8 @@ class Link:
         return self._socket
 
     def follow(self, roster: Roster) -> bool:
-        """Turns to the next life of the other end; True if the roster has one."""
-        successor = next_life(self.other, roster)
+        """Turns to the next incarnation of the other end; True if the roster has one."""
+        successor = next_incarnation(self.other, roster)
         if successor is not None:
             self._socket.disconnect(address(self._key, self.other))
             self._socket.connect(address(self._key, successor))
@@ -199,7 +199,7 @@ class Link:
                 yield envelope.message
 
     def send(self, message: Message) -> bool:
-        """False if it can't be queued; what the other should know is said again with the next message."""
+        """False if it can't be queued; the next message repeats the state."""
         self._sent += 1
         try:
             self._socket.send(encode(Envelope(self.me, self.other, self._sent, message)), zmq.NOBLOCK)

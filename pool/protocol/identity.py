@@ -1,4 +1,4 @@
-"""Who speaks: a role, its index, and which life of it this is."""
+"""Identity of a process: role, index, incarnation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FORKSERVER = "forkserver"
 
 @dataclass(frozen=True, order=True)
 class Peer:
-    """One life of one process. A restart has the next incarnation; messages of an earlier one are dropped (I5)."""
+    """One process, from fork to exit. A restart has the next incarnation; messages of earlier ones are dropped (I5)."""
 
     role: str
     index: int = 0
@@ -32,5 +32,5 @@ class Peer:
 
     @property
     def log(self) -> str:
-        """Name of the file for what all its lives print."""
+        """Name of the file for the output of all its incarnations."""
         return f"{self.role}-{self.index}.log"

@@ -1,10 +1,9 @@
 """Every message there is, by link.
 
-Rules. Orders and reports carry the sender's whole state as far as the addressee needs it, not a change
-to it: a lost one is made up by the next, a repeated one changes nothing (I5), and within one life of a
-sender a later one (higher sequence number, kept by the channel) replaces an earlier one. What is said of each member
-(network that is trained) is a tuple; a run trains one. Bulk data never
-travels here, only who owns which piece of shared memory (I4).
+Rules. Orders and reports carry the sender's whole state as far as the addressee needs it, not a change to it. So the
+next one makes up for a lost one, and a repeated one changes nothing (I5). Of one incarnation of a sender, a message
+with a higher sequence number replaces earlier ones. Numbers of each member (network that is trained) are tuples; a run
+trains one. Messages hold no bulk data, only which process owns which piece of shared memory (I4).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Hello:
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """The sender lives; its loop has not moved for `still` seconds (0 while it waits for something to do)."""
+    """The sender is alive; its loop has not moved for `still` seconds (0 while it waits for something to do)."""
 
     still: float
 
@@ -45,12 +44,12 @@ class RosterEntry:
     role: str
     index: int
     incarnation: int
-    pid: int  # nobody else's messages are taken for its own
+    pid: int  # messages of any other process are not taken for its own
 
 
 @dataclass(frozen=True)
 class Roster:
-    """Who is alive. Who is missing here is dead, not merely silent: its memory may be given away (I4)."""
+    """The processes that are alive. A missing one is dead, not merely silent: its memory may be given away (I4)."""
 
     alive: tuple[RosterEntry, ...]
     drain: bool  # finish the step, write a checkpoint, end
@@ -215,8 +214,8 @@ class Times:
 
 @dataclass(frozen=True)
 class WorkerReport:
-    """All that the worker has begun. Batches that are finished and sound take the short way (`pool.shm.shortcut`); this
-    says the same later."""
+    """All that the worker has begun. Batches that are finished and sound are signalled through shared memory before
+    (`pool.shm.shortcut`)."""
 
     batches: tuple[BatchReport, ...]
     times: Times

@@ -1,6 +1,6 @@
-"""Bells: one eventfd for each who waits, rung by whoever has news for him. Made by the supervisor, like the memory.
+"""Bells: an eventfd for the coordinator and one for each worker, rung to wake it up. Made by the supervisor.
 
-A bell that rings too often, or for somebody who has died meanwhile, harms nobody: who hears it looks for himself.
+Spurious and stale wake-ups are harmless: waiters check shared memory again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def name_of(peer: Peer) -> str:
 
 
 def within_reach(peer: Peer, names: list[str]) -> list[str]:
-    """Those that a process is given: the coordinator all, a worker its own and the coordinator's."""
+    """The names of the bells that a process gets: the coordinator all, a worker its own and the coordinator's."""
     if peer.role == COORDINATOR:
         return names
     return [name_of(Peer(COORDINATOR)), name_of(peer)] if peer.role == WORKER else []
@@ -45,11 +45,11 @@ class Bell:
         return self._fd
 
     def ring(self) -> None:
-        with contextlib.suppress(BlockingIOError):  # 2**64 times, and nobody has heard it
+        with contextlib.suppress(BlockingIOError):  # rung 2**64 times and never read
             os.eventfd_write(self._fd, 1)
 
     def silence(self) -> None:
-        """Heard; look after this, not before."""
+        """Resets it. Read shared memory after this, not before."""
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._fd)
 

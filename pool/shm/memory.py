@@ -82,7 +82,7 @@ class Memory:
         return Raised(self._last_page(gradients(worker))[_IN_WORK_WORDS + _FINISHED_WORDS :])
 
     def worker_end(self, peer: Peer, bells: Mapping[str, int]) -> WorkerEnd:
-        """Of the short way."""
+        """For signals through shared memory (`pool.shm.shortcut`)."""
         return WorkerEnd(
             self._finished(peer.index),
             self._last_page(WEIGHTS)[:1],
@@ -118,8 +118,8 @@ def write_sums(segment: int, num_chunks: Mapping[Purpose, int], sums: Mapping[Pu
 
 
 def held_batch(segments: Mapping[str, int], sizes: Mapping[str, int], worker: int) -> tuple[int, int] | None:
-    """Attempt and number of the batch that a dead worker was computing, if any; an earlier life's if it had begun none.
-    `segments`: descriptors."""
+    """Attempt and number of the batch that a dead worker was computing, if any; that of an earlier incarnation if it
+    had begun none. `segments`: descriptors."""
     name = gradients(worker)
     attempt, batch = np.frombuffer(os.pread(segments[name], 8 * _IN_WORK_WORDS, sizes[name] - PAGE), np.int64)
     return (int(attempt), int(batch)) if attempt else None

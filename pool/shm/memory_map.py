@@ -1,4 +1,4 @@
-"""The memory of a run: which segments there are, how long, and who writes them.
+"""The memory of a run: its segments, their sizes, and which process writes each.
 
     ring           train slots, then validation slots       feeder writes; workers and coordinator read
     gradients.I    pool.gradient_slots of Plan.nbytes,      worker I writes; coordinator reads

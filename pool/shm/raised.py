@@ -1,5 +1,5 @@
 """The text of the exception that ends a worker, in the worker's own shared memory. The coordinator reads it once the
-death is known: a last message could be lost. The attempt's number tells it from the text of an earlier worker.
+death is known: a last message could be lost. The number of the attempt tells whether it is of an earlier worker.
 
     word 0      attempt, written last
     word 1      bytes of the text

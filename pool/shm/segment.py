@@ -1,7 +1,7 @@
-"""One piece of shared memory: a sealed memfd, made by the supervisor, mapped by who inherits the descriptor.
+"""One piece of shared memory: a sealed memfd, made by the supervisor, mapped by processes that inherit its descriptor.
 
-Nothing to unlink: the kernel takes it back when the last process that has it is gone (I6). Who only reads
-gets a descriptor that can't be mapped for writing (I4).
+There is nothing to unlink: the kernel frees it with the last process that has it (I6). A process that only reads gets a
+descriptor that can't be mapped for writing (I4).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class SegmentHandle:
 
 
 class Segment:
-    """A mapping of a segment, for the life of the process.
+    """A mapping of a segment, until the process ends.
 
     `array` is always flagged writable, since torch takes no other; a write through a read-only mapping
     is a segmentation fault.

@@ -1,11 +1,11 @@
-"""The short way for the two things that somebody always waits for: a batch is finished, a version is complete.
+"""Signalling through shared memory: a batch is finished, a version of the weights is complete.
 
-Each is a word in shared memory, and a bell: no thread, no socket and no message in between. The protocol's messages say
-the same, a little later and again and again, so that nothing depends on a bell being heard (I5). A word names the
-attempt, or the coordinator's life, that it belongs to; to anybody else it says nothing.
+Each signal is a word in shared memory and an eventfd, which is faster than a message through sockets and threads.
+Messages say the same a little later and are resent, so a lost signal changes nothing (I5). A word names its attempt, or
+the coordinator's incarnation; readers ignore words that they do not wait for.
 
-Words are of 8 bytes, written and read whole; the order of writes is that of x86: what a word announces lies in memory
-before it.
+Words have 8 bytes and are written and read whole. x86 keeps the order of stores, so what a word announces is in memory
+before the word.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Finished:
 
 
 class Published(NamedTuple):
-    """The newest complete version of the weights, and which life of the coordinator made it."""
+    """The newest complete version of the weights, and the incarnation of the coordinator that made it."""
 
     incarnation: int
     version: int
@@ -68,12 +68,12 @@ class WorkerEnd:
         self._coordinators.ring()
 
     def newest(self, incarnation: int) -> int:
-        """The newest complete version of that life of the coordinator, -1: none yet, or that life is not the newest."""
+        """The newest complete version of that incarnation of the coordinator; -1: none yet, or it has been replaced."""
         newest = published(int(self._version[0]))
         return newest.version if newest.incarnation == incarnation else -1
 
     def wait(self) -> None:
-        """Until somebody has news: the coordinator, or a thread of this process that calls `wake`."""
+        """Until the coordinator, or a thread of this process by `wake`, rings."""
         self._mine.wait()
 
     def wake(self) -> None:
@@ -92,7 +92,7 @@ class CoordinatorEnd:
         self._workers = workers
 
     def publish(self, version: int) -> None:
-        """It is complete: who has a batch for it may begin."""
+        """The version is complete: workers may begin its batches."""
         self._version[0] = (self._incarnation << _VERSION_BITS) + version
         for bell in self._workers:
             bell.ring()
@@ -106,7 +106,7 @@ class CoordinatorEnd:
 
 
 def published(word: int) -> Published:
-    """What the word of the newest version says; version 0 of nobody if nothing was ever published."""
+    """The word of the newest version, decoded; incarnation 0 if nothing was ever published."""
     return Published(*divmod(word, 1 << _VERSION_BITS))
 
 

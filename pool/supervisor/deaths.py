@@ -1,4 +1,4 @@
-"""What is known of each death of a run, for the line on screen and for the account at its end. Pure."""
+"""Describes each death of a process, for the line on screen and for the account at the end of the run. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Death:
     peer: Peer
     how: str  # the signal or the exit code, in words
     killed_since: str  # why we killed it; empty: it was not us
-    out_of_memory: bool  # the kernel has killed somebody for want of memory at that time
+    out_of_memory: bool  # the kernel has killed a process because memory ran out at that time
     batch: int | None  # that it was computing
     last_lines: str  # of its log
     raised: str = ""  # the exception that ended it; empty: none did
@@ -42,7 +42,7 @@ class Death:
 
 
 def account(deaths: list[Death]) -> str:
-    """Every death of a run, oldest first, with the last lines of the newest one's log if it has not said itself why."""
+    """Every death of a run, oldest first, with the last lines of the newest one's log unless it left an exception."""
     lines = [death.line() for death in deaths[:-1]]
     newest = deaths[-1]
     last_lines = "" if newest.raised else newest.last_lines

@@ -1,6 +1,6 @@
-"""Where one supervised process stands. Pure: events and the time in, the next stage and a sentence that says why out.
+"""The state of one supervised process. Pure: from events and the time to the next stage, with a sentence that says why.
 
-The transitions are drawn in docs/architecture.md, and `tests/pool/supervisor/test_places.py` compares the two.
+The transitions are drawn in docs/explanation/architecture.md; tests/pool/supervisor/test_places.py compares the two.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The places of a run's processes: who is to be started, who is watched, who is stuck. No sockets, no clock.
+"""The states of all processes of a run: which is to be started, which is watched, which is stuck. No sockets, no clock.
 
-Silence only ever leads to a kill; what the silent one owned is given away when its death is seen (I4).
+Silence leads to a kill and to nothing else; what a process owned is given away when its death is seen (I4).
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ class Places:
         return any(place.stage in (Stage.WAITING, Stage.ASKED) for place in self._others())
 
     def next_start(self, now: float) -> Peer | None:
-        """Whose pause is over; none but the fork server itself can be started while that is busy."""
+        """The process whose pause is over; only the fork server itself while that is busy."""
         place = self._first_to_start()
         return place.peer if place is not None and place.due <= now else None
 
     def pause(self, now: float, longest: float) -> float:
-        """Seconds until somebody is to be started."""
+        """Seconds until a process is to be started."""
         place = self._first_to_start()
         return longest if place is None else min(longest, max(0.0, place.due - now))
 
     def asked(self, peer: Peer, now: float) -> None:
-        """The fork server has been asked for a process; it has as long as anybody to move."""
+        """The fork server has been asked for a process; it has the usual time to answer."""
         self._enter(self._place_of(peer), Stage.ASKED, now, "its time has come")
         self._enter(self._forkserver, Stage.READY, now, f"asked for the {peer}")
 
@@ -70,7 +70,7 @@ class Places:
     # --- watching ---
 
     def beat(self, peer: Peer, still: float, now: float) -> None:
-        """A process speaks; its loop has not moved for `still` seconds. Late words of a dead one change nothing."""
+        """A heartbeat: the process's loop has not moved for `still` seconds. One of a dead process changes nothing."""
         place = self._places.get(peer.place)
         if place is None or place.peer != peer or place.stage not in (Stage.STARTING, Stage.READY):
             return
@@ -79,7 +79,7 @@ class Places:
         place.heard, place.moved = now, now - still
 
     def stuck(self, now: float) -> list[Stuck]:
-        """Whom to kill. Time in which we ourselves did not run (a stopped or suspended machine) counts for nobody."""
+        """The processes to kill. Time in which this process itself did not run (a suspended machine) does not count."""
         lost, self._looked = max(0.0, now - self._looked - 2 * self._look_every), now
         found = []
         for place in self._places.values():
@@ -92,8 +92,8 @@ class Places:
     # --- ending ---
 
     def died(self, peer: Peer, how: str, now: float) -> None:
-        """The death of a process has been seen; `how` completes "it ...". Whoever a fork server was asked for waits for
-        the next one."""
+        """The death of a process has been seen; `how` completes "it ...". A process that the dead fork server was asked
+        for waits for the next one."""
         place = self._place_of(peer)
         self._enter(place, Stage.DEAD, now, f"it {how}")
         if place is self._forkserver:

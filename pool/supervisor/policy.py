@@ -1,4 +1,4 @@
-"""What to do about a death. Pure: facts in, a decision and a sentence that says why out."""
+"""Decides what follows a death. Pure: from facts to a decision, with a sentence that says why."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class RestartPolicy:
     ) -> Decision:
         """A process is dead that was not told to end.
 
-        `failure`: the exception that ended it, if one did; `batch`: in which batch. Whether a batch can be computed is
-        the coordinator's to judge: such deaths are bounded there and don't count here.
-        `needed`: the run can't go on without it now; if not, it is tried again however often that fails.
+        `failure`: the exception that ended it, if one did; `batch`: in which batch. The coordinator decides whether a
+        batch can be computed and limits such deaths, so they don't count here.
+        `needed`: the run can't go on without it now; if it can, the process is restarted without limit.
         """
         if failure is not None and failure.started and batch is not None:
-            return Decision(True, "restarted; the batch is given out once more")
+            return Decision(True, "restarted; a batch that raises twice is not tried again")
         self._deaths[peer.place] += 1
         number = self._deaths[peer.place]
         pause = PAUSES[min(number, len(PAUSES)) - 1]
@@ -56,7 +56,7 @@ class RestartPolicy:
             if not failure.started:
                 return Decision(False, "it never got ready", exit_code=failure.exit_code)
             if self._raised.get(peer.place) == failure.signature:
-                return Decision(False, "the same ended its life before", exit_code=failure.exit_code)
+                return Decision(False, "the same exception ended it before", exit_code=failure.exit_code)
             self._raised[peer.place] = failure.signature
         if number > self.budget:
             return Decision(False, f"it died {number} times without a step done (pool.restarts = {self.budget})")

@@ -1,6 +1,6 @@
-"""What the service manager that started us wants to hear: ready, then that the run moves (sd_notify(3)).
+"""Tells the service manager that the run is ready, then that it makes progress (sd_notify(3)).
 
-Without $NOTIFY_SOCKET nobody asked, and nothing is sent.
+Without $NOTIFY_SOCKET nothing is sent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class ServiceManager:
         self._computed = 0.0
 
     def progress(self, computed: float) -> None:
-        """So many seconds were spent on batches that are finished. Only another number feeds the watchdog."""
+        """`computed`: seconds spent on finished batches. Pings the watchdog only if that has changed."""
         if computed != self._computed:
             self._send("WATCHDOG=1" if self._computed else "READY=1")
             self._computed = computed

@@ -1,4 +1,4 @@
-"""Where the run goes on when the coordinator died: its successor begins as a resumed run does, from memory (I9)."""
+"""Where the coordinator's successor begins: as a resumed run does, but from memory (I9)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The supervisor's loop: start the others, watch, restart, show, end.
 
-Owns the run's memory (I6). Sees deaths by pidfd, not by silence; what it knows about who lives it tells the
-coordinator as a roster. Never imports torch.
+Owns the run's memory (I6). Sees deaths by pidfd, not by silence, and tells all processes which are alive by a roster.
+Never imports torch.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Supervisor:
         self._deaths: list[Death] = []
         self._oom_kills = oom_kills()
         pool = launch.config.pool
-        workers = (Peer(WORKER, index) for index in range(len(launch.devices)))
+        workers = (Peer(WORKER, index) for index in range(len(launch.planned.devices)))
         self._places = Places(
             forkserver.peer,
             (Peer(COORDINATOR), Peer(FEEDER), *workers),
@@ -86,7 +86,7 @@ class Supervisor:
         self.last_report: RunReport | None = None
 
     def run(self) -> int:
-        """Starts everybody, then: wait, hear, decide, act, until the coordinator has finished."""
+        """Starts all processes, then waits, decides and acts until the coordinator has finished."""
         crash_point("supervisor.memory_reserved")
         self._start_due()
         again = SayAgain()
@@ -118,7 +118,7 @@ class Supervisor:
             deadline = time.monotonic() + KILL_SECONDS
             while list(self._children) and time.monotonic() < deadline and self._signals.count < 3:
                 events = dict(self._poller.poll(100))
-                self._hear()  # a child that ends waits for its last words to be taken
+                self._hear()  # a child that ends waits until its last messages are received
                 for child in self._children.dead(events):
                     self._children.forget(child)
         self._hub.close()
@@ -126,7 +126,7 @@ class Supervisor:
         self._memory.close()
 
     def unsaved(self) -> str:
-        """What a run that ends early has to say first: which steps a resumed one does again; empty if none."""
+        """For a run that ends early: one line that says which steps a resumed run does again; empty if none."""
         done = newest_version(self._memory.segments, self._memory.sizes)
         saved = max(0, self._folder.linked_step(LAST))
         if done <= saved:
@@ -138,7 +138,7 @@ class Supervisor:
     # --- starting ---
 
     def _start_due(self) -> None:
-        """Asks for those whose pause is over, one after the other; a fork server is started by exec."""
+        """Starts processes whose pause is over, one after the other; the fork server by exec."""
         while (peer := self._places.next_start(time.monotonic())) is not None:
             if peer.role == FORKSERVER:
                 self._children.start_forkserver(peer, self._launch.config.testing.crash_points)

@@ -86,7 +86,7 @@ def _supervise(
             progress.say(note)
         if launch.checkpoint is not None:
             progress.say(f"resuming from {launch.checkpoint}, step {launch.step}")
-        progress.say(f"workers on {', '.join(launch.devices)}")
+        progress.say(f"workers on {', '.join(launch.planned.devices)}")
         try:
             code = supervisor.run()
             if code == EXIT_DONE:

@@ -35,7 +35,7 @@ def model_class(module: TaskModule) -> type[Section]:
 
 
 def own_model(model: Section) -> Section:
-    """The section as the task is given it: a folder to start from is none of its business."""
+    """The section as the task gets it: without a folder to start from."""
     return model if start_folder(model) is None else of_a_resumed_run(model)
 
 

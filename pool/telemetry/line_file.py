@@ -1,6 +1,6 @@
-"""A file that lines are appended to, and that must not stop who writes them: what can't be written waits in memory.
+"""A file that lines are appended to. An error does not stop the writer: lines that can't be written wait in memory.
 
-One that is deleted or moved away is made again. A line that a dead writer left half written is ended first.
+If the file is deleted or moved away, it is made again. A line that a dead writer left half written is ended first.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LineFile:
         self._fd = -1
 
     def add(self, line: str) -> None:
-        """At once if that can be, else with a later one."""
+        """Now if possible, else together with a later line."""
         if len(self._kept) < MOST_KEPT:
             self._kept += line.encode() + b"\n"
         self.error = None

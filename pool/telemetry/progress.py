@@ -28,7 +28,7 @@ LEAST_NEEDED = ("lr", "epoch", "bound", "metrics", "validation", "loss", "sample
 class ProgressLine:
     """Shows reports of a run; `say` puts a line of text above them.
 
-    When nobody is there to read (terminal closed, the pipe's reader gone, the disk full) the run goes on unseen.
+    If the output can't be written (terminal closed, pipe closed, disk full), the run goes on without it.
     """
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ class Sink(Protocol):
     def add(self, step: int, scalars: Mapping[str, float]) -> bool:
         """Numbers of a step, by their names in metrics.jsonl. True if all there was is written; False if it waits.
 
-        May raise anything: it is said, and `add` is called for the next step all the same.
+        May raise anything: the error is reported, and `add` is called again for the next step.
         """
 
     def close(self) -> None:

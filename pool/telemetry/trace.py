@@ -108,7 +108,7 @@ def merge(run_dir: Path, to: Path) -> Merged:
 
 
 def finish(run_dir: Path, to: Path) -> str:
-    """`merge`, and a line for the user: the run has ended as it has, whatever becomes of the trace."""
+    """`merge`, and a line for the user. An error changes nothing about how the run has ended."""
     try:
         merged = merge(run_dir, Path(os.path.realpath(to)))
     except OSError as error:

@@ -1,8 +1,8 @@
-"""What lies on a worker's desk: its jobs and how far each is. Pure: no sockets, no torch, no threads.
+"""The jobs of a worker and how far each is. Pure: no sockets, no torch, no threads.
 
-A coordinator's successor begins with an empty desk. But the job in work goes on reading the ring and the weights
-until it ends; so long the successor must not hear of this worker, for it takes a worker's first word as
-the sign that nothing of the old life is in work there (I4).
+A new coordinator begins with an empty desk, but the job in work still reads the ring and the weights until it ends.
+Until then the worker sends the new coordinator nothing: its first message says that no job of the old incarnation is in
+work (I4).
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from pool.worker.job import Job, Stage
 class Desk:
     """Of one worker, for its computing thread to take from and for its mailbox to fill."""
 
-    def __init__(self, life: int) -> None:
-        """`life`: the coordinator's incarnation."""
-        self.life = life
+    def __init__(self, incarnation: int) -> None:
+        """`incarnation`: of the coordinator."""
+        self.incarnation = incarnation
         self.version = -1
         self._jobs: dict[Assignment, Job] = {}
         self._in_work: Job | None = None
         self._number = 0  # of the newest orders
         self._settled = 0
 
-    def new_coordinator(self, life: int) -> None:
-        """What the dead one ordered is forgotten, and nothing of it will be begun."""
-        self.life = life
+    def new_coordinator(self, incarnation: int) -> None:
+        """Forgets the orders of the dead one; none of its batches will be begun."""
+        self.incarnation = incarnation
         self.version = -1
         self._jobs = {}
         self._number = self._settled = 0
@@ -37,14 +37,16 @@ class Desk:
 
     @property
     def may_speak(self) -> bool:
-        """Nothing is in work for an earlier coordinator than the one that would hear it."""
-        return self._in_work is None or self._in_work.life == self.life
+        """Nothing is in work for an earlier coordinator."""
+        return self._in_work is None or self._in_work.incarnation == self.incarnation
 
     def orders(self, orders: WorkerOrders) -> bool:
-        """Takes over what is assigned; forgets what no longer is. True if that settles what a coordinator waits for."""
+        """Takes new assignments, forgets revoked ones. True if the coordinator waits for an answer and
+        nothing revoked is in work."""
         self.complete(orders.version)
         self._jobs = {
-            assignment: self._jobs.get(assignment, Job(assignment, self.life)) for assignment in orders.assignments
+            assignment: self._jobs.get(assignment, Job(assignment, self.incarnation))
+            for assignment in orders.assignments
         }
         self._number = orders.number
         self._settle()

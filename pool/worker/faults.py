@@ -11,7 +11,7 @@ from pool.devices import Device, Fault, Phase
 
 
 class Faults:
-    """Of one worker; empty after its first life, so that a restart can succeed."""
+    """Of one worker; empty after its first incarnation, so that a restart can succeed."""
 
     def __init__(self, device: Device, incarnation: int) -> None:
         self._compute_seconds = device.compute_ms / 1000

@@ -27,11 +27,11 @@ NEXT = {
 
 @dataclass(eq=False)
 class Job:
-    """Whoever computes it holds it even after the desk has forgotten it: a result that nobody waits for any more
-    changes nothing, even if the same batch was assigned anew."""
+    """The computing thread keeps it even after the desk has forgotten it: the result of a revoked job changes nothing,
+    even if the same batch was assigned again."""
 
     assignment: Assignment
-    life: int  # incarnation of the coordinator that assigned it: another one's version 7 is not this one's
+    incarnation: int  # of the coordinator that assigned it: version 7 of another one is not this version 7
     stage: Stage = Stage.WAITING
     buckets: list[int] = field(default_factory=list)  # complete in the gradient slot
     absent: tuple[int, ...] = ()

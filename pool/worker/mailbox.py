@@ -1,8 +1,8 @@
-"""The worker's thread for messages: owns the sockets, so that a busy worker still speaks and hears.
+"""The worker's thread for messages: owns the sockets, so that a worker that computes still sends and receives.
 
-The computing thread, and autograd's threads behind it, only change the desk under its lock. What everybody waits for
-takes the short way (`pool.shm.shortcut`), straight between the computing thread and the coordinator: that a batch is
-finished, that new weights are complete. Of anything else the computing thread wakes this one.
+The computing thread and autograd's threads only change the desk under its lock. Finished batches and complete versions
+are signalled through shared memory (`pool.shm.shortcut`), directly between the computing thread and the coordinator.
+For all other messages the computing thread wakes this one.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Mailbox(threading.Thread):
         """Waits until there is something to do; counts what it waited for."""
         while True:
             with self._lock:
-                if self._desk.complete(self._shortcut.newest(self._desk.life)):
+                if self._desk.complete(self._shortcut.newest(self._desk.incarnation)):
                     self._trace.mark("weights complete", version=self._desk.version)
                 if (job := self._desk.next()) is not None:
                     return job, "compute"

@@ -77,7 +77,7 @@ class Computer:
         self._prepared: dict[int, TensorBatch] = {}  # by attempt
 
     def prepare(self, slot: Slot, attempt: int) -> None:
-        """Does what a training batch needs before its weights are known: `train` of this attempt will be the shorter.
+        """Does the part of a training batch that needs no weights, so that `train` of this attempt takes less time.
 
         Afterwards nothing reads the slot before `train` does.
         """

@@ -39,14 +39,14 @@ def start(launch: Launch) -> Callable[[], NoReturn]:
 class Worker:
     def __init__(self, launch: Launch) -> None:
         config, index = launch.config, launch.peer.index
-        spec = launch.devices[index]
+        planned = launch.planned
+        spec = planned.devices[index]
         device = parse_device(spec)
-        torch.set_num_threads(config.num_worker_threads(spec, len(launch.devices)))
-        numerics.check_worker(launch.fingerprint, launch.peer, device)
+        torch.set_num_threads(config.num_worker_threads(spec, len(planned.devices)))
+        numerics.check_worker(planned.fingerprint, launch.peer, device)
         _native.keep_freed_memory()  # or every large activation costs fresh pages
         torch.use_deterministic_algorithms(True)
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-        schema, plan = launch.planned()
         self._launch = launch
         self._memory = memory = Memory(launch.memory_map(), launch.segments)
         if device.kind == "cuda":
@@ -54,8 +54,8 @@ class Worker:
         trace = Trace(launch.run_dir, launch.peer, on=bool(config.run.trace))
         self._computer = Computer(
             make_task(config.task, config.model, config.loss),
-            plan,
-            schema,
+            planned.plan,
+            planned.schema,
             device,
             Faults(device, launch.peer.incarnation),
             self._join,
@@ -68,17 +68,17 @@ class Worker:
         self._mailbox = Mailbox(launch, memory.worker_end(launch.peer, launch.bells), trace)
 
     def _join(self, model: nn.Module, device: torch.device) -> WorkerExchange:
-        _, plan = self._launch.planned()
+        plan = self._launch.planned.plan
         slots = self._memory.gradient_slots(self._launch.peer.index)
         return HostWorker(model, plan, device, halves=self._memory.weight_halves(), slots=slots)
 
     def run(self) -> NoReturn:
         self._mailbox.start()
-        life = 0
+        incarnation = 0
         while True:
             job, todo = self._mailbox.next_job()
-            if job.life != life:
-                life = job.life
+            if job.incarnation != incarnation:
+                incarnation = job.incarnation
                 self._computer.forget_weights()
             assignment = job.assignment
             crash_point("worker.before_batch")
@@ -109,7 +109,7 @@ class Worker:
             return None
         if assignment.purpose == "validate":
             place = self._memory.collected(self._launch.peer.index, assignment.batch)
-            return self._computer.validate(slot, assignment.step, self._launch.measured.arrays(place))
+            return self._computer.validate(slot, assignment.step, self._launch.planned.measured.arrays(place))
         return self._computer.train(
             slot,
             assignment.step,
@@ -120,14 +120,14 @@ class Worker:
         )
 
     def _ended_by(self, error: BaseException, assignment: Assignment) -> None:
-        """An exception may have left anything behind in this process, so that it can't go on: the batch is for another
-        life to try, and the coordinator has to know what it was. Raises ResourceError for want of memory."""
+        """Leaves the exception's text in the worker's segment. This process may be damaged and ends; the coordinator
+        has the batch computed by another. Raises ResourceError if memory has run out."""
         text = told(error)
         if out_of_memory(error):
             launch = self._launch
             raise ResourceError(
-                f"{launch.peer} ({launch.devices[launch.peer.index]}) ran out of memory in batch {assignment.batch}: "
-                f"{text}; lower data.batch_size or model sizes"
+                f"{launch.peer} ({launch.planned.devices[launch.peer.index]}) ran out of memory in batch "
+                f"{assignment.batch}: {text}; lower data.batch_size or model sizes"
             ) from None
         self._raised.say(assignment.attempt, f"{text}; traceback in {_log()}")
 

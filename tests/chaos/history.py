@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass
 class Step:
-    """One step as one life of the coordinator does it."""
+    """One step as one incarnation of the coordinator does it."""
 
     folded: dict[int, list[int]] = field(default_factory=dict)  # by bucket: batches, in the order they were added
     updated: set[int] = field(default_factory=set)  # buckets
@@ -23,7 +23,7 @@ class HistoryChecker:
         self._batches_per_step = batches_per_step
         self._buckets = buckets
         self.hashes: dict[int, str] = {}  # by version of the weights
-        self.lives = 0
+        self.incarnations = 0
         self._next = 0
         self._step = Step()
 
@@ -41,8 +41,8 @@ class HistoryChecker:
         made = max(self.hashes, default=step)
         if self._step.updated == set(range(self._buckets)):
             made += 1  # committed, but dead before it could write that down
-        assert step <= made, f"a life begins with version {step}, which nobody made"
-        self.lives += 1
+        assert step <= made, f"an incarnation begins with version {step}, which nobody made"
+        self.incarnations += 1
         self._next = step
         self._step = Step()
         self._version(step, digest)

@@ -64,7 +64,7 @@ MUTANTS = (
         "worker speaks too early",
         "a worker speaks to the successor while it still computes for the dead coordinator",
         "pool/worker/desk.py",
-        "return self._in_work is None or self._in_work.life == self.life",
+        "return self._in_work is None or self._in_work.incarnation == self.incarnation",
         "return True",
     ),
     Mutant(
@@ -235,8 +235,8 @@ MUTANTS = (
         BOOKS,
     ),
     Mutant(
-        "an earlier life's exception",
-        "what a worker raised in one batch is taken for the reason of its next life's death in another",
+        "an earlier incarnation's exception",
+        "what a worker raised in one batch is taken for the reason of its next incarnation's death in another",
         "pool/shm/raised.py",
         "if not attempt or said != attempt:",
         "if not attempt or not said:",
@@ -283,8 +283,8 @@ MUTANTS = (
         MAILBOX,
     ),
     Mutant(
-        "addressee's life ignored",
-        "a message is taken that was for an earlier life of the addressee",
+        "addressee's incarnation ignored",
+        "a message is taken that was for an earlier incarnation of the addressee",
         "pool/protocol/admission.py",
         "if envelope.addressee != self._me:",
         "if envelope.addressee.place != self._me.place:",
@@ -405,7 +405,7 @@ MUTANTS = (
         "[each for each in worker.assignments if last.attempt > 0]",
     ),
     Mutant(
-        "version of another life",
+        "version of another incarnation",
         "a dead coordinator's version is taken for the living one's",
         "pool/shm/shortcut.py",
         "return newest.version if newest.incarnation == incarnation else -1",

@@ -57,7 +57,7 @@ def undisturbed(dir: Path, settings: dict[str, Any] = SETTINGS) -> Undisturbed:
     lines = (dir / "history.jsonl").read_text(encoding="utf-8")
     buckets = 1 + max(int(number) for number in re.findall(r'"bucket": (\d+)', lines))
     history = check_history(dir / "history.jsonl", settings["train.batches_per_step"], buckets)
-    assert history.lives == 1
+    assert history.incarnations == 1
     return Undisturbed(ended.digest(), history, buckets)
 
 

@@ -28,7 +28,7 @@ from pool.config.tree import Config, config_class
 from pool.errors import ConfigError
 from pool.planner import planner
 from pool.process.launch import Launch
-from pool.process.planned import Planned
+from pool.process.planned import Accepted
 from pool.protocol.identity import PLANNER, Peer
 from tests.hostile.attack import assert_said_well
 from tests.support.launches import launch
@@ -184,7 +184,7 @@ def planned(config: Config, folder: Path) -> None:
     assert repr(told.config) == repr(config)
     with contextlib.redirect_stdout(io.StringIO()):  # a module that is imported by name may greet
         answer = planner.run(told)
-    assert isinstance(answer, Planned) or len(answer.error.splitlines()) == 1, answer
+    assert isinstance(answer, Accepted) or len(answer.error.splitlines()) == 1, answer
 
 
 def carried_out(folder: Path, settings: Mapping[str, Any], overrides: list[str], *, check: bool) -> None:

@@ -68,12 +68,22 @@ def test_settings_that_are_no_section_are_refused(source: str, problem: str) -> 
         data_config(source=f"{HERE}:{source}")
 
 
-def test_a_module_named_as_a_key_of_data_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("module", "why"),
+    [
+        ("threads", "has the name of a key"),
+        ("settings", "has the name of a key"),
+        ("_own", "begins with an underscore"),
+    ],
+)
+def test_a_module_whose_name_can_be_no_section_is_refused(
+    module: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import sys
 
-    monkeypatch.setitem(sys.modules, "threads", sys.modules[HERE])
-    with pytest.raises(ValueError, match=r"the section data\.threads of its settings has the name of a key"):
-        data_config(source="threads:OwnSource")
+    monkeypatch.setitem(sys.modules, module, sys.modules[HERE])
+    with pytest.raises(ValueError, match=rf"the section data\.{module} of its settings {why}; rename the module"):
+        data_config(source=f"{module}:OwnSource")
 
 
 @pytest.mark.parametrize(("keys", "named"), [({"width": 10}, "width"), ({"height": 1}, "height")])

@@ -6,9 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from loader.batch.schema import BatchSchema, SparseField
 from loader.stream import Cursor
+from pool.buckets.plan import TensorSpec, make_plan
 from pool.config.reading import parse_config
+from pool.metrics.layout import NOTHING
 from pool.process.launch import Launch
+from pool.process.planned import Planned
 from pool.protocol.address import new_key
 from pool.protocol.identity import COORDINATOR, Peer
 
@@ -17,6 +21,21 @@ TREE: dict[str, Any] = {
     "data": {"source": "synthetic", "batch_size": 64},
     "pool": {"devices": ["fake:0"]},
 }
+
+
+def planned(**changes: Any) -> Planned:
+    """The answer of a planner; `changes`: fields that are others."""
+    answer = Planned(
+        schema=BatchSchema(8, (SparseField("features", 64, 4, 2),), ()),
+        plan=make_plan([TensorSpec("bias", (), "float32", 4)], [], [512]),
+        num_chunks={},
+        devices=("fake:0",),
+        device_names=("fake:0",),
+        measured=NOTHING,
+        state_nbytes=4,
+        fingerprint={},
+    )
+    return replace(answer, **changes)
 
 
 def launch(run_dir: Path, peer: Peer, **changes: Any) -> Launch:
@@ -28,12 +47,8 @@ def launch(run_dir: Path, peer: Peer, **changes: Any) -> Launch:
         address_key=new_key(),
         coordinator=Peer(COORDINATOR),
         coordinator_pid=None,
-        devices=("fake:0",),
-        device_names=(),
         train_files=(),
         validation_files=(),
-        schema=None,
-        plan=None,
         segments={},
         bells={},
         step=0,
@@ -41,8 +56,6 @@ def launch(run_dir: Path, peer: Peer, **changes: Any) -> Launch:
         checkpoint=None,
         snapshot=None,
         saved=-1,
-        state_nbytes=0,
-        num_chunks={},
-        fingerprint={},
+        answer=None,
     )
     return replace(told, **changes)

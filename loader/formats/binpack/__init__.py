@@ -11,7 +11,7 @@ from loader.files.identity import DataFile
 if TYPE_CHECKING:
     from loader.formats.binpack.reader import BinpackReader
     from loader.formats.binpack.statistics import BinpackStatistics
-    from loader.formats.format import Progress, Verdict
+    from loader.formats.format import OnProgress, Verdict
 
 FAMILY = "chess"
 SUFFIXES = (".binpack",)
@@ -34,13 +34,13 @@ def whole_size(file: DataFile) -> int:
     return whole_size(file)
 
 
-def verify(path: Path, threads: int, progress: Progress | None) -> Verdict:
+def verify(path: Path, threads: int, progress: OnProgress | None) -> Verdict:
     from loader.formats.binpack.file import verify
 
     return verify(path, threads, progress)
 
 
-def inspect(path: Path, progress: Progress | None) -> BinpackStatistics:
+def inspect(path: Path, progress: OnProgress | None) -> BinpackStatistics:
     from loader.formats.binpack.statistics import inspect
 
     return inspect(path, progress)

@@ -17,7 +17,7 @@ from typing import Self, TypeVar
 from loader._native import BinpackFile, BinpackWriter, ChunkPrinter, Damage
 from loader.chess.entry import Entry
 from loader.errors import DataError
-from loader.formats.format import Progress, Verdict
+from loader.formats.format import OnProgress, Verdict
 from loader.resumable.new_file import NewFile
 
 LINES_AT_ONCE = 4096
@@ -49,7 +49,7 @@ def map_chunks(function: Callable[[int], T], num_chunks: int, threads: int) -> I
         pool.shutdown(cancel_futures=True)
 
 
-def verify(path: Path | str, threads: int = 1, progress: Progress | None = None) -> Verdict:
+def verify(path: Path | str, threads: int = 1, progress: OnProgress | None = None) -> Verdict:
     """Reads every entry of a file, up to the first damage."""
     name = str(path)
     try:

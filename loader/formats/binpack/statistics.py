@@ -9,7 +9,7 @@ from typing import Any
 from loader._native import BinpackFile, Census
 from loader.chess.statistics import PositionStatistics
 from loader.formats.binpack.file import damage_error
-from loader.formats.format import Progress
+from loader.formats.format import OnProgress
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class BinpackStatistics:
         ]
 
 
-def inspect(path: Path | str, progress: Progress | None = None) -> BinpackStatistics:
+def inspect(path: Path | str, progress: OnProgress | None = None) -> BinpackStatistics:
     """Reads every entry of a file. Raises DataError at damage."""
     file = BinpackFile(path)
     census = Census()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from loader.files.identity import DataFile
 
 if TYPE_CHECKING:
-    from loader.formats.format import Progress, Verdict
+    from loader.formats.format import OnProgress, Verdict
     from loader.formats.svmlight.reader import SvmlightReader
     from loader.formats.svmlight.statistics import SvmlightStatistics
 
@@ -37,13 +37,13 @@ def whole_size(file: DataFile) -> int:
     return whole_size(file)
 
 
-def verify(path: Path, threads: int, progress: Progress | None) -> Verdict:  # noqa: ARG001 (disk or zlib is the limit)
+def verify(path: Path, threads: int, progress: OnProgress | None) -> Verdict:  # noqa: ARG001 (disk or zlib limits)
     from loader.formats.svmlight.file import verify
 
     return verify(path, progress)
 
 
-def inspect(path: Path, progress: Progress | None) -> SvmlightStatistics:
+def inspect(path: Path, progress: OnProgress | None) -> SvmlightStatistics:
     from loader.formats.svmlight.statistics import inspect
 
     return inspect(path, progress)

@@ -9,7 +9,7 @@ import numpy as np
 
 from loader import _native
 from loader.errors import DataChangedError, DataError
-from loader.formats.format import Progress, Verdict
+from loader.formats.format import OnProgress, Verdict
 from loader.rows.block import Rows
 
 _MOST = 2**32 - 1
@@ -36,7 +36,7 @@ def read_chunk(reader: _native.RowReader, chunk: int) -> tuple[Rows, DataError |
     return rows, (DataChangedError if kind == "changed" else DataError)(file, reason, offset)
 
 
-def chunks(path: Path, progress: Progress | None = None) -> Iterator[tuple[Rows, DataError | None]]:
+def chunks(path: Path, progress: OnProgress | None = None) -> Iterator[tuple[Rows, DataError | None]]:
     """Of a whole file, up to the first fault. Raises DataError if it can't be opened."""
     file = _native.SvmlightFile(path)
     reader = _native.SvmlightReader([file])
@@ -49,7 +49,7 @@ def chunks(path: Path, progress: Progress | None = None) -> Iterator[tuple[Rows,
             progress(file.offset(chunk + 1) if chunk + 1 < file.num_chunks else file.size, file.size)
 
 
-def verify(path: Path, progress: Progress | None = None) -> Verdict:
+def verify(path: Path, progress: OnProgress | None = None) -> Verdict:
     """Reads every row of a file, up to the first damage."""
     entries = 0
     try:

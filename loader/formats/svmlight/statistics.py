@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from loader.formats.format import Progress
+from loader.formats.format import OnProgress
 from loader.formats.svmlight.file import chunks
 
 _LABELS = 20  # that are told one by one
@@ -48,7 +48,7 @@ class SvmlightStatistics:
         ]
 
 
-def inspect(path: Path, progress: Progress | None = None) -> SvmlightStatistics:
+def inspect(path: Path, progress: OnProgress | None = None) -> SvmlightStatistics:
     """Reads every row of a file. Raises DataError at damage."""
     entries = features = longest = 0
     numbers: list[int] = []  # the extremes so far

@@ -41,8 +41,8 @@ std::span<const Item> sort_by_feature(std::span<Item> items, std::span<Item> oth
     return items;
 }
 
-// The columns of sorted items (see loader/schema.py). `column_values`: of those that have values. Gives back how many
-// features were touched.
+// The columns of sorted items (see loader/batch/schema.py). `column_values`: of those that have values. Gives back how
+// many features were touched.
 template <class Number, class Bag, class Item>
 std::uint32_t write_columns(std::span<const Item> sorted, Number* touched, std::uint32_t* touched_offsets, Bag* bags,
                             float* column_values) {

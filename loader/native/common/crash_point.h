@@ -10,7 +10,7 @@ namespace sparsepool {
 enum class Crash : std::uint8_t {
     kKill,  // SIGKILL
     kSegv,  // SIGSEGV
-    kStop,  // SIGSTOP: frozen until somebody goes on with it, or kills it
+    kStop,  // SIGSTOP: stopped until SIGCONT or SIGKILL
     kExit,  // exit code 0 in the middle of work
     kNote,  // only says on stderr that it came by
 };

@@ -5,7 +5,7 @@
 
 // Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", 2011): random
 // words as a pure function of a key and a counter. There is no state to carry along, so a choice depends on
-// what it is for and never on who made it or when (I1).
+// what it is for, never on the thread that draws it or the time (I1).
 namespace sparsepool::random {
 
 using Counter = std::array<std::uint32_t, 4>;

@@ -238,7 +238,7 @@ void Pipeline::finish(Job& job, double seconds) {
     }
 }
 
-// --- what `take` has to say (the mutex is held) -------------------------------------------------------------
+// --- what `take` returns (the mutex is held) -------------------------------------------------------------
 
 void Pipeline::end(StreamFault::Kind kind, SourceFault what) {
     if (!end_) end_ = StreamFault{kind, std::move(what)};

@@ -23,7 +23,7 @@ void Pipeline::restart(const Cursor& cursor) {
     signal();
 }
 
-// Does every step that waits for no job: the window's life from loaded to used up.
+// Does every step that waits for no job: a window's way from loaded to used up.
 void Pipeline::advance() {
     while (!end_) {
         if (scatter_) {
@@ -50,7 +50,7 @@ void Pipeline::load(std::uint64_t epoch, std::uint64_t window) {
     loading_.parts = {loading_.chunks.size(), 0, 0};
 }
 
-// From here on, damaged chunks are chunks without entries. They are told in stream order, whoever decoded them.
+// From here on, damaged chunks are chunks without entries. They are reported in stream order.
 void Pipeline::skip_damaged() {
     for (std::size_t i = 0; i < loading_.loaded.size(); ++i) {
         std::optional<SourceFault>& fault = loading_.loaded[i].fault;

@@ -1,12 +1,12 @@
-"""JSON of a checkpoint: read without surprises, and what is wrong with it said in one line. Free of torch.
+"""Reads a checkpoint's JSON strictly; errors are one line. Free of torch.
 
-A file whose sums are right and whose content is not was not damaged: something else has written it.
+If a file's checksums are right and its content is not, the file is not damaged: another program has written it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from pool.errors import CheckpointError
 
 NOT_OURS = "its sums are right, so it is not damaged: no run of sparsepool has written it like this"
 LONGEST = 80  # of a value that is shown
+ABSENT = object()
 
 
 def parse(text: bytes, where: Path | str) -> Any:
@@ -51,6 +52,24 @@ def value_at(tree: Any, key: str) -> Any:
 def same(one: Any, other: Any) -> bool:
     """Whether two plain values are equal; nan is equal to nan, as it is no change."""
     return bool(one == other) or json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def changed_entry(key: str, now: Any, then: Any) -> tuple[str, Any, Any]:
+    """The first dotted key below `key` whose values differ, with both values, ABSENT for none. They must differ."""
+    if not (isinstance(now, dict) and isinstance(then, dict)):
+        return key, now, then
+    name = next(name for name in {**now, **then} if not same_entry(now, then, name))
+    return changed_entry(f"{key}.{printable(name)}", now.get(name, ABSENT), then.get(name, ABSENT))
+
+
+def same_entry(one: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool:
+    """Whether both have the same value under that name, or both none."""
+    return (name in one) == (name in other) and same(one.get(name), other.get(name))
+
+
+def said(value: Any) -> str:
+    """A value, or that there is none, for the user."""
+    return "not set" if value is ABSENT else printable(str(value), 500)
 
 
 def printable(text: str, longest: int = LONGEST) -> str:

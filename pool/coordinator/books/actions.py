@@ -1,6 +1,6 @@
-"""What the books tell the coordinator to do. Plain data: the books decide, `Hands` carry it out.
+"""Actions that the books decide on. Plain data; `Hands` carry them out.
 
-There are three: the coordinator's, its history for tests, and the simulated coordinator's.
+There are three implementations of `Hands`: the coordinator's, its history for tests, the simulated coordinator's.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Fold:
 
 @dataclass(frozen=True)
 class Update:
-    """The optimizer may step the bucket: all batches are there, and what is still to come of this step can't change
-    which of them count."""
+    """The optimizer may step the bucket: its gradients of all batches are there, and no batch can be left out any
+    more."""
 
     step: int
     bucket: int

@@ -1,7 +1,8 @@
-"""Which batches can't be computed: counted from the ends of the workers that held them. Pure.
+"""Which batches can't be computed, judged by the deaths of the workers that held them. Pure.
 
-A worker may die of anything, so a batch is bad when several have died holding it. An exception of the task's code is
-likely to come again: a batch that raises in a second life is bad. If it is every batch, it is not the batches.
+A single death proves nothing, so a batch is bad when several workers have died while they held it. An exception of the
+task's code is likely to come again, so a batch that raises in two incarnations is bad. If every batch is bad, the
+cause is not the batches.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import Counter, defaultdict
 from pool.protocol.messages import Assignment
 
 DEADLY = 3  # deaths of workers that held a batch, after which it is bad
-RAISED = 2  # exceptions of the task's code in a batch, each in a life of its own, after which it is bad
+RAISED = 2  # exceptions of the task's code in a batch, each in another incarnation, after which it is bad
 HOPELESS = 8  # batches of whole steps, one after the other, that were all left out: then it is not the data
 
 _Key = tuple[str, int, int]  # purpose, step, batch

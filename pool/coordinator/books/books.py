@@ -53,7 +53,7 @@ class Books:
         """`incarnation`: of the coordinator; after the first, workers and feeder may be those of the one that died.
         `validated`: newest version with a validation on record, -1: none; `stopped`: the run has ended at this step
         already, before its last."""
-        generation = incarnation << 32  # higher than all before it, and by more than there are attempts in a life
+        generation = incarnation << 32  # higher than all before it, and by more than an incarnation has attempts
         self.rules = rules
         self.step = step  # the step in progress, and so the newest complete version
         self.train = RingBook(start, generation)
@@ -62,7 +62,7 @@ class Books:
         self._feeder: Peer | None = None
         self._feeder_sent: FeederOrders | None = None
         self._work: dict[int, Work] = {}  # by batch, of steps `step` and `step + 1`
-        self._attempts = generation  # no number twice: a worker may die of what an earlier life gave it
+        self._attempts = generation  # no number twice: a worker may die of a batch of an earlier incarnation
         self._blame = Blame()
         self._step = self._open_step()
         self._draining = False

@@ -1,8 +1,8 @@
-"""The living workers: what is assigned to whom, and whose gradient slots hold what is still needed. Pure.
+"""The workers that are alive: their assignments, and which of their gradient slots are still needed. Pure.
 
-Also who of them may still compute for a coordinator that has died. A worker speaks to the successor only when nothing
-of the old life is in work there (`Desk.may_speak`); until each that was alive at the successor's start has spoken
-or is dead, the ring is not the successor's to fill again (I4).
+After the coordinator's death workers may still compute for it. A worker sends nothing to the successor while it does
+(`Desk.may_speak`). The successor has the ring filled again when every worker that was alive at its start has sent
+something or is dead (I4).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Worker:
     assignments: list[Assignment] = field(default_factory=list)
     number: int = 0  # of the orders sent last
     version: int = -1  # that they named
-    to_tell: bool = True  # it has to hear more than that it may forget what it has finished
+    to_tell: bool = True  # its orders have changed beyond dropping finished batches
     taken_back: dict[int, int] = field(default_factory=dict)  # batch -> number of the orders that no longer have it
 
 
 class Crew:
     def __init__(self, gradient_slots: int, *, successor: bool) -> None:
-        """`gradient_slots`: of each worker; `successor`: another coordinator has died, and its workers may live on."""
+        """`gradient_slots`: of each worker; `successor`: a coordinator has died, and its workers may still be alive."""
         self._gradient_slots = gradient_slots
         self._workers: dict[int, Worker] = {}
         self._held: set[tuple[int, int]] = set()  # (worker, slot) whose gradients are not folded yet
@@ -43,7 +43,7 @@ class Crew:
 
     @property
     def all_heard(self) -> bool:
-        """Nobody computes for a dead coordinator any more."""
+        """No worker computes for a dead coordinator any more."""
         return self._unheard is not None and not self._unheard
 
     def join(self, peer: Peer) -> None:
@@ -79,21 +79,21 @@ class Crew:
         worker.taken_back = {batch: since for batch, since in worker.taken_back.items() if since > number}
 
     def first_read(self, end: int) -> int:
-        """The first batch that somebody may still read though it was taken back from him; `end` if that is earlier."""
+        """The first revoked batch that a worker may still read; `end` if that is earlier."""
         return min([end, *(batch for worker in self._workers.values() for batch in worker.taken_back)])
 
     def release(self, index: int, slot: int) -> None:
-        """What lies in the gradient slot is not needed any more."""
+        """The content of the gradient slot is not needed any more."""
         self._held.discard((index, slot))
 
     def least_busy(self, *, with_slot: bool = False) -> Worker | None:
-        """Who can take one more batch; `with_slot`: and has a gradient slot for it."""
+        """The worker with the fewest batches that can take one more; `with_slot`: and has a gradient slot for it."""
         return min(self._able(with_slot), key=lambda worker: (len(worker.assignments), worker.peer.index), default=None)
 
     def least_busy_ahead(self, step: int, batches: int) -> Worker | None:
-        """Who can take one of the `batches` of a step that nobody can begin yet: no more than an equal share each.
+        """A worker that can take one of the `batches` of the next step: no more than an equal share each.
 
-        Else who happens to be done early now would be given all of it, and the others nothing.
+        Otherwise the first idle worker would get the whole next step.
         """
         share = -(-batches // max(1, len(self._workers)))
 
@@ -120,7 +120,7 @@ class Crew:
         return bool(workers) and not any(self.free_slots(worker) for worker in workers)
 
     def orders(self, version: int) -> Iterator[OrderWorker]:
-        """To who has to be told something new."""
+        """For each worker whose orders have changed."""
         for worker in self._workers.values():
             if worker.to_tell or worker.version != version:
                 worker.to_tell = False

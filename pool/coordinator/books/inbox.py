@@ -1,4 +1,4 @@
-"""What the coordinator hears, turned into events for the books. Pure: whoever reads sockets and bells hands it in."""
+"""Turns messages, rosters and bells into events for the books. Pure: the caller reads sockets and bells."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Inbox:
         }
 
     def roster(self, roster: Roster) -> list[Action]:
-        """The supervisor says who is alive: who is not any more is lost."""
+        """The processes that are alive. One that has joined and is not among them is lost."""
         alive = frozenset(peer for peer in roster.pids() if peer.role in (FEEDER, WORKER))
         actions: list[Action] = []
         for peer in sorted(self.joined - alive):
@@ -50,7 +50,7 @@ class Inbox:
         return actions + (self._books.drain() if roster.drain else [])
 
     def message(self, sender: Peer, message: Message) -> list[Action]:
-        """Of the feeder or of a worker; its first one makes it known."""
+        """Of the feeder or of a worker; with its first message it joins."""
         actions: list[Action] = []
         if sender not in self.joined:
             self.joined.add(sender)
@@ -60,7 +60,7 @@ class Inbox:
         return actions if read is None else actions + read(sender, message)
 
     def bell(self) -> list[Action]:
-        """Somebody has rung: what has each worker finished?"""
+        """A worker has rung: reads what each has finished."""
         news = {peer: self._memory.finished(peer.index) for peer in sorted(self.joined) if peer.role == WORKER}
         for peer, finished in news.items():
             self._spent(peer.index, finished.times)

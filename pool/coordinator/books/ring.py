@@ -1,7 +1,7 @@
 """The books of one ring of batch slots: what is filled, what is free. Pure: no sockets, no memory.
 
-A ring is a queue: batch k lies in slot k mod slots, batches are filled and freed in order. So two numbers
-say everything: batches below `freed` are done with, batches below `filled` are ready.
+A ring is a queue: batch k lies in slot k mod slots, batches are filled and freed in order. Two numbers are its whole
+state: batches below `freed` are done, batches below `filled` are ready.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class RingBook:
         return self._cursors[batch]
 
     def report(self, report: StreamReport | None) -> None:
-        """The feeder says what lies ready. What it said before, or in an earlier generation, changes nothing."""
+        """Which batches are ready. Old reports, and those of an earlier generation, change nothing."""
         if report is None or report.generation != self.generation:
             return
         for i, cursor in enumerate(report.cursors):
@@ -39,12 +39,12 @@ class RingBook:
             del self._cursors[old]
 
     def restart(self) -> None:
-        """The feeder died: what it announced stays, its successor goes on with the next batch."""
+        """The feeder died: batches that it announced stay ready, its successor continues with the next one."""
         self.generation += 1
         self.start = self._cursors[self.filled]
 
     def rewind(self, start: Cursor) -> None:
-        """A new pass over the stream, from `start`; nothing of the old one may still be in use."""
+        """A new pass over the stream, from `start`; no batch of the old pass may still be in use."""
         self.generation += 1
         self.start = start
         self.freed = self.filled = start.batch

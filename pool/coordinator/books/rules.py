@@ -1,4 +1,4 @@
-"""What does not change during a run, as far as the coordinator's books need it."""
+"""Settings of a run that the coordinator's books need; they never change."""
 
 from __future__ import annotations
 

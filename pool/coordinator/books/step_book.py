@@ -2,7 +2,7 @@
 
 A bucket is stepped when it is complete and no batch of the step can be left out any more: when all are known to be
 sound (all their numbers finite), or at once if a bad one would end the run, and with it this step (`eager`). A batch
-that is left out is as if it had never been: the sums begin anew without it.
+that is left out takes no part in the step: the sums begin anew without it.
 """
 
 from __future__ import annotations

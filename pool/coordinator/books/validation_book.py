@@ -1,4 +1,4 @@
-"""The books of validations: which version is due, who computes which batch of it, what came out. Pure.
+"""The books of validations: which version is due, which worker computes which batch, the result. Pure.
 
 A validation is a pass over the first batches of the validation stream with one version of the weights; the step
 that begins with this version waits for it, and for what is decided from its result (`judged`).
@@ -33,7 +33,7 @@ class ValidationBook:
         return (step % every == 0 or step == self._rules.steps) and self._validated < step
 
     def wanted(self) -> Iterator[int]:
-        """Batches that lie ready and that nobody computes."""
+        """Batches that are ready and assigned to no worker."""
         for batch in range(self.ring.freed, min(self.ring.filled, self._rules.validation_batches)):
             if batch not in self._workers and batch not in self._losses:
                 yield batch

@@ -1,5 +1,6 @@
-"""The numbers of a run, from what happens in it: a record a step for the sinks, and the report that the supervisor
-shows. Records of steps that a resume does again are removed first.
+"""The numbers of a run: a record a step for the sinks, and the report that the supervisor shows.
+
+Records of steps that a resumed run does again are removed first.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Metrics:
         self._losses: tuple[float, ...] = ()
 
     def worker(self, index: int, times: Times) -> None:
-        """What a worker says of its time; the run's clock starts when the first one is known to have computed more."""
+        """A worker's times. The run's clock starts when the first worker has computed something."""
         before = self._workers.get(index, times)
         self._workers[index] = times
         if self._begin is None and times.computing > before.computing:

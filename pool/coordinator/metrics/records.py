@@ -1,4 +1,4 @@
-"""The lines of metrics.jsonl that earlier lives of a run have left: those of steps that are done again are removed.
+"""Removes lines of metrics.jsonl that are about steps which a resumed run or a new coordinator does again.
 
 The file is cut in place and read from its end, no further than the step that the run goes on from.
 """

@@ -1,4 +1,4 @@
-"""Where the numbers of a run go. No sink can stop the training: what can't be written is said once."""
+"""Where the numbers of a run go. No sink can stop the training: a failure is told once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pool.telemetry.sinks import Sink, factory_of
 
 
 def made(names: Sequence[str], run_dir: Path, say: Callable[[str], object]) -> list[Sink]:
-    """The sinks of these names (`run.sinks`). One that can't be made is said, and left out."""
+    """The sinks of these names (`run.sinks`). One that can't be made is reported and left out."""
     sinks: list[Sink] = []
     for name in names:
         try:
@@ -32,14 +32,14 @@ class Sinks:
         """`say`: to the user."""
         self._sinks = sinks
         self._say = say
-        self._said: set[Path] = set()  # what can't be written, as its user knows
+        self._failed: set[int] = set()  # ids of sinks whose failure has been reported
 
     def add(self, step: int, scalars: Mapping[str, float]) -> None:
         for sink in self._sinks:
             with self.guarded(sink):
-                if sink.add(step, scalars) and sink.path in self._said:
-                    self._said.remove(sink.path)
-                    self._say(f"{sink.path} is written again")
+                if sink.add(step, scalars) and id(sink) in self._failed:
+                    self._failed.remove(id(sink))
+                    self._say(f"{_place_of(sink)} is written again")
 
     def close(self) -> None:
         for sink in self._sinks:
@@ -48,11 +48,19 @@ class Sinks:
 
     @contextmanager
     def guarded(self, sink: Sink) -> Iterator[None]:
-        """Whatever goes wrong inside with the sink is said, once until it goes well again."""
+        """An error inside is reported, once until the sink works again."""
         try:
             yield
         except (Exception, SystemExit) as error:
-            if sink.path not in self._said:
-                self._said.add(sink.path)
+            if id(sink) not in self._failed:
+                self._failed.add(id(sink))
                 reason = (error.strerror or error) if isinstance(error, OSError) else told(error)
-                self._say(f"{sink.path} can't be written: {reason}; training goes on")
+                self._say(f"{_place_of(sink)} can't be written: {reason}; training goes on")
+
+
+def _place_of(sink: Sink) -> str:
+    """As the user knows it; a sink of the user's may have anything for its `path`."""
+    try:
+        return str(sink.path)
+    except Exception:
+        return f"run.sinks: {type(sink).__name__}"

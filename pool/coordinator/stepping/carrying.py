@@ -1,4 +1,4 @@
-"""What is left of the old version in the new one: the numbers that an optimizer does not write. By how it writes."""
+"""Copies numbers that the optimizer does not write from the old version of the weights to the new one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CarryOver(Protocol):
         """Before the optimizer steps with these gradients: copies what it needs or leaves alone."""
 
     def rows_to_write(self, gradients: Sequence[Addend], /) -> Touched | None:
-        """Of the sum of these gradients, the rows that the optimizer has to know; None: it writes all."""
+        """The rows that these gradients define, for an optimizer that writes no others; None: it writes all."""
 
     def forget(self) -> None:
         """The two versions may differ in any row."""
@@ -57,7 +57,7 @@ class WritesAll:
 
 
 class WritesTouchedRows:
-    """It writes the rows of a table that the gradients define. Other rows that it wrote in the step before differ."""
+    """It writes the rows of a table that the gradients define. Other rows of the step before are copied."""
 
     def __init__(self, first_row: int, rows: int, changes: ChangedRows) -> None:
         """Of a table, `rows` rows from `first_row` on; `changes`: to be told."""

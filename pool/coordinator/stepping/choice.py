@@ -1,4 +1,4 @@
-"""Which stepping serves which bucket: asked once, when the plan is known."""
+"""Chooses how each bucket is stepped: once, when the plan is known."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from pool.exchange.interface import CoordinatorExchange
 
 
 class WithWholeGradient:
-    """A Stepping whose step waits for all buckets: `ClipNorm` does it."""
+    """A Stepping that only adds up: `ClipNorm` steps all buckets when the last one is summed."""
 
     def __init__(self, inner: SumThenStep) -> None:
         self._inner = inner

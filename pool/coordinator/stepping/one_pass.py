@@ -1,5 +1,4 @@
-"""Sum, optimizer and the new version in one pass over memory: for our own optimizers, where nothing is done with the
-sum itself."""
+"""Sum, optimizer and the new version in one pass over memory: for optimizers of `pool.optim`, without clipping."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one bucket holds of one parameter, as the coordinator steps it."""
+"""The part of one parameter that lies in one bucket, as the coordinator steps it."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class Piece:
         return list(self._nodes.values())
 
     def next_version(self, step: int, gradients: Sequence[Addend]) -> None:
-        """Before the optimizer steps with these: version step + 1 is what it writes, and where it will write nothing
-        that is as in version `step`."""
+        """Before the optimizer steps with these: points the parameter to version step + 1, and copies to it from
+        version `step` what the optimizer will not write."""
         old, new = self.memory.weights(step), self.memory.weights(step + 1)
         assert old.data_ptr() != new.data_ptr(), "I3"
         self._carry.over(old, new, gradients)

@@ -1,4 +1,4 @@
-"""What the coordinator asks of a bucket in a step. Which implementation serves it is for `choice` to say, once."""
+"""The interface of a bucket's step. `choice` picks the implementation, once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""First the sum, then the optimizer: for optimizers that take one gradient, and for what is done with the whole sum."""
+"""First the sum, then the optimizer: for optimizers that take one gradient, and for clipping."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pool.crash_points import crash_point
 
 
 class SumThenStep:
-    """A Stepping; `clip_value`: numbers of the sum beyond it become it."""
+    """A Stepping; `clip_value`: the sum is clamped to -clip_value .. clip_value."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What the coordinator's time goes into, adding up or the optimizer: for metrics and for traces."""
+"""Measures the coordinator's time for sums and for the optimizer, for metrics and traces."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
 
 #include "arrays/numbers.h"
 
-// Views of memory that somebody else owns, as the library's functions take them.
+// Views of memory, as the library's functions take them; the caller owns it.
 namespace sparsepool {
 
 constexpr std::size_t kMaxThreads = 1024;

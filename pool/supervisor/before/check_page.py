@@ -1,4 +1,4 @@
-"""The page that `pool train --check` prints: what a run is going to do, and what it takes."""
+"""The page that `pool train --check` prints: what a run does, and what it needs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _count(number: int, what: str) -> str:
 
 
 def _model(launch: Launch) -> Iterator[tuple[str, str]]:
-    _, plan = launch.planned()
+    plan = launch.planned.plan
     trained = sum(prod(tensor.shape) for tensor in plan.parameters)
     carried = sum(prod(tensor.shape) for tensor in plan.buffers)
     others = f", and {carried:,} numbers that are not trained" if carried else ""
@@ -69,8 +69,8 @@ def _model(launch: Launch) -> Iterator[tuple[str, str]]:
 
 def _machine(launch: Launch, disk: DiskPlan) -> Iterator[tuple[str, str]]:
     config = launch.config
-    yield "workers on", "; ".join(launch.device_names)
-    if (idle := idle_devices(len(launch.devices), config.train.batches_per_step)) is not None:
+    yield "workers on", "; ".join(launch.planned.device_names)
+    if (idle := idle_devices(len(launch.planned.devices), config.train.batches_per_step)) is not None:
         yield "idle devices", idle
     size = f"{disk.more} x {mib(disk.nbytes)}"
     yield "checkpoints", f"{size} at a time, {mib(disk.free)} are free on the disk of {disk.place}"

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pool.checkpoint.disk.plain import printable, same, value_at
+from pool.checkpoint.disk.plain import ABSENT, printable, said, same_entry, value_at
 from pool.checkpoint.fingerprint import differences
 from pool.checkpoint.fit import first_difference
 from pool.checkpoint.state import WEIGHTS, OptimizerNumbers, SavedState, read_header
@@ -20,12 +20,10 @@ from pool.process.launch import Launch
 from pool.supervisor.holding.run_folder import RunFolder
 from pool.tasks.start import KEY
 
-_ABSENT = object()
-
 
 def compare_model(launch: Launch, checkpoint: Path, saved: SavedState) -> None:
     """Raises ConfigError that names the first layer that differs, CheckpointError."""
-    _, plan = launch.planned()
+    plan = launch.planned.plan
     try:
         header = read_header(checkpoint, saved, WEIGHTS)
     except OSError as error:
@@ -39,7 +37,7 @@ def compare_model(launch: Launch, checkpoint: Path, saved: SavedState) -> None:
 
 def compare_numerics(launch: Launch, checkpoint: Path, saved: SavedState, folder: RunFolder, *, allowed: bool) -> None:
     """Other numerics give other bits (I2), so they have to be asked for."""
-    then, now = saved.fingerprint, launch.fingerprint
+    then, now = saved.fingerprint, launch.planned.fingerprint
     different = printable(differences(then, now), 1000)
     if not different:
         return
@@ -69,13 +67,13 @@ def compare_optimizer(
             if key in overridden:
                 continue
             if key in in_force:
-                held = f"in force is what {checkpoint} holds: {_said(in_force[key])}"
+                held = f"in force is what {checkpoint} holds: {said(in_force[key])}"
                 folder.note(f"{change}; {held}; --override {key}=... changes it")
             else:
                 folder.note(f"{change}; {checkpoint} holds no such number: the config's is in force")
     then = value_at(saved.config, "schedule.every")
     if config.schedule.is_set and then != config.schedule.every:
-        folder.note(f"schedule.every: {config.schedule.every} now, {_said(then)} then; the config's is in force")
+        folder.note(f"schedule.every: {config.schedule.every} now, {said(then)} then; the config's is in force")
 
 
 def _in_force(state: OptimizerNumbers) -> dict[str, Any]:
@@ -93,10 +91,6 @@ def _changes(section: str, now: Mapping[str, Any], then: Mapping[str, Any]) -> I
     given, saved = (value_at(config, section) for config in (now, then))
     saved = saved if isinstance(saved, dict) else {}
     for key in {**given, **saved}:
-        if key not in given or key not in saved or not same(given[key], saved[key]):
-            new, old = (_said(args.get(key, _ABSENT)) for args in (given, saved))
+        if not same_entry(given, saved, key):
+            new, old = (said(args.get(key, ABSENT)) for args in (given, saved))
             yield f"{section}.{printable(key)}: {new} now, {old} then"
-
-
-def _said(value: Any) -> str:
-    return "not set" if value is _ABSENT else printable(str(value), 500)

@@ -103,7 +103,7 @@ def saved_sums(launch: Launch, saved: SavedState, checkpoint: Path) -> dict[Purp
         return {}
     tables = _load_sums(checkpoint / CHUNK_SUMS)
     found: dict[Purpose, npt.NDArray[np.uint64]] = {}
-    for purpose, count in launch.num_chunks.items():
+    for purpose, count in launch.planned.num_chunks.items():
         if purpose not in tables or (purpose == "validate" and _other_validation(launch, saved)):
             continue
         if tables[purpose].size != count:

@@ -30,7 +30,7 @@ class DiskPlan:
 def disk_plan(launch: Launch) -> DiskPlan:
     """Those that are kept, and the one that is being written. Raises RunError."""
     train = launch.config.train
-    data = _OF_A_FILE * sum(map(len, launch.files.values())) + _OF_A_CHUNK * sum(launch.num_chunks.values())
+    data = _OF_A_FILE * sum(map(len, launch.files.values())) + _OF_A_CHUNK * sum(launch.planned.num_chunks.values())
     due = 1 if train.checkpoint_every == 0 else 1 + (train.steps - launch.step) // train.checkpoint_every
     best = 1 if launch.config.validates else 0
     folder = launch.run_dir / FOLDER
@@ -42,7 +42,7 @@ def disk_plan(launch: Launch) -> DiskPlan:
         space = os.statvfs(place)
     except OSError as error:
         raise RunError(f"{place}: {error.strerror}") from None
-    return DiskPlan(launch.state_nbytes + _STATE + data, more, place, space.f_bavail * space.f_frsize)
+    return DiskPlan(launch.planned.state_nbytes + _STATE + data, more, place, space.f_bavail * space.f_frsize)
 
 
 def check_disk(plan: DiskPlan) -> None:

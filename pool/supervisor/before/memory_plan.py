@@ -33,15 +33,15 @@ class Row:
 
 def memory_plan(launch: Launch, sizes: Mapping[str, int]) -> list[Row]:
     """`sizes`: of the segments, by name."""
-    _, plan = launch.planned()
+    planned = launch.planned
     keys = {
         RING: "data.batch_size, pool.ring_slots",
         SUMS: "data.train",
         **dict.fromkeys(SNAPSHOTS, "optimizer.name, model"),
     }
     gradients = sum(size for name, size in sizes.items() if name.startswith("gradients."))
-    workers = len(launch.devices)
-    cuda = sum(device.startswith("cuda:") for device in launch.devices)
+    workers = len(planned.devices)
+    cuda = sum(device.startswith("cuda:") for device in planned.devices)
     rows = [
         Row(f"{name} (shared)", size, keys.get(name, "model"))
         for name, size in sizes.items()
@@ -49,10 +49,10 @@ def memory_plan(launch: Launch, sizes: Mapping[str, int]) -> list[Row]:
     ]
     rows += [
         Row("gradients (shared)", gradients, "pool.gradient_slots, pool.devices, model"),
-        Row("sums of gradients", most_sums(launch.config) * plan.nbytes, "model"),
-        Row("optimizer state", max(0, launch.state_nbytes - plan.nbytes), "optimizer.name, model"),
+        Row("sums of gradients", most_sums(launch.config) * planned.plan.nbytes, "model"),
+        Row("optimizer state", max(0, planned.state_nbytes - planned.plan.nbytes), "optimizer.name, model"),
     ]
-    if collected := launch.config.train.validation_batches * launch.measured.nbytes:
+    if collected := launch.config.train.validation_batches * launch.planned.measured.nbytes:
         rows.append(Row("metrics", _WORKING * collected, "train.validation_batches, data.batch_size"))
     streams = (launch.train_files, launch.validation_files)
     if windows := sum(window_nbytes(launch.config.data, files) for files in streams):

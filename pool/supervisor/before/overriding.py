@@ -1,4 +1,4 @@
-"""What a resumed run changes by hand: `--override`, and what earlier lives were told and may not have saved yet."""
+"""Numbers that the user of a resumed run changes: `--override`, and earlier overrides that may not be saved yet."""
 
 from __future__ import annotations
 

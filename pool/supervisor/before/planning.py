@@ -1,4 +1,4 @@
-"""Asking the planner, a process that knows torch, so that the supervisor need not."""
+"""Asks the planner, a process that imports torch, so that the supervisor does not."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ LOOK = 0.5  # seconds at most that a look takes; what the machine sleeps meanwhi
 
 
 def ask_planner(launch: Launch, logs: Path, signals: StopSignals | None) -> tuple[Launch, ForkServer]:
-    """The launch with all that the planner knows, and the fork server that the planner came from.
+    """The launch with the planner's answer, and the fork server.
 
-    If either dies both are started anew, `pool.restarts` times; once if one had to be killed since it did not answer.
-    Raises what the planner says, RunError if it says nothing or a signal comes; OSError.
+    If either dies both are restarted, `pool.restarts` times; once if one was killed because it did not answer. Raises
+    the planner's error, RunError if it gives no answer or a signal comes; OSError.
     """
     be_the_parent()
     planner, forkserver = Peer(PLANNER), Peer(FORKSERVER)
@@ -55,7 +55,7 @@ def ask_planner(launch: Launch, logs: Path, signals: StopSignals | None) -> tupl
 
 
 def _ask(server: ForkServer, launch: Launch, logs: Path, signals: StopSignals | None) -> tuple[bytes | None, Child]:
-    """The planner's answer, and the planner, which is no more; None, and whoever died instead, not reaped."""
+    """The planner's answer and the planner, which has ended; or None and the process that died, not reaped."""
     timeout = launch.config.pool.start_timeout
     _wait_for(server, timeout, signals)
     if server.hear() is None:
@@ -85,14 +85,7 @@ def with_answer(launch: Launch, answer: Answer) -> Launch:
         launch,
         train_files=_up_to(launch.train_files, answer.sizes["train"]),
         validation_files=_up_to(launch.validation_files, answer.sizes["validate"]),
-        num_chunks=answer.num_chunks,
-        schema=answer.schema,
-        plan=answer.plan,
-        measured=answer.measured,
-        devices=answer.devices,
-        device_names=answer.device_names,
-        state_nbytes=answer.state_nbytes,
-        fingerprint=answer.fingerprint,
+        answer=answer.planned,
     )
 
 
@@ -101,7 +94,7 @@ def _up_to(files: Sequence[DataFile], sizes: Sequence[int]) -> tuple[DataFile, .
 
 
 def _wait_for(child: Child, timeout: float, signals: StopSignals | None) -> None:
-    """Until it has said something or is dead, as who says nothing for long soon is.
+    """Until it has answered or is dead; a process that does not answer in time is killed.
 
     There is nothing to keep yet: the first signal to stop ends the run.
     """

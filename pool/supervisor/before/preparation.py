@@ -50,7 +50,7 @@ def prepare(
     allow_different_numerics: bool = False,
     changes: Sequence[tuple[str, Any]] = (),
 ) -> tuple[Launch, ForkServer]:
-    """What every process will be told, and where every process comes from. `changes`: of `--override`.
+    """The launch that all processes get, and the fork server. `changes`: of `--override`.
 
     Raises ConfigError, ResourceError, RunError; also for a signal to stop.
     """
@@ -76,7 +76,7 @@ def prepare(
         raise
     if config.train.validate_every and not config.validates:
         folder.note("no validations: data.validation names no file")
-    if (idle := idle_devices(len(launch.devices), config.train.batches_per_step)) is not None:
+    if (idle := idle_devices(len(launch.planned.devices), config.train.batches_per_step)) is not None:
         folder.note(idle)
     return launch, forkserver
 
@@ -119,7 +119,7 @@ def _launch(
     signals: StopSignals | None = None,
     overrides: tuple[Override, ...] = (),
 ) -> tuple[Launch, ForkServer]:
-    resolve_devices(config.pool.devices, cuda_count=None)  # what is no device is said before torch is imported
+    resolve_devices(config.pool.devices, cuda_count=None)  # a wrong name is refused before torch is imported
     check_descriptors(config)
     step, start = resume_point(config, checkpoint, files.train)
     module = task_module(config.task)
@@ -132,12 +132,8 @@ def _launch(
             address_key=new_key(),
             coordinator=Peer(COORDINATOR),
             coordinator_pid=None,
-            devices=config.pool.devices,
-            device_names=(),
             train_files=files.train,
             validation_files=files.validation,
-            schema=None,
-            plan=None,
             segments={},
             bells={},
             step=step,
@@ -145,9 +141,7 @@ def _launch(
             checkpoint=checkpoint,
             snapshot=None,
             saved=-1 if checkpoint is None else step,
-            state_nbytes=0,
-            num_chunks={},
-            fingerprint={},
+            answer=None,
             overrides=overrides,
             start_from=None if start_from is None else start_from.absolute(),
         ),

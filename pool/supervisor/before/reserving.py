@@ -40,7 +40,7 @@ def reserve(launch: Launch) -> RunMemory:
     try:
         for name, size in sizes.items():
             segments[name] = segment.create(name, size, before_chunk)
-        write_sums(segments[SUMS], launch.num_chunks, known)
+        write_sums(segments[SUMS], launch.planned.num_chunks, known)
     except (OSError, ResourceError) as error:
         RunMemory(segments).close()
         if isinstance(error, ResourceError):
@@ -49,7 +49,7 @@ def reserve(launch: Launch) -> RunMemory:
             f"shared memory can't be made: {error.strerror}\n{table(rows, available_memory())}"
         ) from None
     try:
-        return RunMemory(segments, sizes, bells.make(len(launch.devices)))
+        return RunMemory(segments, sizes, bells.make(len(launch.planned.devices)))
     except OSError:
         RunMemory(segments).close()
         raise

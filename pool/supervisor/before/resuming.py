@@ -8,7 +8,7 @@ from pathlib import Path
 from loader.files.identity import DataFile
 from loader.section import Effect
 from loader.stream import Cursor
-from pool.checkpoint.disk.plain import not_ours, printable, same, value_at
+from pool.checkpoint.disk.plain import changed_entry, not_ours, said, same, value_at
 from pool.checkpoint.state import STATE, SavedState, read_state
 from pool.config.keys import walk
 from pool.config.tree import Config
@@ -52,8 +52,8 @@ def _compare_fixed(config: Config, checkpoint: Path, saved: SavedState) -> None:
         now, then = value_at(given, key), value_at(saved.config, key)
         then = value_at(default, key) if then is None else then  # a key that is newer than the checkpoint
         if not same(then, now):
-            then = printable(str(then), 500)
+            key, now, then = changed_entry(key, now, then)
             raise ConfigError(
-                f"{key}: {now} now, {then} in {checkpoint}; a resumed run keeps it: set it back, or begin another run "
-                "with model.start_from"
+                f"{key}: {said(now)} now, {said(then)} in {checkpoint}; a resumed run keeps it: set it back, or begin "
+                "another run with model.start_from"
             )

@@ -1,4 +1,4 @@
-"""One child process: told through its lifeline who it is, watched by pidfd, never by pid."""
+"""One child process: gets its Launch through its lifeline, is watched by pidfd, never by pid."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Child:
     """A living or dead child. `pidfd` is readable once it is dead."""
 
     def __init__(self, peer: Peer, pid: int, channel: socket.socket, log: Path) -> None:
-        """Of a process that waits to hear who it is at the other end of `channel`. Raises OSError."""
+        """Of a process that waits for its Launch at the other end of `channel`. Raises OSError."""
         self.peer = peer
         self.pid = pid
         self.channel = channel
@@ -42,7 +42,7 @@ class Child:
             raise
 
     def tell(self, launch: Launch, memory: RunMemory) -> None:
-        """Who it is, with its part of the memory. Raises OSError."""
+        """Sends its Launch, with its part of the memory. Raises OSError."""
         folder = os.open(launch.run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             with memory.part_of(launch) as (told, descriptors):

@@ -18,9 +18,9 @@ from pool.supervisor.holding.logs import open_log
 
 
 def be_the_parent() -> None:
-    """Of all that the fork server forks: they are this process's to wait for. Raises OSError."""
+    """Makes this process the parent of all that the fork server forks, so that it can wait for them. Raises OSError."""
     prctl.adopt_orphans()
-    # ignored, as whoever started us may have had it, nobody can be waited for
+    # if it is ignored, which exec inherits, no child can be waited for
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
@@ -64,8 +64,8 @@ class ForkServer(Child):
         self._asked = Asked(peer, channel, log)
 
     def hear(self) -> Child | None:
-        """Once the channel is readable: itself if it is ready now, or the process it was asked for, which waits to be
-        told who it is; None if the fork server is dead. Raises OSError, also if there can be no more processes."""
+        """Once the channel is readable: itself if it is ready now, or the process it was asked for, which waits for
+        its Launch; None if the fork server is dead. Raises OSError, also if there can be no more processes."""
         number = lifeline.take_number(self.channel)
         if number is None:
             return None
@@ -99,7 +99,7 @@ def environment() -> dict[str, str]:
         "OMP_DYNAMIC": "FALSE",
         "MKL_DYNAMIC": "FALSE",
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-        "OPENBLAS_NUM_THREADS": "1",  # numpy's: it starts threads when it is imported, and then nobody should fork
+        "OPENBLAS_NUM_THREADS": "1",  # numpy would start threads at import; then it must not fork
     }
 
 

@@ -51,7 +51,7 @@ class Children:
 
     def hear(self, events: Mapping[object, int]) -> Child | None:
         """What `events` of the poller say of the fork server: itself when it has got ready, or the process it was asked
-        for, which is to be told who it is. Raises OSError."""
+        for, which waits for its Launch. Raises OSError."""
         if self._forkserver is None or self._forkserver.channel.fileno() not in events:
             return None
         child = self._forkserver.hear()
@@ -60,7 +60,7 @@ class Children:
         return child
 
     def tell(self, child: Child, launch: Launch) -> None:
-        """Who it is. Raises OSError."""
+        """Sends a child its Launch. Raises OSError."""
         coordinator = self._living.get(launch.coordinator.place)
         launch = replace(launch, coordinator_pid=coordinator.pid if coordinator is not None else None)
         child.tell(launch, self._memory)
@@ -94,8 +94,8 @@ class Children:
             child.send_signal(number)
 
     def reap_strays(self) -> None:
-        """Those that a fork server left when it died before it told of them, and orphans of anybody's: dead, and nobody
-        else's to wait for."""
+        """Waits for dead children that are no process of the run: orphans, and processes that a fork server had forked
+        when it died before it reported them."""
         known = {child.pid for child in self}
         if self._forkserver is not None and not self._forkserver.can_fork:
             return  # it may be telling us of one just now

@@ -1,7 +1,7 @@
-"""Processes that a run's processes have started themselves, a task's helpers: they end with the run.
+"""Ends processes that a run's processes have started themselves, a task's helpers, with the run.
 
-The supervisor is the subreaper: whoever loses its parent becomes its child. What a process forks in its own group ends
-with that process already (`Child.reap`); here it is about those that have left the group.
+The supervisor is the subreaper: a process that loses its parent becomes its child. Processes in the group of the
+process that forked them end with it (`Child.reap`); this module ends those that have left the group.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Orphans:
         self._others = _children()
 
     def end(self, seconds: float) -> None:
-        """Kills them with all their descendants and waits, for `seconds` at most. Nobody of the run lives any more."""
+        """Kills them with all their descendants and waits, at most `seconds`. The run's processes are dead."""
         deadline = time.monotonic() + seconds
         while (orphans := _children() - self._others) and time.monotonic() < deadline:
             for pid in orphans:  # its children are ours when it is dead

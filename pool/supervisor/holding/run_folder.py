@@ -83,14 +83,17 @@ class RunFolder:
         return None
 
     def look(self) -> bool:
-        """Makes a folder that was deleted or emptied usable again; true if it was, and the run's processes need the
-        descriptor again. `take_notes` says so."""
+        """Makes a folder that was deleted or emptied usable again. True if the run's processes must be given the
+        descriptor again. `take_notes` says what was found."""
         try:
             if run_dir.is_deleted(self.fd):
                 self._make_again()
                 self.note(f"run.dir {self.path} was deleted; it is made again, and training goes on")
             elif os.fstat(self._lock).st_nlink == 0:
                 self._lock_again(self.inside)
+                if os.path.lexists(self.inside / CONFIG):
+                    self.note(f"run.dir {self.path}: the file {LOCK} was deleted; it is made again")
+                    return False
                 self.note(f"run.dir {self.path} was emptied; training goes on")
             else:
                 return False
@@ -132,7 +135,7 @@ class RunFolder:
             raise ConfigError(f"{path}: {reason}; --override may be recorded there: mend it, or move it away") from None
 
     def record(self, config: Config, overrides: Sequence[Override] = ()) -> None:
-        """Writes down what the run is done with, once nothing speaks against it. Raises ConfigError."""
+        """Writes config.json. Raises ConfigError."""
         record = {**config.model_dump(mode="json"), "overrides": [asdict(override) for override in overrides]}
         text = json.dumps(record, indent=1)
         try:
@@ -145,7 +148,7 @@ class RunFolder:
         self._notes.append(text)
 
     def take_notes(self) -> list[str]:
-        """What the run's user has to know of what was found here, once."""
+        """Lines for the run's user; each is given once."""
         taken, self._notes = self._notes, []
         return taken
 
@@ -170,7 +173,7 @@ class RunFolder:
             os.close(fd)
 
     def _lock_again(self, folder: Path) -> None:
-        """The old lock is deleted, and keeps nobody out. Raises OSError."""
+        """The old lock is deleted, and keeps no other run out. Raises OSError."""
         lock = _locked(folder)
         os.close(self._lock)
         self._lock = lock
@@ -199,7 +202,7 @@ class RunFolder:
 
 
 def _locked(folder: Path) -> int:
-    """A descriptor of the folder's lock, which nobody else has then. Raises BlockingIOError if another run has it."""
+    """A descriptor of the folder's lock, held exclusively. Raises BlockingIOError if another run has it."""
     fd = run_dir.open_file(folder / LOCK, os.O_CREAT | os.O_RDWR)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -40,6 +40,6 @@ class RunMemory:
                 os.close(fd)
 
     def close(self) -> None:
-        """Once nobody lives: the memory goes with its last descriptor."""
+        """Called when all processes are dead: the memory is freed with its last descriptor."""
         for fd in (*self.segments.values(), *self.bells.values()):
             os.close(fd)

@@ -15,7 +15,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopSignals:
-    """While entered, signals are counted; what the count means is `stopping`'s to say."""
+    """Counts signals while entered; `stopping` decides what the count means."""
 
     def __init__(self) -> None:
         self.count = 0

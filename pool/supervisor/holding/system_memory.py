@@ -1,6 +1,6 @@
-"""What the kernel says of memory: how much a run may take, and how often a process was killed for want of it.
+"""How much memory a run may take, and how often the kernel has killed a process because memory ran out.
 
-The machine has a say in both, and so has every control group above this process, in both versions of the kernel's
+Both are limited by the machine and by every control group above this process, in either version of the kernel's
 interface.
 """
 

@@ -1,7 +1,7 @@
 """What follows the first layer as one native operation: clipping, pairwise products and the layer stacks.
 
 The same maths as NnueModel's and LayerStacks' plain torch path, which is its oracle and serves every other device
-and dtype; see pool/native/layer_stacks.h. Float32 on a CPU only. The same bits for any number of threads.
+and dtype; see pool/tasks/nnue/native/layer_stacks.h. Float32 on a CPU only. The same bits for any number of threads.
 """
 
 from __future__ import annotations

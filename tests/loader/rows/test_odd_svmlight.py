@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -121,7 +122,7 @@ def test_an_odd_file_is_read_as_elsewhere_or_refused_with_its_place(name: str, t
     ],
 )  # fmt: skip
 def test_what_the_settings_exclude_is_refused_by_their_names(
-    line: str, settings: dict[str, object], reason: str, tmp_path: Path
+    line: str, settings: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "rows.svm"
     path.write_text(f"0 5:1\n{line}\n" if settings.get("values", True) and "fields" not in settings else f"0\n{line}\n")

@@ -21,9 +21,10 @@ from pool.checkpoint.state import FOLDER, FORMAT, OPTIMIZER, STATE, WEIGHTS
 from pool.config.reading import load_config
 from pool.errors import CheckpointError, ConfigError
 from pool.optim.buckets import BucketOptimizers
-from pool.planner.planner import plan_run
+from pool.planner import planner
 from pool.planner.trial import try_state
 from pool.process.launch import Launch
+from pool.process.planned import Accepted
 from pool.protocol.identity import PLANNER, Peer
 from pool.supervisor.before.comparing import compare_model, compare_numerics, compare_optimizer
 from pool.supervisor.before.resuming import resume_point, saved_state
@@ -60,14 +61,14 @@ def genuine(tmp_path_factory: pytest.TempPathFactory) -> Genuine:
         folder,
         Peer(PLANNER),
         config=config,
-        devices=config.pool.devices,
         step=4,
         start=saved.cursor,
         saved=4,
-        fingerprint=saved.fingerprint,
     )
-    data, plan, _, _ = plan_run(told)
-    return Genuine(folder, replace(told, schema=data.schema, plan=plan))
+    answer = planner.run(told)
+    assert isinstance(answer, Accepted)
+    planned = replace(answer.planned, fingerprint=saved.fingerprint)  # this process has another environment
+    return Genuine(folder, replace(told, answer=planned))
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def resume(genuine: Genuine, checkpoint: Path) -> None:
     found = newest_good(checkpoint.parent)
     assert (found.good, found.damaged) == (checkpoint, ())
     resume_point(config, checkpoint, ())
-    _, plan = launch.planned()
+    plan = launch.planned.plan
     try_state(config, plan, checkpoint)
     saved = saved_state(checkpoint)
     folder = RunFolder(

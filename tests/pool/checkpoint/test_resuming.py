@@ -11,6 +11,8 @@ from typing import Any, Literal, get_args, get_origin
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic.fields import FieldInfo
 
 from loader.exit_codes import EXIT_DATA
@@ -19,6 +21,7 @@ from loader.section import Effect, alternatives
 from loader.stream import Cursor
 from pool.buckets.plan import TensorSpec, make_plan
 from pool.checkpoint import store
+from pool.checkpoint.disk.plain import ABSENT, changed_entry, same
 from pool.checkpoint.state import OptimizerNumbers, describe_files
 from pool.checkpoint.store import Checkpoint
 from pool.config.keys import walk
@@ -131,6 +134,27 @@ def test_a_key_that_says_which_batches_train_which_model_is_kept(
     )
 
 
+TREES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text("abc", max_size=3),
+    lambda inner: st.dictionaries(st.text("abc", min_size=1, max_size=3), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(TREES, TREES)
+def test_of_tables_that_differ_one_key_is_named(now: Any, then: Any) -> None:
+    if same(now, then):
+        return
+    key, new, old = changed_entry("model", now, then)
+    assert not (isinstance(new, dict) and isinstance(old, dict))
+    assert not same(new, old) if ABSENT not in (new, old) else new is not old
+    path = key.split(".")[1:]
+    for tree, value in ((now, new), (then, old)):
+        for name in path[:-1]:
+            tree = tree[name]
+        assert (tree.get(path[-1], ABSENT) if path else tree) is value
+
+
 def test_another_task_is_refused(tmp_path: Path, files: list[Path], checkpoint: Path) -> None:
     with pytest.raises(ConfigError, match=r"task: nnue now, tests.support.toy in"):
         resume_point(config(tmp_path, task="nnue"), checkpoint, identify(files))
@@ -190,7 +214,7 @@ def test_another_model_is_refused_by_its_first_layer_that_differs(tmp_path: Path
     def launch(*tensors: TensorSpec) -> Any:
         plan = make_plan(list(tensors), [], [1])
         given = config(tmp_path, model={"hidden": 4})
-        return SimpleNamespace(config=given, planned=lambda: (None, plan))
+        return SimpleNamespace(config=given, planned=SimpleNamespace(plan=plan))
 
     saved = saved_state(checkpoint)
     compare_model(launch(TensorSpec("w", (2,), "float32", 4)), checkpoint, saved)

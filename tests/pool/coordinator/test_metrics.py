@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tensorboard.backend.event_processing.directory_watcher import DirectoryWatcher
@@ -316,6 +317,19 @@ def test_no_sink_can_stop_a_run_or_another_sink() -> None:
     assert said[1] == "bad is written again"
     sinks.close()
     assert [line.split(" ")[0] for line in said[2:]] == ["bad", "good"]
+
+
+@pytest.mark.parametrize("path", [["a", "list"], {}, None])
+def test_a_sink_whose_path_is_no_path_can_not_stop_a_run(path: Any) -> None:
+    said: list[str] = []
+    odd = Fragile("odd", {1})
+    odd.path = path
+    sinks = Sinks((odd,), said.append)
+    for step in range(3):
+        sinks.add(step, {"loss": 0.5})
+    assert odd.steps == [0, 2]
+    assert said[0].startswith(f"{path} can't be written: KeyError: 'loss'")
+    assert said[1] == f"{path} is written again"
 
 
 SINK = """

@@ -40,7 +40,8 @@ def deleted(run: Path) -> Path:
 
 
 def emptied(run: Path) -> Path:
-    for path in [run / "lock", *run.iterdir()]:
+    """Without `lock` alone it would not be empty."""
+    for path in [run / "config.json", run / "lock", *run.iterdir()]:
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
     return run
 

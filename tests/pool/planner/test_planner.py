@@ -17,7 +17,7 @@ from pool.config.reading import parse_config
 from pool.errors import ConfigError
 from pool.planner import planner
 from pool.process.document import from_json, to_json
-from pool.process.planned import ANSWER, Answer, Planned, Refused
+from pool.process.planned import ANSWER, Accepted, Answer, Refused
 from pool.protocol.identity import PLANNER, Peer
 from tests.pool.config.test_values import EXTREME, NUMERIC, bounds
 from tests.support.launches import launch
@@ -25,7 +25,7 @@ from tests.support.runs import ROOT
 
 ODD = {
     "task": "tests.support.tasks.odd_task",
-    "data": {"source": "synthetic", "features": "synthetic:10:2", "batch_size": 4},
+    "data": {"source": "synthetic", "synthetic": {"num_features": 10, "max_active": 2}, "batch_size": 4},
     "pool": {"devices": ["fake:0"]},
 }
 
@@ -44,7 +44,7 @@ def refused(answer: Answer) -> Refused:
 
 @pytest.mark.parametrize("kind", ["good", "half", "buffer without elements"])
 def test_a_model_that_can_be_trained_is_planned(kind: str) -> None:
-    assert isinstance(plan({**ODD, "model": {"kind": kind}}), Planned)
+    assert isinstance(plan({**ODD, "model": {"kind": kind}}), Accepted)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_buckets_that_no_message_can_name_are_refused() -> None:
 
 TOY = {
     "task": "tests.support.toy",
-    "data": {"source": "synthetic", "features": "synthetic:1000:8"},
+    "data": {"source": "synthetic", "synthetic": {"num_features": 1000, "max_active": 8}},
     "pool": {"devices": ["fake:0"]},
 }
 NNUE = {
@@ -118,7 +118,7 @@ def test_extreme_numbers_that_are_allowed_give_a_plan_or_one_line(data: st.DataO
         answer = plan(tree, files)
     except ConfigError:  # two keys that don't fit one another
         return
-    assert isinstance(answer, Planned) or refused(answer)
+    assert isinstance(answer, Accepted) or refused(answer)
 
 
 def test_an_error_about_a_checkpoint_names_the_folder_and_no_descriptor(tmp_path: Path) -> None:

@@ -83,8 +83,8 @@ class FakeMemory:
 
 
 def launch_of(files: list[Path], source: str, growing: str = "stop") -> Launch:
-    features = "HalfKAv2_hm" if source == "chess" else "synthetic:50:4"
-    data = {"source": source, "features": features, "batch_size": 8, "window_chunks": 1, "growing": growing}
+    own = {} if source == "chess" else {HERE.rpartition(".")[2]: {"num_features": 50, "max_active": 4}}
+    data = {"source": source, **own, "batch_size": 8, "window_chunks": 1, "growing": growing}
     return launch(files, config=parse_config({"task": "tests.support.toy", "data": data}, "test"), validation_files=())
 
 

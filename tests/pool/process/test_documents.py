@@ -14,8 +14,11 @@ from loader.files.identity import DataFile
 from loader.stream import Cursor
 from pool.buckets.plan import TensorSpec, make_plan
 from pool.checkpoint.overrides import Override
+from pool.metrics.layout import Measured
+from pool.metrics.metric import Column
 from pool.process.document import to_json
 from pool.process.launch import Launch
+from pool.process.planned import Planned
 from pool.protocol.identity import COORDINATOR, WORKER, Peer
 from pool.shm.segment import SegmentHandle
 from tests.support.launches import launch
@@ -23,6 +26,16 @@ from tests.support.launches import launch
 NO_UTF8 = Path(os.fsdecode(b"/data/\xff.binpack"))
 FILES = (DataFile(NO_UTF8, 1 << 40, 2, (1 << 64) - 1, 1_700_000_000_123_456_789), DataFile(Path("/b"), 1, 2, 3, None))
 SPECS = (TensorSpec("table", (64, 8), "float32", 4, "features"), TensorSpec("bias", (), "float32", 4))
+PLANNED = Planned(
+    schema=BatchSchema(8, (SparseField("features", 64, 4, 2),), (DenseField("score", "int16"),), num_buckets=3),
+    plan=make_plan(SPECS, [TensorSpec("buffer", (2, 3), "int64", 8)], [512], split_tables=True),
+    measured=Measured(8, (("auc", "max"),), (("scores", Column("float32", 2)),)),
+    num_chunks={"train": 6, "validate": 7},
+    devices=("cpu", "fake:0?compute_ms=20"),
+    device_names=("cpu", "fake:0"),
+    state_nbytes=1 << 40,
+    fingerprint={"torch": "2"},
+)
 
 
 def full(run_dir: Path) -> Launch:
@@ -32,12 +45,8 @@ def full(run_dir: Path) -> Launch:
         Peer(WORKER, 1, 2),
         coordinator=Peer(COORDINATOR, incarnation=3),
         coordinator_pid=77,
-        devices=("cpu", "fake:0?compute_ms=20"),
-        device_names=("cpu", "fake:0"),
         train_files=FILES,
         validation_files=FILES[:1],
-        schema=BatchSchema(8, (SparseField("features", 64, 4, 2),), (DenseField("score", "int16"),), num_buckets=3),
-        plan=make_plan(SPECS, [TensorSpec("buffer", (2, 3), "int64", 8)], [512], split_tables=True),
         segments={"ring": SegmentHandle(3, writable=False)},
         bells={"worker.1": 4},
         step=5,
@@ -45,9 +54,7 @@ def full(run_dir: Path) -> Launch:
         checkpoint=run_dir / "checkpoints/step-000000005",
         snapshot=1,
         saved=4,
-        state_nbytes=1 << 40,
-        num_chunks={"train": 6, "validate": 7},
-        fingerprint={"torch": "2"},
+        answer=PLANNED,
         overrides=(Override(3, "optimizer.args.lr", [0.5, {"a": inf}]),),
         start_from=NO_UTF8,
     )
@@ -55,7 +62,7 @@ def full(run_dir: Path) -> Launch:
 
 def test_a_launch_is_the_same_on_the_other_side_in_the_run_folder_that_it_has_there() -> None:
     told = full(Path("/proc/self/fd/7"))
-    told.planned()[0].regions  # noqa: B018  (what is computed from a field is not told)
+    told.planned.schema.regions  # noqa: B018  (what is computed from a field is not told)
     heard = Launch.from_json(told.to_json(), Path("/proc/self/fd/9"))
     assert repr(heard.config) == repr(told.config)
     expected = full(Path("/proc/self/fd/9"))

@@ -254,9 +254,9 @@ def test_what_dies_or_hangs_before_the_run_is_started_anew(
         wait(child, timeout, signals)
 
     monkeypatch.setattr(planning, "_wait_for", wait_for_state)
-    planned, server = ask_planner(launch(tmp_path, Peer(PLANNER), crash_point), tmp_path, None)
+    launched, server = ask_planner(launch(tmp_path, Peer(PLANNER), crash_point), tmp_path, None)
     server.end()
-    assert planned.plan is not None
+    assert launched.planned.plan.buckets
     assert server.peer.incarnation == 2
     assert len(stopped) == (1 if crash_point.endswith("stop") else 0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pool.protocol.admission import Admission, next_life
+from pool.protocol.admission import Admission, next_incarnation
 from pool.protocol.codec import Envelope
 from pool.protocol.identity import COORDINATOR, WORKER, Peer
 from pool.protocol.messages import Hello, Roster, RosterEntry
@@ -48,7 +48,7 @@ def test_only_a_later_life_is_followed() -> None:
     def roster(incarnation: int) -> Roster:
         return Roster((RosterEntry(WORKER, 0, 9, 100), RosterEntry(COORDINATOR, 0, incarnation, 101)), drain=False)
 
-    assert next_life(ME, roster(3)) == Peer(COORDINATOR, 0, 3)
-    assert next_life(ME, roster(2)) is None
-    assert next_life(ME, roster(1)) is None
-    assert next_life(ME, Roster((), drain=False)) is None
+    assert next_incarnation(ME, roster(3)) == Peer(COORDINATOR, 0, 3)
+    assert next_incarnation(ME, roster(2)) is None
+    assert next_incarnation(ME, roster(1)) is None
+    assert next_incarnation(ME, Roster((), drain=False)) is None

@@ -1,4 +1,4 @@
-"""Words in shared memory and bells: what is read there belongs to the attempt, and the life, that it is taken for."""
+"""Words in shared memory and bells: what is read belongs to the attempt, and the incarnation, that it is read for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pool.shm.shortcut import CoordinatorEnd, Words, WorkerEnd, finished_words
 
 
 class Ends:
-    """Of a run with two workers; `life`: the coordinator's."""
+    """Of a run with two workers; `incarnation`: the coordinator's."""
 
     def __init__(self, members: int = 1) -> None:
         self.descriptors = bells.make(2)
@@ -34,9 +34,11 @@ class Ends:
             coordinators=self._bell(Peer(COORDINATOR)),
         )
 
-    def coordinator(self, life: int = 1) -> CoordinatorEnd:
+    def coordinator(self, incarnation: int = 1) -> CoordinatorEnd:
         workers = [self._bell(Peer(WORKER, index)) for index in range(2)]
-        return CoordinatorEnd(life, self.finished, self.version, mine=self._bell(Peer(COORDINATOR)), workers=workers)
+        return CoordinatorEnd(
+            incarnation, self.finished, self.version, mine=self._bell(Peer(COORDINATOR)), workers=workers
+        )
 
     def rung(self) -> list[str]:
         """Since the last time."""
@@ -104,9 +106,9 @@ def test_before_the_first_one_there_is_none(ends: Ends) -> None:
 
 def test_a_version_counts_for_the_life_that_published_it_only(ends: Ends) -> None:
     worker = ends.worker()
-    for life, number in ((1, 0), (1, 41), (2, 40), (3, (1 << 40) - 1)):
-        ends.coordinator(life).publish(number)
-        assert [worker.newest(other) for other in (life - 1, life, life + 1)] == [-1, number, -1]
+    for incarnation, number in ((1, 0), (1, 41), (2, 40), (3, (1 << 40) - 1)):
+        ends.coordinator(incarnation).publish(number)
+        assert [worker.newest(other) for other in (incarnation - 1, incarnation, incarnation + 1)] == [-1, number, -1]
 
 
 def test_who_has_news_rings_for_those_who_wait(ends: Ends) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from pool.protocol.admission import Admission, next_life
+from pool.protocol.admission import Admission, next_incarnation
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, Peer
 from pool.protocol.messages import Message, Roster
 
@@ -58,7 +58,7 @@ class Child(Process):
         if envelope is None or self._from_supervisor.refusal(envelope):
             return False
         assert isinstance(envelope.message, Roster)
-        successor = next_life(self.coordinator, envelope.message)
+        successor = next_incarnation(self.coordinator, envelope.message)
         if successor is None:
             return False
         assert successor.role == COORDINATOR

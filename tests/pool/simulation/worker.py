@@ -66,7 +66,7 @@ class SimWorker(Child):
 
     def _compute(self) -> None:
         if self._computing is None:
-            self._desk.complete(self._shortcut.newest(self._desk.life))
+            self._desk.complete(self._shortcut.newest(self._desk.incarnation))
             if (job := self._desk.next()) is not None:
                 self._computing = self._work(job)
             elif (job := self._desk.next_to_prepare()) is not None:

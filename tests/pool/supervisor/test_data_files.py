@@ -71,7 +71,7 @@ def launch(files: list[Path], checkpoint: Path | None = None, **changes: Any) ->
             "train_files": known,
             "validation_files": known[:1],
             "checkpoint": checkpoint,
-            "num_chunks": {"train": 10, "validate": 5},
+            "answer": launches.planned(num_chunks={"train": 10, "validate": 5}),
             **changes,
         },
     )
@@ -136,7 +136,7 @@ def test_what_was_read_before_a_checkpoint_comes_back_with_it(files: list[Path],
     other_validation = launch(files, validation_files=identify(files[1:]))
     assert saved_sums(other_validation, state, checkpoint).keys() == {"train"}
     with pytest.raises(RunError, match=r"a.binpack, .*b.binpack: the data have changed: 11 chunks now, 10 when"):
-        saved_sums(launch(files, num_chunks={"train": 11}), state, checkpoint)
+        saved_sums(launch(files, answer=launches.planned(num_chunks={"train": 11})), state, checkpoint)
 
 
 def test_damage_of_what_was_read_is_found_like_any_of_a_checkpoint(checkpoint: Path) -> None:

@@ -52,7 +52,7 @@ def test_one_process_at_a_time_is_asked_of_the_fork_server() -> None:
     assert not book.somebody_waits
 
 
-def test_the_next_life_is_started_when_its_pause_is_over() -> None:
+def test_the_next_incarnation_is_started_when_its_pause_is_over() -> None:
     book = running(WORKER_0)
     book.died(WORKER_0, "was killed", 1)
     assert book.again(WORKER_0, 3, "restarted in 2 s") == NEXT_LIFE
@@ -164,6 +164,6 @@ def test_a_transition_that_is_not_drawn_names_the_process_and_both_stages() -> N
 
 def test_the_page_draws_the_table() -> None:
     page = next((ROOT / "docs").rglob("architecture.md")).read_text(encoding="utf-8")
-    diagram = page.partition("as the supervisor sees it (`pool/supervisor/place.py`):")[2].split("```")[1]
+    diagram = page.partition("as the supervisor sees them (`pool/supervisor/place.py`):")[2].split("```")[1]
     drawn = {(found[1], found[2]) for found in re.finditer(r"^ +(\w+) --> (\w+):", diagram, re.MULTILINE)}
     assert drawn == {(stage.value, then.value) for stage, after in NEXT.items() for then in after}

@@ -170,6 +170,18 @@ def test_an_emptied_folder_is_locked_again(place: Path) -> None:
     folder.close()
 
 
+def test_a_lock_that_was_deleted_alone_is_made_again_and_named(place: Path) -> None:
+    folder = entered(place)
+    for _ in range(2):
+        (place / "lock").unlink()
+        assert not folder.look(), "the folder is the same"
+        assert folder.take_notes() == [f"run.dir {place}: the file lock was deleted; it is made again"]
+        assert "in use by another run" in refused(place)
+    assert not folder.look()
+    assert folder.take_notes() == []
+    folder.close()
+
+
 @pytest.mark.parametrize("how", ["another run's", "somebody's", "a file"])
 def test_a_deleted_folder_is_not_made_again_where_there_is_another_one(how: str, place: Path, tmp_path: Path) -> None:
     folder = entered(place)

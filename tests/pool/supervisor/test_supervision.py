@@ -50,7 +50,7 @@ def test_one_that_gives_up_while_starting_is_not_started_again() -> None:
     assert (decision.restart, decision.exit_code) == (False, EXIT_FAILED)
 
 
-def test_an_exception_that_comes_again_in_the_next_life_ends_the_run() -> None:
+def test_an_exception_that_comes_again_in_the_next_incarnation_ends_the_run() -> None:
     """What obviously repeats is not tried `pool.restarts` times."""
     policy = RestartPolicy(budget=5)
     assert policy.died(Peer(COORDINATOR), raising()).restart
@@ -80,6 +80,7 @@ def test_a_batch_that_raises_is_the_coordinators_to_judge() -> None:
     for _ in range(9):
         decision = policy.died(WORKER_0, raising(), batch=3)
         assert (decision.restart, decision.pause) == (True, 0.0)
+        assert "once more" not in decision.why, "that is for the coordinator to say"
     assert not policy.died(WORKER_0, batch=3).restart, "a death without exception counts"
 
 

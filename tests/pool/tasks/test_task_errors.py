@@ -50,7 +50,7 @@ def test_an_exception_that_does_not_come_again_leaves_the_bits_as_they_are(whole
     ended = run(tmp_path / "run", settings, cwd=tmp_path)
     assert ended.code == 0, ended.err
     assert "it was computing batch 5, traceback in " in ended.out
-    assert "restarted; the batch is given out once more" in ended.out
+    assert "restarted; a batch that raises twice is not tried again" in ended.out
     assert ended.digest() == whole.digest()
 
 
@@ -72,7 +72,9 @@ def test_after_step_that_raises_is_tried_in_one_more_life_of_the_coordinator(
     if code == 0:
         assert (ended.code, ended.digest()) == (0, whole.digest()), ended.err
     else:
-        one_line(ended, 1, "raised ValueError: bad value (", PLACE, "coordinator-0.log; the same ended its life before")
+        one_line(
+            ended, 1, "raised ValueError: bad value (", PLACE, "coordinator-0.log; the same exception ended it before"
+        )
         assert ended.err.startswith(("pool: coordinator (incarnation 2)", "pool: coordinator (incarnation 3)"))
 
 
@@ -222,5 +224,5 @@ def test_a_worker_that_raises_before_its_first_batch_does_not_hold_that_of_its_l
     (tmp_path / "odd_lives.py").write_text(RAISES_BETWEEN_BATCHES, encoding="utf-8")
     settings = {**SHORT, "task": "odd_lives", "pool.devices": ["fake:0"]}
     ended = run(tmp_path / "run", settings, cwd=tmp_path, timeout=60)
-    one_line(ended, 1, "KeyError: 'between batches'", "the same ended its life before")
+    one_line(ended, 1, "KeyError: 'between batches'", "the same exception ended it before")
     assert ended.out.count("it was computing batch 4") == 1

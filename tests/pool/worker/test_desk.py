@@ -90,7 +90,7 @@ def test_the_same_assignment_of_a_new_coordinator_is_another_job() -> None:
     desk.finish(old, (0.5,), (), ("",))
     new = begun(desk, assignment(0))
     assert new is not old
-    assert new.life != old.life
+    assert new.incarnation != old.incarnation
     assert [report.finished for report in desk.reports()] == [False]
 
 
@@ -148,7 +148,7 @@ def test_orders_that_want_an_answer_get_one_at_once_if_nothing_is_in_work() -> N
 @pytest.mark.parametrize("stage", Stage)
 def test_a_job_enters_no_stage_but_those_that_follow(stage: Stage) -> None:
     for other in Stage:
-        job = Job(assignment(0), life=1, stage=stage)
+        job = Job(assignment(0), incarnation=1, stage=stage)
         if other in NEXT[stage]:
             job.enter(other)
             assert job.stage is other

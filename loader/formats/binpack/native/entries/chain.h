@@ -61,7 +61,7 @@ struct Reading {
 }
 
 // Phase 1: the next entry's position. Plays the previous move, or begins a chain, and then the entry is complete.
-// As wide as a register: gcc 12 keeps narrower ones of two lanes in one word, and whoever reads that waits for a store.
+// As wide as a register: gcc 12 keeps narrower ones of two lanes in one word, and reading that waits for a store.
 enum class Next : std::uint64_t { kNone, kWhole, kToRead };
 
 [[nodiscard, gnu::noinline]] inline Next begin_chain(ChunkState& state) {
