@@ -8,6 +8,7 @@ named "module:factory".
 from __future__ import annotations
 
 import glob
+import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
@@ -70,6 +71,11 @@ SOURCES = Registry(
     },
     "module:factory",
 )
+
+
+def built_in_formats() -> list[str]:
+    """What data.format may name without running code from outside. Imported late, as formats are their source's."""
+    return list(importlib.import_module("loader.formats.registry").built_in())
 
 
 def source_by_name(name: str) -> Source:
