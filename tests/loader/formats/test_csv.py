@@ -22,6 +22,7 @@ from loader.files.identity import identify
 from loader.formats.csv import lines, whole_size
 from loader.sources import data_config, open_stream, samples_per_epoch
 from tests.loader.stream.batch_contents import digest
+from tests.loader.stream.test_stream import run
 
 SIZES = {"user": 1000, "tags": 50}
 ROWS: dict[str, Any] = {
@@ -116,14 +117,12 @@ def test_order_and_seek_are_those_of_any_source(path: Path) -> None:
     assert len(found) == 1
     (digests,) = found
     with closing(open_stream(config(), [path], seed=3)) as stream:
-        slots = allocate_slots(stream.schema, 6)
+        slots = allocate_slots(stream.schema, 4)
         stream.attach(slots)
-        for slot in range(6):
-            stream.give(slot)
-        cursor = [stream.take(1000) for _ in range(6)][-1].cursor
-    with closing(open_stream(config(), [path], seed=3)) as stream:
-        stream.seek(cursor)
-        assert tuple(digest(batch) for batch in read_batches(stream, 7)) == digests[5:]
+        expected = [(filled.cursor, hashed) for filled, hashed in run(stream, slots, 12)]
+        assert [hashed for _, hashed in expected] == list(digests)
+        stream.seek(expected[5][0])
+        assert [(filled.cursor, hashed) for filled, hashed in run(stream, slots, 7)] == expected[5:]
     assert samples_per_epoch(config(), [path], 3) == pytest.approx(400, rel=0.1)
 
 
