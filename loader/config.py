@@ -26,8 +26,8 @@ class DataConfig(Section):
         str | None,
         Field(
             min_length=1,
-            description="file format: binpack, svmlight, csv, or the name of a module; not set: each file's content, "
-            "or else the ending of its name, says which",
+            description="file format: binpack, svmlight, csv, npz, or the name of a module; not set: each "
+            "file's content, or else the ending of its name, says which",
         ),
         Effect.FIXED,
     ] = None

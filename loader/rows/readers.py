@@ -1,4 +1,4 @@
-"""Files of rows, opened by the formats that they are in; without files, rows of a known model."""
+"""Files of rows, opened by the formats that they are in; without files, rows of a user's code or of a known model."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from loader.files.identity import DataFile
 from loader.formats import opening
 from loader.formats.format import Format, Reader
 from loader.rows.python_reader import PythonBlocks
+from loader.rows.settings import RowsConfig
 
 FAMILY = "rows"
 DEFAULT = "svmlight"
@@ -19,13 +20,21 @@ def format_of(config: DataConfig, file: DataFile) -> Format:
     return opening.format_of(config, file, FAMILY, DEFAULT)
 
 
-def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
-    """As `loader.formats.opening.open_readers`."""
-    if files or not config.settings.synthetic.num_rows:
+def open_readers(config: DataConfig, files: Sequence[DataFile], *, validation: bool = False) -> list[Reader]:
+    """As `loader.formats.opening.open_readers`; without files, of what the settings name instead of them."""
+    settings: RowsConfig = config.settings
+    if files and settings.blocks and not validation:
+        raise ValueError(f"data.rows.blocks: {settings.blocks}: data.train names files, too; leave one of them out")
+    if files or not (settings.blocks or settings.synthetic.num_rows):
         return opening.open_readers(config, files, FAMILY, DEFAULT)
+    if settings.blocks:
+        from loader.rows.blocks import BlocksReader
+
+        key = "validation_blocks" if validation else "blocks"
+        return [BlocksReader(f"data.rows.{key}", getattr(settings, key), settings)]
     from loader.rows.synthetic import SyntheticReader
 
-    return [SyntheticReader(config.settings)]
+    return [SyntheticReader(settings, validation=validation)]
 
 
 def native_reader(reader: Reader, shape: _native.RowShape) -> _native.RowReader:

@@ -81,6 +81,17 @@ class RowsConfig(Section):
     zero_based: Annotated[
         bool, Field(description="the first feature's number is 0 in text files, else 1"), Effect.FIXED
     ] = True
+    blocks: Annotated[
+        str,
+        Field(
+            description="module:function that gives rows without files: a scipy.sparse.csr_matrix and its labels, an "
+            "object with num_blocks() and block(i), or a generator"
+        ),
+        Effect.FIXED,
+    ] = ""
+    validation_blocks: Annotated[
+        str, Field(description="the same for validations, while data.validation names no file"), Effect.FIXED
+    ] = ""  # fmt: skip
     columns: ColumnsConfig = ColumnsConfig()
     synthetic: SyntheticRowsConfig = SyntheticRowsConfig()
 
@@ -95,6 +106,12 @@ class RowsConfig(Section):
         begin, end = self.ranges()[field]
         most = self.max_active if isinstance(self.max_active, int) else self.max_active[field]
         return min(most, end - begin)
+
+    @model_validator(mode="after")
+    def _rows_have_one_origin(self) -> Self:
+        if self.blocks and self.synthetic.num_rows:
+            raise ValueError(f"blocks = {self.blocks!r}: rows come from synthetic.num_rows, too; set one of them")
+        return self
 
     @model_validator(mode="after")
     def _fields_are_apart(self) -> Self:

@@ -15,10 +15,10 @@ from loader.formats.format import GrowingFormat
 from loader.formats.opening import family_format
 from loader.formats.origin import origin
 from loader.native_stream import NativeStream, region_table
+from loader.rows.blocks import GENERATOR, is_generator
 from loader.rows.fields import batch_schema, row_shape
 from loader.rows.readers import FAMILY, format_of, native_reader, open_readers
 from loader.rows.settings import RowsConfig
-from loader.rows.synthetic import SyntheticReader
 from loader.section import Section
 from loader.stream import Cursor
 
@@ -45,17 +45,19 @@ class RowsSource:
         return self._stream(config, natives, shape, seed)
 
     def open_validation(self, config: DataConfig, seed: int) -> NativeStream:
-        """Rows of the same model as those of `open` without files, but others."""
+        """Rows of data.rows.validation_blocks, or of the same model as those of `open` without files, but others."""
         shape = row_shape(config.settings)
-        reader = SyntheticReader(config.settings, validation=True)
-        return self._stream(config, [native_reader(reader, shape)], shape, seed)
+        readers = open_readers(config, [], validation=True)
+        return self._stream(config, [native_reader(reader, shape) for reader in readers], shape, seed)
 
     def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
         natives, _ = self._natives(config, files)
         in_order = any(native.in_file_order for native in natives)
         return origin(config, open_readers(config, files), seed, cursor, in_file_order=in_order)
 
-    def start_notes(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:  # noqa: ARG002
+    def start_notes(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:
+        if not files and is_generator(config.settings.blocks):
+            return (f"{config.settings.blocks} {GENERATOR}",)
         packed = sum(file.size for file in files if _is_packed(file))
         if not packed:
             return ()
@@ -72,6 +74,8 @@ class RowsSource:
         """About how many rows there are. Raises DataError."""
         if not files and config.settings.synthetic.num_rows:
             return int(config.settings.synthetic.num_rows)
+        if not files:  # a user's code, which may take any time
+            return None
         natives, shape = self._natives(config, files)
         rows = 0.0
         for native in natives:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
-from loader import _native
-from loader.errors import DataChangedError, DataError
+from loader.errors import DataError
 from loader.files.identity import DataFile
-from loader.files.regular import open_regular
+from loader.files.part import read_part
 
 BLOCK = 1 << 20  # bytes: block i has the lines that begin in [i * BLOCK, (i + 1) * BLOCK)
 LONGEST_LINE = 1 << 24
@@ -60,18 +57,7 @@ class Lines:
 
     def _bytes(self, begin: int, end: int) -> bytes:
         """Raises DataChangedError, OSError."""
-        fd = open_regular(self.file.path)
-        try:
-            data = b""
-            while len(data) < end - begin and (more := os.pread(fd, end - begin - len(data), begin + len(data))):
-                data += more
-        finally:
-            os.close(fd)
-        if change := _native.file_change(self.file.path, self.file.identity, self._may_grow):
-            raise DataChangedError(self.file.path, change)
-        if len(data) < end - begin:
-            raise DataChangedError(self.file.path, f"has {begin + len(data)} bytes, and had {self.file.size}")
-        return data
+        return read_part(self.file, begin, end, may_grow=self._may_grow)
 
 
 def whole_size(file: DataFile) -> int:

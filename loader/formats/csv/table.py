@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from loader.rows.block import Array, Rows
 from loader.rows.columns import Column
-from loader.rows.fields import LABEL, QID, WEIGHT, dense_names
+from loader.rows.fields import LABEL, QID, WEIGHT, check_labels, dense_names
 from loader.rows.hashing import hashed_field
-from loader.rows.labels import check_labels
 from loader.rows.settings import RowsConfig
 
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")

@@ -1,0 +1,127 @@
+"""Rows that a user's code gives: `data.rows.blocks` names it. It runs in the feeder, as a file's reader does."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from loader.formats.format import Place
+from loader.plugins.interface import call_problem, interface_problem
+from loader.plugins.registry import Registry, load
+from loader.plugins.words import told
+from loader.rows.block import Rows
+from loader.rows.csr import rows_of_csr
+from loader.rows.settings import RowsConfig
+
+log = logging.getLogger(__name__)
+
+ROWS = 8192  # of a matrix, in a block
+GENERATOR = (
+    "is a generator: its rows are one block, which is in memory as a whole and is made again from its beginning in "
+    "each epoch and when the feeder is restarted"
+)
+
+
+class Blocks(Protocol):
+    """Rows in blocks, each of which can be had alone, again, in any order and by several threads."""
+
+    def num_blocks(self) -> int:
+        """The same at every start."""
+
+    def block(self, i: int) -> Any:
+        """Rows, or a pair of a csr_matrix and its labels (or all dense numbers by name); always the same."""
+
+
+class BlocksReader:
+    """`loader.formats.format.Reader` of no file: a chunk is a block."""
+
+    def __init__(self, key: str, name: str, settings: RowsConfig) -> None:
+        """`name`: module:function, or empty. Raises ValueError for what gives no rows."""
+        if not name:
+            raise ValueError(f"{key}: nothing is named, and no file either; set one, or leave validations out")
+        self.name = name
+        self._settings = settings
+        self._make = Registry(key, "function that gives rows", {}, "module:function").find(name)
+        if not callable(self._make):
+            raise ValueError(f"{key}: {name} is {type(self._make).__name__}, not a function")
+        made = self._made(key)
+        self._blocks: Blocks | None = None
+        if isinstance(made, Iterator):
+            log.warning("%s: %s %s", key, name, GENERATOR)
+            self.num_chunks = 1
+            return
+        self._blocks = _Matrix(*made) if isinstance(made, tuple) and _is_matrix(made) else made
+        if problem := interface_problem(self._blocks, Blocks, "what gives rows"):
+            raise ValueError(f"{key}: {name}: {problem}; or give a csr_matrix and its labels, or a generator")
+        self.num_chunks = _count(key, name, self._blocks)
+
+    def place(self, chunk: int) -> Place:
+        return Place(Path(self.name), chunk)
+
+    def read(self, chunk: int) -> Iterable[Rows]:
+        given = self._make() if self._blocks is None else [self._blocks.block(chunk)]
+        return (self._rows(each) for each in given)
+
+    def _made(self, key: str) -> Any:
+        if problem := "" if inspect.isgeneratorfunction(self._make) else call_problem(self._make, ()):
+            raise ValueError(f"{key}: {self.name} {problem}")
+        try:
+            return self._make()
+        except Exception as error:  # the user's code
+            raise ValueError(f"{key}: {self.name}: {told(error)}") from error
+
+    def _rows(self, given: Any) -> Rows:
+        if isinstance(given, Rows):
+            return given
+        if not (isinstance(given, tuple) and _is_matrix(given)):
+            raise TypeError(f"a block is loader.Rows or (csr_matrix, labels), not {type(given).__name__}")
+        matrix, dense = given
+        matrix = matrix.tocsr()
+        numbers = dense if isinstance(dense, Mapping) else {"label": np.asarray(dense)}
+        return rows_of_csr(matrix.indptr, matrix.indices, matrix.data, numbers, self._settings)
+
+
+class _Matrix:
+    """Blocks of a matrix that is in memory."""
+
+    def __init__(self, matrix: Any, dense: Any) -> None:
+        self._matrix = matrix.tocsr()
+        self._dense = dense if isinstance(dense, Mapping) else {"label": np.asarray(dense)}
+        rows = self._matrix.shape[0]
+        for name, numbers in self._dense.items():
+            if len(numbers) != rows:
+                raise ValueError(f"data.rows.blocks: {name} has {len(numbers)} numbers for {rows} rows of the matrix")
+
+    def num_blocks(self) -> int:
+        return int(-(-self._matrix.shape[0] // ROWS))
+
+    def block(self, i: int) -> Any:
+        part = slice(i * ROWS, (i + 1) * ROWS)
+        return self._matrix[part], {name: numbers[part] for name, numbers in self._dense.items()}
+
+
+def _is_matrix(made: tuple[Any, ...]) -> bool:
+    return len(made) == 2 and hasattr(made[0], "tocsr")
+
+
+def is_generator(name: str) -> bool:
+    """Whether module:function names a generator function; what can't be found is none, and opening it tells why."""
+    try:
+        return bool(name) and inspect.isgeneratorfunction(load(name))
+    except ValueError:
+        return False
+
+
+def _count(key: str, name: str, blocks: Blocks) -> int:
+    try:
+        count = blocks.num_blocks()
+    except Exception as error:  # the user's code
+        raise ValueError(f"{key}: {name}: num_blocks: {told(error)}") from error
+    if not isinstance(count, int | np.integer) or not 0 < count < 1 << 40:
+        raise ValueError(f"{key}: {name}: num_blocks() is {count!r}; an integer of at least 1 is expected")
+    return int(count)

@@ -1,0 +1,41 @@
+"""Rows from arrays of the layout that scipy.sparse.csr_matrix has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from loader.rows.block import Array, Rows, Sparse
+from loader.rows.settings import RowsConfig
+
+
+def rows_of_csr(
+    indptr: Array, indices: Array, data: Array | None, dense: Mapping[str, Array], settings: RowsConfig
+) -> Rows:
+    """Row i has the feature numbers indices[indptr[i] : indptr[i + 1]], counted from 0 over all fields, and the values
+    in `data`; without, each counts 1. In a field without values a 0 is no feature.
+
+    Raises ValueError for arrays that don't fit together, and for a number that is in no field.
+    """
+    indptr, indices = np.asarray(indptr), np.asarray(indices)
+    if indptr.ndim != 1 or indices.ndim != 1 or indptr.dtype.kind not in "iu" or indices.dtype.kind not in "iu":
+        raise ValueError("indptr and indices must be rows of integers")
+    if not len(indptr) or indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr.astype(np.int64)) < 0).any():
+        raise ValueError(f"indptr must ascend from 0 to {len(indices)}, the number of indices")
+    if data is not None and np.shape(data) != indices.shape:
+        raise ValueError(f"there are {np.size(data)} values for {len(indices)} indices")
+    sparse: dict[str, Sparse] = {}
+    left = np.ones(len(indices), bool)
+    for field, (begin, end) in settings.ranges().items():
+        here = (indices >= begin) & (indices < end)
+        left &= ~here
+        if data is not None and not settings.has_values(field):
+            here &= np.asarray(data) != 0
+        before = np.concatenate([[0], np.cumsum(here)])
+        sparse[field] = (before[indptr], indices[here].astype(np.int64) - begin, None if data is None else data[here])
+    if left.any():
+        place = int(np.argmax(left))
+        row = int(np.searchsorted(indptr, place, side="right")) - 1
+        raise ValueError(f"row {row} has feature number {indices[place]}, which is in no field (data.rows.fields)")
+    return Rows(dense, sparse)

@@ -1,0 +1,198 @@
+"""Matrices: in npz files, and from a user's code."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from loader.batch.slots import allocate_slots, read_batches
+from loader.config import DataConfig
+from loader.errors import DataError
+from loader.rows import blocks
+from loader.rows.source import RowsSource
+from loader.sources import data_config, open_stream, open_validation, samples_per_epoch
+from tests.loader.stream.batch_contents import digest
+from tests.loader.stream.test_stream import run
+from tests.support.data import rows_blocks
+from tests.support.data.rows_blocks import FEATURES, ROWS, matrix
+
+MODULE = "tests.support.data.rows_blocks"
+
+
+def config(rows: dict[str, Any] | None = None, **keys: Any) -> DataConfig:
+    rows = {"num_features": FEATURES, **(rows or {})}
+    return data_config(**{"source": "rows", "batch_size": 30, "window_chunks": 4, "rows": rows, **keys})
+
+
+def of_code(name: str, rows: dict[str, Any] | None = None, **keys: Any) -> DataConfig:
+    return config({"blocks": f"{MODULE}:{name}", **(rows or {})}, **keys)
+
+
+def read(used: DataConfig, paths: list[Path], count: int = ROWS // 30) -> tuple[Any, list[float]]:
+    """The rows as a dense matrix, and the labels."""
+    found, labels = [], []
+    with closing(open_stream(used, paths, seed=3)) as stream:
+        for batch in read_batches(stream, count):
+            view = batch.sparse["features"]
+            ends = [*view.offsets.tolist()[1:], view.features.size][: used.batch_size]
+            indptr = [0, *ends]
+            part = scipy.sparse.csr_matrix((view.values, view.features, indptr), (used.batch_size, FEATURES))
+            found.append(part.toarray())
+            labels += batch.dense["label"].tolist()
+    return np.concatenate(found), labels
+
+
+def save(path: Path, part: slice, **changed: Any) -> Path:
+    found, labels = matrix()
+    x = found[part]
+    arrays = {"data": x.data, "indices": x.indices, "indptr": x.indptr, "shape": x.shape, "y": labels[part]}
+    np.savez_compressed(path, **{name: array for name, array in (arrays | changed).items() if array is not None})
+    return path
+
+
+def test_a_folder_of_npz_files_is_its_matrix(tmp_path: Path) -> None:
+    paths = [save(tmp_path / f"{first:03}.npz", slice(first, first + 70)) for first in range(0, ROWS, 70)]
+    found, labels = read(config(shuffle=False), paths)
+    expected, expected_labels = matrix()
+    assert (found == expected.toarray()).all()
+    assert labels == expected_labels.tolist()
+    shuffled, labels = read(config(), paths)
+    rows = sorted(map(tuple, np.column_stack([shuffled, labels]).tolist()))
+    assert rows == sorted(map(tuple, np.column_stack([expected.toarray(), expected_labels]).tolist()))
+
+
+@pytest.mark.parametrize("name", ["matrix", "Parts", "generator"])
+def test_rows_of_a_users_code_are_a_source_as_any_other(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "ROWS", 40)
+    found, labels = read(of_code(name, shuffle=False), [])
+    expected, expected_labels = matrix()
+    assert (found == expected.toarray()).all()
+    assert labels == expected_labels.tolist()
+    orders = set()
+    for threads in (1, 3):
+        with closing(open_stream(of_code(name, threads=threads), [], seed=3)) as stream:
+            slots = allocate_slots(stream.schema, 4)
+            stream.attach(slots)
+            batches = [(filled.cursor, hashed) for filled, hashed in run(stream, slots, 15)]
+            stream.seek(batches[6][0])
+            assert [(filled.cursor, hashed) for filled, hashed in run(stream, slots, 9)] == batches[6:]
+            orders.add(tuple(hashed for _, hashed in batches))
+    assert len(orders) == 1
+    assert samples_per_epoch(of_code(name), [], 3) is None
+
+
+def test_fields_numbers_and_zeros_are_as_the_settings_say() -> None:
+    rows = {"fields": {"b": [20, 60], "a": [0, 20]}, "values": ["a"], "weight": True, "qid": True}
+    used = of_code("with_ones", rows, shuffle=False, batch_size=ROWS)
+
+    def with_ones() -> tuple[Any, dict[str, Any]]:
+        found, dense = rows_blocks.with_weights()
+        found[:, 20:] = (found[:, 20:] != 0).astype(np.float32)
+        found.data[found.indices == 7] = 0
+        return found, dense
+
+    rows_blocks.with_ones = with_ones  # type: ignore[attr-defined]
+    with closing(open_stream(used, [], seed=3)) as stream:
+        (batch,) = read_batches(stream, 1)
+        assert batch.dense["weight"].tolist() == list(range(ROWS))
+        assert batch.dense["qid"].tolist() == [row // 7 for row in range(ROWS)]
+        found = with_ones()[0]
+        assert batch.sparse["b"].features.tolist() == (found[:, 20:].nonzero()[1]).tolist()
+        values = batch.sparse["a"].values
+        assert values is not None
+        assert sorted(values.tolist()) == sorted(found.data[found.indices < 20].tolist())
+
+
+def test_a_generator_is_said_to_be_one_block(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        open_stream(of_code("generator"), [], 3).close()
+    assert "is a generator: its rows are one block" in caplog.text
+    (note,) = RowsSource().start_notes(of_code("generator"), [])
+    assert note.startswith(f"{MODULE}:generator is a generator")
+    assert not any(RowsSource().start_notes(of_code(name), []) for name in ("matrix", "nothing"))
+
+
+def test_validations_have_blocks_of_their_own() -> None:
+    used = of_code("matrix", {"validation_blocks": f"{MODULE}:Parts"})
+    found = []
+    for opened in (open_validation(used, [], 3), open_stream(of_code("Parts"), [], 3)):
+        with closing(opened) as stream:
+            found.append([digest(batch) for batch in read_batches(stream, 5)])
+    assert found[0] == found[1]
+    with pytest.raises(ValueError, match=r"data\.rows\.validation_blocks: nothing is named"):
+        open_validation(of_code("matrix"), [], 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nothing", f"data.rows.blocks: module '{MODULE}' has no nothing"),
+        ("NOTHING", "is int, not a function"),
+        ("NoBlocks", "num_blocks() is 0; an integer of at least 1 is expected"),
+        ("fails", "RuntimeError: no data"),
+        ("slice", "has no slice"),
+        ("too_few_labels", "label has 3 numbers for 300 rows of the matrix"),
+        ("dict", "has no dict"),
+    ],
+)
+def test_code_that_gives_no_rows_is_told_in_one_line(name: str, said: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 (the text is compared)
+        open_stream(of_code(name), [], 3)
+    assert said in str(caught.value)
+    assert "data.rows.blocks" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Fails", f"{MODULE}:Fails: KeyError: 0"),
+        ("Odd", f"{MODULE}:Odd: TypeError: a block is loader.Rows or (csr_matrix, labels), not list"),
+        ("beyond", "row 0 has feature number 60, which is in no field (data.rows.fields)"),
+    ],
+)
+def test_a_block_that_fails_ends_the_stream_in_one_line(name: str, said: str) -> None:
+    with pytest.raises(DataError) as caught:
+        read(of_code(name, shuffle=False), [])
+    assert said in str(caught.value)
+
+
+def test_rows_have_one_origin(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.npz", slice(0, 70))
+    with pytest.raises(ValueError, match=r"data\.train names files, too; leave one of them out"):
+        open_stream(of_code("matrix"), [path], 3)
+    with pytest.raises(ValueError, match=r"rows come from synthetic\.num_rows, too; set one of them"):
+        of_code("matrix", {"synthetic": {"num_rows": 5}})
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"y": None}, "no array 'y'; there are data, indices, indptr, shape"),
+        ({"y": np.zeros(3)}, "label has the shape [3] for 70 rows"),
+        ({"indptr": np.arange(71)[::-1]}, "indptr must ascend from 0 to"),
+        ({"indices": np.zeros(3)}, "indptr and indices must be rows of integers"),
+        ({"data": np.zeros(3)}, "there are 3 values for"),
+        ({"format": b"coo"}, "the matrix is not in the csr format"),
+    ],
+)
+def test_an_archive_that_is_no_matrix_is_told(changed: dict[str, Any], said: str, tmp_path: Path) -> None:
+    path = save(tmp_path / "bad.npz", slice(0, 70), **changed)
+    with pytest.raises(DataError) as caught:
+        read(config(), [path])
+    assert str(caught.value).startswith(f"{path}: can't be used as npz: {said}")
+
+
+def test_damaged_archives_are_told_and_left_out_on_demand(tmp_path: Path) -> None:
+    good = save(tmp_path / "good.npz", slice(0, 60))
+    bad = tmp_path / "bad.npz"
+    for data in (good.read_bytes()[:500], b"", b"PK\x03\x04" + b"x" * 50, good.read_bytes()[:-100] + b"x" * 100):
+        bad.write_bytes(data)
+        with pytest.raises(DataError, match=r"bad\.npz: can't be used as npz: "):
+            read(config(), [good, bad])
+        read(config(on_bad_data="skip"), [good, bad], 2)
