@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from itertools import groupby
+from typing import TypeVar
 
 from loader.config import DataConfig
 from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.formats.format import ConfiguredFormat, Format, Reader
 from loader.formats.registry import format_by_name, format_of_file
+
+log = logging.getLogger(__name__)
+
+Opened = TypeVar("Opened")
 
 
 def format_of(config: DataConfig, file: DataFile, family: str, default: str) -> Format:
@@ -51,3 +57,18 @@ def _open(config: DataConfig, found: Format, files: Sequence[DataFile]) -> Reade
     if isinstance(found, ConfiguredFormat):
         return found.open_with(config, files)
     return found.open_files(files, may_grow=config.may_grow, skip_damaged=config.on_bad_data == "skip")
+
+
+def usable(files: Sequence[DataFile], open_one: Callable[[DataFile], Opened], *, skip_damaged: bool) -> list[Opened]:
+    """The files opened; one that can't be used is left out with `skip_damaged`, unless that is true of all."""
+    opened, errors = [], []
+    for file in files:
+        try:
+            opened.append(open_one(file))
+        except DataError as error:
+            errors.append(error)
+    if errors and not (skip_damaged and opened):
+        raise errors[0]
+    for unusable in errors:
+        log.warning("%s: the file is left out (data.on_bad_data)", unusable)
+    return opened

@@ -22,8 +22,9 @@ def hash_function() -> Callable[..., int]:
     return xxh64_intdigest
 
 
-def hashed_field(columns: Sequence[Sequence[str]], size: int, settings: ColumnsConfig) -> Sparse:
-    """The features of rows from their texts in one or more columns; a feature is XXH64 modulo `size`.
+def hashed_field(columns: Sequence[Sequence[str | None]], size: int, settings: ColumnsConfig) -> Sparse:
+    """The features of rows from their texts in one or more columns, None for missing; a feature is XXH64 modulo
+    `size`.
 
     The seed of column i is `settings.seed` + i, so that the same text in two columns gives two features. Of two texts
     of a row with the same feature, one counts.
@@ -35,7 +36,7 @@ def hashed_field(columns: Sequence[Sequence[str]], size: int, settings: ColumnsC
     return np.concatenate([[0], np.cumsum(keep.sum(axis=1))]), found[keep], None
 
 
-class _Features(dict[str, int]):
+class _Features(dict[str | None, int]):
     """Of the texts of a column; each is hashed once."""
 
     def __init__(self, size: int, seed: int, absent: Collection[str], feature_of_absent: bool) -> None:
@@ -43,9 +44,10 @@ class _Features(dict[str, int]):
         self._size = size
         self._seed = seed
         absence = self._of("") if feature_of_absent else -1
-        super().__init__(dict.fromkeys(absent, absence))
+        super().__init__(dict.fromkeys([*absent, None], absence))
 
-    def __missing__(self, text: str) -> int:
+    def __missing__(self, text: str | None) -> int:
+        assert text is not None
         feature = self[text] = self._of(text)
         return feature
 
@@ -53,7 +55,7 @@ class _Features(dict[str, int]):
         return self._hash(text.encode(), seed=self._seed) % self._size
 
 
-def _features(column: Sequence[str], size: int, settings: ColumnsConfig, number: int) -> npt.NDArray[np.int64]:
+def _features(column: Sequence[str | None], size: int, settings: ColumnsConfig, number: int) -> npt.NDArray[np.int64]:
     """[rows]: -1 for none."""
     known = _Features(size, settings.seed + number, settings.missing, settings.missing_category == "feature")
     return np.fromiter(map(known.__getitem__, column), np.int64, len(column))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import logging
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
@@ -12,12 +11,11 @@ from loader.files.identity import DataFile
 from loader.formats.csv.lines import LONGEST_LINE, Lines
 from loader.formats.csv.table import Table
 from loader.formats.format import Place
+from loader.formats.opening import usable
 from loader.rows.block import Rows
 from loader.rows.columns import LAYOUTS
 from loader.rows.hashing import hash_function
 from loader.rows.settings import RowsConfig
-
-log = logging.getLogger(__name__)
 
 
 class CsvReader:
@@ -27,17 +25,11 @@ class CsvReader:
         hash_function()
         csv.field_size_limit(LONGEST_LINE)
         self.name = ", ".join(str(file.path) for file in files[:3])
-        opened: list[_File] = []
-        errors: list[DataError] = []
-        for file in (file for file in files if file.size):
-            try:
-                opened.append(_File(Lines(file, may_grow=may_grow), settings))
-            except DataError as error:
-                errors.append(error)
-        if errors and not (skip_damaged and opened):
-            raise errors[0]
-        for unusable in errors:
-            log.warning("%s: the file is left out (data.on_bad_data)", unusable)
+        opened = usable(
+            [file for file in files if file.size],
+            lambda file: _File(Lines(file, may_grow=may_grow), settings),
+            skip_damaged=skip_damaged,
+        )
         self._chunks = [(file, block) for file in opened for block in range(file.lines.num_blocks)]
 
     @property

@@ -1,0 +1,92 @@
+"""Rows from the columns of a table of pyarrow's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.compute
+from pyarrow import types
+
+from loader.rows.block import Array, Rows, Sparse
+from loader.rows.columns import Column
+from loader.rows.fields import LABEL, QID, WEIGHT, dense_names
+from loader.rows.hashing import hashed_field
+from loader.rows.settings import RowsConfig
+
+
+class Columns:
+    """Which columns are what. Raises ValueError for a column that is not there."""
+
+    def __init__(self, settings: RowsConfig, names: Sequence[str]) -> None:
+        self._settings = settings
+        wanted = [*dense_names(settings), *([QID] if settings.qid else [])]
+        self._dense = {name: _name(*settings.columns.column_of_number(name), names) for name in wanted}
+        self._sparse = {
+            field: [_name(f"sparse.{field}", column, names) for column in settings.columns.columns_of_field(field)]
+            for field in settings.ranges()
+        }
+        used = [*self._dense.values(), *(name for columns in self._sparse.values() for name in columns)]
+        self.names = list(dict.fromkeys(used))
+
+    def rows(self, table: Any) -> Rows:
+        """Raises ValueError for a column of another kind than it should have."""
+        dense = {name: self._numbers(name, table.column(column)) for name, column in self._dense.items()}
+        return Rows(dense, {field: self._field(field, table, columns) for field, columns in self._sparse.items()})
+
+    def _numbers(self, name: str, column: Any) -> Array:
+        kind = column.type
+        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+            raise ValueError(f"{name}: a column of numbers is expected, not of {kind}")
+        if column.null_count and name in (LABEL, WEIGHT, QID):
+            raise ValueError(f"{name}: {column.null_count} rows have none")
+        if name == QID:
+            return np.asarray(column.cast(pyarrow.int64()).to_numpy())
+        numbers = column.cast(pyarrow.float64(), safe=False)
+        return np.asarray(numbers.fill_null(self._settings.columns.missing_number).to_numpy())
+
+    def _field(self, field: str, table: Any, names: Sequence[str]) -> Sparse:
+        columns = [table.column(name) for name in names]
+        lists = [column for column in columns if _is_list(column.type)]
+        if len(lists) == 1 == len(columns):
+            return _features(field, lists[0].combine_chunks())
+        begin, end = self._settings.ranges()[field]
+        texts = [_texts(field, column) for column in columns]
+        return hashed_field(texts, end - begin, self._settings.columns)
+
+
+def _is_list(kind: Any) -> bool:
+    return bool(types.is_list(kind) or types.is_large_list(kind))
+
+
+def _features(field: str, column: Any) -> Sparse:
+    """Of lists of feature numbers, counted from 0 within the field; a list that is missing is empty."""
+    if not types.is_integer(column.type.value_type):
+        raise ValueError(f"{field}: lists of integers are expected, not {column.type}")
+    lengths = pyarrow.compute.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    features = column.flatten()  # without those of lists that are missing
+    if features.null_count:
+        raise ValueError(f"{field}: {features.null_count} features are missing within their lists")
+    return np.concatenate([[0], np.cumsum(lengths)]), features.to_numpy(zero_copy_only=False), None
+
+
+def _texts(field: str, column: Any) -> list[str | None]:
+    """Integers as their decimal digits."""
+    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+    if not (types.is_string(kind) or types.is_large_string(kind) or types.is_integer(kind)):
+        raise ValueError(f"{field}: a column of text or integers, or one of lists of integers, is expected, not {kind}")
+    found: list[str | None] = column.cast(pyarrow.string()).to_pylist()
+    return found
+
+
+def _name(key: str, column: Column, names: Sequence[str]) -> str:
+    if isinstance(column, int):
+        if column >= len(names):
+            raise ValueError(f"no column {column} (data.rows.columns.{key}): there are 0 to {len(names) - 1}")
+        return names[column]
+    if names.count(column) != 1:
+        what = "no column" if column not in names else "more than one column"
+        raise ValueError(f"{what} {column!r} (data.rows.columns.{key}); there are {', '.join(names[:40])}")
+    return column

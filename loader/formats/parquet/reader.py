@@ -1,0 +1,81 @@
+"""Parquet files, opened for the stream."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from loader import _native
+from loader.errors import DataChangedError, DataError
+from loader.files.identity import DataFile
+from loader.files.regular import open_regular
+from loader.formats.format import Place
+from loader.formats.opening import usable
+from loader.rows.block import Rows
+from loader.rows.settings import RowsConfig
+
+try:
+    import pyarrow
+    import pyarrow.parquet
+
+    from loader.formats.parquet.columns import Columns
+except ModuleNotFoundError:
+    raise ValueError("data.format: parquet needs the package pyarrow: pip install 'sparsepool[parquet]'") from None
+
+Found = TypeVar("Found")
+
+
+class ParquetReader:
+    """`loader.formats.format.Reader`: a chunk is a row group."""
+
+    def __init__(self, files: Sequence[DataFile], settings: RowsConfig, *, skip_damaged: bool) -> None:
+        self.name = ", ".join(str(file.path) for file in files[:3])
+        opened = usable(files, lambda file: _File(file, settings), skip_damaged=skip_damaged)
+        self._chunks = [(file, group) for file in opened for group in range(file.num_groups)]
+
+    @property
+    def num_chunks(self) -> int:
+        return len(self._chunks)
+
+    def place(self, chunk: int) -> Place:
+        file, group = self._chunks[chunk]
+        return Place(file.file.path, group)
+
+    def read(self, chunk: int) -> Iterator[Rows]:
+        file, group = self._chunks[chunk]
+        yield file.read(group)
+
+
+class _File:
+    def __init__(self, file: DataFile, settings: RowsConfig) -> None:
+        """Raises DataError for a file that can't be used."""
+        self.file = file
+        self.num_groups, names = self._ask(lambda opened: (opened.num_row_groups, opened.schema_arrow.names))
+        try:
+            self._columns = Columns(settings, names)
+        except ValueError as error:
+            raise DataError(file.path, str(error)) from None
+
+    def read(self, group: int) -> Rows:
+        table = self._ask(lambda opened: opened.read_row_group(group, self._columns.names, use_threads=False))
+        try:
+            return self._columns.rows(table)
+        except ValueError as error:
+            raise DataError(self.file.path, f"row group {group}: {error}") from None
+
+    def _ask(self, question: Callable[[pyarrow.parquet.ParquetFile], Found]) -> Found:
+        """Of the file as it was identified: one that has changed is not said to be damaged."""
+        fault: Exception | None = None
+        with os.fdopen(open_regular(self.file.path), "rb") as opened:
+            try:
+                answer = question(pyarrow.parquet.ParquetFile(opened))
+            except (pyarrow.ArrowException, OSError) as error:
+                if isinstance(error, OSError) and error.errno is not None:
+                    raise
+                fault = error
+        if change := _native.file_change(self.file.path, self.file.identity, False):
+            raise DataChangedError(self.file.path, change)
+        if fault is not None:
+            raise DataError(self.file.path, f"can't be read as parquet: {fault}")
+        return answer
