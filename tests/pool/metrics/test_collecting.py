@@ -154,6 +154,7 @@ def collected_of(chain: Any) -> Collected:
     ("value", "complaint"),
     [
         (lambda arrays: "many", "metric chain: value gave str, which is no number"),  # noqa: ARG005
+        (lambda arrays: 10**400, "metric chain: value gave an integer that no float can hold"),  # noqa: ARG005
         (lambda arrays: arrays["x"].sort(), "read-only"),
     ],
 )
