@@ -121,6 +121,10 @@ def places(found: Measured) -> dict[str, npt.NDArray[Any]]:
         ((1.0, {**GOOD, "x": [1, 2, 3]}), "gave for x list, which is no tensor"),
         ((1.0, {**GOOD, "x": GOOD["x"][:2]}), "gave for x a tensor of shape (2,): it must be (3,)"),
         ((1.0, {**GOOD, "y": GOOD["x"]}), "gave for y a tensor of shape (3,): it must be (3, 2)"),
+        (
+            (1.0, {**GOOD, "x": GOOD["x"].to_sparse()}),
+            "gave for x a tensor of layout torch.sparse_coo: it must be dense",
+        ),
         ((1.0, {**GOOD, "x": GOOD["x"] * 1j}), "gave for x numbers that are complex"),
     ],
 )
