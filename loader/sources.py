@@ -8,6 +8,7 @@ named "module:factory".
 from __future__ import annotations
 
 import glob
+import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
@@ -70,6 +71,11 @@ SOURCES = Registry(
     },
     "module:factory",
 )
+
+
+def built_in_formats() -> list[str]:
+    """What data.format may name without running code from outside. Imported late, as formats are their source's."""
+    return list(importlib.import_module("loader.formats.registry").built_in())
 
 
 def source_by_name(name: str) -> Source:
@@ -159,6 +165,13 @@ def window_nbytes(config: DataConfig, files: Sequence[DataFile]) -> int:
     these arguments."""
     estimate = getattr(source_by_name(config.source), "window_nbytes", None)
     return 0 if estimate is None else estimate(config, files)
+
+
+def start_notes(config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:
+    """What the user should know of these files before a run, a line each. None if the source has no method
+    `start_notes` with these arguments."""
+    notes = getattr(source_by_name(config.source), "start_notes", None)
+    return () if notes is None else notes(config, files)
 
 
 def origin_of(config: DataConfig, files: Sequence[Path | DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:

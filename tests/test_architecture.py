@@ -34,6 +34,10 @@ TORCH_FREE = (
     "pool.tasks.nnue",
     "pool.tasks.nnue.cli",
     "pool.tasks.nnue.quantized.positions",
+    "sparsepool.child",
+    "sparsepool.result",
+    "sparsepool.stream",
+    "sparsepool.training",
 )
 TOP_LEVEL = {  # of pool/: what everybody uses; all else is a package
     "__init__",
@@ -94,6 +98,28 @@ def test_the_loader_never_imports_the_pool() -> None:
         for name, path in modules("loader")
         for imported in imports(path)
         if imported.startswith("pool")
+    ]
+    assert not wrong
+
+
+def test_nothing_knows_the_front() -> None:
+    """`sparsepool` is for code from outside; it uses the other two."""
+    wrong = [
+        (name, imported)
+        for package in ("loader", "pool")
+        for name, path in modules(package)
+        for imported in imports(path)
+        if root(imported) == "sparsepool"
+    ]
+    assert not wrong
+
+
+def test_the_front_uses_no_process_but_the_supervisor() -> None:
+    wrong = [
+        (name, imported)
+        for name, path in modules("sparsepool")
+        for imported in imports(path)
+        if imported.startswith(tuple(f"pool.{role}" for role in ROLES if role != "supervisor"))
     ]
     assert not wrong
 
@@ -246,10 +272,10 @@ def test_there_is_one_command_line_and_one_way_to_find_code_of_the_users() -> No
 def test_our_own_code_imports_names_from_where_they_lie() -> None:
     """The names that packages declare are for code from outside: through them there would be circles."""
     wrong = []
-    for package in ("loader", "pool"):
+    for package in ("loader", "pool", "sparsepool"):
         for name, path in modules(package):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.ImportFrom) and node.module in ("loader", "pool"):
+                if isinstance(node, ast.ImportFrom) and node.module in ("loader", "pool", "sparsepool"):
                     wrong += [(name, alias.name) for alias in node.names if alias.name[0].isupper()]
     assert not wrong
 
@@ -406,7 +432,7 @@ def test_files_that_comments_and_pages_name_exist() -> None:
 def test_no_pickle_anywhere() -> None:
     """I7."""
     wrong = []
-    for package in ("loader", "pool"):
+    for package in ("loader", "pool", "sparsepool"):
         for name, path in modules(package):
             wrong += [(name, imported) for imported in imports(path) if imported in ("pickle", "shelve", "dill")]
             text = path.read_text(encoding="utf-8")

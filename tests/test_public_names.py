@@ -14,10 +14,11 @@ from safetensors import safe_open
 
 import loader
 import pool
+import sparsepool
 from tests.support.pages import DOCS, files, write_files
 from tests.support.runs import ROOT, Ended, elsewhere
 
-PACKAGES = {"loader": loader, "pool": pool}
+PACKAGES = {"loader": loader, "pool": pool, "sparsepool": sparsepool}
 NAMES = [(package, name) for package, module in PACKAGES.items() for name in module.__all__]
 NAMES_PAGE = (DOCS / "reference/python-names.md").read_text(encoding="utf-8")
 FILES = files(DOCS / "how-to/own-source.md")  # those of own-task.md included
@@ -41,7 +42,9 @@ def test_each_name_is_there_and_what_a_type_checker_takes_it_for(package: str, n
     assert name in dir(PACKAGES[package])
 
 
-@pytest.mark.parametrize(("package", "name"), [("loader", "LinesSource"), ("pool", "Sections")])
+@pytest.mark.parametrize(
+    ("package", "name"), [("loader", "LinesSource"), ("pool", "Sections"), ("sparsepool", "stream_of")]
+)
 def test_another_name_is_an_import_error(package: str, name: str) -> None:
     with pytest.raises(ImportError, match=f"cannot import name '{name}'"):
         exec(f"from {package} import {name}")
@@ -55,7 +58,7 @@ def test_the_page_describes_exactly_these_names() -> None:
 
 def test_importing_the_packages_costs_nothing() -> None:
     heavy = python(
-        "import sys, loader, pool\n"
+        "import sys, loader, pool, sparsepool\n"
         "print(*{'torch', 'numpy', 'pydantic', 'zmq', 'typer', 'loader._native', 'pool._native'} & set(sys.modules))"
     )
     assert heavy == ""

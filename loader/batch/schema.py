@@ -14,7 +14,7 @@ here, readers get zero-copy numpy views. Nothing here allocates or copies a fiel
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -131,6 +131,10 @@ class SparseView:
         """Those that the field has, by name."""
         return {name: array for name, array in vars(self).items() if array is not None}
 
+    def copy(self) -> SparseView:
+        """The same in memory of its own."""
+        return replace(self, **{name: array.copy() for name, array in self.arrays().items()})
+
 
 @dataclass(frozen=True)
 class SparseBatch:
@@ -141,6 +145,16 @@ class SparseBatch:
     dense: Mapping[str, npt.NDArray[Any]]  # each [batch_size]
     bucket_offsets: npt.NDArray[np.uint32]  # [num_buckets + 1]
     slot: npt.NDArray[np.uint8] = field(repr=False)
+
+    def copy(self) -> SparseBatch:
+        """The same in memory of its own, which is no slot: `slot` is empty."""
+        return SparseBatch(
+            number=self.number,
+            sparse={name: view.copy() for name, view in self.sparse.items()},
+            dense={name: array.copy() for name, array in self.dense.items()},
+            bucket_offsets=self.bucket_offsets.copy(),
+            slot=np.empty(0, np.uint8),
+        )
 
     @classmethod
     def view(cls, schema: BatchSchema, slot: npt.NDArray[np.uint8]) -> SparseBatch:

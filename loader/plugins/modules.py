@@ -17,7 +17,7 @@ from types import FrameType, ModuleType
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 (pathlib may not be ours yet)
 _ROOT = os.path.dirname(_PACKAGE)  # noqa: PTH120
-_OURS = tuple(os.path.join(_ROOT, package, "") for package in ("loader", "pool"))  # noqa: PTH118
+_OURS = tuple(os.path.join(_ROOT, package, "") for package in ("loader", "pool", "sparsepool"))  # noqa: PTH118
 _PYTHONS = os.path.join(os.path.dirname(os.__file__), "")  # noqa: PTH118, PTH120
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import os
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -10,6 +10,7 @@ from loader import _native
 from loader.batch.schema import BatchSchema
 from loader.config import DataConfig
 from loader.files.identity import DataFile
+from loader.files.regular import open_regular
 from loader.formats.format import GrowingFormat
 from loader.formats.opening import family_format
 from loader.formats.origin import origin
@@ -21,12 +22,11 @@ from loader.rows.synthetic import SyntheticReader
 from loader.section import Section
 from loader.stream import Cursor
 
-log = logging.getLogger(__name__)
-
 _MIB = 1 << 20
 _DECODED = 4  # bytes of memory for a byte of file, at most about
 _PACKED = 6  # bytes of text for a byte of compressed file
 _WINDOWS = 2  # one is read while the next is decoded
+_PACKED_HEADS = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # of gzip (RFC 1952) and of zstd (RFC 8878)
 _LOOKED_AT = 8  # chunks, for an estimate
 
 
@@ -42,13 +42,6 @@ class RowsSource:
 
     def open(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> NativeStream:
         natives, shape = self._natives(config, files)
-        packed = sum(file.size for file in files) if any(native.in_file_order for native in natives) else 0
-        if packed:
-            log.info(
-                "compressed files are read in the order of the files and shuffled within a window; a restart decodes a "
-                "file from its beginning to the place of the run: %d MB of the files at most",
-                packed // 1_000_000 + 1,
-            )
         return self._stream(config, natives, shape, seed)
 
     def open_validation(self, config: DataConfig, seed: int) -> NativeStream:
@@ -61,6 +54,15 @@ class RowsSource:
         natives, _ = self._natives(config, files)
         in_order = any(native.in_file_order for native in natives)
         return origin(config, open_readers(config, files), seed, cursor, in_file_order=in_order)
+
+    def start_notes(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:  # noqa: ARG002
+        packed = sum(file.size for file in files if _is_packed(file))
+        if not packed:
+            return ()
+        return (
+            f"{packed / 1e6:,.1f} MB of files are compressed: rows are read in the order of the files, and shuffled "
+            "within data.window_chunks only; when the feeder is restarted it decodes a file again up to its place",
+        )
 
     def whole_size(self, config: DataConfig, file: DataFile) -> int:
         found = format_of(config, file)
@@ -101,3 +103,13 @@ class RowsSource:
     ) -> tuple[list[_native.RowReader], _native.RowShape]:
         shape = row_shape(config.settings)
         return [native_reader(reader, shape) for reader in open_readers(config, files)], shape
+
+
+def _is_packed(file: DataFile) -> bool:
+    """A file that can't be read is none: whoever opens it says why."""
+    try:
+        fd = open_regular(file.path)
+    except OSError:
+        return False
+    with os.fdopen(fd, "rb") as opened:
+        return opened.read(4).startswith(_PACKED_HEADS)

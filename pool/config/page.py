@@ -154,6 +154,8 @@ def _word(kind: Any) -> str:
         return _word(get_args(kind)[0])
     if get_origin(kind) in (tuple, list):
         return f"list of {_word(get_args(kind)[0])}s"
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return "table"
     return _WORDS[get_origin(kind) or kind]
 
 

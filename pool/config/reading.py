@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,11 @@ from pool.config.values import unfit
 from pool.errors import ConfigError
 
 
-def load_config(path: Path, overrides: Iterable[str] = (), *, trace: Path | None = None) -> Config:
-    """Reads a TOML file and applies `section.key=value` overrides; `trace` overrides run.trace. Raises ConfigError."""
+def load_config(path: Path, overrides: Iterable[str | Change] = (), *, trace: Path | None = None) -> Config:
+    """Reads a TOML file and applies overrides, each a Change or `section.key=value`; `trace` overrides run.trace.
+
+    Raises ConfigError.
+    """
     try:
         tree = tomllib.loads(read_named(path).decode())
     except (OSError, UnicodeDecodeError) as error:
@@ -30,12 +33,17 @@ def load_config(path: Path, overrides: Iterable[str] = (), *, trace: Path | None
         raise ConfigError(f"{path}: not TOML: {error}") from None
     except RecursionError:
         raise ConfigError(f"{path}: nested too deeply") from None
-    changes = [Change.parse(text) for text in overrides]
+    changes = [Change.parse(change) if isinstance(change, str) else change for change in overrides]
     if trace is not None:
         changes.append(Change("run.trace", str(trace), is_toml=False))
+    return changed_config(tree, changes, str(path))
+
+
+def changed_config(tree: dict[str, Any], changes: Sequence[Change], where: str) -> Config:
+    """Changes a tree of plain data, and validates it. Raises ConfigError."""
     for change in changes:
         change.apply(tree)
-    config = parse_config(tree, str(path))
+    config = parse_config(tree, where)
     for change in changes:
         change.check_quotes(type(config))
     return config
@@ -58,6 +66,8 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
         config = cls.model_validate_json(json.dumps(tree))
     except ValidationError as error:
         raise ConfigError("; ".join(_explain(cls, where, item) for item in error.errors())) from None
+    if config.schedule.problem:
+        raise ConfigError(f"{where}: {config.schedule.problem}")
     if config.num_ring_slots < config.train.batches_per_step + 1:
         raise ConfigError(
             f"{where}: pool.ring_slots: {config.pool.ring_slots} is too few; a step keeps its "

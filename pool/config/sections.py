@@ -8,8 +8,8 @@ from pydantic import BeforeValidator, Field
 
 from loader.config import DataConfig
 from loader.section import Effect, Section
+from pool.config.schedule import MOST_STEPS
 
-MOST_STEPS = 1 << 32  # with the largest steps, of 2^30 samples: the samples of a run fit 64 bits
 LONGEST = 1e6  # seconds of a timeout; waiting calls take milliseconds of 32 bits
 
 
@@ -55,18 +55,6 @@ class PoolDataConfig(DataConfig, DataFiles):
 
 class OptimizerConfig(Section):
     name: Annotated[str, Field(description="optimizer class, by dotted name"), Effect.NUMERICS] = "torch.optim.Adam"
-    args: Annotated[dict[str, Any], Field(default_factory=dict, description="its keyword arguments"), Effect.SAVED]
-
-
-class ScheduleConfig(Section):
-    name: Annotated[
-        str | None,
-        Field(description="learning rate scheduler class, by dotted name; none keeps the rate"),
-        Effect.FIXED,
-    ] = None
-    every: Annotated[
-        int, Field(gt=0, le=MOST_STEPS, description="training steps between two steps of the scheduler"), Effect.RESULT
-    ] = 1
     args: Annotated[dict[str, Any], Field(default_factory=dict, description="its keyword arguments"), Effect.SAVED]
 
 

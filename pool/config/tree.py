@@ -11,12 +11,12 @@ from pydantic import BaseModel, Field, create_model
 from loader.files.paths import absolute
 from loader.section import Effect, Section
 from loader.sources import data_class, generates
+from pool.config.schedule import ScheduleConfig
 from pool.config.sections import (
     OptimizerConfig,
     PoolConfig,
     PoolDataConfig,
     RunConfig,
-    ScheduleConfig,
     TestingConfig,
     TrainConfig,
 )
@@ -32,9 +32,9 @@ class Config(BaseModel):
 
     model_config = Section.model_config
 
-    task: Annotated[str, Field(description="what is trained: nnue, or a module with the same names"), Effect.FIXED] = (
-        "nnue"
-    )
+    task: Annotated[
+        str, Field(description="what is trained: nnue, a module with the same names, or module:Class"), Effect.FIXED
+    ] = "nnue"
     run: RunConfig = RunConfig()
     data: PoolDataConfig = PoolDataConfig()
     optimizer: OptimizerConfig = Field(default_factory=lambda: OptimizerConfig(args={}))

@@ -47,6 +47,11 @@ class SparseInput:
         plan = SparsePlan(self.offsets, self.features, num_features)
         return plan if plan.worth else None
 
+    def copy(self) -> SparseInput:
+        """The same in memory of its own."""
+        tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return SparseInput(**{name: tensor.clone() for name, tensor in tensors.items()})
+
     def to(self, device: torch.device) -> SparseInput:
         tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
         return SparseInput(**{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()})
@@ -72,6 +77,15 @@ class TensorBatch:
             },
             dense={name: torch.from_numpy(array) for name, array in batch.dense.items()},
             bucket_offsets=tuple(int(offset) for offset in batch.bucket_offsets),
+        )
+
+    def copy(self) -> TensorBatch:
+        """The same in memory of its own."""
+        return TensorBatch(
+            number=self.number,
+            sparse={name: field.copy() for name, field in self.sparse.items()},
+            dense={name: tensor.clone() for name, tensor in self.dense.items()},
+            bucket_offsets=self.bucket_offsets,
         )
 
     def to(self, device: torch.device) -> TensorBatch:

@@ -21,13 +21,16 @@ from pool.buckets.plan import Bucket, Plan
 from pool.buckets.tensors import rows_of
 from pool.checkpoint.disk.plain import printable
 from pool.checkpoint.overrides import Override, applied
-from pool.config.sections import OptimizerConfig, ScheduleConfig
-from pool.errors import CheckpointError, ConfigError, RunError
+from pool.config.schedule import ScheduleConfig
+from pool.config.sections import OptimizerConfig
+from pool.errors import CheckpointError, RunError
 from pool.exchange.addend import Addend
 from pool.optim.elementwise import ELEMENTWISE
+from pool.optim.making import made, tuples
 from pool.optim.names import load_class
 from pool.optim.native import NativeOptimizer
-from pool.optim.plain_state import check_group, check_schedule
+from pool.optim.plain_state import check_group
+from pool.optim.schedules import Parts, load_schedule, make_schedule
 
 _OF_CODE = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError)
 
@@ -53,17 +56,14 @@ class BucketOptimizers:
         self._elementwise = config.name in ELEMENTWISE
         self.parameters = [[part(index, bucket) for index in bucket.parameters] for bucket in plan.buckets]
         make = load_class(config.name, "optimizer.name")
-        self._optimizers = [_made(make, members, config, "optimizer.args") for members in self.parameters]
+        self._optimizers = [made(make, members, config, "optimizer.args") for members in self.parameters]
         for bucket, optimizer, members in zip(plan.buckets, self._optimizers, self.parameters, strict=True):
             if isinstance(optimizer, NativeOptimizer):
                 tables = (plan.parameters[index].sparse_field is not None for index in bucket.parameters)
                 optimizer.tables = frozenset(itertools.compress(members, tables))
         self._whole: dict[str, Tensor] = {}  # state of tables that are several buckets, by `parameter/key`
-        self.schedulers: list[Any] = []
+        self.schedulers = [make_schedule(each, schedule) for each in self._optimizers] if schedule.is_set else []
         self._overrides: list[Override] = []
-        if schedule.name is not None:
-            make = load_class(schedule.name, "schedule.name")
-            self.schedulers = [_made(make, each, schedule, "schedule.args") for each in self._optimizers]
 
     @property
     def learning_rate(self) -> float:
@@ -94,12 +94,12 @@ class BucketOptimizers:
     def end_step(self, step: int) -> None:
         """After all buckets of step `step`: the schedule moves on when it is due. Raises RunError if it can't."""
         if (step + 1) % self._schedule.every == 0:
-            try:
-                for scheduler in self.schedulers:
+            for scheduler in self.schedulers:
+                try:
                     scheduler.step()
-            except Exception as error:  # it would raise again in the coordinator's next life
-                name = self._schedule.name
-                raise RunError(f"schedule.name: {name}: fails after step {step + 1}: {in_words(error)}") from error
+                except Exception as error:  # it would raise again in the coordinator's next life
+                    part = scheduler.where if isinstance(scheduler, Parts) else f"schedule.name: {self._schedule.name}"
+                    raise RunError(f"{part}: fails after step {step + 1}: {in_words(error)}") from error
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Tensors by `parameter/key`, and the rest as plain data."""
@@ -133,7 +133,7 @@ class BucketOptimizers:
             for optimizer, groups in zip(self._optimizers, plain["groups"], strict=True):
                 for group, changed in zip(optimizer.param_groups, groups, strict=True):
                     check_group({key: value for key, value in group.items() if key != "params"}, changed)
-                    group.update(_tuples(changed))
+                    group.update(tuples(changed))
             self._load_schedules(plain["schedulers"])
         self._overrides.append(override)
 
@@ -155,7 +155,7 @@ class BucketOptimizers:
                 }
                 own_groups = optimizer.state_dict()["param_groups"]
                 groups = [
-                    {**_tuples(group), "params": own["params"]} for group, own in zip(groups, own_groups, strict=True)
+                    {**tuples(group), "params": own["params"]} for group, own in zip(groups, own_groups, strict=True)
                 ]
                 optimizer.load_state_dict({"state": state, "param_groups": groups})
                 for group, own in zip(optimizer.param_groups, own_groups, strict=True):
@@ -165,10 +165,7 @@ class BucketOptimizers:
 
     def _load_schedules(self, plain: Sequence[Mapping[str, Any]]) -> None:
         for scheduler, entry in zip(self.schedulers, plain, strict=True):
-            own = scheduler.state_dict()
-            saved = {key: _like(own.get(key), value) for key, value in entry.items()}
-            check_schedule(own, saved)
-            scheduler.load_state_dict(saved)
+            load_schedule(scheduler, entry)
 
     def _check_names(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
         """Each entry belongs to a parameter; of optimizers that compute each number by itself its shape is known."""
@@ -228,14 +225,6 @@ def _has_rows(state: Tensor, parameter: Sequence[int]) -> bool:
     return tuple(state.shape) in (tuple(parameter), (parameter[0], 1))
 
 
-def _made(make: Any, first: Any, config: OptimizerConfig | ScheduleConfig, key: str) -> Any:
-    """An optimizer or a scheduler. Raises ConfigError that names the key."""
-    try:
-        return make(first, **_tuples(config.args))
-    except (Exception, SystemExit) as error:  # a class of the user's choice may raise anything
-        raise ConfigError(f"{key}: {config.name}: {in_words(error)}") from None
-
-
 @contextlib.contextmanager
 def _fitting() -> Iterator[None]:
     """Whatever goes wrong in classes of the user's choice that are given what may be anything is a CheckpointError."""
@@ -246,17 +235,3 @@ def _fitting() -> Iterator[None]:
         raise CheckpointError(
             f"optimizer state does not fit optimizer and schedule of the config: {printable(reason, 500)}"
         ) from None
-
-
-def _like(own: Any, saved: Any) -> Any:
-    """A saved value as the scheduler itself holds it: JSON knows no numbers as keys (MultiStepLR's milestones)."""
-    if isinstance(own, dict) and isinstance(saved, Mapping):
-        types = {type(key) for key in own}
-        key_type = types.pop() if len(types) == 1 else str
-        return type(own)({key_type(key): value for key, value in saved.items()})
-    return saved
-
-
-def _tuples(args: Mapping[str, Any]) -> dict[str, Any]:
-    """TOML and JSON have lists where torch expects tuples (betas)."""
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in args.items()}

@@ -10,7 +10,7 @@ from typing import Any
 from loader.plugins.registry import load
 from pool.errors import ConfigError
 
-PLACES = {"optimizer.name": ("torch.optim", "pool.optim"), "schedule.name": ("torch.optim.lr_scheduler",)}
+PLACES = {"optimizer": ("torch.optim", "pool.optim"), "schedule": ("torch.optim.lr_scheduler",)}  # by section
 _NO_CHOICE = ("Optimizer", "LRScheduler", "_LRScheduler")
 
 
@@ -31,7 +31,7 @@ def load_class(name: str, key: str) -> Any:
 def _suggestion(name: str, key: str) -> str:
     """Words for the end of a message; empty if nothing is like it."""
     known: dict[str, list[str]] = {}  # by class name in small letters
-    for place in PLACES.get(key, ()):
+    for place in PLACES.get(key.partition(".")[0], ()):
         for known_name, value in vars(importlib.import_module(place)).items():
             if inspect.isclass(value) and value.__module__.startswith(place) and known_name not in _NO_CHOICE:
                 known.setdefault(known_name.lower(), []).append(f"{place}.{known_name}")

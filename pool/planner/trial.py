@@ -7,8 +7,9 @@ import json
 import math
 import warnings
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, PoolError, RunError
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.elementwise import ELEMENTWISE
+from pool.optim.schedules import skip_to
 
 LONGEST = 16  # of a dimension of the small tensors
 _VALIDATIONS = 3  # that a snapshot has the numbers of: the newest, the best, the one that others are compared with
@@ -149,8 +151,8 @@ def _after_one_step(config: Config, plan: Plan) -> tuple[Mapping[str, torch.Tens
         raise ConfigError(str(error)) from None
     except (Exception, SystemExit) as error:  # a class of the user's choice may raise anything
         keys = f"optimizer.name: {config.optimizer.name}"
-        if config.schedule.name is not None:
-            keys += f", schedule.name: {config.schedule.name}"
+        if config.schedule.is_set:
+            keys += f", schedule.name: {config.schedule.name}" if config.schedule.name else ", schedule.parts"
         raise ConfigError(f"{keys}: can't be used here: {in_words(error)}") from None
     return tensors, plain
 
@@ -171,23 +173,32 @@ def _culprit(config: Config, plan: Plan) -> str:
 
 
 def _try_schedule(config: Config, plan: Plan) -> None:
-    """Steps the schedule as often as the run will, or as far as is quick, then over the last few steps of those of
-    torch, which count in `last_epoch`. Raises ConfigError."""
-    due = config.train.steps // config.schedule.every
+    """Steps the schedule as often as the run will, or each part as far as is quick, then over its last few steps: of
+    the classes of torch, which count in `last_epoch`. Raises ConfigError."""
+    begins = list(accumulate((part.steps or 0 for part in config.schedule.parts[:-1]), initial=0))
     bucket = plan.buckets[0]
     one = replace(plan, buckets=(replace(bucket, parameters=bucket.parameters[:1]),))
     optimizers = BucketOptimizers(one, _zeros(plan), config.optimizer, config.schedule)
-    steps = [*range(min(due, QUICK)), *range(max(QUICK, due - 2), due)]
+    before = 0
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's, that no optimizer has been stepped before
-            for step in steps:
-                for scheduler in optimizers.schedulers:
-                    if step >= QUICK and type(scheduler).__module__ == torch.optim.lr_scheduler.__name__:
-                        scheduler.last_epoch = step
+            for step in _worth_trying(begins, config.train.steps // config.schedule.every):
+                for scheduler in optimizers.schedulers if step != before else ():
+                    skip_to(scheduler, step)
                 optimizers.end_step((step + 1) * config.schedule.every - 1)
+                before = step + 1
     except RunError as error:
         raise ConfigError(f"{error}; the run has train.steps = {config.train.steps}") from None
+
+
+def _worth_trying(begins: Sequence[int], due: int) -> Iterator[int]:
+    """The steps of a schedule of `due` steps that are tried; `begins`: of its parts."""
+    ends = [end for end in begins[1:] if end < due] + [due]
+    quick = QUICK // len(ends)
+    for begin, end in zip(begins, ends, strict=False):
+        yield from range(begin, min(end, begin + quick))
+        yield from range(max(begin + quick, end - 2), end)
 
 
 def _try_clipping(config: Config, plan: Plan) -> None:

@@ -12,9 +12,10 @@ _SET_CHILD_SUBREAPER = 36
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def die_with_parent() -> None:
-    """SIGKILL when the parent dies; says nothing of one that is dead already. Raises OSError."""
-    _prctl(_SET_PDEATHSIG, signal.SIGKILL)
+def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
+    """A signal when the parent dies, or the thread of it that started this process; says nothing of one that is dead
+    already. Raises OSError."""
+    _prctl(_SET_PDEATHSIG, number)
 
 
 def adopt_orphans(*, wanted: bool = True) -> None:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from loader.plugins.interface import call_problem
 from loader.plugins.registry import Registry, load
 from loader.section import Section, section_problem
 from pool.errors import ConfigError
+from pool.tasks.single import as_module
 
 if TYPE_CHECKING:
     from loader.command_line.program import CommandGroup
     from pool.tasks.task import Task
 
-TASKS = Registry("task", "task", {"nnue": "pool.tasks.nnue", "clicks": "pool.tasks.clicks"}, "the name of a module")
+TASKS = Registry(
+    "task",
+    "task",
+    {"nnue": "pool.tasks.nnue", "clicks": "pool.tasks.clicks"},
+    "the name of a module, or module:Class",
+)
 
 
 class TaskModule(Protocol):
@@ -31,14 +38,17 @@ class TaskModule(Protocol):
 
 
 def task_module(name: str) -> TaskModule:
-    """The module of a bundled task, or the module of that dotted name. Raises ConfigError."""
+    """The module of a bundled task, the module of that dotted name, or what offers the same: a class of tasks, or a
+    task, in a module (`module:Class`). Raises ConfigError."""
     try:
         module = TASKS.find(name)
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    if problem := _problem(module):
-        raise ConfigError(f"task: module {name!r} ({getattr(module, '__file__', None)}): {problem}")
-    return cast(TaskModule, module)
+    offered = as_module(module)
+    if problem := _problem(offered):
+        where = f"module {name!r} ({getattr(module, '__file__', None)})" if isinstance(module, ModuleType) else name
+        raise ConfigError(f"task: {where}: {problem}")
+    return cast(TaskModule, offered)
 
 
 def command_groups() -> Iterator[CommandGroup]:

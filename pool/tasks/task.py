@@ -28,16 +28,21 @@ class Progress:
 
 
 class Task(Protocol):
-    """Made from the validated `model` and `loss` sections of the config; see pool.tasks.registry."""
+    """Made from the validated `model` and `loss` sections of the config; see pool.tasks.registry.
+
+    A class derived from this one inherits methods that do nothing, but for `build_model` and `loss`.
+    """
 
     def check(self, schema: BatchSchema) -> None:
         """Raises ValueError, with the config key to change, if this net can't read such batches."""
+        return
 
     def build_model(self) -> nn.Module:
         """The model, freshly initialised from torch's default generator (which the caller has seeded)."""
 
     def initialize(self, model: nn.Module) -> None:
         """Called once, in the coordinator, at the start of a run that is not resumed: e.g. load a given net."""
+        return
 
     def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:
         """The mean loss over the samples of one batch, a scalar that backward() is called on."""
@@ -45,9 +50,21 @@ class Task(Protocol):
     def after_step(self, model: nn.Module) -> None:
         """Called in the coordinator after each optimizer step, before the weights are published: clip here, in place,
         by operations on the parameters themselves (what is done to their `.data` the pool does not see)."""
+        return
 
     def export(self, model: nn.Module, path: Path, description: str) -> None:
         """Writes the trained network in the format of its user. ValueError names what does not fit."""
+        return
+
+
+@runtime_checkable
+class Predicting(Protocol):
+    """What a task has besides, if its networks can be asked by `pool predict`."""
+
+    def predict(self, model: nn.Module, batch: TensorBatch) -> Tensor:
+        """What the network says of each sample: [batch] or [batch, k]; the last batch may have fewer samples. Called
+        without gradients, with the model in eval mode."""
+        ...
 
 
 @runtime_checkable

@@ -51,10 +51,12 @@ def run(program: Path, *arguments: str, cwd: Path) -> str:
     return done.stdout
 
 
-def test_a_wheel_holds_two_packages_their_types_and_the_configs(wheel: Path) -> None:
+def test_a_wheel_holds_three_packages_their_types_and_the_configs(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"loader", "pool"}
-    assert {"loader/py.typed", "pool/py.typed", "loader/_native.pyi", "pool/_native.pyi"} <= set(names)
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"loader", "pool", "sparsepool"}
+    assert {"loader/py.typed", "pool/py.typed", "sparsepool/py.typed", "loader/_native.pyi", "pool/_native.pyi"} <= set(
+        names
+    )
     bundled = {path.relative_to(ROOT).as_posix() for path in (ROOT / "configs").rglob("*") if path.is_file()}
     assert {name.removeprefix("pool/") for name in names if name.startswith("pool/configs/")} == bundled
     assert not [name for name in names if name.endswith((".cpp", ".h", ".inc", "CMakeLists.txt"))]

@@ -8,23 +8,37 @@ import torch
 from torch import nn
 
 from pool.buckets.plan import TensorSpec, make_plan
-from pool.config.sections import OptimizerConfig, ScheduleConfig
+from pool.config.reading import parse_config
+from pool.config.schedule import ScheduleConfig
+from pool.config.sections import OptimizerConfig
 from pool.optim.buckets import BucketOptimizers
 
+_SGD = OptimizerConfig(name="torch.optim.SGD", args={"lr": 1.0, "momentum": 0.9})
 PLAN = make_plan([TensorSpec("w", (3,), "float32", 4)], [], [1])
 
 
 def scheduled(schedule: str | None, arguments: dict[str, Any]) -> BucketOptimizers:
     """SGD with a learning rate of 1.0; `schedule`: a class of torch.optim.lr_scheduler."""
-    parameter = nn.Parameter(torch.zeros(3))
-    parameter.grad = torch.ones(3)
     name = None if schedule is None else f"torch.optim.lr_scheduler.{schedule}"
     return BucketOptimizers(
         PLAN,
-        [parameter],
-        OptimizerConfig(name="torch.optim.SGD", args={"lr": 1.0, "momentum": 0.9}),
+        [_parameter()],
+        _SGD,
         ScheduleConfig(name=name, args=arguments),
     )
+
+
+def in_parts(*parts: dict[str, Any]) -> BucketOptimizers:
+    """The same with parts, each with the name of a class of torch, or None."""
+    named = [{**part, "name": part["name"] and f"torch.optim.lr_scheduler.{part['name']}"} for part in parts]
+    schedule = parse_config({"task": "tests.support.toy", "schedule": {"parts": named}}, "test").schedule
+    return BucketOptimizers(PLAN, [_parameter()], _SGD, schedule)
+
+
+def _parameter() -> nn.Parameter:
+    parameter = nn.Parameter(torch.zeros(3))
+    parameter.grad = torch.ones(3)
+    return parameter
 
 
 def rates(optimizers: BucketOptimizers, begin: int, end: int) -> list[float]:

@@ -72,7 +72,7 @@ def compare_optimizer(
             else:
                 folder.note(f"{change}; {checkpoint} holds no such number: the config's is in force")
     then = value_at(saved.config, "schedule.every")
-    if config.schedule.name is not None and then != config.schedule.every:
+    if config.schedule.is_set and then != config.schedule.every:
         folder.note(f"schedule.every: {config.schedule.every} now, {said(then)} then; the config's is in force")
 
 

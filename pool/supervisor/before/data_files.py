@@ -19,7 +19,7 @@ from safetensors.numpy import load_file
 from loader.errors import DataError
 from loader.exit_codes import EXIT_DATA
 from loader.files.identity import DataFile, check_unchanged, identify
-from loader.sources import find_files
+from loader.sources import find_files, start_notes
 from pool.checkpoint.state import CHUNK_SUMS, SavedState, describe_files
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, RunError
@@ -66,6 +66,7 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
     before, now = recorded.get("validation"), describe_files(found["validation"])
     if before and now and now != list(before):
         notes.append("data.validation: other files than before; the losses of validations can't be compared any more")
+    notes += start_notes(data, found["train"])
     return DataFiles(found["train"], found["validation"], tuple(notes))
 
 

@@ -71,6 +71,11 @@ class ClicksTask:
             arrays["weights"] = batch.dense[WEIGHT]
         return self._log_loss(scores, batch), arrays
 
+    def predict(self, model: nn.Module, batch: TensorBatch) -> Tensor:
+        """Probabilities: [batch] of class 1, or [batch, classes]."""
+        scores: Tensor = model(batch)
+        return scores.sigmoid() if scores.ndim == 1 else scores.softmax(1)
+
     def export(self, model: nn.Module, path: Path, description: str) -> None:
         """The tensors of the model, and in the header what makes scores of them."""
         config = self._config

@@ -1,4 +1,4 @@
-"""`pool eval`: the integers that Stockfish 15.1 computes with a .nnue file. Never imports torch."""
+"""`pool eval`: the integers that Stockfish 15.1 computes with a network. Imports torch for a checkpoint alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from pool.errors import ConfigError
+from pool.checkpoint.disk.plain import printable
+from pool.checkpoint.folder import locate
+from pool.checkpoint.state import read_state
+from pool.errors import ConfigError, PoolError
 from pool.tasks.nnue.quantized.evaluate import Evaluation, evaluate, truncating_divide
 from pool.tasks.nnue.quantized.nnue_file import NnueNet, read_net
 from pool.tasks.nnue.quantized.positions import NamedPosition, given_positions, listed_positions
@@ -53,7 +56,12 @@ class _Evaluated:
 
 
 def eval_command(
-    net: Annotated[Path, typer.Argument(metavar="NET.nnue", help="network in Stockfish 15.1's format")],
+    net: Annotated[
+        Path,
+        typer.Argument(
+            metavar="NET.nnue", help="network in Stockfish 15.1's format; or a checkpoint's folder, or a run's"
+        ),
+    ],
     fen: Annotated[
         list[str] | None,
         typer.Option("--fen", metavar="FEN", help="a position, or startpos; may be given several times"),
@@ -86,7 +94,28 @@ def eval_command(
         raise ConfigError("eval: --json has all buckets already; leave out --buckets")
     named = list(given_positions(fen or []) if epd is None else listed_positions(epd))
     show = _show_json if as_json else _show_tables if buckets else _show_lines
-    show(_evaluated(read_net(net), named))
+    show(_evaluated(_network(net), named))
+
+
+def _network(path: Path) -> NnueNet:
+    """That of a file, or the one that a checkpoint would be exported as. Raises PoolError, DataError."""
+    if not path.is_dir():
+        return read_net(path)
+    checkpoint = locate(path)
+    task = str(read_state(checkpoint).config.get("task"))
+    if task != "nnue":
+        raise ConfigError(
+            f"eval: {checkpoint} is of the task {printable(task)}, and eval is for nnue: see pool predict"
+        )
+    from pool.tasks.nnue.task import NnueTask
+    from pool.tasks.trained import load_trained
+
+    found = load_trained(checkpoint, task)
+    assert isinstance(found.task, NnueTask)
+    try:
+        return found.task.exported(found.model, "")
+    except ValueError as error:
+        raise PoolError(f"{found.checkpoint}: {error}") from None
 
 
 def _evaluated(network: NnueNet, named: Sequence[NamedPosition]) -> Iterator[_Evaluated]:

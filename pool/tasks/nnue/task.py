@@ -68,6 +68,11 @@ class NnueTask:
         weight = score_weight(self._loss, progress.fraction)
         return mean_loss(model(batch), batch.dense["score"], batch.dense["result"], self._loss, weight)
 
+    def predict(self, model: nn.Module, batch: TensorBatch) -> Tensor:
+        """[B]: internal units (the score's), the side to move's view."""
+        output: Tensor = model(batch) * self._loss.output_unit
+        return output
+
     def after_step(self, model: nn.Module) -> None:
         """Clips the weights of the small layers."""
         if self._model.clip_weights:
@@ -75,7 +80,11 @@ class NnueTask:
 
     def export(self, model: nn.Module, path: Path, description: str) -> None:
         """Writes a .nnue file. ValueError if a value doesn't fit, DataError if the file can't be written."""
-        write_net(quantize(_nnue(model).folded(), description, self._model.clip_weights), path)
+        write_net(self.exported(model, description), path)
+
+    def exported(self, model: nn.Module, description: str) -> NnueNet:
+        """What a .nnue file holds. ValueError if a value doesn't fit."""
+        return quantize(_nnue(model).folded(), description, self._model.clip_weights)
 
     def _start(self) -> NnueNet | None:
         """The net to start from, checked. Raises DataError or ValueError."""

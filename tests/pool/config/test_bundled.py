@@ -70,9 +70,9 @@ def test_copying_never_replaces_a_file(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_wheel_is_made_of_two_typed_packages_and_the_configs() -> None:
+def test_a_wheel_is_made_of_three_typed_packages_and_the_configs() -> None:
     """What `make wheel-check` sees in a real one."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     packages = project["tool"]["scikit-build"]["wheel"]["packages"]
-    assert packages == {"loader": "loader", "pool": "pool", "pool/configs": "configs"}
-    assert all((ROOT / package / "py.typed").is_file() for package in ("loader", "pool"))
+    assert packages == {"loader": "loader", "pool": "pool", "sparsepool": "sparsepool", "pool/configs": "configs"}
+    assert all((ROOT / package / "py.typed").is_file() for package in ("loader", "pool", "sparsepool"))

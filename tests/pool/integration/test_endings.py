@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pool.config.sections import MOST_STEPS
+from pool.config.schedule import MOST_STEPS
 from tests.support.processes import children, role_pid
 from tests.support.runs import ROOT, TOY, Ended, WholeRun, command, pids_of, run_well, steps_done
 from tests.support.wait import wait_for

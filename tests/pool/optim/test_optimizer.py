@@ -13,7 +13,8 @@ from pool.buckets.plan import Plan, TensorSpec, make_plan
 from pool.buckets.tensors import rows_of
 from pool.checkpoint.overrides import Override
 from pool.config.reading import parse_config
-from pool.config.sections import OptimizerConfig, ScheduleConfig
+from pool.config.schedule import ScheduleConfig
+from pool.config.sections import OptimizerConfig
 from pool.errors import CheckpointError
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.elementwise import ELEMENTWISE

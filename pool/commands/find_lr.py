@@ -1,0 +1,96 @@
+"""`pool find-lr`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pool.errors import PoolError
+
+if TYPE_CHECKING:
+    from pool.config.tree import Config
+    from pool.runs.rates import RangeTest
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="find-lr")(find_lr)
+
+
+def find_lr(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="settings; its schedule is left out")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="change a setting; may be given several times"),
+    ] = None,
+    steps: Annotated[int, typer.Option("--steps", min=10, max=1_000_000, metavar="N", help="steps of the test")] = 100,
+    low: Annotated[float, typer.Option("--from", metavar="RATE", help="learning rate of the first step")] = 1e-6,
+    high: Annotated[float, typer.Option("--to", metavar="RATE", help="learning rate of the last step")] = 1.0,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="draw the losses, .png or .svg; needs matplotlib")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="one JSON object: suggested, lowest, and rates, losses, smoothed by step")
+    ] = False,
+) -> None:
+    """Find a learning rate: a short run in a temporary folder, whose rate rises from step to step.
+
+    Suggested is a tenth of the rate at which the smoothed loss was lowest. It is a place to begin, not an answer: it
+    depends on batch size, optimizer and data. The run may diverge at the end, which is what it is for.
+    """
+    from pool.config.reading import load_config
+    from pool.runs.plot import axes, check_plot
+    from pool.runs.rates import changes_for
+
+    if plot is not None:
+        check_plot(plot)
+    folder = Path(tempfile.mkdtemp(prefix="find-lr-"))
+    try:
+        found = _tested(load_config(config, [*(overrides or ()), *changes_for(steps, low, high, str(folder / "run"))]))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if as_json:
+        sys.stdout.write(json.dumps(asdict(found)) + "\n")
+    else:
+        from pool.runs.drawing import draw
+
+        sys.stdout.write(draw(found.rates, found.smoothed, found.suggested))
+        sys.stdout.write(
+            f"lowest smoothed loss at {found.lowest:.2e}; suggested: --set optimizer.args.lr={found.suggested:.2g}\n"
+        )
+    if plot is not None:
+        with axes(plot, "learning rate", "loss") as drawn:
+            drawn.set_xscale("log")
+            drawn.plot(found.rates, found.losses, linewidth=0.5, alpha=0.5)
+            drawn.plot(found.rates, found.smoothed)
+            drawn.axvline(found.suggested, linestyle="--")
+
+
+def _tested(config: Config) -> RangeTest:
+    """Runs it. Raises PoolError; a run that ends because it diverges has told what it was for."""
+    from pool.runs.rates import LEAST, judge
+    from pool.runs.records import read_run
+    from pool.supervisor.train import train
+
+    sys.stderr.write(f"find-lr: {config.train.steps} steps\n")
+    failure: PoolError | None = None
+    code = 0
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+        try:
+            code = train(config, resume=False)
+        except PoolError as error:
+            failure = error
+    if code != 0:
+        raise typer.Exit(code)
+    done = read_run(config.run_dir).steps if (config.run_dir / "config.json").exists() else []
+    if failure is not None and (len(done) < LEAST or "not finite" not in str(failure)):
+        raise failure
+    return judge([step["learning_rate"] for step in done], [step["loss"] for step in done])

@@ -1,0 +1,49 @@
+"""`pool predict`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="predict")(predict)
+
+
+def predict(
+    checkpoint: Annotated[
+        Path,
+        typer.Argument(metavar="CHECKPOINT", help="a checkpoint's folder, or a run's, whose newest is taken"),
+    ],
+    data: Annotated[
+        list[str], typer.Option("--data", metavar="FILES", help="data to ask about; * and ? match; several in order")
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.tsv", help="new file to write")],
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="change a key of [data]; may be given several times"),
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            "--task",
+            metavar="NAME",
+            help="the checkpoint's task; needed if it is a module, which is imported: it must be one that you trust",
+        ),
+    ] = None,
+) -> None:
+    """Write what a checkpoint's network says of each sample: a line of numbers, separated by tabs, in the data's order.
+
+    The data is read with the settings of the run, filters included, and without shuffling. The file is written as a
+    whole or not at all. Sources whose samples go to output buckets (chess) are read one sample at a time, at some
+    thousand a second.
+    """
+    from pool.config.changes import Change
+    from pool.runs.predict import predict_file
+
+    parsed = [Change.parse(text) for text in changes or ()]
+    found, samples = predict_file(checkpoint, data, output, task, parsed)
+    sys.stdout.write(f"{output}: {samples:,} samples, from {found.checkpoint}\n")

@@ -1,0 +1,124 @@
+"""What a checkpoint's network says of every sample of some files, in their order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from loader.batch.schema import SparseBatch
+from loader.files.identity import identify
+from loader.in_order import batches_in_order
+from loader.plugins.interface import call_problem
+from loader.plugins.words import told
+from loader.resumable.new_file import NewFile
+from loader.sources import SOURCES, built_in_formats, find_files
+from pool.checkpoint.disk import plain
+from pool.config.changes import Change
+from pool.config.reading import changed_config
+from pool.config.tree import Config
+from pool.errors import ConfigError, PoolError
+from pool.nn.batch import TensorBatch
+from pool.tasks.trained import Trained, load_trained
+
+Method = Callable[[nn.Module, TensorBatch], torch.Tensor]
+
+_DIGITS = {np.dtype(np.float32): "%.9g", np.dtype(np.float64): "%.17g"}  # a reader gets the same number back
+
+
+def predict_file(
+    where: Path, patterns: Sequence[str], output: Path, task: str | None, changes: Sequence[Change] = ()
+) -> tuple[Trained, int]:
+    """Writes a line of numbers, separated by tabs, for each sample; returns what it asked, and how many there were.
+
+    `changes`: of [data]. Raises PoolError, DataError; `output` is written as a whole or not at all.
+    """
+    found = load_trained(where, task, "predict")
+    task_predicts = _method_of(found)
+    samples = 0
+    try:
+        config = _config_of(found, changes)
+        files = identify(find_files(patterns, "--data"))
+        with NewFile(output, output.with_name(f".{output.name}.part")) as file:
+            for numbers in _predictions(found, task_predicts, batches_in_order(config.data, files, config.run.seed)):
+                file.write(_lines(numbers))
+                samples += len(numbers)
+            file.publish()
+    except FileExistsError:
+        raise ConfigError(f"{output}: is there already; give another name, or remove it first") from None
+    except (PoolError, OSError):
+        raise
+    except ValueError as error:
+        if hasattr(error, "offset"):  # damaged data, which has an exit code of its own
+            raise
+        raise ConfigError(str(error)) from None
+    return found, samples
+
+
+def _method_of(found: Trained) -> Method:
+    """`pool.tasks.task.Predicting`. Raises ConfigError."""
+    method = getattr(found.task, "predict", None)
+    if method is None:
+        raise ConfigError(
+            f"predict: the task {found.name} has no method predict(model, batch), which gives a tensor of [batch] or "
+            "[batch, k]: add it"
+        )
+    if problem := call_problem(method, ("model", "batch")):
+        raise ConfigError(f"predict: the task {found.name}: its method predict {problem}")
+    predicts: Method = method
+    return predicts
+
+
+def _config_of(found: Trained, changes: Sequence[Change]) -> Config:
+    """The settings of the run's data. Code that the checkpoint names is imported only if `changes` name it, too."""
+    data = found.config.get("data")
+    if not isinstance(data, Mapping):
+        raise plain.not_ours(found.checkpoint, "config.data: a section is expected")
+    tree = {"task": found.name, "data": {**json.loads(json.dumps(data)), "train": [], "validation": []}}
+    named = {change.key: change.value for change in changes}
+    for key, known in (("source", SOURCES.bundled), ("format", (None, *built_in_formats()))):
+        value = data.get(key)
+        if value not in known and f"data.{key}" not in named:
+            raise ConfigError(
+                f"the data.{key} of {found.checkpoint} is {plain.printable(str(value))}, which is no part of this "
+                f"program; predict runs it only if you name it too: --set data.{key}={plain.printable(str(value))}"
+            )
+    if wrong := [key for key in named if not key.startswith("data.")]:
+        raise ConfigError(f"--set {wrong[0]}: predict takes keys of data alone")
+    return changed_config(tree, changes, str(found.checkpoint))
+
+
+def _predictions(
+    found: Trained, method: Method, batches: Iterable[tuple[SparseBatch, npt.NDArray[np.int64]]]
+) -> Iterator[npt.NDArray[Any]]:
+    """[samples, k], in the samples' own order."""
+    found.model.eval()
+    for batch, order in batches:
+        try:
+            with torch.no_grad():
+                given = method(found.model, TensorBatch.from_numpy(batch))
+        except Exception as error:
+            raise PoolError(f"predict: the task {found.name}: {told(error)}") from error
+        shape = tuple(given.shape) if isinstance(given, torch.Tensor) else type(given).__name__
+        if not isinstance(given, torch.Tensor) or given.dim() not in (1, 2) or len(given) != len(order):
+            raise PoolError(
+                f"predict: the task {found.name} gives {shape}, and [{len(order)}] or [{len(order)}, k] is expected"
+            )
+        numbers = given.detach().cpu()
+        if numbers.dtype in (torch.bfloat16, torch.float16):
+            numbers = numbers.float()
+        result = np.empty((len(order), numbers[0].numel()), numbers.numpy().dtype)
+        result[order] = numbers.reshape(len(order), -1).numpy()
+        yield result
+
+
+def _lines(numbers: npt.NDArray[Any]) -> bytes:
+    digits = _DIGITS.get(numbers.dtype, "%d")
+    row = "\t".join([digits] * numbers.shape[1])
+    return "".join(f"{row % tuple(line)}\n" for line in numbers.tolist()).encode()

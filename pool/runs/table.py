@@ -1,0 +1,64 @@
+"""Several runs side by side: as a table, as plain data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pool.runs.records import Run, differing
+
+COLUMNS = ("run", "steps", "best validation", "at step", "last loss", "samples/s", "time")
+
+
+def as_data(run: Run, keys: Sequence[str]) -> dict[str, Any]:
+    """One run; `keys`: of its config. What is not known is None."""
+    best = run.best
+    return {
+        "run": run.name,
+        "step": run.steps[-1]["step"] if run.steps else 0,
+        "steps": run.config.get("train.steps"),
+        "best_validation_loss": best[1] if best else None,
+        "best_validation_step": best[0] if best else None,
+        "last_loss": run.steps[-1]["loss"] if run.steps else None,
+        "samples_per_second": run.samples_per_second,
+        "seconds": run.seconds,
+        "config": {key: run.config.get(key) for key in keys},
+    }
+
+
+def rows(runs: Sequence[Run]) -> list[list[str]]:
+    """Headings, then a row a run; the keys that differ stand behind the numbers."""
+    keys = differing(runs)
+    return [[*COLUMNS, *keys], *([*_numbers(as_data(run, ())), *_values(run, keys)] for run in runs)]
+
+
+def plain(table: Sequence[Sequence[str]]) -> str:
+    """Columns of text, the first to the left and the others to the right."""
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    lines = []
+    for row in table:
+        cells = [row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _numbers(data: dict[str, Any]) -> list[str]:
+    minutes, seconds = divmod(round(data["seconds"]), 60)
+    return [
+        data["run"],
+        f"{data['step']}/{data['steps']}",
+        _loss(data["best_validation_loss"]),
+        "" if data["best_validation_step"] is None else str(data["best_validation_step"]),
+        _loss(data["last_loss"]),
+        f"{data['samples_per_second']:,.0f}",
+        f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}",
+    ]
+
+
+def _loss(value: float | None) -> str:
+    return "" if value is None else f"{value:.6f}"
+
+
+def _values(run: Run, keys: Sequence[str]) -> list[str]:
+    return [json.dumps(run.config[key]).strip('"') if key in run.config else "" for key in keys]

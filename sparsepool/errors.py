@@ -1,0 +1,49 @@
+"""What the functions of this package raise for what a user can cause: one clear line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from loader.errors import CommandError, DataError
+from loader.exit_codes import EXIT_DATA, EXIT_FAILED, EXIT_USAGE
+
+
+class SparsepoolError(Exception):
+    """Settings, files or a run are at fault; the text says which, where, and what to do.
+
+    `exit_code`: that of the command line for the same fault; 2 settings, 65 damaged data, 71 not enough memory or disk.
+    The cause of an error about data is a `loader.DataError`, with file and offset.
+    """
+
+    def __init__(self, reason: str, exit_code: int = EXIT_USAGE) -> None:
+        super().__init__(reason)
+        self.exit_code = exit_code
+
+
+class RunFailedError(SparsepoolError):
+    """A run that has ended before its last step: the line or lines it ended with.
+
+    `run_dir`: its folder, with logs and checkpoints; None if it did not come that far.
+    """
+
+    def __init__(self, reason: str, exit_code: int, run_dir: Path | None) -> None:
+        super().__init__(reason, exit_code)
+        self.run_dir = run_dir
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Errors of the packages below become a SparsepoolError. Those of a user's own code, but for ValueError, pass."""
+    try:
+        yield
+    except DataError as error:
+        raise SparsepoolError(str(error), EXIT_DATA) from error
+    except CommandError as error:
+        raise SparsepoolError(str(error), error.exit_code) from None
+    except ValueError as error:
+        raise SparsepoolError(str(error)) from None
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename is not None else ""
+        raise SparsepoolError(f"{name}{error.strerror or error}", EXIT_FAILED) from None

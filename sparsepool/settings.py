@@ -1,0 +1,39 @@
+"""Settings of a stream from keywords: those of [data] in a config, checked and explained as there."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from loader.config import DataConfig
+from loader.sources import data_class
+from pool.config.reading import parse_config
+from sparsepool.plain import as_json
+
+Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+def data_config(settings: Mapping[str, Any]) -> DataConfig:
+    """`settings`: keys of [data]; keys of the source's own section may stand beside them. Raises ConfigError that names
+    the key, SparsepoolError, ValueError for no source."""
+    cls = data_class(str(settings.get("source", DataConfig.model_fields["source"].default)), DataConfig)
+    tree: dict[str, Any] = {}
+    own: dict[str, Any] = {}
+    for key, value in settings.items():
+        if key == cls.section and isinstance(value, Mapping):
+            own |= value
+        elif key in cls.model_fields or cls.section is None:
+            tree[key] = value
+        else:
+            own[key] = value
+    if cls.section is not None and own:
+        tree[cls.section] = own
+    return parse_config(json.loads(as_json({"data": tree})), "batches").data
+
+
+def patterns(files: Files) -> list[str]:
+    """Names of files, with * and ?, as text."""
+    given = [files] if isinstance(files, str | os.PathLike) else files
+    return [os.fspath(each) for each in given]

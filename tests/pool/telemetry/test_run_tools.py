@@ -1,0 +1,190 @@
+"""`pool runs` and `pool find-lr`: what they say of runs, and one line for what is wrong."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pool.cli import main
+from pool.config.reading import load_config
+from pool.errors import ConfigError
+from pool.runs.drawing import HEIGHT, WIDTH, draw
+from pool.runs.rates import LEAST, changes_for, judge
+from pool.runs.records import differing, read_run
+from pool.runs.table import COLUMNS, as_data, plain, rows
+from tests.support.runs import ROOT, TOY, toml
+
+HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
+
+
+def made(folder: Path, lr: float, losses: list[float], validations: dict[int, float], **config: Any) -> Path:
+    """A run's folder, with steps of half a second of 2 x 100 samples; the first of a life is not timed."""
+    folder.mkdir()
+    tree = {"run": {"dir": str(folder)}, "data": {"batch_size": 100}, "train": {"steps": 9, "batches_per_step": 2}}
+    tree |= {"optimizer": {"args": {"lr": lr}}, **config}
+    (folder / "config.json").write_text(json.dumps(tree))
+    lines: list[dict[str, Any]] = []
+    for step, loss in enumerate(losses, 1):
+        lines.append({"step": step, "loss": loss, "samples_per_second": 0.0 if step == 1 else 400.0})
+        if step in validations:
+            lines.append({"step": step, "validation_loss": validations[step]})
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"step": 99, "lo')
+    return folder
+
+
+def test_runs_stand_side_by_side_with_the_settings_that_differ(tmp_path: Path, capsys: Any) -> None:
+    one = made(tmp_path / "one", 0.1, [3, 2, 1], {1: 5.0, 2: 4.0, 3: 4.0}, task="a")
+    other = made(tmp_path / "other", 0.2, [3, math.nan], {}, task="a", schedule={"args": {}})
+    runs = [read_run(folder) for folder in (one, other)]
+    assert differing(runs) == ["optimizer.args.lr"]
+    assert as_data(runs[0], ["optimizer.args.lr"]) == {
+        "run": str(one),
+        "step": 3,
+        "steps": 9,
+        "best_validation_loss": 4.0,
+        "best_validation_step": 2,
+        "last_loss": 1,
+        "samples_per_second": 400.0,
+        "seconds": 1.0,
+        "config": {"optimizer.args.lr": 0.1},
+    }
+    assert main(["runs", str(one), str(other)]) == 0
+    out = capsys.readouterr().out
+    assert out == plain(rows(runs))
+    heading, first, second = out.splitlines()
+    assert " ".join(heading.split()) == f"{' '.join(COLUMNS)} optimizer.args.lr"
+    assert first.split() == [str(one), "3/9", "4.000000", "2", "1.000000", "400", "0:00:01", "0.1"]
+    assert second.split() == [str(other), "2/9", "nan", "400", "0:00:00", "0.2"]
+    assert main(["runs", str(one), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["best_validation_step"] == 2
+
+
+def test_a_run_that_has_just_begun_has_no_numbers_yet(tmp_path: Path) -> None:
+    folder = made(tmp_path / "new", 0.1, [], {})
+    (folder / "metrics.jsonl").unlink()
+    data = as_data(read_run(folder), ())
+    assert (data["step"], data["last_loss"], data["best_validation_loss"], data["seconds"]) == (0, None, None, 0.0)
+    assert len(rows([read_run(folder)])) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [(None, "is no folder of a run: config.json: No such file"), ("{", "is damaged"), ("[]", "a table is expected")],
+)
+def test_what_is_no_run_is_named(content: str | None, complaint: str, tmp_path: Path, capsys: Any) -> None:
+    if content is not None:
+        (tmp_path / "config.json").write_text(content)
+    assert main(["runs", str(tmp_path)]) == 2
+    err = capsys.readouterr().err
+    assert complaint in err
+    assert err.count("\n") == 1
+
+
+def test_a_picture_or_one_line_that_says_what_it_needs(tmp_path: Path, capsys: Any) -> None:
+    one = made(tmp_path / "one", 0.1, [3, 2, 1], {2: 4.0})
+    for suffix, begin in ((".png", b"\x89PNG"), (".svg", b"<?xml")):
+        picture = tmp_path / f"x{suffix}"
+        code = main(["runs", str(one), "--plot", str(picture)])
+        if HAS_MATPLOTLIB:
+            assert code == 0
+            assert picture.read_bytes().startswith(begin)
+        else:
+            assert code == 2
+            assert "--plot: needs matplotlib, which is not installed: pip install" in capsys.readouterr().err
+    assert main(["runs", str(one), "--plot", "x.pdf"]) == 2
+    assert "ends in .png or .svg is expected" in capsys.readouterr().err
+
+
+# --- the range test ---
+
+
+def curve(rates: list[float]) -> list[float]:
+    """A loss that falls from a rate of 1e-4 on, is lowest at 1e-2, and diverges."""
+    return [1 / (1 + 3e3 * rate) + (30 * rate) ** 2 for rate in rates]
+
+
+def test_a_tenth_of_the_rate_with_the_lowest_smoothed_loss_is_suggested() -> None:
+    rates = [10 ** (-6 + 6 * step / 199) for step in range(200)]
+    found = judge(rates, curve(rates))
+    lowest = min(rates, key=lambda rate: curve([rate])[0])
+    assert lowest < found.lowest < 3 * lowest  # smoothed losses come later
+    assert found.suggested == found.lowest / 10
+    assert found.smoothed[0] == pytest.approx(found.losses[0])
+
+
+def test_what_comes_behind_a_divergence_does_not_count() -> None:
+    rates = [10 ** (-3 + step / 10) for step in range(40)]
+    losses = [1.0 - 0.01 * step for step in range(20)] + [1e6] * 5 + [-1e9] * 15
+    assert judge(rates, losses).lowest <= rates[19]
+    assert judge(rates, [*losses[:20], *[math.nan] * 20]).lowest <= rates[19]
+    with pytest.raises(ConfigError, match=f"{LEAST - 1} steps are too few to say anything; {LEAST} are needed"):
+        judge(rates[: LEAST - 1], losses[: LEAST - 1])
+
+
+@given(
+    losses=st.lists(st.floats(-1e6, 1e6), min_size=LEAST, max_size=60),
+    low=st.floats(1e-9, 1e-3),
+    factor=st.floats(1.001, 3),
+)
+def test_any_curve_is_drawn_within_its_frame(losses: list[float], low: float, factor: float) -> None:
+    rates = [low * factor**step for step in range(len(losses))]
+    found = judge(rates, losses)
+    lines = draw(rates, found.smoothed, found.suggested).splitlines()
+    assert len(lines) == HEIGHT + 1
+    assert max(map(len, lines)) <= 11 + WIDTH
+    assert any("*" in line for line in lines)
+
+
+def test_the_short_run_has_a_rising_rate_and_nothing_of_the_configs_own_schedule(tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_text(toml({**TOY, "schedule.parts": [{"steps": 3}, {}], "train.validate_every": 3}))
+    config = load_config(tmp_path / "x.toml", changes_for(50, 1e-4, 1.0, str(tmp_path / "run")))
+    assert not config.schedule.parts
+    assert config.optimizer.args["lr"] * config.schedule.args["gamma"] ** 49 == pytest.approx(1.0)
+    assert (config.train.steps, config.validate_every, config.run.sinks) == (50, 0, ())
+    for low, high in ((0.0, 1.0), (1.0, 1.0), (1.0, math.inf)):
+        with pytest.raises(ConfigError, match="--from must be above 0 and below --to"):
+            changes_for(50, low, high, "x")
+
+
+@pytest.mark.parametrize("diverges", [False, True])
+def test_it_is_found_in_a_folder_that_is_gone_afterwards(diverges: bool, tmp_path: Path) -> None:
+    """A run that ends early because its loss is not finite has said enough."""
+    change = {"loss.infinite_gradient_of_batch": 40} if diverges else {}
+    (tmp_path / "toy.toml").write_text(toml({**TOY, **change, "pool.devices": ["fake:0"]}))
+    command = [sys.executable, "-m", "pool", "find-lr", str(tmp_path / "toy.toml"), "--json", "--steps", "30"]
+    done = subprocess.run(
+        [*command, "--from", "1e-4"],
+        cwd=ROOT,
+        env={"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert len(found["losses"]) == (20 if diverges else 30)
+    assert found["rates"][0] == pytest.approx(1e-4)
+    assert found["suggested"] == found["lowest"] / 10
+    assert done.stderr == "find-lr: 30 steps\n"
+    assert not list(tmp_path.glob("find-lr-*"))
+
+
+def test_a_run_that_can_not_begin_is_one_line_and_leaves_no_folder(
+    tmp_path: Path, capsys: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "toy.toml").write_text(toml({**TOY, "model.num_features": 7}))
+    assert main(["find-lr", str(tmp_path / "toy.toml")]) == 2
+    assert capsys.readouterr().err.splitlines()[1:] == ["pool: model.num_features: 7, data has 1000"]
+    assert not list(tmp_path.glob("find-lr-*"))
