@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Iterable
-from numbers import Real
 from typing import Any, ClassVar
 
 import torch
@@ -98,4 +97,4 @@ class SparseAdam(Adam):
 
 
 def _is_beta(value: object) -> bool:
-    return isinstance(value, Real) and bool(0 <= value < 1)
+    return isinstance(value, int | float) and 0 <= value < 1
