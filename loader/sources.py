@@ -202,7 +202,7 @@ def find_files(patterns: Sequence[str], key: str) -> list[Path]:
             raise ValueError(f"{key}: no file matches {pattern!r}")
         for match in matches:
             if match.is_dir():
-                raise ValueError(f"{key}: {str(match)!r} is a folder; name the files in it: '{match}/*.binpack'")
+                raise ValueError(f"{key}: {str(match)!r} is a folder; name the files in it, as '{match}/*'")
         files += matches
     return files
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from pool import _native
@@ -18,6 +19,10 @@ ROOT = Path(__file__).resolve().parent.parent
 # Tests start hundreds of runs; none need compile the sources again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# No test depends on time: machines are busy.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

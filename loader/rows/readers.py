@@ -9,6 +9,7 @@ from loader.config import DataConfig
 from loader.files.identity import DataFile
 from loader.formats import opening
 from loader.formats.format import Format, Reader
+from loader.rows.fields import LABEL, WEIGHT
 from loader.rows.python_reader import PythonBlocks
 from loader.rows.settings import RowsConfig
 
@@ -23,9 +24,11 @@ def format_of(config: DataConfig, file: DataFile) -> Format:
 def open_readers(config: DataConfig, files: Sequence[DataFile], *, validation: bool = False) -> list[Reader]:
     """As `loader.formats.opening.open_readers`; without files, of what the settings name instead of them."""
     settings: RowsConfig = config.settings
-    if files and settings.blocks and not validation:
-        raise ValueError(f"data.rows.blocks: {settings.blocks}: data.train names files, too; leave one of them out")
-    if files or not (settings.blocks or settings.synthetic.num_rows):
+    if not files and not settings.blocks and not settings.synthetic.num_rows:
+        raise ValueError(
+            "data.train: no file is given; name files, or set data.rows.synthetic.num_rows or data.rows.blocks"
+        )
+    if files:
         return opening.open_readers(config, files, FAMILY, DEFAULT)
     if settings.blocks:
         from loader.rows.blocks import BlocksReader
@@ -38,8 +41,14 @@ def open_readers(config: DataConfig, files: Sequence[DataFile], *, validation: b
 
 
 def native_reader(reader: Reader, shape: _native.RowShape) -> _native.RowReader:
-    """As the native stream takes it: what is written in Python is called by the stream's threads."""
+    """As the native stream takes it: what is written in Python is called by the stream's threads. Raises ValueError for
+    numbers that such rows have not."""
     native = getattr(reader, "native", None)
     if isinstance(native, _native.RowReader):
+        if further := [name for name in shape.dense if name not in (LABEL, WEIGHT)]:
+            raise ValueError(
+                f"data.rows.dense: {further[0]!r}, but svmlight files have no further numbers than label, weight and "
+                "qid: leave data.rows.dense out"
+            )
         return native
     return _native.PythonRowReader(PythonBlocks(reader, shape))

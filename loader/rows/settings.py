@@ -12,6 +12,7 @@ from loader.section import Effect, Section
 
 DEFAULT_FIELD = "features"
 MOST_FEATURES = 1 << 31
+LAST_NUMBER = 1 << 62
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TAKEN = ("label", "weight", "qid", "header", "bucket_offsets")
 
@@ -84,8 +85,8 @@ class RowsConfig(Section):
     blocks: Annotated[
         str,
         Field(
-            description="module:function that gives rows without files: a scipy.sparse.csr_matrix and its labels, an "
-            "object with num_blocks() and block(i), or a generator"
+            description="module:function that gives rows, if data.train is empty: a scipy.sparse.csr_matrix and its "
+            "labels, an object with num_blocks() and block(i), or a generator"
         ),
         Effect.FIXED,
     ] = ""
@@ -119,6 +120,8 @@ class RowsConfig(Section):
         for name, (begin, end) in sorted(self.fields.items(), key=lambda item: item[1]):
             if begin < 0 or not begin < end <= begin + MOST_FEATURES:
                 raise ValueError(f"fields.{name} = [{begin}, {end}]: expected 1 to {MOST_FEATURES} features from 0 on")
+            if end > LAST_NUMBER:
+                raise ValueError(f"fields.{name} = [{begin}, {end}]: expected feature numbers up to {LAST_NUMBER}")
             if last and begin < last_end:
                 raise ValueError(f"fields.{name} = [{begin}, {end}] begins inside of {last}, which ends at {last_end}")
             last, last_end = name, end

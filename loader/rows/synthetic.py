@@ -23,6 +23,7 @@ SKEW = 3.0  # category = size * u^SKEW for a uniform u: the first hundredth gets
 SPREAD = 2.0  # standard deviation of the logits, about
 BIAS = -1.0
 VALIDATION = 1 << 40  # the first chunk of validations: more than an epoch has
+MOST_CLASSES = 1024  # a chunk of rows has a probability of each
 _PER_QUERY = 10  # rows
 Floats = npt.NDArray[np.float64]
 
@@ -33,7 +34,12 @@ class SyntheticReader:
     name = "data.rows.synthetic"
 
     def __init__(self, settings: RowsConfig, *, validation: bool = False) -> None:
-        """`validation`: other rows of the same model."""
+        """`validation`: other rows of the same model. Raises ValueError for more classes than it can draw."""
+        if settings.label == "class" and settings.num_classes > MOST_CLASSES:
+            raise ValueError(
+                f"data.rows.num_classes: {settings.num_classes}, but rows that are made up have at most {MOST_CLASSES} "
+                "classes: lower it, or name files in data.train"
+            )
         self._settings = settings
         self._first = VALIDATION if validation else 0
         self.num_chunks = -(-settings.synthetic.num_rows // ROWS)

@@ -49,6 +49,7 @@ def _number(name: str, metric: Metric, value: object) -> float:
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise PluginError(
-            f"metric {name}: value gave {type(value).__name__}, which is no number ({definition_of(metric.value)})"
-        ) from None
+        problem = f"{type(value).__name__}, which is no number"
+    except OverflowError:
+        problem = "an integer that no float can hold"
+    raise PluginError(f"metric {name}: value gave {problem} ({definition_of(metric.value)})")

@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from pool import _native
-from pool.optim.native import Group, NativeOptimizer, Pass, State, check_not_negative
+from pool.optim.native import Group, NativeOptimizer, Pass, State, check_not_negative, check_positive
 
 
 class RowwiseAdagrad(NativeOptimizer):
@@ -34,8 +34,7 @@ class RowwiseAdagrad(NativeOptimizer):
         initial_accumulator_value: float = 0.0,
     ) -> None:
         check_not_negative(lr=lr, weight_decay=weight_decay, initial_accumulator_value=initial_accumulator_value)
-        if not eps > 0:
-            raise ValueError(f"eps must be positive, not {eps}")
+        check_positive(eps=eps)
         defaults = {
             "lr": lr,
             "eps": eps,

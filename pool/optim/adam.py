@@ -6,6 +6,7 @@ SparseAdam is another algorithm: rows of a table that no batch of the step touch
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from pool import _native
-from pool.optim.native import Group, NativeOptimizer, Pass, State, check_not_negative
+from pool.optim.native import Group, NativeOptimizer, Pass, State, check_not_negative, check_positive
 
 
 class Adam(NativeOptimizer):
@@ -35,10 +36,9 @@ class Adam(NativeOptimizer):
         decoupled_weight_decay: bool = False,
     ) -> None:
         check_not_negative(lr=lr, weight_decay=weight_decay)
-        if eps <= 0:
-            raise ValueError(f"eps must be positive, not {eps}")
-        if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
-            raise ValueError(f"betas must be two numbers from 0 to below 1, not {betas}")
+        check_positive(eps=eps)
+        if not isinstance(betas, tuple | list) or len(betas) != 2 or not all(_is_beta(beta) for beta in betas):
+            raise ValueError(f"betas must be two numbers from 0 to below 1, not {reprlib.repr(betas)}")
         defaults = {
             "lr": lr,
             "betas": betas,
@@ -94,3 +94,7 @@ class SparseAdam(Adam):
     def _epsilon(self, group: Group, step: float, *, is_table: bool) -> float:
         epsilon: float = group["eps"]
         return epsilon / math.sqrt(1 - group["betas"][1] ** step) if is_table else epsilon
+
+
+def _is_beta(value: object) -> bool:
+    return isinstance(value, int | float) and 0 <= value < 1

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pool import _native
-from pool.optim.native import Group, NativeOptimizer, Pass, State, check_not_negative
+from pool.optim.native import Group, NativeOptimizer, Pass, State, check_not_negative, check_positive
 
 
 class FTRL(NativeOptimizer):
@@ -30,9 +30,7 @@ class FTRL(NativeOptimizer):
         self, params: Iterable[nn.Parameter], lr: float = 0.1, beta: float = 1.0, l1: float = 0.0, l2: float = 0.0
     ) -> None:
         check_not_negative(l1=l1, l2=l2)
-        for name, value in (("lr", lr), ("beta", beta)):
-            if not value > 0:
-                raise ValueError(f"{name} must be positive, not {value}")
+        check_positive(lr=lr, beta=beta)
         super().__init__(params, {"lr": lr, "beta": beta, "l1": l1, "l2": l2})
 
     def first_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:  # noqa: ARG002

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import reprlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +18,8 @@ from pool.threads import MEMORY_BOUND, SCATTERED, worthwhile
 
 Group = Mapping[str, Any]
 State = dict[str, Any]
+
+_LOWEST, _HIGHEST = 1.18e-38, 3.4e38  # that float32 holds as normal numbers
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,23 @@ class NativeOptimizer(torch.optim.Optimizer):
 
 
 def check_not_negative(**numbers: float) -> None:
-    """Raises ValueError that names the first that is, or is no number."""
+    """Raises ValueError that names the first that is, or is no number that float32 can hold."""
     for name, value in numbers.items():
-        if not value >= 0:
-            raise ValueError(f"{name} must not be negative: {value}")
+        if not 0 <= as_number(name, value) <= _HIGHEST:
+            raise ValueError(f"{name} must not be negative: {reprlib.repr(value)}; allowed: 0 to {_HIGHEST:.3g}")
+
+
+def check_positive(**numbers: float) -> None:
+    """Raises ValueError that names the first that is not, or is no number that float32 can hold."""
+    for name, value in numbers.items():
+        if not _LOWEST <= as_number(name, value) <= _HIGHEST:
+            raise ValueError(
+                f"{name} must be positive, not {reprlib.repr(value)}; allowed: {_LOWEST:.3g} to {_HIGHEST:.3g}"
+            )
+
+
+def as_number(name: str, value: Any) -> float:
+    """The value. Raises ValueError for what is no number."""
+    if not isinstance(value, Real):
+        raise ValueError(f"{name} must be a number, not {reprlib.repr(value)}")
+    return value  # type: ignore[return-value]

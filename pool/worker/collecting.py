@@ -37,5 +37,7 @@ def _copy(array: object, place: npt.NDArray[Any]) -> str:
         return f"a tensor of shape {tuple(array.shape)}: it must be {place.shape}"
     if array.is_complex() or array.is_meta:
         return f"numbers that are {'complex' if array.is_complex() else 'on the device meta'}"
+    if array.layout != torch.strided:
+        return f"a tensor of layout {array.layout}: it must be dense"
     torch.from_numpy(place).copy_(array)
     return ""

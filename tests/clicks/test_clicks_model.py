@@ -179,5 +179,7 @@ def test_a_label_that_is_no_class_is_named(label: float) -> None:
     batch, _ = batch_of(2)
     batch.dense["label"][3] = label
     task = task_of("logistic")
-    with pytest.raises(ValueError, match=rf"label {label:g} in the data: model.classes = 2 takes .* numbers 0 to 1"):
+    advice = '"binary" reads -1 as 0' if label == -1 else "says what labels are"
+    said = rf"label {label:g} in the data: model.classes = 2 takes .* numbers 0 to 1; data.rows.label .*{advice}"
+    with pytest.raises(ValueError, match=said):
         task.loss(task.build_model(), batch, START)

@@ -107,8 +107,9 @@ class ClicksTask:
         valid = (labels >= 0) & (labels < self._config.classes) & (labels == labels.floor())
         if labels.device.type == "cpu" and not bool(valid.all()):
             wrong = float(labels[~valid][0])
+            advice = '= "binary" reads -1 as 0' if wrong == -1 else "says what labels are"
             raise ValueError(
                 f"label {wrong:g} in the data: model.classes = {self._config.classes} takes the class numbers 0 to "
-                f"{self._config.classes - 1}"
+                f"{self._config.classes - 1}; data.rows.label {advice}"
             )
         return valid

@@ -162,10 +162,9 @@ def test_a_block_that_fails_ends_the_stream_in_one_line(name: str, said: str) ->
     assert said in str(caught.value)
 
 
-def test_rows_have_one_origin(tmp_path: Path) -> None:
-    path = save(tmp_path / "a.npz", slice(0, 70))
-    with pytest.raises(ValueError, match=r"data\.train names files, too; leave one of them out"):
-        open_stream(of_code("matrix"), [path], 3)
+def test_rows_have_one_origin_and_files_come_first(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.npz", slice(0, 60))
+    assert read(of_code("fails"), [path], 2)[0].shape == (60, FEATURES)
     with pytest.raises(ValueError, match=r"rows come from synthetic\.num_rows, too; set one of them"):
         of_code("matrix", {"synthetic": {"num_rows": 5}})
 

@@ -16,7 +16,7 @@ from tests.loader.rows.sklearn_verdicts import READ, REFUSED, Row
 FEATURES = 300_000
 ANY = RowsConfig(num_features=FEATURES, max_active=FEATURES)
 FLOAT = "a decimal number, got"
-RANGE = f"expected a feature number of a field, 0 to {FEATURES - 1} (data.rows.fields), got"
+RANGE = f"expected a feature number of a field, 0 to {FEATURES - 1} (data.rows.fields, data.rows.zero_based), got"
 CUT = "the file ends in the middle of a gzip member"
 
 # Rounded once; scikit-learn rounds to double before.

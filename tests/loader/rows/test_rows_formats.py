@@ -160,8 +160,21 @@ def test_rows_of_a_known_model_need_no_file_and_are_a_function_of_their_settings
     assert samples_per_epoch(config, [], 3) == 20_000
     origin = origin_of(config, [], 3, Cursor())
     assert {chunk["file"] for chunk in origin["chunks"]} == {"data.rows.synthetic"}
-    with pytest.raises(ValueError, match=r"data\.train: no file is given"):
+    with pytest.raises(ValueError, match=r"data\.train: no file is given; .* data\.rows\.synthetic\.num_rows"):
         open_stream(data_config(source="rows"), [], seed=3)
+
+
+def test_more_classes_than_can_be_drawn_are_refused_before_any_is() -> None:
+    rows = {**CLICKS.model_dump(), "label": "class", "num_classes": 1025}
+    with pytest.raises(ValueError, match=r"data\.rows\.num_classes: 1025, but .* at most 1024 classes"):
+        open_stream(data_config(source="rows", rows=rows), [], seed=3)
+
+
+def test_numbers_that_svmlight_files_have_not_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.svm"
+    path.write_text("1 1:1\n")
+    with pytest.raises(ValueError, match=r"data\.rows\.dense: 'age', but svmlight files have no further numbers"):
+        open_stream(data_config(source="rows", rows={"dense": ["age"]}), [path], seed=3)
 
 
 def test_labels_are_as_likely_as_the_known_model_says() -> None:

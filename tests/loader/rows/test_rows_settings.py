@@ -21,6 +21,7 @@ from tests.loader.rows.odd_svmlight import FILES
     ("settings", "said"),
     [
         ({"fields": {"a": [0, 10], "b": [5, 20]}}, "fields.b = [5, 20] begins inside of a, which ends at 10"),
+        ({"fields": {"a": [1 << 70, (1 << 70) + 5]}}, f"expected feature numbers up to {1 << 62}"),
         ({"fields": {"a": [5, 5]}}, "fields.a = [5, 5]: expected 1 to 2147483648 features from 0 on"),
         ({"fields": {"a": [-1, 5]}}, "fields.a = [-1, 5]: expected 1 to 2147483648 features from 0 on"),
         ({"fields": {"label": [0, 5]}}, "'label' can't be the name of a field or number"),

@@ -33,7 +33,7 @@ BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"data.tail": "cut"}, "data.tail: input should be 'flow' or 'drop', not \"cut\""),
     ({"train.steps": 1.5}, "train.steps: input should be a valid integer"),
     ({"data.chess.features": "HalfKP"}, "data.chess.features:"),
-    ({"data.source": "nowhere"}, "data.source: no family of records 'nowhere'; allowed: chess, synthetic, or "),
+    ({"data.source": "nowhere"}, "data.source: no family of records 'nowhere'; allowed: chess, rows, synthetic, or "),
     ({"task": "draughts"}, "task: no task 'draughts'; allowed: clicks, nnue, or the name of a module"),
     ({"task": ""}, "task: no task ''; allowed: clicks, nnue, or the name of a module"),
     ({"task": ".nnue"}, "task: no task '.nnue'; allowed: clicks, nnue, or the name of a module"),

@@ -121,6 +121,10 @@ def places(found: Measured) -> dict[str, npt.NDArray[Any]]:
         ((1.0, {**GOOD, "x": [1, 2, 3]}), "gave for x list, which is no tensor"),
         ((1.0, {**GOOD, "x": GOOD["x"][:2]}), "gave for x a tensor of shape (2,): it must be (3,)"),
         ((1.0, {**GOOD, "y": GOOD["x"]}), "gave for y a tensor of shape (3,): it must be (3, 2)"),
+        (
+            (1.0, {**GOOD, "x": GOOD["x"].to_sparse()}),
+            "gave for x a tensor of layout torch.sparse_coo: it must be dense",
+        ),
         ((1.0, {**GOOD, "x": GOOD["x"] * 1j}), "gave for x numbers that are complex"),
     ],
 )
@@ -154,6 +158,7 @@ def collected_of(chain: Any) -> Collected:
     ("value", "complaint"),
     [
         (lambda arrays: "many", "metric chain: value gave str, which is no number"),  # noqa: ARG005
+        (lambda arrays: 10**400, "metric chain: value gave an integer that no float can hold"),  # noqa: ARG005
         (lambda arrays: arrays["x"].sort(), "read-only"),
     ],
 )

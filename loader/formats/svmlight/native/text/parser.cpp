@@ -191,8 +191,8 @@ class LineParser {
             ranges += joined(ranges.empty() ? "" : ", ", field.begin + shape_.first_number, " to ",
                              field.end - 1 + shape_.first_number);
         }
-        return fail(begin, "expected a feature number of a field, ", ranges, " (data.rows.fields), got ",
-                    quoted(begin));
+        return fail(begin, "expected a feature number of a field, ", ranges,
+                    " (data.rows.fields, data.rows.zero_based), got ", quoted(begin));
     }
 
     const char* too_many(const char* begin, const Field& field) {
