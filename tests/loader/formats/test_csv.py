@@ -126,6 +126,22 @@ def test_order_and_seek_are_those_of_any_source(path: Path) -> None:
     assert samples_per_epoch(config(), [path], 3) == pytest.approx(400, rel=0.1)
 
 
+def test_blocks_of_any_size_are_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "lines.csv"
+    text = b"".join(b"x" * length + b"\n" for length in (0, 3, 3, 7, 0, 0, 30, 1, 3, 3, 2))
+    for whole in (text, text + b"no end", b"x" * 20):
+        path.write_bytes(whole)
+        (file,) = identify([path])
+        for size in range(1, 25):
+            monkeypatch.setattr(lines, "BLOCK", size)
+            there = lines.Lines(file, may_grow=False)
+            blocks = [there.block(number) for number in range(there.num_blocks)]
+            assert b"".join(blocks) == whole
+            assert all(block.endswith(b"\n") for block in [block for block in blocks if block][:-1])
+            before = [len(b"".join(blocks[:number]).splitlines()) for number in range(len(blocks))]
+            assert [there.lines_before(number) for number in range(len(blocks))] == before
+
+
 def test_missing_values_are_as_the_settings_say(path: Path) -> None:
     few = path.with_name("few.csv")
     few.write_text("clicked,weight,age,user,first,second\n1,1,NA,NA,,x\n")
