@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "bind/faults.h"
 #include "rows/native/bind/bind.h"
 #include "rows/native/block.h"
 #include "rows/native/reader.h"
@@ -94,19 +95,6 @@ class PythonReader final : public RowReader {
         }
         if (answer[1].is_none()) return std::nullopt;
         return fault_of(answer[1]);
-    }
-
-    // (file, reason, offset or None, "damaged", "changed" or "unreadable")
-    [[nodiscard]] static stream::SourceFault fault_of(const nb::handle& answer) {
-        using enum stream::SourceFault::Kind;
-        const auto parts = nb::cast<nb::tuple>(answer);
-        stream::SourceFault fault;
-        fault.file = nb::cast<std::string>(parts[0]);
-        fault.reason = nb::cast<std::string>(parts[1]);
-        if (!parts[2].is_none()) fault.offset = nb::cast<std::uint64_t>(parts[2]);
-        const auto kind = nb::cast<std::string>(parts[3]);
-        fault.kind = kind == "damaged" ? kDamaged : kind == "changed" ? kChanged : kUnreadable;
-        return fault;
     }
 
     nb::object reader_;
