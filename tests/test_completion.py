@@ -45,7 +45,7 @@ def complete(program: str, line: str) -> set[str]:
 @pytest.mark.parametrize(
     ("program", "line", "offered"),
     [
-        ("pool", "pool ", {"train", "export", "eval", "settings", "configs"}),
+        ("pool", "pool ", {"train", "export", "eval", "predict", "find-lr", "runs", "settings", "configs"}),
         ("pool", "pool ex", {"export"}),
         ("pool", "pool configs nnue", {"nnue", "nnue-2022"}),
         ("pool", "pool train x.toml --res", {"--resume"}),

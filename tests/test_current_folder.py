@@ -78,12 +78,18 @@ def test_a_module_of_a_librarys_name_is_said_to_be_the_librarys(folder: Path) ->
     assert "site-packages/numpy/__init__.py): has no ModelConfig" in ended.err
 
 
-def test_nothing_but_the_two_packages_lands_at_the_top_level() -> None:
+def test_nothing_but_the_packages_lands_at_the_top_level() -> None:
     config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert config["tool"]["scikit-build"]["wheel"]["packages"].keys() == {"loader", "pool", "pool/configs"}
+    assert config["tool"]["scikit-build"]["wheel"]["packages"].keys() == {
+        "loader",
+        "pool",
+        "pool/configs",
+        "sparsepool",
+    }
     files = importlib.metadata.files("sparsepool") or []
     top = {file.parts[0] for file in files if file.parts[0] != ".."}
     assert {name for name in top if not name.startswith(("sparsepool-", "_editable_", "__pycache__"))} <= {
         "loader",
         "pool",
+        "sparsepool",
     }

@@ -98,7 +98,7 @@ def test_other_files_are_refused_by_name_and_a_changed_one_by_size(
 FIXED = [
     (key, field)
     for key, field in walk(config_class("tests.support.toy"))
-    if Effect.of(field) is Effect.FIXED and key != "task"
+    if Effect.of(field) is Effect.FIXED and key not in ("task", "schedule.parts")
 ]
 
 
@@ -132,6 +132,13 @@ def test_a_key_that_says_which_batches_train_which_model_is_kept(
     assert str(error.value).startswith(
         f"{key}: {place[name]} now, {before} in {checkpoint}; a resumed run keeps it: set it back"
     )
+
+
+def test_parts_in_place_of_a_schedule_are_another_schedule(tmp_path: Path, files: list[Path], checkpoint: Path) -> None:
+    part = {"name": STEP_LR["name"], "args": STEP_LR["args"]}
+    given = config(tmp_path, **{**RECIPE, "schedule": {"every": 3, "parts": [part]}})
+    with pytest.raises(ConfigError, match=r"^schedule\.(name|parts): .* a resumed run keeps it: set it back"):
+        resume_point(given, checkpoint, identify(files))
 
 
 TREES = st.recursive(
