@@ -8,28 +8,20 @@ from typing import Annotated
 
 import typer
 
+from pool.commands.arguments import Checkpoint, TrustedTask
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="export")(export)
 
 
 def export(
-    checkpoint: Annotated[
-        Path,
-        typer.Argument(metavar="CHECKPOINT", help="a checkpoint's folder, or a run's, whose newest is taken"),
-    ],
+    checkpoint: Checkpoint,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="file to write")],
     description: Annotated[
         str, typer.Option(metavar="TEXT", help="text that the file carries")
     ] = "Trained with sparsepool.",
-    task: Annotated[
-        str | None,
-        typer.Option(
-            "--task",
-            metavar="NAME",
-            help="the checkpoint's task; needed if it is a module, which is imported: it must be one that you trust",
-        ),
-    ] = None,
+    task: TrustedTask = None,
 ) -> None:
     """Write the network of a checkpoint in the format of its user (nnue: a .nnue file that Stockfish loads)."""
     from pool.tasks.export import export_checkpoint

@@ -8,16 +8,15 @@ from typing import Annotated
 
 import typer
 
+from pool.commands.arguments import Checkpoint, TrustedTask
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="predict")(predict)
 
 
 def predict(
-    checkpoint: Annotated[
-        Path,
-        typer.Argument(metavar="CHECKPOINT", help="a checkpoint's folder, or a run's, whose newest is taken"),
-    ],
+    checkpoint: Checkpoint,
     data: Annotated[
         list[str], typer.Option("--data", metavar="FILES", help="data to ask about; * and ? match; several in order")
     ],
@@ -26,14 +25,7 @@ def predict(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="change a key of [data]; may be given several times"),
     ] = None,
-    task: Annotated[
-        str | None,
-        typer.Option(
-            "--task",
-            metavar="NAME",
-            help="the checkpoint's task; needed if it is a module, which is imported: it must be one that you trust",
-        ),
-    ] = None,
+    task: TrustedTask = None,
 ) -> None:
     """Write what a checkpoint's network says of each sample: a line of numbers, separated by tabs, in the data's order.
 

@@ -1,0 +1,20 @@
+"""Arguments that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Checkpoint = Annotated[
+    Path, typer.Argument(metavar="CHECKPOINT", help="a checkpoint's folder, or a run's, whose newest is taken")
+]
+TrustedTask = Annotated[
+    str | None,
+    typer.Option(
+        "--task",
+        metavar="NAME",
+        help="the checkpoint's task; needed if it is a module, which is imported: it must be one that you trust",
+    ),
+]
