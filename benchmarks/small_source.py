@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,10 +11,10 @@ import numpy.typing as npt
 from loader.batch.schema import HEADER, BatchSchema, DenseField, SparseField
 from loader.batch.slots import Slot, allocate_slots, write_batch
 from loader.config import DataConfig
-from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.section import Section
-from loader.stream import Cursor, Filled
+from loader.stream import Cursor
+from loader.synthetic import SyntheticStream
 
 FIELD, LABEL = "features", "label"
 
@@ -59,51 +57,15 @@ def draw(settings: SmallConfig, batch_size: int, seed: int, batch: int) -> Rows:
     return features, random.integers(2, size=batch_size).astype(np.float32)
 
 
-class SmallStream:
+class SmallStream(SyntheticStream):
     def __init__(self, schema: BatchSchema, batches: Sequence[Rows]) -> None:
-        self.schema = schema
+        super().__init__(schema, seed=0)
         self._made = allocate_slots(schema, len(batches))
         for number, (made, (features, label)) in enumerate(zip(self._made, batches, strict=True)):
             offsets = np.arange(len(features) + 1) * features.shape[1]
             write_batch(schema, made, number, {FIELD: (offsets, features.reshape(-1))}, {LABEL: label})
-        self._slots: Sequence[Slot] = ()
-        self._next = 0
-        self._finished: deque[Filled] = deque()
-        self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
-    def attach(self, slots: Sequence[Slot]) -> None:
-        self._slots = tuple(slots)
-
-    def seek(self, cursor: Cursor) -> None:
-        if self._finished:
-            os.eventfd_read(self._event)
-            self._finished.clear()
-        self._next = cursor.batch
-
-    def give(self, slot: int) -> None:
-        to = self._slots[slot]
-        to[:] = self._made[self._next % len(self._made)]
+    def write(self, slot: Slot, number: int) -> None:
+        slot[:] = self._made[number % len(self._made)]
         header = self.schema.regions[HEADER]
-        to[header.offset :][:8].view(np.uint64)[:] = self._next
-        self._finished.append(Filled(slot, self._next, Cursor(batch=self._next), Cursor(batch=self._next + 1)))
-        self._next += 1
-        os.eventfd_write(self._event, 1)
-
-    def take(self) -> Filled | None:
-        if not self._finished:
-            return None
-        filled = self._finished.popleft()
-        if not self._finished:
-            os.eventfd_read(self._event)
-        return filled
-
-    def skipped(self) -> Sequence[DataError]:
-        return ()
-
-    def fileno(self) -> int:
-        return self._event
-
-    def close(self) -> None:
-        if self._event >= 0:
-            os.close(self._event)
-            self._event = -1
+        slot[header.offset :][:8].view(np.uint64)[:] = number

@@ -120,9 +120,13 @@ class SyntheticStream:
         self._clear()
         self._next = cursor.batch
 
+    def write(self, slot: Slot, number: int) -> None:
+        """Batch `number` into the slot's memory. A stream of other samples that are made overrides it."""
+        rows, target = draw_rows(self.schema, self._seed, number)
+        write_batch(self.schema, slot, number, {FIELD: rows}, {TARGET: target})
+
     def give(self, slot: int) -> None:
-        rows, target = draw_rows(self.schema, self._seed, self._next)
-        write_batch(self.schema, self._slots[slot], self._next, {FIELD: rows}, {TARGET: target})
+        self.write(self._slots[slot], self._next)
         here, then = Cursor(batch=self._next), Cursor(batch=self._next + 1)
         self._finished.append(Filled(slot, self._next, here, then))
         self._next += 1

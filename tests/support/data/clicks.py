@@ -3,7 +3,6 @@ field and feature. Files are looked at by their names only, so that a run can ha
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -13,11 +12,11 @@ import numpy.typing as npt
 from pydantic import Field
 
 from loader.batch.schema import BatchSchema, DenseField, SparseField
-from loader.batch.slots import write_batch
+from loader.batch.slots import Slot, write_batch
 from loader.config import DataConfig
 from loader.files.identity import DataFile
 from loader.section import Effect, Section
-from loader.stream import Cursor, Filled
+from loader.stream import Cursor
 from loader.synthetic import SyntheticStream, hidden_weights
 
 FIELDS = {"user": 300, "item": 200, "words": 50}
@@ -73,13 +72,10 @@ class ClickStream(SyntheticStream):
         super().__init__(schema, seed)
         self._config = config
 
-    def give(self, slot: int) -> None:
+    def write(self, slot: Slot, number: int) -> None:
         size = self.schema.batch_size
-        rows, _, labels = draw(self._config, size, self._seed, self._next)
+        rows, _, labels = draw(self._config, size, self._seed, number)
         dense = {"label": labels + np.float32(self._config.first_label)}
         if self._config.weights:
             dense["weight"] = np.where(np.arange(size) % 2, np.float32(2), np.float32(0.5))
-        write_batch(self.schema, self._slots[slot], self._next, rows, dense)
-        self._finished.append(Filled(slot, self._next, Cursor(batch=self._next), Cursor(batch=self._next + 1)))
-        self._next += 1
-        os.eventfd_write(self._event, 1)
+        write_batch(self.schema, slot, number, rows, dense)
