@@ -92,6 +92,14 @@ class RunFacts:
     validation: Sequence[tuple[str, Count]] = ()  # as `data`, of the validation files
 
 
+@dataclass(frozen=True)
+class MemberState:
+    """What steers a member's training, beside its optimizer and validations."""
+
+    frozen_at: Count | None = None  # the step since which it is trained no further
+    unused: Count = 0  # batches of its last steps, where it has lost all of them
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunState:
     """What each step changes, but for the tensors: on disk (`SavedState`), in memory (`snapshot.Snapshot`), and with
@@ -101,6 +109,7 @@ class RunState:
     cursor: Annotated[Cursor, BeforeValidator(_complete), AfterValidator(_in_range)]  # of the next step's first batch
     optimizer: OptimizerNumbers
     validations: Validations = NONE
+    members: tuple[MemberState, ...] = ()  # empty in checkpoints from before there were any: one, as it begins
 
 
 @dataclass(frozen=True, kw_only=True)

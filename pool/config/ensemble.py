@@ -14,7 +14,7 @@ from pydantic import Field
 
 from loader.section import Effect, Section
 
-MOST_MEMBERS = 1024
+MOST_MEMBERS = 256  # their losses fit the last page of a worker's memory
 MOST_SEED = (1 << 63) - 1
 
 

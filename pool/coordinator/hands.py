@@ -12,6 +12,7 @@ from pool.coordinator.books.actions import (
     Commit,
     End,
     Fold,
+    Freeze,
     GiveUp,
     Hands,
     OrderFeeder,
@@ -27,7 +28,6 @@ from pool.coordinator.state import State
 from pool.coordinator.stepping.timing import Timing
 from pool.crash_points import crash_point
 from pool.errors import RunError
-from pool.exchange.interface import CoordinatorExchange
 from pool.protocol.channel import Hub
 
 
@@ -37,7 +37,6 @@ class CoordinatorHands:
     def __init__(
         self,
         committer: Committer,
-        exchange: CoordinatorExchange,
         state: State,
         record: Record,
         collected: Collected,
@@ -48,7 +47,6 @@ class CoordinatorHands:
     ) -> None:
         """`history`: notes each action that is carried out."""
         self._committer = committer
-        self._exchange = exchange
         self._state = state
         self._record = record
         self._collected = collected
@@ -81,13 +79,17 @@ class CoordinatorHands:
 
     def commit(self, action: Commit) -> None:
         self._record.settle()
-        learning_rate = self._state.learning_rate
+        learning_rates = self._state.learning_rates
         with self._timing.committing(action.step):
             self._committer.commit(action.step)  # with clip_norm, all of the update
-            self._exchange.publish(action.step + 1)
+            self._committer.publish()
             crash_point("coordinator.after_publish")
         self._state.committed(action)
-        self._record.committed(action, learning_rate)
+        self._record.committed(action, learning_rates)
+
+    def freeze(self, action: Freeze) -> None:
+        self._record.settle()
+        self._committer.freeze(action)
 
     def bad_batch(self, action: BadBatch) -> None:
         self._record.settle()

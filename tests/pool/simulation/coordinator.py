@@ -170,7 +170,7 @@ class SimCoordinator(Process):
         self._collected.clear()
         self.world.history.validated(action, self.world.memory.weights(self._version), value)
         found = Validation(action.version, action.losses[0], {METRIC: value})
-        self._validations = self._validations.after(found, self._stopping.goal)
+        self._validations = self._validations.after([found], self._stopping.goal)
         if self._to_save is not None:
             self.world.save(replace(self._to_save, validations=self._validations))
         stop = self._stopping.stops(self._validations, action.version)
