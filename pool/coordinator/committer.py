@@ -83,9 +83,9 @@ class Committer:
         for member in self.members:
             member.begin(step)
 
-    def publish(self) -> None:
-        """The newest version is complete: workers may read it."""
-        self._exchanges[0].publish(self.version)
+    def publish(self, version: int) -> None:
+        """It is complete: workers may read it."""
+        self._exchanges[0].publish(version)
 
     def fold(self, action: Fold) -> None:
         """Adds up a part of a bucket's sum before the rest is there (I2)."""

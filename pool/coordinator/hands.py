@@ -82,7 +82,7 @@ class CoordinatorHands:
         learning_rates = self._state.learning_rates
         with self._timing.committing(action.step):
             self._committer.commit(action.step)  # with clip_norm, all of the update
-            self._committer.publish()
+            self._committer.publish(action.step + 1)
             crash_point("coordinator.after_publish")
         self._state.committed(action)
         self._record.committed(action, learning_rates)

@@ -61,7 +61,7 @@ class State:
         committer.begin(launch.step)
         if restored is None and launch.start_from is not None:
             self._snapshots.take(self.checkpoint())  # from here on the other run's checkpoint may go
-        committer.publish()
+        committer.publish(launch.step)
         return NONE if restored is None else self._validations(restored, say)
 
     def committed(self, action: Commit) -> None:
