@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pool.checkpoint.validations import Validation
 from pool.coordinator.bad_batches import BadBatches
 from pool.coordinator.books.actions import (
     Action,
@@ -100,7 +101,13 @@ class CoordinatorHands:
 
     def validated(self, action: Validated) -> None:
         self._record.settle()
-        self._record.validated(action, self._collected.values())
+        metrics = self._collected.values()
+        found = [
+            Validation(action.version, loss, {metric.name: metric.values[m] for metric in metrics})
+            for m, loss in enumerate(action.losses)
+        ]
+        self._state.validated(found)
+        self._record.validated(action, metrics, found)
         self._validated = action.version
 
     def take_validated(self) -> int | None:

@@ -52,12 +52,8 @@ class Record:
         if commit.step == self._first_step:  # all that stays is there now, optimizer state too
             _native.return_free_memory()  # weights that were loaded or drawn, pieces of optimizer state now joined
 
-    def validated(self, action: Validated, metrics: Sequence[MetricValue]) -> None:
-        """`metrics`: the task's own numbers."""
+    def validated(self, action: Validated, metrics: Sequence[MetricValue], found: Sequence[Validation]) -> None:
+        """`metrics`: the task's own numbers; `found`: all numbers of each member. What follows from them is in the state
+        already."""
         self._metrics.validated(action.version, action.losses, metrics)
-        self._checkpoints.validated(
-            [
-                Validation(action.version, loss, {metric.name: metric.values[m] for metric in metrics})
-                for m, loss in enumerate(action.losses)
-            ]
-        )
+        self._checkpoints.validated(found)

@@ -25,6 +25,7 @@ from pool.devices import parse_device, resolve_devices
 from pool.errors import ConfigError, PoolError
 from pool.metrics.layout import Measured, measured
 from pool.optim.elementwise import ELEMENTWISE
+from pool.optim.plateau import plateau_rule
 from pool.planner.data import Data, look_at
 from pool.planner.model_check import check_model
 from pool.planner.trial import state_nbytes, try_state
@@ -92,6 +93,7 @@ def _look_at_members(launch: Launch, schema: BatchSchema) -> tuple[tuple[Plan, .
     for m, (config, (tensors, found)) in enumerate(zip(members, looked_at, strict=True)):
         if (difference := _difference(tensors, first)) is not None:
             raise ConfigError(f"ensemble.member.{m}: {difference}; members have the same tensors")
+        _check_plateau(launch.config, config, found, m)
         if found != measured_first:
             raise ConfigError(f"ensemble.member.{m}: its task has other metrics than that of member 0")
         begin = prefix(m, len(members))
@@ -99,6 +101,14 @@ def _look_at_members(launch: Launch, schema: BatchSchema) -> tuple[tuple[Plan, .
         split = config.optimizer.name in ELEMENTWISE
         plans.append(make_plan(parameters, buffers, _bucket_limits(config), split_tables=split))
     return tuple(plans), measured_first
+
+
+def _check_plateau(run: Config, member: Config, found: Measured, m: int) -> None:
+    """Raises ConfigError."""
+    try:
+        plateau_rule(member, found)
+    except ConfigError as error:
+        raise ConfigError(f"ensemble.member.{m}.{error}" if run.ensemble.member else str(error)) from None
 
 
 def _difference(tensors: Tensors, first: Tensors) -> str | None:
