@@ -53,7 +53,6 @@ class Record:
             _native.return_free_memory()  # weights that were loaded or drawn, pieces of optimizer state now joined
 
     def validated(self, action: Validated, metrics: Sequence[MetricValue], found: Sequence[Validation]) -> None:
-        """`metrics`: the task's own numbers; `found`: all numbers of each member. What follows from them is in the state
-        already."""
+        """`metrics`: the task's own numbers; `found`: all numbers of each member; what follows is in the state."""
         self._metrics.validated(action.version, action.losses, metrics)
         self._checkpoints.validated(found)

@@ -108,7 +108,7 @@ def _check_plateau(run: Config, member: Config, found: Measured, m: int) -> None
     try:
         plateau_rule(member, found)
     except ConfigError as error:
-        raise ConfigError(f"ensemble.member.{m}.{error}" if run.ensemble.member else str(error)) from None
+        raise ConfigError(f"ensemble.member.{m}: {error}" if run.ensemble.member else str(error)) from None
 
 
 def _difference(tensors: Tensors, first: Tensors) -> str | None:

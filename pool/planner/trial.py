@@ -69,11 +69,11 @@ def state_nbytes(
 
 @contextlib.contextmanager
 def _naming(config: Config, member: int) -> Iterator[None]:
-    """An error's key is that of the member's table, if members have tables."""
+    """An error says which member it is of, if members have tables."""
     try:
         yield
     except ConfigError as error:
-        raise ConfigError(f"ensemble.member.{member}.{error}" if config.ensemble.member else str(error)) from None
+        raise ConfigError(f"ensemble.member.{member}: {error}" if config.ensemble.member else str(error)) from None
 
 
 def _tried(config: Config, plan: Plan) -> _Tried:

@@ -229,7 +229,7 @@ def test_another_model_is_refused_by_its_first_layer_that_differs(tmp_path: Path
     def launch(*tensors: TensorSpec) -> Any:
         plan = make_plan(list(tensors), [], [1])
         given = config(tmp_path, model={"hidden": 4})
-        return SimpleNamespace(config=given, planned=SimpleNamespace(plan=plan))
+        return SimpleNamespace(config=given, planned=SimpleNamespace(plans=(plan,)))
 
     saved = saved_state(checkpoint)
     compare_model(launch(TensorSpec("w", (2,), "float32", 4)), checkpoint, saved)
