@@ -39,8 +39,6 @@ def within_reach(peer: Peer, names: list[str]) -> list[str]:
 class Bell:
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._rung = select.poll()
-        self._rung.register(fd, select.POLLIN)
 
     def fileno(self) -> int:
         """Readable when it has been rung."""
@@ -56,6 +54,8 @@ class Bell:
             os.eventfd_read(self._fd)
 
     def wait(self) -> None:
-        """Until it has been rung since the last time; one thread at a time."""
-        self._rung.poll()
+        """Until it has been rung since the last time."""
+        poller = select.poll()
+        poller.register(self._fd, select.POLLIN)
+        poller.poll()
         self.silence()
