@@ -53,9 +53,10 @@ def check_parts(field: SparseField, features: Array, values: Sequence[Array]) ->
             )
 
 
-def check_once(field: SparseField, features: Array, bags: Array) -> None:
-    """No feature twice in a bag; both arrays sorted by feature, then bag."""
-    twice = (features[1:] == features[:-1]) & (bags[1:] == bags[:-1])
+def check_once(field: SparseField, features: Array, bags: Array, begins: Array) -> None:
+    """No feature twice in a bag; features and bags [active] sorted by feature, then bag. `begins` [active + 1]: true
+    where another feature begins."""
+    twice = (bags[1:] == bags[:-1]) & ~begins[1:-1]
     if twice.any():
         first = int(twice.argmax())
         raise ValueError(f"{field.name}.features: bag {bags[first]} has feature {features[first]} twice")

@@ -61,10 +61,10 @@ def write_batch(
         bag_of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         order = np.argsort(features, kind="stable")  # bags stay ascending within a feature
         column, bags = features[order], bag_of[order]
-        check_once(field, column, bags)
-        is_border = np.ones(len(column) + 1, np.bool_)
-        is_border[1:-1] = column[1:] != column[:-1]
-        touched_offsets = np.flatnonzero(is_border)
+        begins = np.ones(len(column) + 1, np.bool_)  # where another feature does, and the end
+        begins[1:-1] = column[1:] != column[:-1]
+        check_once(field, column, bags, begins)
+        touched_offsets = np.flatnonzero(begins)
         touched = column[touched_offsets[:-1]]
         put(f"{field.name}.offsets", offsets)
         put(f"{field.name}.features", features)
