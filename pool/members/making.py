@@ -18,7 +18,8 @@ def make_members(configs: Sequence[Config]) -> Iterator[Member]:
     for config in configs:
         task = make_task(config.task, config.model, config.loss)
         torch.manual_seed(config.model_seed)
-        yield Member(task, task.build_model(), config.model_seed)
+        model = task.build_model()
+        yield Member(task, model, config.model_seed, torch.get_rng_state())
 
 
 class Ensemble(nn.Module):

@@ -24,6 +24,7 @@ class Member:
     task: Task
     model: nn.Module
     seed: int  # of first weights and of dropout
+    drawn: Tensor | None = None  # state of torch's generator when the model was built
 
     def loss(self, batch: TensorBatch, progress: Progress, *, backward: bool) -> Tensor:
         """What the task gives: one number. Raises PluginError if that can't be used."""
