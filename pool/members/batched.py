@@ -32,10 +32,9 @@ class Batched:
     the step alone (I2), whatever batches went before.
     """
 
-    def __init__(self, members: Sequence[Member], settings: Sequence[object], one_by_one: Execution) -> None:
-        """`settings`: of each member's task; members with equal ones are computed together. `one_by_one`: for a batch
-        that can't be computed like this."""
-        places = equal(settings)
+    def __init__(self, members: Sequence[Member], one_by_one: Execution) -> None:
+        """`one_by_one`: for a batch that can't be computed like this."""
+        places = alike(members)
         self.stacks = [Stack(each, [members[place] for place in each]) for each in places]
         self._order = torch.tensor([place for each in places for place in each]).argsort()
         self._one_by_one = one_by_one
@@ -67,11 +66,11 @@ class Batched:
         self._told = True
 
 
-def equal(settings: Sequence[object]) -> list[list[int]]:
-    """The places of those that are equal, by first place."""
+def alike(members: Sequence[Member]) -> list[list[int]]:
+    """The places of members with equal settings, by first place."""
     found: list[list[int]] = []
-    for place, setting in enumerate(settings):
-        group = next((group for group in found if settings[group[0]] == setting), None)
+    for place, member in enumerate(members):
+        group = next((group for group in found if members[group[0]].settings == member.settings), None)
         if group is None:
             found.append([place])
         else:

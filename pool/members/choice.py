@@ -16,7 +16,7 @@ from torch import nn
 from loader.batch.schema import BatchSchema, SparseBatch
 from loader.batch.slots import allocate_slots, write_batch
 from loader.plugins.words import in_words
-from pool.members.batched import Batched, equal, sparse_parameters
+from pool.members.batched import Batched, alike, sparse_parameters
 from pool.members.execution import Execution
 from pool.members.member import Member
 from pool.nn.batch import TensorBatch
@@ -27,7 +27,9 @@ from pool.tasks.task import Progress
 # one's arithmetic, the time of two kernel launches.
 FEWEST = {"cpu": 8, "cuda": 2}  # members with equal settings: with fewer, torch.func.vmap costs more than it saves
 MOST_WORK = {"cpu": 1 << 20, "cuda": 1 << 28}  # multiply-adds of a member's dense layers in a batch: more keep it busy
-RULE = f"members are computed together from {FEWEST} on and up to {MOST_WORK} multiply-adds"  # for the fingerprint
+RULE = ", ".join(  # for the fingerprint
+    f"on {kind} together from {few} members on, up to {MOST_WORK[kind]} multiply-adds" for kind, few in FEWEST.items()
+)
 
 _TOGETHER = "the dense layers of all members are computed together"
 _IN_TURN = "members are computed one after the other"
@@ -41,18 +43,15 @@ _SAID_BY_TORCH = {  # of torch's text: what it means for a model
 }
 
 
-def choose(
-    members: Sequence[Member], settings: Sequence[object], schema: BatchSchema, one_by_one: Execution
-) -> tuple[Execution, str]:
-    """How to compute members, all on one device and in training mode from now on, and why, in one line.
-
-    `settings`: of each member's task; those with equal ones can be computed together. `schema`: of the batches."""
-    if reason := _obvious_reason(members, settings, schema):
+def choose(members: Sequence[Member], schema: BatchSchema, one_by_one: Execution) -> tuple[Execution, str]:
+    """How to compute members, all on one device and in training mode from now on, and why, in one line. `schema`: of
+    the batches."""
+    if reason := _obvious_reason(members, schema):
         return one_by_one, f"{_IN_TURN}: {reason}"
-    batched = Batched(members, settings, one_by_one)
-    device = next(members[0].model.parameters()).device
+    batched = Batched(members, one_by_one)
     for member in members:
         member.model.train()
+    device = next(members[0].model.parameters()).device
     try:
         _try(batched, members, some_batch(schema).to(device))
     except Exception as error:
@@ -62,21 +61,17 @@ def choose(
     return batched, _TOGETHER
 
 
-def _obvious_reason(members: Sequence[Member], settings: Sequence[object], schema: BatchSchema) -> str:
+def _obvious_reason(members: Sequence[Member], schema: BatchSchema) -> str:
     """Why it can't pay to compute them together; empty if it can."""
-    if len(members) == 1:
-        return "there is one"
     device = next(members[0].model.parameters()).device.type
-    most_alike = max(map(len, equal(settings)))
+    most_alike = max(map(len, alike(members)))
     if most_alike < FEWEST[device]:
         return f"no more than {most_alike} have the same task settings; together is faster from {FEWEST[device]} on"
     if not (parameters := dense(members[0].model)):
         return "there are no dense layers"
     work = schema.batch_size * sum(parameter.numel() for parameter in parameters)
     if work > (most := MOST_WORK[device]):
-        return (
-            f"the dense layers of each take {work:,} multiply-adds a batch, and with more than {most:,} that is faster"
-        )
+        return f"the dense layers of each take {work:,} multiply-adds a batch; with more than {most:,} that is faster"
     return ""
 
 

@@ -121,7 +121,7 @@ def members_of(task: Task, count: int = 3) -> list[Member]:
         model = task.build_model()
         for parameter in model.parameters():  # some start at zero
             nn.init.normal_(parameter, std=0.3)
-        members.append(Member(task, model, seed))
+        members.append(Member(task, model, seed, None))
     return members
 
 

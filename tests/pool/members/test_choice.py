@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,22 +15,23 @@ from pool.members import choice
 from pool.members.batched import Batched
 from pool.members.choice import choose
 from pool.members.member import Member
-from pool.tasks.nnue.config import LossConfig, ModelConfig
-from pool.tasks.nnue.quantized import arch
-from pool.tasks.nnue.task import NnueTask
+from pool.tasks.chess.loss_config import LossConfig
+from pool.tasks.stockfish.config import ModelConfig
+from pool.tasks.stockfish.quantized import arch
+from pool.tasks.stockfish.task import StockfishTask
 from pool.tasks.task import Task
 from tests.pool.members.models import SCHEMA, TASKS, InTurn, members_of, toy, written
 
 
-def chosen(task: Task, count: int = 8, settings: list[object] | None = None) -> str:
+def chosen(task: Task, settings: Sequence[object] = (None,) * 8) -> str:
     """What is said; it fits to what is done."""
-    members = members_of(task, count)
+    members = [replace(each, settings=own) for each, own in zip(members_of(task, len(settings)), settings, strict=True)]
     for member in members:
         member.model.eval()
     before = torch.random.get_rng_state()
     buffers = [buffer.clone() for member in members for buffer in member.model.buffers()]
     one_by_one = InTurn(members)
-    execution, line = choose(members, settings or [None] * count, SCHEMA, one_by_one)
+    execution, line = choose(members, SCHEMA, one_by_one)
     assert isinstance(execution, Batched) == (line == "the dense layers of all members are computed together")
     assert isinstance(execution, Batched) or execution is one_by_one
     assert "\n" not in line
@@ -130,22 +132,18 @@ def test_what_can_not_be_computed_together_is_named(task: Task, line: str) -> No
     assert chosen(task).removesuffix(" for a batch of zeros") == line
 
 
-def test_one_member_is_computed_alone() -> None:
-    assert chosen(toy(), 1) == "there is one"
-
-
 def test_members_that_all_have_other_settings_are_computed_alone() -> None:
     few = "no more than {} have the same task settings; together is faster from 8 on"
-    assert chosen(toy(), 8, [*range(8)]) == few.format(1)
-    assert chosen(toy(), 8, [1, *[2] * 7]) == few.format(7)
-    assert chosen(toy(), 9, [1, *[2] * 8]).startswith("the dense layers")
+    assert chosen(toy(), [*range(8)]) == few.format(1)
+    assert chosen(toy(), [1, *[2] * 7]) == few.format(7)
+    assert chosen(toy(), [1, *[2] * 8]).startswith("the dense layers")
 
 
 def test_wide_layers_keep_a_processor_busy_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = sum(parameter.numel() for parameter in choice.dense(members_of(toy(), 1)[0].model))
     monkeypatch.setitem(choice.MOST_WORK, "cpu", numbers * SCHEMA.batch_size - 1)
     assert chosen(toy()) == (
-        f"the dense layers of each take {numbers * SCHEMA.batch_size:,} multiply-adds a batch, and with more than "
+        f"the dense layers of each take {numbers * SCHEMA.batch_size:,} multiply-adds a batch; with more than "
         f"{numbers * SCHEMA.batch_size - 1:,} that is faster"
     )
     monkeypatch.setitem(choice.MOST_WORK, "cpu", numbers * SCHEMA.batch_size)
@@ -159,11 +157,11 @@ def test_native_code_of_a_task_serves_its_members_one_after_the_other() -> None:
         (DenseField("score", "float32"), DenseField("result", "float32")),
         num_buckets=arch.NUM_BUCKETS,
     )
-    task = NnueTask(ModelConfig(l1=32, factorized=False), LossConfig())
+    task = StockfishTask(ModelConfig(l1=32), LossConfig())
     model = task.build_model()
-    members = [Member(task, model, seed) for seed in range(8)]
-    execution, line = choose(members, [None] * 8, schema, InTurn(members))
-    assert "the model (NnueModel) uses an autograd.Function that has no rule for vmap" in line
+    members = [Member(task, model, seed, None) for seed in range(8)]
+    execution, line = choose(members, schema, InTurn(members))
+    assert "the model (StockfishModel) uses an autograd.Function that has no rule for vmap" in line
     assert not isinstance(execution, Batched)
 
 
