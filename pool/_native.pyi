@@ -337,9 +337,6 @@ def return_free_memory() -> None:
     For a process whose beginning took more than its steps do.
     """
 
-def crc32c(data: torch.Tensor | numpy.typing.NDArray[Any], before: int = 0) -> int:
-    """CRC-32C (RFC 3720 B.4) of uint8 [n], going on from the sum of what came before it."""
-
 def arm_crash_point(name: str, at: int, how: str) -> None:
     """The `at`-th time (from 1): kill, segv, stop or exit; note: every time, a line on stderr. Raises ValueError."""
 

@@ -166,6 +166,9 @@ def read_state(checkpoint: Path) -> SavedState:
     for name, validation in (("newest", known.newest), ("best", known.best), ("record", known.record)):
         if validation is not None and validation.step > state.step:
             raise plain.not_ours(path, f"validations.{name}.step: {validation.step} is after step {state.step}")
+    for number, member in enumerate(state.members):
+        if member.frozen_at is not None and member.frozen_at > state.step:
+            raise plain.not_ours(path, f"members.{number}.frozen_at: {member.frozen_at} is after step {state.step}")
     return replace(state, config=with_new_names(state.config))
 
 

@@ -34,6 +34,7 @@ class TrainedMember:
     ) -> None:
         """`config`, `plan`, `exchange`: the member's own; `prefix`: of the names of its tensors."""
         self._task = member.task
+        self._drawn = member.drawn
         self._model = member.model
         self._prefix = prefix
         self._exchange = exchange
@@ -52,6 +53,8 @@ class TrainedMember:
 
     def initialize(self, start: Mapping[str, torch.Tensor] | None = None) -> None:
         """The weights of a run that begins; `start`: those of another one's checkpoint. Raises CheckpointError."""
+        if self._drawn is not None:
+            torch.set_rng_state(self._drawn)  # what the task draws does not depend on other members
         with torch.no_grad():
             self._task.initialize(self._model)
             if start is not None:

@@ -19,8 +19,8 @@ def make_members(configs: Sequence[Config]) -> Iterator[Member]:
     for config in configs:
         task = make_task(config.task, config.model, config.loss)
         torch.manual_seed(config.model_seed)
-        settings = (of_a_resumed_run(config.model), config.loss)
-        yield Member(task, task.build_model(), config.model_seed, settings)
+        model, settings = task.build_model(), (of_a_resumed_run(config.model), config.loss)
+        yield Member(task, model, config.model_seed, settings, torch.get_rng_state())
 
 
 class Ensemble(nn.Module):

@@ -115,8 +115,7 @@ def _difference(tensors: Tensors, first: Tensors) -> str | None:
     """The first tensor in which a member differs from member 0."""
     for own, other in itertools.zip_longest(itertools.chain(*tensors), itertools.chain(*first)):
         if own != other:
-            name = (own or other).name
-            return f"{name}: {_described(own)} here, {_described(other)} in member 0"
+            return f"{_described(own)} here, {_described(other)} in member 0"
     return None
 
 

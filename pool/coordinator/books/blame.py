@@ -7,7 +7,7 @@ cause is not the batches.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 
 from pool.protocol.messages import Assignment
@@ -24,7 +24,7 @@ class Blame:
 
     def __init__(self, unused: Sequence[int]) -> None:
         """`unused`: of each member: batches of the steps before this one that were left out whole."""
-        self._deaths: Counter[_Key] = Counter()
+        self._deaths: dict[_Key, int] = {}
         self._raised: defaultdict[_Key, list[str]] = defaultdict(list)
         self._unused = list(unused)
 
@@ -34,14 +34,14 @@ class Blame:
         if raised:
             self._raised[key].append(raised)
         else:
-            self._deaths[key] += 1
+            self._deaths[key] = self._deaths.get(key, 0) + 1
 
     def verdict(self, purpose: str, step: int, batch: int) -> str:
         """Why the batch can't be computed; empty if it may be tried again."""
         key = (purpose, step, batch)
         if len(self._raised.get(key, ())) >= RAISED:
             return f"it failed {RAISED} times, in different processes: {self._raised[key][-1]}"
-        return f"{DEADLY} workers died while they held it" if self._deaths[key] >= DEADLY else ""
+        return f"{DEADLY} workers died while they held it" if self._deaths.get(key, 0) >= DEADLY else ""
 
     @property
     def unused(self) -> tuple[int, ...]:
@@ -54,6 +54,6 @@ class Blame:
     def committed(self, step: int, left_out: Sequence[int]) -> None:
         """A step is done; `left_out`: of each member: how many batches it lost, if that is all of them, else 0."""
         self._unused = [before + now if now else 0 for before, now in zip(self._unused, left_out, strict=True)]
-        self._deaths = Counter({key: count for key, count in self._deaths.items() if key[1] > step})
+        self._deaths = {key: count for key, count in self._deaths.items() if key[1] > step}
         for key in [key for key in self._raised if key[1] <= step]:
             del self._raised[key]

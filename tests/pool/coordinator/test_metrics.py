@@ -237,6 +237,23 @@ def test_metrics_of_the_task_are_recorded_with_the_validation_and_reported(tmp_p
     assert (report.best_step, report.best_metric, report.best_value) == (4, "auc", 0.75)
 
 
+def test_numbers_of_members_are_lists_in_the_records_and_curves_beside_that_of_all(tmp_path: Path) -> None:
+    metrics = Metrics(tmp_path, 0, 10, 64, say=str, sinks=["tensorboard"])
+    metrics.committed(0, ((1.0, 2.0), (), (4.0,)), 0, (0.1, 0.2, 0.3), 0)
+    metrics.validated(1, (0.5, 0.7, 0.2), [MetricValue("auc", (0.75, 0.5, 1.0))])
+    report = metrics.report(1, -1, 0, 0.2, best=None, finished=False)
+    metrics.close()
+    step, validation = map(json.loads, (tmp_path / "metrics.jsonl").read_text().splitlines())
+    assert (step["loss"], step["learning_rate"]) == (2.75, 0.2)
+    assert str(step["members"]) == "{'loss': [1.5, nan, 4.0], 'learning_rate': [0.1, 0.2, 0.3]}"
+    assert (validation["validation_loss"], validation["validation_auc"]) == (0.5, 0.75)
+    assert validation["members"] == {"validation_loss": [0.5, 0.7, 0.2], "validation_auc": [0.75, 0.5, 1.0]}
+    assert (report.loss, report.validation_loss) == (2.75, 0.5)
+    (path,) = (tmp_path / "tensorboard").iterdir()
+    tags = {value.tag for event in EventFileLoader(str(path)).Load() for value in event.summary.value}
+    assert {"loss/train", "loss/train/member 2", "loss/validation/member 0", "validation/auc/member 1"} <= tags
+
+
 def test_a_point_that_does_not_fit_on_the_disk_spoils_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = EventFile(tmp_path)
     file.add(1, {"a": 1.0})

@@ -16,7 +16,12 @@ from tests.support.runs import TOY, Ended, run, run_well
 
 SGD = "torch.optim.SGD"
 MEMBERS: list[dict[str, Any]] = [
-    {"run.model_seed": 1, "schedule.name": "torch.optim.lr_scheduler.StepLR", "schedule.args.step_size": 2},
+    {
+        "run.model_seed": 1,
+        "optimizer.name": "pool.optim.SparseAdam",
+        "schedule.name": "torch.optim.lr_scheduler.StepLR",
+        "schedule.args.step_size": 2,
+    },
     {"run.model_seed": 2, "loss.infinite_gradient_of_batch": 10, "optimizer.name": "pool.optim.Adam"},
     {"loss.scale": 2.0, "optimizer.name": SGD, "optimizer.args.momentum": 0.9, "optimizer.args.lr": 0.001},
 ]
