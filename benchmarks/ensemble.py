@@ -168,7 +168,7 @@ pool.threads = 1
         process.kill()
         process.wait()
     when = {record["step"]: record["time"] for record in map(json.loads, lines) if "step" in record}
-    moments = sorted(when.values())
+    moments: list[float] = sorted(when.values())
     later = [moment for moment in moments if moment > moments[0] + WARM_UP]
     if len(later) < 3:
         raise SystemExit(f"{len(moments)} steps are too few: raise --seconds")

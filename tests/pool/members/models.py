@@ -71,7 +71,8 @@ class Composed(nn.Module):
         self.rest = rest
 
     def forward(self, batch: TensorBatch) -> Tensor:
-        return self.rest(self.table(batch.sparse["features"])).mean(1)
+        out: Tensor = self.rest(self.table(batch.sparse["features"]))
+        return out.mean(1)
 
 
 class TwiceTheSame(nn.Module):
@@ -81,7 +82,7 @@ class TwiceTheSame(nn.Module):
         super().__init__()
         self.first, self.second, self.third = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8)
         self.second.weight = self.first.weight
-        self.third.bias.requires_grad_(requires_grad=False)
+        self.third.bias.requires_grad = False
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.third(torch.relu(self.second(torch.tanh(self.third(torch.relu(self.first(x)))))))

@@ -58,7 +58,8 @@ def both(task_name: str, number: int = 0, *, sinks: bool = True) -> tuple[list[M
 
 
 def norm(tensor: Tensor) -> Tensor:
-    return tensor.nan_to_num().norm()
+    found: Tensor = tensor.nan_to_num().norm()  # type: ignore[no-untyped-call]
+    return found
 
 
 class Refused:
