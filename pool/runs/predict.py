@@ -33,11 +33,17 @@ _DIGITS = {np.dtype(np.float32): "%.9g", np.dtype(np.float64): "%.17g"}  # a rea
 
 
 def predict_file(
-    where: Path, patterns: Sequence[str], output: Path, task: str | None, changes: Sequence[Change] = ()
+    where: Path,
+    patterns: Sequence[str],
+    output: Path,
+    task: str | None,
+    changes: Sequence[Change] = (),
+    on_progress: Callable[[int], object] | None = None,
 ) -> tuple[Trained, int]:
     """Writes a line of numbers, separated by tabs, for each sample; returns what it asked, and how many there were.
 
-    `changes`: of [data]. Raises PoolError, DataError; `output` is written as a whole or not at all.
+    `changes`: of [data]; `on_progress`: told how many are written so far. Raises PoolError, DataError; `output` is
+    written as a whole or not at all.
     """
     found = load_trained(where, task, "predict")
     task_predicts = _method_of(found)
@@ -49,6 +55,8 @@ def predict_file(
             for numbers in _predictions(found, task_predicts, batches_in_order(config.data, files, config.run.seed)):
                 file.write(_lines(numbers))
                 samples += len(numbers)
+                if on_progress is not None:
+                    on_progress(samples)
             file.publish()
     except FileExistsError:
         raise ConfigError(f"{output}: is there already; give another name, or remove it first") from None

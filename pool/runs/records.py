@@ -10,7 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pool.checkpoint.folder import linked_step
+from pool.checkpoint.state import BEST, FOLDER
 from pool.errors import ConfigError
+from pool.metrics.layout import LOSS, PREFIX
 
 CONFIG = "config.json"
 METRICS = "metrics.jsonl"
@@ -23,6 +26,7 @@ class Run:
     name: str  # as it was given
     config: Mapping[str, Any]  # by dotted key
     records: Sequence[Mapping[str, Any]]  # in the order of the file
+    best_step: int | None = None  # of the checkpoint that validated best
 
     @cached_property
     def steps(self) -> list[Mapping[str, Any]]:
@@ -37,6 +41,19 @@ class Run:
     def best(self) -> tuple[int, float] | None:
         """Step and loss of the first of the lowest validations; None if there is none."""
         return min(self.validations, key=lambda validation: validation[1], default=None)
+
+    @property
+    def metric(self) -> str:
+        """The number of a validation that chooses the best checkpoint."""
+        return str(self.config.get("train.best_metric", LOSS))
+
+    @cached_property
+    def best_checkpoint(self) -> tuple[int, float] | None:
+        """Step of the checkpoint that validated best, and its number; None if there is none."""
+        key = f"{PREFIX}{self.metric}"
+        of_step = (record[key] for record in self.records if key in record and record["step"] == self.best_step)
+        value = next(of_step, None)
+        return None if self.best_step is None or value is None else (self.best_step, float(value))
 
     @property
     def seconds(self) -> float:
@@ -68,7 +85,8 @@ def read_run(folder: Path) -> Run:
         raise ConfigError(f"{folder / CONFIG}: is damaged, or no run has written it") from None
     if not isinstance(config, dict):
         raise ConfigError(f"{folder / CONFIG}: no run has written it: a table is expected")
-    return Run(str(folder), dict(_flat(config)), list(_records(folder / METRICS)))
+    best = linked_step(folder / FOLDER, BEST)
+    return Run(str(folder), dict(_flat(config)), list(_records(folder / METRICS)), None if best < 0 else best)
 
 
 def differing(runs: Sequence[Run]) -> list[str]:

@@ -6,20 +6,25 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from pool.metrics.layout import LOSS
 from pool.runs.records import Run, differing
 
+METRIC = "best checkpoint"
 COLUMNS = ("run", "steps", "best validation", "at step", "last loss", "samples/s", "time")
 
 
 def as_data(run: Run, keys: Sequence[str]) -> dict[str, Any]:
     """One run; `keys`: of its config. What is not known is None."""
-    best = run.best
+    best, by_metric = run.best, run.best_checkpoint
     return {
         "run": run.name,
         "step": run.steps[-1]["step"] if run.steps else 0,
         "steps": run.config.get("train.steps"),
         "best_validation_loss": best[1] if best else None,
         "best_validation_step": best[0] if best else None,
+        "best_metric": run.metric,
+        "best_checkpoint_value": by_metric[1] if by_metric else None,
+        "best_checkpoint_step": by_metric[0] if by_metric else None,
         "last_loss": run.steps[-1]["loss"] if run.steps else None,
         "samples_per_second": run.samples_per_second,
         "seconds": run.seconds,
@@ -28,9 +33,12 @@ def as_data(run: Run, keys: Sequence[str]) -> dict[str, Any]:
 
 
 def rows(runs: Sequence[Run]) -> list[list[str]]:
-    """Headings, then a row a run; the keys that differ stand behind the numbers."""
+    """Headings, then a row a run; the keys that differ stand behind the numbers. If a metric chooses the best
+    checkpoint of any of them, a column says what it is worth."""
     keys = differing(runs)
-    return [[*COLUMNS, *keys], *([*_numbers(as_data(run, ())), *_values(run, keys)] for run in runs)]
+    by_metric = any(run.metric != LOSS for run in runs)
+    headings = [*COLUMNS, *([METRIC] if by_metric else ()), *keys]
+    return [headings, *([*_numbers(run), *([_metric(run)] if by_metric else ()), *_values(run, keys)] for run in runs)]
 
 
 def plain(table: Sequence[Sequence[str]]) -> str:
@@ -43,7 +51,13 @@ def plain(table: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _numbers(data: dict[str, Any]) -> list[str]:
+def _metric(run: Run) -> str:
+    best = run.best_checkpoint
+    return "" if best is None or run.metric == LOSS else f"{run.metric} {best[1]:.6f} at {best[0]}"
+
+
+def _numbers(run: Run) -> list[str]:
+    data = as_data(run, ())
     minutes, seconds = divmod(round(data["seconds"]), 60)
     return [
         data["run"],
