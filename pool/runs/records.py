@@ -10,8 +10,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pool.checkpoint.folder import linked_step
+from pool.checkpoint.state import BEST, FOLDER
 from pool.config.members import flat, settings_of_members
 from pool.errors import ConfigError
+from pool.metrics.layout import LOSS, PREFIX
 from pool.metrics.members import of_member
 from pool.telemetry.records import METRICS, read_records
 
@@ -25,6 +28,7 @@ class Run:
     name: str  # as it was given
     config: Mapping[str, Any]  # by dotted key
     records: Sequence[Mapping[str, Any]]  # in the order of the file
+    best_step: int | None = None  # of the checkpoint that validated best
     member: int | None = None  # of an ensemble, as if it were a run of its own
     members: Sequence[Run] = ()  # of an ensemble
 
@@ -53,6 +57,19 @@ class Run:
     def _lowest(self) -> tuple[int, float] | None:
         finite = [validation for validation in self.validations if math.isfinite(validation[1])]
         return min(finite, key=lambda validation: validation[1], default=None)
+
+    @property
+    def metric(self) -> str:
+        """The number of a validation that chooses the best checkpoint."""
+        return str(self.config.get("train.best_metric", LOSS))
+
+    @cached_property
+    def best_checkpoint(self) -> tuple[int, float] | None:
+        """Step of the checkpoint that validated best, and its number; None if there is none."""
+        key = f"{PREFIX}{self.metric}"
+        of_step = (record[key] for record in self.records if key in record and record["step"] == self.best_step)
+        value = next(of_step, None)
+        return None if self.best_step is None or value is None else (self.best_step, float(value))
 
     @property
     def seconds(self) -> float:
@@ -91,7 +108,8 @@ def read_run(folder: Path) -> Run:
     records = list(read_records(folder / METRICS))
     name = str(folder)
     members = tuple(_member(name, own, records, m) for m, own in enumerate(settings)) if len(settings) > 1 else ()
-    return Run(name, dict(flat(config)), records, members=members)
+    best = linked_step(folder / FOLDER, BEST)
+    return Run(name, dict(flat(config)), records, None if best < 0 else best, members=members)
 
 
 def _member(run: str, settings: Mapping[str, Any], records: Sequence[Mapping[str, Any]], m: int) -> Run:
