@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from loader.batch.schema import SparseBatch
+from pool.devices import parse_device
 from pool.exchange.addend import Touched
 from pool.exchange.host.coordinator import HostCoordinator
 from pool.process.launch import Launch
@@ -29,7 +30,7 @@ class WorkersMemory:
 
 def exchange_of(launch: Launch, memory: Memory, shortcut: CoordinatorEnd) -> HostCoordinator:
     """The coordinator's end of the exchange."""
-    planned = launch.planned
+    planned, module = launch.planned, launch.config.testing.device_module
     gradient_slots = {
         (worker, slot): place
         for worker in range(len(planned.devices))
@@ -43,6 +44,7 @@ def exchange_of(launch: Launch, memory: Memory, shortcut: CoordinatorEnd) -> Hos
         planned.plan,
         halves=memory.weight_halves(),
         gradient_slots=gradient_slots,
+        compact=[worker for worker, spec in enumerate(planned.devices) if parse_device(spec, module).is_accelerator],
         touched_rows=touched_rows,
         publish=shortcut.publish,
     )

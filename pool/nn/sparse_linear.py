@@ -13,19 +13,22 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from pool.nn import kernels
+from pool.nn import kernels, reference
 from pool.nn.batch import SparseInput
 
 
 class TableSink(Protocol):
     """Where the table's gradient goes instead of `weight.grad`; once for each backward of a batch."""
 
-    def begin(self, weight: Tensor) -> tuple[Tensor, Sequence[int]]:
+    def begin(self, weight: Tensor) -> tuple[Tensor | None, Sequence[int]]:
         """Memory of weight's shape and dtype, and the rows, ascending, up to which `written` is wanted; the last is
-        their number. Only rows that the batch touched will be written, none read."""
+        their number. Only rows that the batch touched will be written, none read. No memory: `take` is wanted."""
+
+    def take(self, weight: Tensor, rows: Tensor) -> None:
+        """The touched rows, [touched, out_features], in the order of the batch's list; queued on the current stream."""
 
     def written(self, weight: Tensor, rows: int) -> None:
-        """Of the first `rows` rows the touched ones are written (on a GPU: queued on the current stream)."""
+        """Of the first `rows` rows the touched ones are written."""
 
     def done(self, weight: Tensor, finite: Tensor) -> None:
         """All are. `finite` (bool, no dimensions): False if anything in them is not finite."""
@@ -95,6 +98,9 @@ class SparseLinear(nn.Module):
         self._last_backward = backward
         sink, weight = self.gradient_sink, self.weight
         memory, borders = sink.begin(weight)
+        if memory is None:
+            sink.take(weight, reference.touched_rows(sparse, grad_out))
+            return None, kernels.column_sum(grad_out)
         total, sound = kernels.backward_rows(sparse, grad_out, memory, borders, lambda rows: sink.written(weight, rows))
         finite = total.isfinite().all()
         sink.done(weight, finite if sound is True else finite & sound)

@@ -7,8 +7,10 @@ the batch's last one not, since the end of the batch says it. What got no gradie
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import nn
@@ -16,6 +18,7 @@ from torch import nn
 from loader.plugins.words import PluginError
 from pool.buckets.plan import Plan
 from pool.buckets.tensors import row_sparse_tables, trained
+from pool.exchange.addend import Touched
 from pool.exchange.interface import WorkerExchange
 
 Announce = Callable[[int], None]  # bucket
@@ -43,9 +46,9 @@ class GradientWriter:
             table.gradient_sink = self
             self._tables.add(table.weight)
 
-    def begin_batch(self, slot: int, announce: Announce) -> None:
-        """`slot`: that the gradients go to; its buckets are announced as they complete."""
-        self._exchange.begin(slot)
+    def begin_batch(self, slot: int, touched: Mapping[str, Touched], announce: Announce) -> None:
+        """`slot`: that the gradients go to; its buckets are announced as they complete. `touched`: the batch's."""
+        self._exchange.begin(slot, touched)
         self._announce = announce
         self._finite = {}
         self._missing = [set(bucket.parameters) for bucket in self._plan.buckets]
@@ -54,17 +57,21 @@ class GradientWriter:
         """After backward: the parameters that got no gradient."""
         for bucket, missing in zip(self._plan.buckets, self._missing, strict=True):
             if missing:
-                self._exchange.hand_over(bucket)
+                self._exchange.hand_over(bucket, _tell_nobody)
         return tuple(sorted(index for missing in self._missing for index in missing))
 
-    def unsound(self) -> str:
-        """After backward: the first parameter whose gradient is not finite; empty if all are."""
+    def read(self, loss: torch.Tensor) -> tuple[float, str]:
+        """After backward, when all of it has arrived: the loss, and what is not finite, the loss or the first parameter
+        with such a gradient; empty if all is. Raises what the device has failed with."""
         later = {index: finite for index, finite in self._finite.items() if isinstance(finite, torch.Tensor)}
-        flags = dict(zip(later, torch.stack(list(later.values())).tolist(), strict=True)) if later else {}
+        value, found = self._exchange.read(loss, list(later.values()))
+        if not math.isfinite(value):
+            return value, "the loss"
+        flags = dict(zip(later, found, strict=True))
         unsound = (index for index, finite in self._finite.items() if not flags.get(index, finite))
-        return next((self._plan.parameters[index].name for index in unsound), "")
+        return value, next((self._plan.parameters[index].name for index in unsound), "")
 
-    def begin(self, weight: torch.Tensor) -> tuple[torch.Tensor, Sequence[int]]:
+    def begin(self, weight: torch.Tensor) -> tuple[torch.Tensor | None, Sequence[int]]:
         """Table sink: where the rows of a table's gradient are to be written, and in which shares."""
         index = self._index[weight]
         if index not in self._missing[self._buckets_of[index][0]]:
@@ -73,6 +80,13 @@ class GradientWriter:
         shares = [self._plan.buckets[b].rows for b in self._buckets_of[index]]
         borders = [weight.shape[0] if rows is None else rows[1] for rows in shares]
         return self._exchange.rows(index), borders
+
+    def take(self, weight: torch.Tensor, rows: torch.Tensor) -> None:
+        """Table sink: the touched rows."""
+        index = self._index[weight]
+        self._finite[index] = self._exchange.put(index, rows)
+        for bucket in self._buckets_of[index]:
+            self._written(index, bucket)
 
     def written(self, weight: torch.Tensor, rows: int) -> None:
         """Table sink: the touched ones of the first `rows` rows are written."""
@@ -105,6 +119,10 @@ class GradientWriter:
         missing.discard(index)
         if missing:
             return
-        self._exchange.hand_over(self._plan.buckets[bucket])
-        if any(self._missing) and self._announce is not None:
-            self._announce(bucket)
+        announce = self._announce if any(self._missing) else None
+        then = _tell_nobody if announce is None else partial(announce, bucket)
+        self._exchange.hand_over(self._plan.buckets[bucket], then)
+
+
+def _tell_nobody() -> None:
+    """Of a batch's last bucket, and of one without gradients, the end of the batch tells."""

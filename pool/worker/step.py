@@ -26,6 +26,7 @@ from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.task import MeasuredTask, Progress, Task
 from pool.telemetry.trace import Trace
+from pool.worker.batches import Batches, Taken
 from pool.worker.collecting import collect
 from pool.worker.faults import Faults
 from pool.worker.gradients import Announce, GradientWriter
@@ -54,6 +55,7 @@ class Computer:
         schema: BatchSchema,
         device: Device,
         faults: Faults,
+        batches: Batches,
         join: Join,
         *,
         trace: Trace,
@@ -64,6 +66,7 @@ class Computer:
         self._task = task
         self._schema = schema
         self._device = torch.device(device.torch_name)
+        self._batches = batches
         self._faults = faults
         self._trace = trace
         self._seed = seed
@@ -74,27 +77,35 @@ class Computer:
         self._named = dict(trained(self._model))
         self._writer = GradientWriter(self._model, plan, self._exchange)
         self._tables = [module for module in self._model.modules() if isinstance(module, SparseLinear)]
-        self._prepared: dict[int, TensorBatch] = {}  # by attempt
+        self._prepared: dict[int, Taken] = {}  # by attempt
 
-    def prepare(self, slot: Slot, attempt: int) -> None:
+    def prepare(self, slot: Slot, attempt: int, done: Callable[[], object]) -> None:
         """Does the part of a training batch that needs no weights, so that `train` of this attempt takes less time.
 
-        Afterwards nothing reads the slot before `train` does.
+        Calls `done` when nothing reads the slot any more before `train` does: now, or later in another thread.
         """
-        batch = TensorBatch.from_numpy(SparseBatch.view(self._schema, slot)).to(self._device)
-        with self._trace.span("prepare", batch=batch.number):
+        taken = self._batches.take(slot)
+        with self._trace.span("prepare", batch=taken.batch.number):
             for table in self._tables:
-                table.prepare(batch.sparse[table.field])
-        if self._device.type == "cuda":
-            torch.cuda.current_stream(self._device).synchronize()  # the copies are done
-        self._prepared[attempt] = batch
+                table.prepare(taken.batch.sparse[table.field])
+        self._prepared[attempt] = taken
         while len(self._prepared) > PREPARED:
             del self._prepared[next(iter(self._prepared))]
+        taken.when_read(done)
 
     def train(
-        self, slot: Slot, step: int, gradient_slot: int, *, attempt: int, first: bool, announce: Announce
+        self,
+        slot: Slot,
+        step: int,
+        gradient_slot: int,
+        *,
+        attempt: int,
+        first: bool,
+        announce: Announce,
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> Outcome:
-        """Computes a batch with version `step`; `first`: the step's buffers follow this batch."""
+        """Computes a batch with version `step`; `first`: the step's buffers follow this batch. Calls `meanwhile` when
+        all of it is queued on the device, before anything waits for that."""
         with self._trace.span("load", step=step):
             batch = self._load(slot, step, attempt)
         crash_point("worker.before_forward")
@@ -115,14 +126,15 @@ class Computer:
 
         crash_point("worker.before_backward")
         with self._trace.span("backward", step=step, batch=batch.number):
-            self._writer.begin_batch(gradient_slot, announce_bucket)
+            touched = {name: view.touched for name, view in SparseBatch.view(self._schema, slot).sparse.items()}
+            self._writer.begin_batch(gradient_slot, touched, announce_bucket)
             loss.backward()  # type: ignore[no-untyped-call]
             absent = self._writer.end_batch()
         if first:
             self._exchange.put_buffers()
+        meanwhile()
         with self._trace.span("is it finite?", step=step):
-            value = float(loss.detach())
-            unsound = self._writer.unsound() if math.isfinite(value) else "the loss"
+            value, unsound = self._writer.read(loss)
         return Outcome((value,), absent, (unsound,))
 
     def validate(self, slot: Slot, version: int, collected: Mapping[str, npt.NDArray[Any]]) -> Outcome:
@@ -134,7 +146,7 @@ class Computer:
                 loss = self._loss(batch, version, backward=False)
             else:
                 loss = self._validate(batch, version, collected)
-        return Outcome((float(loss),))
+        return Outcome((self._exchange.read(loss, ())[0],))
 
     def forget_weights(self) -> None:
         """Copies on the device may be of a version that was never completed: its coordinator died."""
@@ -185,14 +197,14 @@ class Computer:
         Not torch.manual_seed: where a backend is not there it keeps each call, with its stack, for ever.
         """
         torch.default_generator.manual_seed(seed)
-        if self._device.type == "cuda":
-            torch.cuda.manual_seed(seed)
+        if self._device.type != "cpu":
+            with torch.accelerator.device_index(self._device.index):
+                torch.get_device_module(self._device).manual_seed(seed)
 
     def _load(self, slot: Slot, version: int, attempt: int) -> TensorBatch:
         self._exchange.load(version)
-        if (prepared := self._prepared.pop(attempt, None)) is not None:
-            return prepared
-        return TensorBatch.from_numpy(SparseBatch.view(self._schema, slot)).to(self._device)
+        taken = self._prepared.pop(attempt, None) or self._batches.take(slot)
+        return taken.for_current_stream()
 
 
 def problem_of(loss: object, *, backward: bool) -> str:
