@@ -337,9 +337,6 @@ def return_free_memory() -> None:
     For a process whose beginning took more than its steps do.
     """
 
-def crc32c(data: torch.Tensor | numpy.typing.NDArray[Any], before: int = 0) -> int:
-    """CRC-32C (RFC 3720 B.4) of uint8 [n], going on from the sum of what came before it."""
-
 def arm_crash_point(name: str, at: int, how: str) -> None:
     """The `at`-th time (from 1): kill, segv, stop or exit; note: every time, a line on stderr. Raises ValueError."""
 
@@ -355,7 +352,7 @@ def stacks_forward(
     out: torch.Tensor | numpy.typing.NDArray[Any],
     threads: int = 1,
 ) -> None:
-    """The layer stacks of the nnue task, forward; the maths is in pool/tasks/nnue/native/layer_stacks.h. All float32.
+    """The layer stacks of the stockfish task, forward; the maths is in pool/tasks/stockfish/native/layer_stacks.h. All float32.
 
     accumulated [2 * B, L], own perspectives first. parameters: weight and bias of fc_0 ([S, 16, L], [S, 16]), fc_1
     ([S, 32, 30], [S, 32]) and fc_2 ([S, 32], [S]). borders [S + 1]: samples of each stack, from 0 to B.

@@ -108,4 +108,7 @@ class ColumnsConfig(Section):
                 raise ValueError(f"{key} = {char!r}: expected one ASCII character that ends no line")
         if self.delimiter and self.delimiter == self.quote:
             raise ValueError(f"quote = {self.quote!r}: the delimiter is the same")
+        for key in ("delimiter", "quote", "header") if self.layout else ():
+            if getattr(self, key) != type(self).model_fields[key].default:
+                raise ValueError(f"{key} = {getattr(self, key)!r}: layout = {self.layout!r} says it already; set one")
         return self

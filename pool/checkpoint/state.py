@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +22,8 @@ from loader.stream import Cursor
 from pool.checkpoint.disk import files, plain, tensor_file
 from pool.checkpoint.disk.tensor_file import FileSums, Header
 from pool.checkpoint.overrides import Override
+from pool.checkpoint.plateau import Plateau
+from pool.checkpoint.renamed import with_new_names
 from pool.checkpoint.validations import NONE, Validations
 from pool.errors import CheckpointError, DamagedCheckpointError
 
@@ -70,16 +72,19 @@ class OptimizerNumbers:
     groups: Sequence[Sequence[Mapping[str, Any]]]  # parameter groups of each bucket's optimizer
     schedulers: Sequence[Mapping[str, Any]]  # of each bucket, if there is a schedule
     overrides: Sequence[Override] = ()  # what was changed by hand, in the order of the steps
+    plateau: Plateau = field(default_factory=Plateau)
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> OptimizerNumbers:
         """`plain`: as `BucketOptimizers.state` has it."""
         overrides = tuple(Override(**entry) for entry in plain["overrides"])
-        return cls(plain["numbers"], plain["groups"], plain["schedulers"], overrides)
+        plateau = Plateau(**plain["plateau"])
+        return cls(plain["numbers"], plain["groups"], plain["schedulers"], overrides, plateau)
 
     def plain(self) -> dict[str, Any]:
         """The inverse of `of`. Nothing is copied."""
-        return {**vars(self), "overrides": [asdict(override) for override in self.overrides]}
+        overrides = [asdict(override) for override in self.overrides]
+        return {**vars(self), "overrides": overrides, "plateau": asdict(self.plateau)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +157,7 @@ def read_state(checkpoint: Path) -> SavedState:
     for name, validation in (("newest", known.newest), ("best", known.best), ("record", known.record)):
         if validation is not None and validation.step > state.step:
             raise plain.not_ours(path, f"validations.{name}.step: {validation.step} is after step {state.step}")
-    return state
+    return replace(state, config=with_new_names(state.config))
 
 
 def verify(checkpoint: Path) -> SavedState:

@@ -74,6 +74,7 @@ class Validations:
 NONE = Validations()
 _SETTINGS: Mapping[str, Any] = {  # with the value that a checkpoint means that is older than the key
     "data.validation": None,
+    "data.validation_share": 0.0,
     "train.validation_batches": None,
     "train.best_metric": LOSS,
     "loss": None,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from loader.config import DataConfig
 from loader.section import Effect, Section
@@ -45,12 +45,20 @@ class RunConfig(Section):
 class DataFiles(Section):
     train: Annotated[CommaList, Field(description="training files, in order; * and ? match"), Effect.SAME_FILES] = ()
     validation: Annotated[
-        CommaList, Field(description="validation files; each validation reads them from their start"), Effect.NONE
+        CommaList, Field(description="validation files; each validation reads them from their start; or set validation_share"), Effect.NONE
     ] = ()
 
 
 class PoolDataConfig(DataConfig, DataFiles):
     """The stream of batches, and the files that it reads."""
+
+    @model_validator(mode="after")
+    def _validations_have_one_origin(self) -> Self:
+        if self.validation and self.validation_share:
+            raise ValueError(
+                f"validation_share = {self.validation_share:g}: data.validation names files, too; set one of them"
+            )
+        return self
 
 
 class OptimizerConfig(Section):

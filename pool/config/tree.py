@@ -34,8 +34,10 @@ class Config(BaseModel):
     model_config = Section.model_config
 
     task: Annotated[
-        str, Field(description="what is trained: nnue, a module with the same names, or module:Class"), Effect.FIXED
-    ] = "nnue"
+        str,
+        Field(description="what is trained: stockfish, clicks, a module, or module:Class"),
+        Effect.FIXED,
+    ] = "stockfish"
     run: RunConfig = RunConfig()
     data: PoolDataConfig = PoolDataConfig()
     optimizer: OptimizerConfig = Field(default_factory=lambda: OptimizerConfig(args={}))
@@ -75,13 +77,18 @@ class Config(BaseModel):
 
     @property
     def can_validate(self) -> bool:
-        """There are validation files, or the source makes samples, if neither purpose has files."""
-        return bool(self.data.validation) or (not self.data.train and generates(self.data.source))
+        """There are validation files or a share of the training files, or the source makes samples, if neither purpose
+        has files."""
+        return self._reads_validations or (not self.data.train and generates(self.data.source))
 
     @property
     def validates(self) -> bool:
         """There is a stream for validations: of files always, of samples that are made if validations are asked for."""
-        return bool(self.data.validation) or (bool(self.train.validate_every) and self.can_validate)
+        return self._reads_validations or (bool(self.train.validate_every) and self.can_validate)
+
+    @property
+    def _reads_validations(self) -> bool:
+        return bool(self.data.validation) or self.data.validation_share > 0
 
     @property
     def validate_every(self) -> int:

@@ -75,13 +75,13 @@ class Coordinator:
         snapshots = Snapshots(
             memory.snapshots(), launch.snapshot, changes=committer.changes, threads=config.num_coordinator_threads
         )
-        self._state = State(launch, memory, committer, exchange, snapshots)
+        self._state = State(launch, memory, committer, exchange, snapshots, self._say)
         goal = Goal(config.train.best_metric, launch.planned.measured.best(config.train.best_metric))
         self._stopping = EarlyStopping(config.train.early_stopping, goal, config.train.steps)
         self._checkpoints = Checkpoints(
             snapshots,
             CheckpointWriter(launch.run_dir / FOLDER, config.train.keep_checkpoints, config.train.keep_every),
-            validations=self._state.begin(self._say),
+            validations=self._state.begin(),
             goal=goal,
             snapshot_every=config.pool.snapshot_steps,
             checkpoint_every=config.train.checkpoint_every,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from statistics import fmean
 
+from pool.checkpoint.validations import Validation
 from pool.coordinator.bad_batches import BadBatches
 from pool.coordinator.books.actions import (
     Action,
@@ -98,7 +100,10 @@ class CoordinatorHands:
 
     def validated(self, action: Validated) -> None:
         self._record.settle()
-        self._record.validated(action, self._collected.values())
+        metrics = self._collected.values()
+        found = Validation(action.version, fmean(action.losses), {metric.name: metric.value for metric in metrics})
+        self._state.validated(found)
+        self._record.validated(action, metrics, found)
         self._validated = action.version
 
     def take_validated(self) -> int | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from statistics import fmean
 
 from pool import _native
 from pool.checkpoint.validations import Validation
@@ -53,8 +52,7 @@ class Record:
         if commit.step == self._first_step:  # all that stays is there now, optimizer state too
             _native.return_free_memory()  # weights that were loaded or drawn, pieces of optimizer state now joined
 
-    def validated(self, action: Validated, metrics: Sequence[MetricValue]) -> None:
-        """`metrics`: the task's own numbers."""
+    def validated(self, action: Validated, metrics: Sequence[MetricValue], found: Validation) -> None:
+        """`metrics`: the task's own numbers; `found`: all of it, what follows from which is in the state already."""
         self._metrics.validated(action.version, action.losses, metrics)
-        values = {metric.name: metric.value for metric in metrics}
-        self._checkpoints.validated(Validation(action.version, fmean(action.losses), values))
+        self._checkpoints.validated(found)

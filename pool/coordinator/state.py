@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from pool.checkpoint import store
 from pool.checkpoint.state import OptimizerNumbers, describe_files
-from pool.checkpoint.validations import NONE, Validations, comparable
+from pool.checkpoint.validations import NONE, Validation, Validations, comparable
 from pool.coordinator.books.actions import Commit
 from pool.coordinator.committer import Committer
 from pool.coordinator.snapshots import Snapshots
 from pool.exchange.interface import CoordinatorExchange
+from pool.optim.plateau import plateau_rule
 from pool.process.launch import Launch
 from pool.shm.memory import Memory, Slot
 
@@ -19,14 +20,23 @@ class State:
     """Weights and optimizer are the committer's; the place in the stream and what was changed by hand are kept here."""
 
     def __init__(
-        self, launch: Launch, memory: Memory, committer: Committer, exchange: CoordinatorExchange, snapshots: Snapshots
+        self,
+        launch: Launch,
+        memory: Memory,
+        committer: Committer,
+        exchange: CoordinatorExchange,
+        snapshots: Snapshots,
+        say: Callable[[str], object],
     ) -> None:
+        """`say`: to the run's user."""
         self._launch = launch
         self._memory = memory
         self._committer = committer
         self._exchange = exchange
         self._snapshots = snapshots
         self._cursor = launch.start
+        self._say = say
+        self._plateau = plateau_rule(launch.config, launch.planned.measured)
 
     @property
     def epoch(self) -> int:
@@ -38,8 +48,8 @@ class State:
         """Of the next step."""
         return self._committer.optimizers.learning_rate
 
-    def begin(self, say: Callable[[str], object]) -> Validations:
-        """Makes or loads the weights and publishes them. Returns what is known of validations; `say`: to the user.
+    def begin(self) -> Validations:
+        """Makes or loads the weights and publishes them. Returns what is known of validations.
 
         Raises CheckpointError.
         """
@@ -59,12 +69,21 @@ class State:
         if restored is None and launch.start_from is not None:
             self._snapshots.take(self.checkpoint())  # from here on the other run's checkpoint may go
         self._exchange.publish(launch.step)
-        return NONE if restored is None else self._validations(restored, say)
+        return NONE if restored is None else self._validations(restored)
 
     def committed(self, action: Commit) -> None:
         """The next step begins elsewhere in the stream, and with what its user has changed."""
         self._override(action.step + 1)
         self._cursor = action.next_cursor
+
+    def validated(self, found: Validation) -> None:
+        """The newest version is; the next step may be made with a lower learning rate. Raises CheckpointError."""
+        rule, before = self._plateau, self.learning_rate
+        if rule is not None and self._committer.optimizers.validated(rule, found):
+            self._say(
+                f"step {found.step}: {rule.goal.metric} gets no better: the learning rate is reduced from {before:g} "
+                f"to {self.learning_rate:g} (schedule.plateau)"
+            )
 
     def checkpoint(self) -> store.Checkpoint:
         """All of it; between two steps only. The tensors are those that the next step changes."""
@@ -87,12 +106,13 @@ class State:
         """The memory of the newest complete version."""
         return self._memory.weight_halves()[self._committer.version % 2]
 
-    def _validations(self, restored: store.Checkpoint, say: Callable[[str], object]) -> Validations:
+    def _validations(self, restored: store.Checkpoint) -> Validations:
         """What is known of them, if the next ones can be compared with it."""
         known = restored.validations
         if known == NONE or comparable(restored.config, self._launch.config.model_dump(mode="json")):
             return known
-        say("validations measure something else now than before: the best checkpoint is chosen anew")
+        self._committer.optimizers.forget_validations()
+        self._say("validations measure something else now than before: the best checkpoint is chosen anew")
         return NONE
 
     def _override(self, step: int) -> None:

@@ -23,6 +23,7 @@ from pool.devices import parse_device, resolve_devices
 from pool.errors import ConfigError, PoolError
 from pool.metrics.layout import Measured, measured
 from pool.optim.elementwise import ELEMENTWISE
+from pool.optim.plateau import plateau_rule
 from pool.planner.data import Data, look_at
 from pool.planner.model_check import check_model
 from pool.planner.trial import state_nbytes, try_state
@@ -52,6 +53,7 @@ def plan_run(launch: Launch) -> tuple[Data, Plan, Measured, tuple[str, ...]]:
     data = look_at(launch)
     tensors, found = _look_at_task(launch, data.schema)
     _check_best_metric(config, found)
+    plateau_rule(config, found)
     plan = make_plan(*tensors, _bucket_limits(config), split_tables=config.optimizer.name in ELEMENTWISE)
     if len(plan.buckets) > MAX_ITEMS:
         raise ConfigError(

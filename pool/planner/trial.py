@@ -190,6 +190,11 @@ def _try_schedule(config: Config, plan: Plan) -> None:
                 before = step + 1
     except RunError as error:
         raise ConfigError(f"{error}; the run has train.steps = {config.train.steps}") from None
+    if config.schedule.plateau.patience is not None:
+        try:
+            optimizers.set_rates(lambda rate: rate)
+        except CheckpointError as error:
+            raise ConfigError(f"schedule.plateau: the learning rate can't be reduced: {error}") from None
 
 
 def _worth_trying(begins: Sequence[int], due: int) -> Iterator[int]:

@@ -79,8 +79,10 @@ class Desk:
 
     def finish(self, job: Job, losses: tuple[float, ...], absent: tuple[int, ...], unsound: tuple[str, ...]) -> bool:
         """The job has ended: it reads no batch and no weights any more. True if a coordinator waits to hear
-        more than attempt and losses of this one, or may not have heard of the one before yet."""
-        another = any(other.stage is Stage.FINISHED for other in self._jobs.values())
+        more than attempt and losses of this one, or may not have heard of the one before yet: of the same step, since
+        the version that this one was computed with has all batches of earlier steps in it."""
+        step = job.assignment.step
+        another = any(other.stage is Stage.FINISHED and other.assignment.step == step for other in self._jobs.values())
         job.losses, job.absent, job.unsound = losses, absent, unsound
         return self._end(job, Stage.FINISHED) or another or bool(absent or any(unsound))
 

@@ -111,12 +111,6 @@ RACES = (
     Race("touched rows are read as if they were all rows", "coordinator", "self.compact = frozenset(compact)", "self.compact = frozenset()"),
     # --- buffers ---
     Race(
-        "buffers are copied before they are there",
-        "device",
-        "            return\n        self._outward.wait_stream(self._here())\n",
-        "            return\n",
-    ),
-    Race(
         "buffers are copied on a stream that nobody waits for",
         "device",
         "        with self._outward:\n            self._slots[self._slot]",
@@ -170,6 +164,8 @@ def observed(code: Code, mode: Mapping[str, int], seed: int, wanted: list[Done])
     own = rig.arrivals.native_id
     before, waits = fakegpu.counters(), fakegpu.waits_by_thread()
     try:
+        if what := rig.reuse():
+            return what
         found = rig.train()
     except Exception as error:
         return f"{type(error).__name__}: {str(error)[:60]}"

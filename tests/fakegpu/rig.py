@@ -7,6 +7,7 @@ read at that moment. So whatever the worker touches too early or too late gives 
 
 from __future__ import annotations
 
+import threading
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,10 +45,10 @@ Slot = npt.NDArray[np.uint8]
 
 MODES: Mapping[str, Mapping[str, int]] = {
     "at once": {},
-    "short delays": {"delay_us": 300},
-    "long delays": {"delay_us": 3000},
     "slow bus": {"bytes_per_us": 30},
     "only what is waited for": {"lazy": 1},
+    "short delays": {"delay_us": 300},
+    "long delays": {"delay_us": 3000},
 }
 GARBAGE = 0xFF
 
@@ -165,6 +166,27 @@ class Rig:
         for k in range(len(self._given.batches)):
             done.append(self._train(k, meanwhile))
         return done
+
+    def reuse(self) -> str:
+        """Batches that are dropped as soon as work with them is queued: which of them came out wrong; empty if none."""
+        targets = []
+        for slot in self._given.batches:
+            locked = self._ring[0]
+            locked[:] = slot
+            read = threading.Event()
+            taken = self._batches.take(locked)
+            taken.when_read(read.set)
+            target = taken.for_current_stream().dense["target"]
+            for _ in range(3):
+                target = target + 0.0
+            targets.append(target)
+            del taken
+            read.wait()
+        for k, (found, slot) in enumerate(zip(targets, self._given.batches, strict=True)):
+            wanted = SparseBatch.view(self._given.schema, slot).dense["target"]
+            if not np.array_equal(found.cpu().numpy(), wanted):
+                return f"batch {k}: its memory was used for another"
+        return ""
 
     def _train(self, k: int, meanwhile: Callable[[], object]) -> Done:
         announced: list[int] = []

@@ -7,7 +7,7 @@ cause is not the batches.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 
 from pool.protocol.messages import Assignment
 
@@ -22,7 +22,7 @@ class Blame:
     """Of the batches of the step in progress and the next."""
 
     def __init__(self) -> None:
-        self._deaths: Counter[_Key] = Counter()
+        self._deaths: dict[_Key, int] = {}
         self._raised: defaultdict[_Key, list[str]] = defaultdict(list)
         self._unused = 0  # batches of the steps before this one that were left out whole
 
@@ -32,14 +32,14 @@ class Blame:
         if raised:
             self._raised[key].append(raised)
         else:
-            self._deaths[key] += 1
+            self._deaths[key] = self._deaths.get(key, 0) + 1
 
     def verdict(self, purpose: str, step: int, batch: int) -> str:
         """Why the batch can't be computed; empty if it may be tried again."""
         key = (purpose, step, batch)
         if len(self._raised.get(key, ())) >= RAISED:
             return f"it failed {RAISED} times, in different processes: {self._raised[key][-1]}"
-        return f"{DEADLY} workers died while they held it" if self._deaths[key] >= DEADLY else ""
+        return f"{DEADLY} workers died while they held it" if self._deaths.get(key, 0) >= DEADLY else ""
 
     def hopeless(self, batches: int) -> bool:
         """Asked when the last of the `batches` of a step is about to be left out."""
@@ -48,6 +48,6 @@ class Blame:
     def committed(self, step: int, left_out: int) -> None:
         """A step is done; `left_out`: how many batches it lost, if that is all of them, else 0."""
         self._unused = self._unused + left_out if left_out else 0
-        self._deaths = Counter({key: count for key, count in self._deaths.items() if key[1] > step})
+        self._deaths = {key: count for key, count in self._deaths.items() if key[1] > step}
         for key in [key for key in self._raised if key[1] <= step]:
             del self._raised[key]

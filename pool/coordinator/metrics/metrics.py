@@ -9,7 +9,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
 from typing import Literal
@@ -80,7 +79,7 @@ class Metrics:
                 "epoch": epoch,
                 "samples_per_second": self._samples_per_step / seconds if seconds > 0 else 0.0,
                 "gradient_mb": (gradient_nbytes - self._gradient_nbytes) / 1e6,
-                **asdict(self._shares),
+                **vars(self._shares),
             },
         )
         self._gradient_nbytes = gradient_nbytes

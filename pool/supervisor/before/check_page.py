@@ -33,7 +33,9 @@ def _run(launch: Launch) -> Iterator[tuple[str, str]]:
     every = config.validate_every
     if every:
         batches = f"{train.validation_batches:,} x {batch:,} samples"
-        yield "validation", f"{_files(launch.validation_files)}; every {every:,} steps, {batches}"
+        share = config.data.validation_share
+        origin = f"{share:.3g} of the training data" if share else _files(launch.validation_files)
+        yield "validation", f"{origin}; every {every:,} steps, {batches}"
     else:
         yield "validation", "none"
 

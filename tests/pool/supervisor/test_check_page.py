@@ -9,7 +9,7 @@ import pytest
 from loader.chess.filters import FilterConfig
 from loader.sources import data_config, samples_per_epoch
 from pool.config.reading import parse_config
-from tests.nnue.test_nnue_training import SMALL, validation_losses
+from tests.stockfish.test_stockfish_training import SMALL, validation_losses
 from tests.support.runs import ROOT, run, run_well
 
 SAMPLE = ROOT / "configs/sample"
@@ -41,6 +41,11 @@ def test_validation_files_alone_mean_a_validation_at_each_checkpoint_and_idle_de
     ended = run_well(tmp_path / "run", settings)
     assert set(validation_losses(ended)) == {0, 2, 3}
     assert "1 of 2 devices stand idle: train.batches_per_step = 1" in ended.out
+
+
+def test_a_share_of_the_training_files_validates_as_files_do() -> None:
+    tree = {"task": "tests.support.toy", "data": {"validation_share": 0.02}, "train": {"checkpoint_every": 7}}
+    assert parse_config(tree, "here").validate_every == 7
 
 
 @pytest.mark.parametrize(
