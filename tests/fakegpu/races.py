@@ -44,7 +44,9 @@ class Race:
 RACES = (
     # --- batches ---
     Race("batch is not waited for", "batches", "        here.wait_event(self._copied)\n", ""),
-    Race("batch's memory is not recorded on the stream that computes", "batches", "self._memory.record_stream(here)", ""),
+    Race(
+        "batch's memory is not recorded on the stream that computes", "batches", "self._memory.record_stream(here)", ""
+    ),
     Race("ring slot is free before it is copied", "batches", "self._arrivals.when(self._copied, done)", "done()"),
     Race(
         "event of a batch is recorded on the stream that computes",
@@ -71,7 +73,12 @@ RACES = (
     # --- weights ---
     Race("weights are not waited for", "device", "        here.wait_stream(self._inward)\n", ""),
     Race("weights of the other version", "device", "self._halves[version % 2]", "self._halves[1 - version % 2]"),
-    Race("weights are copied while the host waits", "device", "[begin:end], non_blocking=True)\n        here", "[begin:end])\n        here"),
+    Race(
+        "weights are copied while the host waits",
+        "device",
+        "[begin:end], non_blocking=True)\n        here",
+        "[begin:end])\n        here",
+    ),
     # --- gradients ---
     Race(
         "gradient is copied before it is there",
@@ -80,7 +87,12 @@ RACES = (
         "        self._outward.wait_stream(self._here())\n",
         "    def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> None:\n",
     ),
-    Race("gradient's memory is not recorded on the stream that copies", "device", "gradient.record_stream(self._outward)", ""),
+    Race(
+        "gradient's memory is not recorded on the stream that copies",
+        "device",
+        "gradient.record_stream(self._outward)",
+        "",
+    ),
     Race(
         "bucket is announced before its copies are done",
         "device",
@@ -100,15 +112,30 @@ RACES = (
         "        self._arrivals.when(self._outward.record_event(), then)\n        then = type(None)\n"
         "        with self._outward:\n            for parameter in bucket.parameters:\n",
     ),
-    Race("gradient is copied while the host waits", "device", "place.copy_(gradient, non_blocking=True)", "place.copy_(gradient)"),
+    Race(
+        "gradient is copied while the host waits",
+        "device",
+        "place.copy_(gradient, non_blocking=True)",
+        "place.copy_(gradient)",
+    ),
     Race(
         "gradient goes to the slot of the batch before",
         "device",
         "        self._slot, self._touched, self._made = slot, touched, {}\n",
         "        self._slot, self._touched, self._made = 1 - slot, touched, {}\n",
     ),
-    Race("rows of a batch before", "device", "self._touched, self._made = slot, touched, {}", "self._touched, self._made = slot, self._touched or touched, {}"),
-    Race("touched rows are read as if they were all rows", "coordinator", "self.compact = frozenset(compact)", "self.compact = frozenset()"),
+    Race(
+        "rows of a batch before",
+        "device",
+        "self._touched, self._made = slot, touched, {}",
+        "self._touched, self._made = slot, self._touched or touched, {}",
+    ),
+    Race(
+        "touched rows are read as if they were all rows",
+        "coordinator",
+        "self.compact = frozenset(compact)",
+        "self.compact = frozenset()",
+    ),
     # --- buffers ---
     Race(
         "buffers are copied on a stream that nobody waits for",
@@ -123,7 +150,12 @@ RACES = (
         "        self._outward.wait_stream(self._here())\n        with self._outward:\n            place.copy_(",
         "        with self._outward:\n            place.copy_(",
     ),
-    Race("loss is read before it is copied", "device", "self._arrivals.wait(self._outward.record_event())", "self._outward.record_event()"),
+    Race(
+        "loss is read before it is copied",
+        "device",
+        "self._arrivals.wait(self._outward.record_event())",
+        "self._outward.record_event()",
+    ),
     Race(
         "loss is waited for on the wrong stream",
         "device",
@@ -131,10 +163,22 @@ RACES = (
         "self._arrivals.wait(self._inward.record_event())",
     ),
     Race("loss is copied to memory that is not page-locked", "device", ", pin_memory=True", ""),
-    Race("loss is read in backward", "step", "            loss.backward()", "            loss.item()\n            loss.backward()"),
-    Race("flags are read in backward", "device", "return gradient.isfinite().all()", "return bool(gradient.isfinite().all())"),
+    Race(
+        "loss is read in backward",
+        "step",
+        "            loss.backward()",
+        "            loss.item()\n            loss.backward()",
+    ),
+    Race(
+        "flags are read in backward",
+        "device",
+        "return gradient.isfinite().all()",
+        "return bool(gradient.isfinite().all())",
+    ),
     # --- arrivals ---
-    Race("what waits for an event is done before it", "arrivals", "                    arrival.event.synchronize()\n", ""),
+    Race(
+        "what waits for an event is done before it", "arrivals", "                    arrival.event.synchronize()\n", ""
+    ),
     Race(
         "the end of a batch does not wait for what was given before",
         "arrivals",
@@ -162,10 +206,10 @@ def observed(code: Code, mode: Mapping[str, int], seed: int, wanted: list[Done])
     fakegpu.configure(**mode)
     rig = Rig(inputs(), f"fakegpu:{seed % 2}", code)
     own = rig.arrivals.native_id
-    before, waits = fakegpu.counters(), fakegpu.waits_by_thread()
     try:
         if what := rig.reuse():
             return what
+        before, waits = fakegpu.counters(), fakegpu.waits_by_thread()
         found = rig.train()
     except Exception as error:
         return f"{type(error).__name__}: {str(error)[:60]}"

@@ -1,8 +1,8 @@
 """A worker's computing part on the fake GPU, with a coordinator and a feeder that use their rights at once.
 
 Memory that is not the worker's (I4) is overwritten with 0xFF as soon as it may be: a ring slot when its batch has been
-read, the other version of the weights while a batch is computed, a gradient slot when it was taken. What is announced is
-read at that moment. So whatever the worker touches too early or too late gives other numbers than a CPU's.
+read, the other version of the weights while a batch is computed, a gradient slot when it was taken. What is announced
+is read at that moment. So whatever the worker touches too early or too late gives other numbers than a CPU's.
 """
 
 from __future__ import annotations

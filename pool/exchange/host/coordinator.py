@@ -30,7 +30,7 @@ class HostCoordinator:
         *,
         halves: Sequence[Slot],
         gradient_slots: Mapping[tuple[int, int], Slot],
-        compact: Collection[int],
+        compact: Collection[int] = (),
         touched_rows: TouchedRows,
         publish: Callable[[int], None],
     ) -> None:
