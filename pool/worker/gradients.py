@@ -43,7 +43,10 @@ class GradientWriter:
             parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
         self._tables: set[torch.Tensor] = set()  # whose gradient comes through the sink
         for table in row_sparse_tables(model):
-            table.gradient_sink = self
+            if exchange.rows(self._index[table.weight]) is None:
+                table.rows_sink = self
+            else:
+                table.gradient_sink = self
             self._tables.add(table.weight)
 
     def begin_batch(self, slot: int, touched: Mapping[str, Touched], announce: Announce) -> None:
@@ -71,19 +74,18 @@ class GradientWriter:
         unsound = (index for index, finite in self._finite.items() if not flags.get(index, finite))
         return value, next((self._plan.parameters[index].name for index in unsound), "")
 
-    def begin(self, weight: torch.Tensor) -> tuple[torch.Tensor | None, Sequence[int]]:
+    def begin(self, weight: torch.Tensor) -> tuple[torch.Tensor, Sequence[int]]:
         """Table sink: where the rows of a table's gradient are to be written, and in which shares."""
-        index = self._index[weight]
-        if index not in self._missing[self._buckets_of[index][0]]:
-            name = self._plan.parameters[index].name
-            raise PluginError(f"{name} is used by two layers in one backward, but its slot holds one gradient")
+        index = self._table(weight)
         shares = [self._plan.buckets[b].rows for b in self._buckets_of[index]]
         borders = [weight.shape[0] if rows is None else rows[1] for rows in shares]
-        return self._exchange.rows(index), borders
+        memory = self._exchange.rows(index)
+        assert memory is not None, "touched rows are put"
+        return memory, borders
 
     def take(self, weight: torch.Tensor, rows: torch.Tensor) -> None:
-        """Table sink: the touched rows."""
-        index = self._index[weight]
+        """Rows sink: the touched rows."""
+        index = self._table(weight)
         self._finite[index] = self._exchange.put(index, rows)
         for bucket in self._buckets_of[index]:
             self._written(index, bucket)
@@ -99,6 +101,14 @@ class GradientWriter:
     def done(self, weight: torch.Tensor, finite: torch.Tensor) -> None:
         """Table sink: all touched rows are written."""
         self._finite[self._index[weight]] = finite
+
+    def _table(self, weight: torch.Tensor) -> int:
+        """The index of a table whose gradient comes. Raises PluginError if it has come before."""
+        index = self._index[weight]
+        if index not in self._missing[self._buckets_of[index][0]]:
+            name = self._plan.parameters[index].name
+            raise PluginError(f"{name} is used by two layers in one backward, but its slot holds one gradient")
+        return index
 
     def _accumulated(self, parameter: nn.Parameter) -> None:
         gradient = parameter.grad

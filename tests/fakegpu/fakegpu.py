@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 import torch
+import torch.utils.backend_registration
 
 NAME = "fakegpu"
 LIBRARY = Path(__file__).resolve().parent.parent.parent / "build/fakegpu/libfakegpu.so"
@@ -129,9 +130,9 @@ def _module() -> types.ModuleType:
 
 def _register() -> None:
     torch.ops.load_library(str(LIBRARY))
-    torch.utils.rename_privateuse1_backend(NAME)
+    torch.utils.backend_registration.rename_privateuse1_backend(NAME)
     torch._register_device_module(NAME, _module())
-    torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    torch.utils.backend_registration.generate_methods_for_privateuse1_backend(for_storage=True)
     for setting in filter(None, os.environ.get("FAKEGPU", "").split(",")):
         name, _, value = setting.partition("=")
         configure(**{name: int(value)})
