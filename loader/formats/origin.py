@@ -24,8 +24,8 @@ def origin(
     """Plain data: the window that the batch at `cursor` begins in, and the chunks that were shuffled in it.
 
     The batch has the `samples` entries from `first_entry` on in the window's shuffled order; what the window lacks
-    comes from the beginning of the next one. `in_file_order`: chunks are not permuted. `apart`: data.validation_share may
-    take a part of a chunk.
+    comes from the beginning of the next one. `in_file_order`: chunks are not permuted. `apart`: the share of
+    validations may be a part of each chunk.
     """
     chunks = [reader.place(chunk) for reader in readers for chunk in range(reader.num_chunks)]
     settings = pipeline_settings(config, seed)

@@ -102,6 +102,6 @@ class WorkerExchange(Protocol):
     def put_buffers(self) -> None:
         """The model's buffers go along with the contribution."""
 
-    def read(self, loss: Tensor, flags: Sequence[Tensor]) -> tuple[float, list[bool]]:
-        """The end of a batch: a loss and what `put` gave, as numbers. Returns when all that was handed over can be read
+    def read(self, losses: Tensor, flags: Sequence[Tensor]) -> tuple[list[float], list[bool]]:
+        """The end of a batch: losses [members] and what `put` gave, as numbers. Returns when all that was handed over can be read
         by the coordinator, and nothing reads weights or batch any more. Raises what the device has failed with."""

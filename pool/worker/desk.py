@@ -20,6 +20,7 @@ class Desk:
         self.version = -1
         self._jobs: dict[Assignment, Job] = {}
         self._in_work: list[Job] = []
+        self._frozen: tuple[int, ...] = ()
         self._number = 0  # of the newest orders
         self._settled = 0
 
@@ -28,6 +29,7 @@ class Desk:
         self.incarnation = incarnation
         self.version = -1
         self._jobs = {}
+        self._frozen = ()
         self._number = self._settled = 0
 
     @property
@@ -44,6 +46,7 @@ class Desk:
         """Takes new assignments, forgets revoked ones. True if the coordinator waits for an answer and
         nothing revoked is in work."""
         self.complete(orders.version)
+        self._frozen = orders.frozen
         self._jobs = {
             assignment: self._jobs.get(assignment, Job(assignment, self.incarnation))
             for assignment in orders.assignments
@@ -108,6 +111,7 @@ class Desk:
 
     def _take_up(self, job: Job, stage: Stage) -> Job:
         job.enter(stage)
+        job.frozen = self._frozen
         if job not in self._in_work:
             self._in_work.append(job)
         return job

@@ -25,10 +25,10 @@ from pool.errors import ResourceError
 from pool.exchange.host.device import DeviceWorker
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import WorkerExchange
+from pool.members.making import make_members
 from pool.process.launch import Launch
 from pool.protocol.messages import Assignment
 from pool.shm.memory import Memory
-from pool.tasks.making import make_task
 from pool.telemetry.trace import Trace
 from pool.worker.batches import Batches, HostBatches
 from pool.worker.faults import Faults
@@ -61,15 +61,14 @@ class Worker:
             self._open(device)
         trace = Trace(launch.run_dir, launch.peer, on=bool(config.run.trace))
         self._computer = Computer(
-            make_task(config.task, config.model, config.loss),
-            planned.plan,
+            lambda: make_members(config.members()),
+            planned.plans,
             planned.schema,
             device,
             Faults(device, launch.peer.incarnation),
             self._batches(device),
             self._join,
             trace=trace,
-            seed=config.run.seed,
             total_steps=config.train.steps,
         )
         self._in_work = memory.in_work(index)
@@ -140,13 +139,16 @@ class Worker:
         slot = self._memory.batch_slot(assignment.purpose, assignment.batch)
         if assignment.purpose == "validate":
             place = self._memory.collected(self._launch.peer.index, assignment.batch)
-            return self._computer.validate(slot, assignment.step, self._launch.planned.measured.arrays(place))
+            planned = self._launch.planned
+            collected = planned.measured.of_members(place, len(planned.plans))
+            return self._computer.validate(slot, assignment.step, collected)
         return self._computer.train(
             slot,
             assignment.step,
             assignment.gradient_slot,
             attempt=assignment.attempt,
             first=assignment.first,
+            frozen=job.frozen,
             announce=lambda bucket: self._mailbox.bucket(job, bucket),
             meanwhile=self._prepare_next,
         )

@@ -76,8 +76,8 @@ RACES = (
     Race(
         "weights are copied while the host waits",
         "device",
-        "[begin:end], non_blocking=True)\n        here",
-        "[begin:end])\n        here",
+        "self._halves[version % 2][place], non_blocking=True)",
+        "self._halves[version % 2][place])",
     ),
     # --- gradients ---
     Race(
@@ -140,8 +140,8 @@ RACES = (
     Race(
         "buffers are copied on a stream that nobody waits for",
         "device",
-        "        with self._outward:\n            self._slots[self._slot]",
-        "        with torch.Stream(device=self._device):\n            self._slots[self._slot]",
+        "        with self._outward:\n            for place in self._buffers",
+        "        with torch.Stream(device=self._device):\n            for place in self._buffers",
     ),
     # --- loss and flags ---
     Race(

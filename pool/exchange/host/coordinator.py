@@ -33,9 +33,11 @@ class HostCoordinator:
         compact: Collection[int] = (),
         touched_rows: TouchedRows,
         publish: Callable[[int], None],
+        first_parameter: int = 0,
     ) -> None:
         """`halves`: the two versions' memory; `gradient_slots`: by (worker, slot); `compact`: the workers that write
-        of a table the touched rows alone, one after the other."""
+        of a table the touched rows alone, one after the other; `first_parameter`: the number by which contributions
+        know the plan's first."""
         self._plan = plan
         self._weights = [views(half, plan.parameters) for half in halves]
         self._buffers = [views(half, plan.buffers) for half in halves]
@@ -43,6 +45,7 @@ class HostCoordinator:
         self._slot_buffers = {place: views(slot, plan.buffers) for place, slot in gradient_slots.items()}
         self._sums: list[list[Tensor]] = []
         self.compact = frozenset(compact)
+        self.first_parameter = first_parameter
         self.touched_rows = touched_rows
         self.publish = publish
         self.read_nbytes = 0
@@ -83,6 +86,7 @@ class HostPiece:
         self._exchange = exchange
         self._bucket = bucket
         self._parameter = parameter
+        self._number = exchange.first_parameter + parameter
         self._field = plan.parameters[parameter].sparse_field
         self._weights = [rows_of(exchange.weights(version)[parameter], bucket) for version in (0, 1)]
         self._compact = exchange.compact if self._field is not None else frozenset[int]()
@@ -101,7 +105,7 @@ class HostPiece:
         return self._weights[version % 2]
 
     def take(self, contributions: Sequence[Contribution]) -> list[Addend]:
-        present = [each for each in contributions if self._parameter not in each.absent]
+        present = [each for each in contributions if self._number not in each.absent]
         taken = [self._addend(each) for each in present]
         self._exchange.read_nbytes += sum(map(self._nbytes, taken))
         return taken

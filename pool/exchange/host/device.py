@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from pool.accelerator.arrivals import Arrivals
-from pool.buckets.plan import Bucket, Plan
+from pool.buckets.plan import ALIGNMENT, Bucket, Plan
+from pool.buckets.plan import Tensor as PlannedTensor
 from pool.buckets.tensors import carried, replace_tensors, trained, views, views_of
 from pool.exchange.addend import Touched
 from pool.exchange.host.compact import compact_rows
@@ -50,24 +51,22 @@ class DeviceWorker:
         # `data`: or all would count as changed when one of them is
         tensors = [view.data for view in views_of(self._memory, [*plan.parameters, *plan.buffers])]
         replace_tensors(model, list(zip(names, tensors, strict=True)))
-        ends = [tensor.offset + tensor.nbytes for tensor in (*plan.parameters, *plan.buffers)]
-        self._buffers = (plan.buffers[0].offset if plan.buffers else max(ends), max(ends))
-        self._numbers = torch.empty(1 + len(plan.parameters), dtype=torch.float64, pin_memory=True)
+        self._buffers = spans(plan.buffers)
+        self._all = spans([*plan.parameters, *plan.buffers])
+        self._numbers = torch.empty(2 * len(plan.parameters), dtype=torch.float64, pin_memory=True)
         self._version = -1
         self._slot = 0
         self._touched: Mapping[str, Touched] = {}
         self._made: dict[int, Tensor] = {}  # gradients by parameter, until all buckets that hold them are handed over
 
     def load(self, version: int) -> None:
-        begin, end = self._buffers
-        if version != self._version:
-            self._version, begin = version, 0
-        if begin == end:
-            return
+        places = self._buffers if version == self._version else self._all
+        self._version = version
         here = self._here()
         self._inward.wait_stream(here)
         with self._inward:
-            self._memory[begin:end].copy_(self._halves[version % 2][begin:end], non_blocking=True)
+            for place in places:
+                self._memory[place].copy_(self._halves[version % 2][place], non_blocking=True)
         here.wait_stream(self._inward)
 
     def forget(self) -> None:
@@ -92,15 +91,13 @@ class DeviceWorker:
         self._arrivals.when(self._outward.record_event(), then)
 
     def put_buffers(self) -> None:
-        begin, end = self._buffers
-        if begin == end:
-            return
         self._outward.wait_stream(self._here())
         with self._outward:
-            self._slots[self._slot][begin:end].copy_(self._memory[begin:end], non_blocking=True)
+            for place in self._buffers:
+                self._slots[self._slot][place].copy_(self._memory[place], non_blocking=True)
 
-    def read(self, loss: Tensor, flags: Sequence[Tensor]) -> tuple[float, list[bool]]:
-        numbers = loss.detach().reshape(1).to(torch.float64)
+    def read(self, losses: Tensor, flags: Sequence[Tensor]) -> tuple[list[float], list[bool]]:
+        numbers = losses.detach().to(torch.float64)
         if flags:
             numbers = torch.cat([numbers, torch.stack(list(flags)).to(torch.float64)])
         place = self._numbers[: len(numbers)]
@@ -108,8 +105,8 @@ class DeviceWorker:
         with self._outward:
             place.copy_(numbers, non_blocking=True)
         self._arrivals.wait(self._outward.record_event())
-        value, *found = place.tolist()
-        return value, [bool(flag) for flag in found]
+        found = place.tolist()
+        return found[: len(losses)], [bool(flag) for flag in found[len(losses) :]]
 
     def _send(self, parameter: int, bucket: Bucket) -> None:
         """Queues the copy of what a bucket holds of a gradient."""
@@ -125,3 +122,15 @@ class DeviceWorker:
 
     def _here(self) -> torch.Stream:
         return torch.accelerator.current_stream(self._device)
+
+
+def spans(tensors: Sequence[PlannedTensor]) -> list[slice]:
+    """The bytes that hold them, in as few pieces as can be."""
+    found: list[slice] = []
+    for tensor in sorted(tensors, key=lambda tensor: tensor.offset):
+        end = tensor.offset + tensor.nbytes
+        if found and tensor.offset - found[-1].stop < ALIGNMENT:  # nothing else fits between
+            found[-1] = slice(found[-1].start, end)
+        else:
+            found.append(slice(tensor.offset, end))
+    return found

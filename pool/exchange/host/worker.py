@@ -67,5 +67,5 @@ class HostWorker:
         for place, tensor in zip(self._slot_buffers[self._slot], self._carried, strict=True):
             place.copy_(tensor)
 
-    def read(self, loss: Tensor, flags: Sequence[Tensor]) -> tuple[float, list[bool]]:
-        return float(loss.detach()), torch.stack(list(flags)).tolist() if flags else []
+    def read(self, losses: Tensor, flags: Sequence[Tensor]) -> tuple[list[float], list[bool]]:
+        return losses.tolist(), torch.stack(list(flags)).tolist() if flags else []

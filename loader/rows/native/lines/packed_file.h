@@ -6,10 +6,10 @@
 #include <mutex>
 #include <utility>
 
-#include "formats/svmlight/native/file/lines.h"
-#include "formats/svmlight/native/packed/unpacker.h"
+#include "rows/native/lines/lines.h"
+#include "rows/native/packed/unpacker.h"
 
-namespace sparsepool::svmlight {
+namespace sparsepool::rows {
 
 // A compressed file. Piece k has the lines that end in the blocks of compression which begin in bytes [k S, (k + 1) S)
 // of the file; so it depends on the file alone. Pieces are decoded in order, by one thread at a time; now and then a
@@ -54,4 +54,4 @@ class PackedFile final : public LineFile {
     mutable std::deque<std::pair<std::size_t, Piece>> passed_;  // decoded for a later one; soon asked for
 };
 
-}  // namespace sparsepool::svmlight
+}  // namespace sparsepool::rows

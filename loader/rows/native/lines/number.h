@@ -7,7 +7,7 @@
 #include <system_error>
 
 // Numbers of a text, each followed by a character that no number has.
-namespace sparsepool::svmlight {
+namespace sparsepool::rows {
 
 [[nodiscard]] inline bool is_digit(char character) { return static_cast<unsigned char>(character - '0') < 10; }
 
@@ -97,4 +97,4 @@ namespace sparsepool::svmlight {
     return text;
 }
 
-}  // namespace sparsepool::svmlight
+}  // namespace sparsepool::rows

@@ -11,7 +11,7 @@
 
 #include "common/files/descriptor.h"
 
-namespace sparsepool::svmlight {
+namespace sparsepool::rows {
 
 // The bytes of a compressed file, in order.
 class PackedInput {
@@ -76,4 +76,4 @@ class Unpacker {
 using MakeUnpacker = std::unique_ptr<Unpacker> (*)();
 [[nodiscard]] MakeUnpacker unpacker_of(std::span<const std::uint8_t> head);
 
-}  // namespace sparsepool::svmlight
+}  // namespace sparsepool::rows

@@ -1,13 +1,13 @@
-#include "formats/svmlight/native/file/lines.h"
+#include "rows/native/lines/lines.h"
 
 #include <algorithm>
 #include <array>
 #include <span>
 
-#include "formats/svmlight/native/file/packed_file.h"
-#include "formats/svmlight/native/file/plain_file.h"
+#include "rows/native/lines/packed_file.h"
+#include "rows/native/lines/plain_file.h"
 
-namespace sparsepool::svmlight {
+namespace sparsepool::rows {
 
 LineFile::Opened LineFile::open(const std::string& path, const std::optional<ExpectedFile>& expected) {
     const FileDescriptor descriptor(path);
@@ -30,4 +30,4 @@ LineFile::Opened LineFile::open(const std::string& path, const std::optional<Exp
     return {nullptr, std::move(*fault)};
 }
 
-}  // namespace sparsepool::svmlight
+}  // namespace sparsepool::rows

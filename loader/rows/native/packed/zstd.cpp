@@ -4,9 +4,9 @@
 
 #include <new>
 
-#include "formats/svmlight/native/packed/unpacker.h"
+#include "rows/native/packed/unpacker.h"
 
-namespace sparsepool::svmlight {
+namespace sparsepool::rows {
 namespace {
 
 constexpr char kCut[] = "the file ends in the middle of a zstd frame";
@@ -115,4 +115,4 @@ class ZstdUnpacker final : public Unpacker {
 
 std::unique_ptr<Unpacker> make_zstd_unpacker() { return std::make_unique<ZstdUnpacker>(); }
 
-}  // namespace sparsepool::svmlight
+}  // namespace sparsepool::rows

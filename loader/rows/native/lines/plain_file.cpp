@@ -1,10 +1,10 @@
-#include "formats/svmlight/native/file/plain_file.h"
+#include "rows/native/lines/plain_file.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-namespace sparsepool::svmlight {
+namespace sparsepool::rows {
 
 std::optional<FileFault> PlainFile::cut(const FileDescriptor& file) {
     begins_ = {0};
@@ -86,4 +86,4 @@ std::optional<std::uint64_t> PlainFile::lines_before(std::size_t piece) const {
     return lines;
 }
 
-}  // namespace sparsepool::svmlight
+}  // namespace sparsepool::rows

@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include "formats/svmlight/native/file/lines.h"
+#include "rows/native/lines/lines.h"
 
-namespace sparsepool::svmlight {
+namespace sparsepool::rows {
 
 // A file that is not compressed. A piece begins with the first line that begins at or behind a multiple of 1 MiB.
 class PlainFile final : public LineFile {
@@ -34,4 +34,4 @@ class PlainFile final : public LineFile {
     std::unique_ptr<std::atomic<std::uint64_t>[]> lines_;  // of each piece, and 1; 0: not counted yet
 };
 
-}  // namespace sparsepool::svmlight
+}  // namespace sparsepool::rows

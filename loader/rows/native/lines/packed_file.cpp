@@ -1,9 +1,9 @@
-#include "formats/svmlight/native/file/packed_file.h"
+#include "rows/native/lines/packed_file.h"
 
 #include <algorithm>
 #include <limits>
 
-namespace sparsepool::svmlight {
+namespace sparsepool::rows {
 namespace {
 
 constexpr std::size_t kMostPassed = 64;         // pieces: threads ask for theirs in about the order of the file
@@ -107,4 +107,4 @@ void PackedFile::forget() const {
     points_.clear();
 }
 
-}  // namespace sparsepool::svmlight
+}  // namespace sparsepool::rows
