@@ -82,6 +82,7 @@ def make_batch(
         bags = [np.concatenate([bag, halfka.INPUTS + halfka.virtual_features()[bag]]) for bag in bags]
     numbers = np.concatenate(bags)
     bag_of = np.repeat(np.arange(len(bags)), [len(bag) for bag in bags])
+    kind = np.uint16 if numbers.max() < 1 << 16 else np.uint32
     touched, counts = np.unique(numbers, return_counts=True)
     columns = np.lexsort((bag_of, numbers))
 
@@ -90,8 +91,8 @@ def make_batch(
 
     features = SparseInput(
         offsets=tensor(np.cumsum([0, *(len(bag) for bag in bags)]), np.uint32),
-        features=tensor(numbers, np.uint16),
-        touched=tensor(touched, np.uint16),
+        features=tensor(numbers, kind),
+        touched=tensor(touched, kind),
         touched_offsets=tensor(np.cumsum([0, *counts]), np.uint32),
         bags=tensor(bag_of[columns], np.uint16),
     )

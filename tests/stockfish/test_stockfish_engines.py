@@ -23,7 +23,7 @@ from pool.tasks.stockfish.quantized.versions import VERSIONS
 from tests.stockfish.engines.nets import SUMS, own_net
 from tests.stockfish.engines.running import engine_17, engine_18, values_of_19
 from tests.stockfish.support import Engine, random_net
-from tests.support.runs import ROOT, run_well
+from tests.support.runs import ROOT, run
 
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(600)]
 
@@ -80,7 +80,7 @@ def test_stockfish_19_agrees_about_a_net_trained_here(fens: list[str], tmp_path:
     settings = {
         "task": "stockfish",
         "data.train": [str(ROOT / "configs/sample/train.binpack")],
-        "data.batch_size": 256,
+        "data.batch_size": 128,
         "data.chess.features": "SFNNv16",
         "model.version": "SFNNv16",
         "optimizer.name": "pool.optim.SparseAdam",
@@ -90,7 +90,8 @@ def test_stockfish_19_agrees_about_a_net_trained_here(fens: list[str], tmp_path:
         "train.checkpoint_every": 200,
         "pool.devices": ["cpu"],
     }
-    ended = run_well(tmp_path / "run", settings)
+    ended = run(tmp_path / "run", settings, timeout=500)
+    assert ended.code == 0, ended.err
     net = tmp_path / "trained.nnue"
     export_checkpoint(ended.dir, net, "trained", None)
     found = evaluation(net, fens[:300])

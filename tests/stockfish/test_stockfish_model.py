@@ -12,14 +12,15 @@ import torch
 from loader.chess.entry import Entry
 from pool.nn.batch import TensorBatch
 from pool.tasks.chess.loss_config import LossConfig
-from pool.tasks.chess.positions import Position
+from pool.tasks.chess.positions import Position, read_fen
 from pool.tasks.stockfish import create_task
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
+from pool.tasks.stockfish.quantized import halfka
 from pool.tasks.stockfish.quantized.evaluate import evaluate
 from pool.tasks.stockfish.quantized.nnue_file import read_net
 from pool.tasks.stockfish.quantized.quantize import dequantize, quantize
-from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, OUTPUT_UNIT
+from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, OUTPUT_UNIT, VERSIONS
 from pool.tasks.task import Progress
 from tests.stockfish.support import (
     V5,
@@ -104,10 +105,32 @@ def test_loading_and_saving_a_net_changes_nothing(l1: int, factorized: bool, sha
     assert same_net(quantize(V5, model.folded(), net.description, clip=True), net)
 
 
-def test_floats_and_integers_agree_up_to_the_floors() -> None:
-    positions = [slow_position(fen) for fen in sample_fens(300)]
-    net = random_net(32, seed=4)
-    model = StockfishModel(ModelConfig(l1=32))
+@pytest.mark.parametrize("name", ["SFNNv10", "SFNNv16"])
+def test_loading_and_saving_a_net_with_threats_changes_nothing(name: str) -> None:
+    version = VERSIONS[name]
+    net = random_net(8, seed=2, version=version)
+    net["fc_0_weight"][:, :, 8:] = 0
+    model = StockfishModel(ModelConfig.model_validate({"version": name, "l1": 8}))
+    model.load_folded(dequantize(net))
+    assert same_net(quantize(version, model.folded(), net.description, clip=True), net)
+
+
+def test_a_new_net_with_threats_has_rows_by_the_size_of_their_sets_and_material_alone() -> None:
+    torch.manual_seed(1)
+    model = StockfishModel(ModelConfig(version="SFNNv16", l1=8))
+    for table in model.version.tables:
+        weight = model.transformer.weight[table.rows]
+        assert weight.abs().max().item() == pytest.approx(table.inputs**-0.5, rel=1e-3)
+    assert model.psqt.weight[: halfka.INPUTS].any()
+    assert not model.psqt.weight[halfka.INPUTS :].any()
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_floats_and_integers_agree_up_to_the_floors(name: str) -> None:
+    version = VERSIONS[name]
+    positions = [read_fen(fen, version.feature_set) for fen in sample_fens(300)]
+    net = random_net(32, seed=4, version=version)
+    model = StockfishModel(ModelConfig.model_validate({"version": name, "l1": 32}))
     model.load_folded(dequantize(net))
     difference = evaluate(net, positions).value - output_of(model, positions)
     assert abs(difference.mean()) < 30

@@ -138,6 +138,30 @@ def test_a_net_of_another_width_is_refused_with_the_key_to_change(tmp_path: Path
         missing.check(schema())
 
 
+def test_a_net_of_another_version_is_refused_with_the_key_to_change(tmp_path: Path) -> None:
+    write_net(random_net(8, seed=1), tmp_path / "x.nnue")
+    task = create_task(ModelConfig(version="SFNNv16", l1=8, start_from=str(tmp_path / "x.nnue")), LossConfig())
+    with pytest.raises(ValueError, match=r"x.nnue is SFNNv5 \(Stockfish 15.1\); set model.version = SFNNv5"):
+        task.check(schema(86896))
+    virtual = create_task(ModelConfig(version="SFNNv16", l1=8, factorized=True), LossConfig())
+    with pytest.raises(ValueError, match=r"model.factorized: SFNNv16 has no virtual inputs; set it to false"):
+        virtual.check(schema(86896))
+
+
+@pytest.mark.parametrize("name", ["SFNNv10", "SFNNv16"])
+def test_rows_of_threats_are_clipped_by_their_own_range(name: str) -> None:
+    task = create_task(ModelConfig.model_validate({"version": name, "l1": 8}), LossConfig())
+    model = task.build_model()
+    with torch.no_grad():
+        model.transformer.weight.normal_(0, 2)
+    before = model.transformer.weight.detach().clone()
+    task.after_step(model)
+    weight = model.transformer.weight.detach()
+    assert torch.equal(weight[:22528], before[:22528])
+    lowest, one = (-128, 255) if name == "SFNNv10" else (-127, 256)
+    assert torch.equal(weight[22528:], before[22528:].clamp(lowest / one, 127 / one))
+
+
 def schema(num_features: int = halfka.INPUTS, bags: int = 2, buckets: int = 8, *, values: bool = False) -> BatchSchema:
     dense = (DenseField("score", "int16"), DenseField("result", "int8"))
     return BatchSchema(16, (SparseField("features", num_features, 32, bags, values),), dense, buckets)

@@ -30,9 +30,7 @@ class StockfishTask:
     def check(self, schema: BatchSchema) -> None:
         """Raises ValueError if batches or the file to start from don't fit the model."""
         if self._model.factorized and len(self._model.architecture.tables) > 1:
-            raise ValueError(
-                f"model.factorized: {self._model.version} is not trained with virtual inputs; set it to false"
-            )
+            raise ValueError(f"model.factorized: {self._model.version} has no virtual inputs; set it to false")
         name = self._model.feature_set
         inputs = self._model.architecture.inputs + (halfka.VIRTUAL if self._model.factorized else 0)
         remedy = f"set data.chess.features = {name} or change model.version or model.factorized"
