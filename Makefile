@@ -21,8 +21,8 @@ PIP = $(BIN)/python -m pip install $$([ -t 1 ] || echo --quiet) --disable-pip-ve
 $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
 	@$(PYTHON) -c 'import sys; sys.exit("$(PYTHON) is older than 3.11: make PYTHON=..." if sys.version_info < (3, 11) else 0)'
 	@command -v $(CXX) >/dev/null || { echo "no C++ compiler $(CXX): Debian's package is g++"; exit 1; }
-	@printf '#include <zlib.h>\n#include <zstd.h>\n' | $(CXX) -fsyntax-only -x c++ - 2>/dev/null || \
-	    { echo "no zlib or zstd to compile with: Debian's packages are zlib1g-dev and libzstd-dev"; exit 1; }
+	@printf '#include <xxhash.h>\n#include <zlib.h>\n#include <zstd.h>\n' | $(CXX) -fsyntax-only -x c++ - 2>/dev/null || \
+	    { echo "no zlib, zstd or xxhash to compile with: Debian's packages are zlib1g-dev, libzstd-dev, libxxhash-dev"; exit 1; }
 	@echo "install 1/3: a Python environment in $(VENV), 1.2 GB with the CPU build of torch"
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
 	@echo "install 2/3: torch, 190 MB to download as a CPU build, gigabytes as a CUDA build (README.md: Which torch)"

@@ -27,11 +27,12 @@ Order = npt.NDArray[np.int64]  # [batch]: order[j] is the place, in the files' o
 
 
 def batches_in_order(config: DataConfig, files: Sequence[DataFile], seed: int) -> Iterator[tuple[SparseBatch, Order]]:
-    """Valid until the next is asked for. `config`: its batch_size is the longest batch; shuffle and tail do not count.
+    """Valid until the next is asked for. `config`: its batch_size is the longest batch; shuffle, tail and
+    validation_share do not count.
 
     Raises DataError, ValueError for settings that the source can't serve.
     """
-    config = config.model_copy(update={"shuffle": False, "tail": "flow"})
+    config = config.model_copy(update={"shuffle": False, "tail": "flow", "validation_share": 0.0})
     schema, begin = schema_of(config), Cursor()
     if schema.num_buckets == 1:
         begin = yield from _whole_batches(config, files, seed)

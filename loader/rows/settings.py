@@ -128,6 +128,20 @@ class RowsConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _columns_are_used(self) -> Self:
+        columns = self.columns
+        for key, named, known, where in (
+            ("sparse", columns.sparse, list(self.ranges()), "field of data.rows.fields"),
+            ("dense", columns.dense, list(self.dense), "number of data.rows.dense"),
+        ):
+            if unknown := [name for name in named if name not in known]:
+                raise ValueError(f"columns.{key}.{unknown[0]}: no {where}; there are {', '.join(known) or 'none'}")
+        for key in ("weight", "qid"):
+            if getattr(columns, key) != key and not getattr(self, key):
+                raise ValueError(f"columns.{key} = {getattr(columns, key)!r} is not read: data.rows.{key} is false")
+        return self
+
+    @model_validator(mode="after")
     def _names_are_of_fields(self) -> Self:
         fields = self.ranges()
         known = f"the fields are {', '.join(fields)}"

@@ -44,6 +44,17 @@ class RowsSource:
         natives, shape = self._natives(config, files)
         return self._stream(config, natives, shape, seed)
 
+    def open_validation_share(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> NativeStream:
+        settings: RowsConfig = config.settings
+        if not files and not settings.blocks:
+            raise ValueError(
+                "data.validation_share: validations have made-up rows of their own; leave it out, or name data.train"
+            )
+        if not files and settings.validation_blocks:
+            raise ValueError("data.validation_share: data.rows.validation_blocks is set, too; leave one of them out")
+        natives, shape = self._natives(config, files)
+        return self._stream(config, natives, shape, seed, validation=True)
+
     def open_validation(self, config: DataConfig, seed: int) -> NativeStream:
         """Rows of data.rows.validation_blocks, or of the same model as those of `open` without files, but others."""
         shape = row_shape(config.settings)
@@ -53,7 +64,7 @@ class RowsSource:
     def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
         natives, _ = self._natives(config, files)
         in_order = any(native.in_file_order for native in natives)
-        return origin(config, open_readers(config, files), seed, cursor, in_file_order=in_order)
+        return origin(config, open_readers(config, files), seed, cursor, in_file_order=in_order, apart=True)
 
     def start_notes(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:
         if not files and is_generator(config.settings.blocks):
@@ -96,11 +107,17 @@ class RowsSource:
         return _WINDOWS * min(config.window_chunks * _MIB, there) * _DECODED
 
     def _stream(
-        self, config: DataConfig, natives: list[_native.RowReader], shape: _native.RowShape, seed: int
+        self,
+        config: DataConfig,
+        natives: list[_native.RowReader],
+        shape: _native.RowShape,
+        seed: int,
+        *,
+        validation: bool = False,
     ) -> NativeStream:
         schema = self.schema(config)
         source = _native.RowSource(natives, shape, schema.batch_size, schema.slot_bytes, region_table(schema))
-        return NativeStream(config, schema, source, seed)
+        return NativeStream(config, schema, source, seed, validation=validation)
 
     def _natives(
         self, config: DataConfig, files: Sequence[DataFile]

@@ -97,6 +97,7 @@ def load(path: Path) -> Checkpoint:
         optimizer_tensors=tensors[OPTIMIZER],
         validation=state.validation,
         validations=state.validations,
+        members=state.members,
     )
 
 
@@ -146,6 +147,7 @@ def _write(beside: Path, checkpoint: Checkpoint) -> None:
         files=sums,
         validation=checkpoint.validation,
         validations=checkpoint.validations,
+        members=checkpoint.members,
     )
     try:
         data = encode_state(state)

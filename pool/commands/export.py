@@ -23,7 +23,7 @@ def export(
     ] = "Trained with sparsepool.",
     task: TrustedTask = None,
 ) -> None:
-    """Write the network of a checkpoint in the format of its user (nnue: a .nnue file that Stockfish loads)."""
+    """Write the network of a checkpoint in the format of its user (stockfish: a .nnue file that the engine loads)."""
     from pool.tasks.export import export_checkpoint
 
     exported = export_checkpoint(checkpoint, output, description, task)

@@ -12,6 +12,7 @@ from loader.files.identity import DataFile
 from loader.files.regular import open_regular
 from loader.formats.format import Place
 from loader.formats.opening import usable
+from loader.plugins.words import LONGEST_TEXT, shortened
 from loader.rows.block import Rows
 from loader.rows.settings import RowsConfig
 
@@ -28,6 +29,8 @@ Found = TypeVar("Found")
 
 class ParquetReader:
     """`loader.formats.format.Reader`: a chunk is a row group."""
+
+    noun = "row group"
 
     def __init__(self, files: Sequence[DataFile], settings: RowsConfig, *, skip_damaged: bool) -> None:
         self.name = ", ".join(str(file.path) for file in files[:3])
@@ -69,13 +72,14 @@ class _File:
         fault: Exception | None = None
         with os.fdopen(open_regular(self.file.path), "rb") as opened:
             try:
-                answer = question(pyarrow.parquet.ParquetFile(opened))
-            except (pyarrow.ArrowException, OSError) as error:
+                answer = question(pyarrow.parquet.ParquetFile(opened, page_checksum_verification=True))
+            except (pyarrow.ArrowException, UnicodeDecodeError, OSError) as error:
                 if isinstance(error, OSError) and error.errno is not None:
                     raise
                 fault = error
         if change := _native.file_change(self.file.path, self.file.identity, False):
             raise DataChangedError(self.file.path, change)
         if fault is not None:
-            raise DataError(self.file.path, f"can't be read as parquet: {fault}")
+            words = shortened(str(fault), LONGEST_TEXT)
+            raise DataError(self.file.path, f"can't be read as parquet: {words}")
         return answer

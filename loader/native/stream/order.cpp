@@ -8,21 +8,20 @@
 
 namespace sparsepool::stream {
 
-ChunkOrder::ChunkOrder(std::size_t num_chunks, std::size_t window_chunks, bool shuffle, std::uint64_t seed)
-    : num_chunks_(num_chunks),
+ChunkOrder::ChunkOrder(std::vector<std::uint32_t> chunks, std::size_t window_chunks, bool shuffle, std::uint64_t seed)
+    : chunks_(std::move(chunks)),
       window_chunks_(window_chunks),
-      num_windows_((num_chunks + window_chunks - 1) / window_chunks),
+      num_windows_((chunks_.size() + window_chunks - 1) / window_chunks),
       shuffle_(shuffle),
       key_(random::key_of(seed, random::Purpose::kChunkOrder)) {}
 
 std::vector<std::uint32_t> ChunkOrder::window(std::uint64_t epoch, std::uint64_t window) const {
-    const std::size_t begin = std::min<std::size_t>(window * window_chunks_, num_chunks_);
-    const std::size_t end = begin + std::min(window_chunks_, num_chunks_ - begin);
-    std::vector<std::uint32_t> order(num_chunks_);
-    std::iota(order.begin(), order.end(), 0U);
+    const std::size_t begin = std::min<std::size_t>(window * window_chunks_, chunks_.size());
+    const std::size_t end = begin + std::min(window_chunks_, chunks_.size() - begin);
+    std::vector<std::uint32_t> order = chunks_;
     if (shuffle_) {
         random::Sequence draws(key_, static_cast<std::uint32_t>(epoch));
-        for (std::size_t i = num_chunks_; i > 1; --i) {
+        for (std::size_t i = order.size(); i > 1; --i) {
             std::swap(order[i - 1], order[draws.below(static_cast<std::uint32_t>(i))]);
         }
     }

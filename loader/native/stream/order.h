@@ -8,16 +8,16 @@
 // In which order the stream gives chunks and entries: pure functions of seed and place (I1).
 namespace sparsepool::stream {
 
-// The chunks of an epoch, permuted as a whole, then cut into windows of `window_chunks`.
+// The chunks of an epoch, given in file order, permuted as a whole, then cut into windows of `window_chunks`.
 class ChunkOrder {
   public:
-    ChunkOrder(std::size_t num_chunks, std::size_t window_chunks, bool shuffle, std::uint64_t seed);
+    ChunkOrder(std::vector<std::uint32_t> chunks, std::size_t window_chunks, bool shuffle, std::uint64_t seed);
 
     [[nodiscard]] std::uint64_t num_windows() const { return num_windows_; }
     [[nodiscard]] std::vector<std::uint32_t> window(std::uint64_t epoch, std::uint64_t window) const;
 
   private:
-    std::size_t num_chunks_;
+    std::vector<std::uint32_t> chunks_;
     std::size_t window_chunks_;
     std::uint64_t num_windows_;
     bool shuffle_;

@@ -85,7 +85,7 @@ def resume(genuine: Genuine, checkpoint: Path) -> None:
     assert (found.good, found.damaged) == (checkpoint, ())
     resume_point(config, checkpoint, ())
     plan = launch.planned.plan
-    try_state(config, plan, checkpoint)
+    try_state(config, [plan], checkpoint)
     saved = saved_state(checkpoint)
     folder = RunFolder(
         config.model_copy(update={"run": config.run.model_copy(update={"dir": str(checkpoint.parents[1])})}),
