@@ -36,8 +36,8 @@ def predict(
     """
     from pool.config.changes import Change
     from pool.runs.predict import predict_file
-    from pool.tasks.choosing import parse_choice
+    from pool.tasks.choosing import parse_member
 
     parsed = [Change.parse(text) for text in changes or ()]
-    asked, samples = predict_file(checkpoint, data, output, task, parsed, parse_choice(member))
+    asked, samples = predict_file(checkpoint, data, output, task, parsed, parse_member(member))
     sys.stdout.write(f"{output}: {samples:,} samples, from {asked}\n")
