@@ -92,8 +92,8 @@ class _Checkpoint:
         self._name = _task_name(config, task, self.path, verb)
         self.members = members_of(self.path, self._weights.state)
         begins = tuple(prefix(m, len(self.members)) for m in range(len(self.members)))
-        if (name := next((name for name in self._weights.tensors if not name.startswith(begins)), None)) is not None:
-            raise CheckpointError(f"{self.path}: {plain.printable(name)}: a tensor of no member of the config")
+        if odd := [name for name in self._weights.tensors if not name.startswith(begins)]:
+            raise CheckpointError(f"{self.path}: {plain.printable(min(odd))}: a tensor of no member of the config")
 
     def chosen(self, member: One) -> Trained:
         """One member."""

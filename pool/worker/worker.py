@@ -21,6 +21,7 @@ from pool.errors import ResourceError
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import WorkerExchange
 from pool.members.making import make_members
+from pool.nn.memory import out_of_memory
 from pool.process.launch import Launch
 from pool.protocol.messages import Assignment
 from pool.shm.memory import Memory
@@ -132,13 +133,6 @@ class Worker:
                 f"{assignment.batch}: {text}; lower data.batch_size or model sizes"
             ) from None
         self._raised.say(assignment.attempt, f"{text}; traceback in {_log()}")
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Torch's allocator for CPUs has no exception of its own."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    return isinstance(error, RuntimeError) and "can't allocate memory" in told(error)
 
 
 def _log() -> str:

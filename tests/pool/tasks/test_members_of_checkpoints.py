@@ -194,7 +194,7 @@ def test_what_can_not_be_chosen_is_one_line(
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"ensemble": {"members": 2}}, "member.2.input.user.weight: a tensor of no member of the config"),
+        ({"ensemble": {"members": 2}}, "member.2.layers.0.bias: a tensor of no member of the config"),
         ({"ensemble": {"members": "x"}}, "config.ensemble: members: input should be a valid integer"),
         ({"ensemble": {"members": 3, "member": [{}]}}, "config.ensemble.members: members are either"),
         ({"ensemble": {"members": 3}, "schedule": 3}, "config.schedule: a section is expected"),
