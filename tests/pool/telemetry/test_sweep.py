@@ -72,7 +72,7 @@ def test_values_are_toml_or_text(text: str, values: list[Any]) -> None:
         (["data.batch_size=1,2"], "ensemble.member.0.data: can't differ between members, which share one stream"),
         (["train.steps=1,2"], "ensemble.member.0.train: can't differ"),
         (["optimizer.lr=1,2"], "ensemble.member.0.optimizer.lr: unknown key; allowed here: name, args"),
-        (["loss.lambda_end=0.5,2"], "ensemble.member.1.loss.lambda_end: input should be less than or equal to 1"),
+        (["loss.lambda_end=0.5,2"], "ensemble.member.0.loss.lambda_end: input should be less than or equal to 1"),
         ([f"{LR}=1e-3x,1"], f"--vary {LR}=1e-3x: not a TOML value; text needs quotes here: --vary '{LR}=\"1e-3x\"'"),
         ([LR], f"--vary {LR}: expected section.key=value,value,..."),
         ([f"{LR}="], "expected section.key=value,value,..."),
@@ -91,6 +91,7 @@ def test_what_can_not_be_varied_is_one_line(vary: list[str], complaint: str, tmp
     assert main(["sweep", str(tmp_path / "x.toml"), *words, "--seeds", "2"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert complaint in line
+    assert line.count("ensemble.member") <= 1
 
 
 def test_a_config_with_members_is_for_train(tmp_path: Path) -> None:
