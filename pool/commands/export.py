@@ -32,7 +32,7 @@ def export(
     ] = False,
     task: TrustedTask = None,
 ) -> None:
-    """Write the network of a checkpoint in the format of its user (stockfish: a .nnue file that Stockfish loads).
+    """Write the network of a checkpoint in the format of its user (stockfish: a .nnue file that the engine loads).
 
     Of an ensemble a file holds one network: --member or --average says which.
     """

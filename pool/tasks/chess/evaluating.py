@@ -23,10 +23,6 @@ _BLOCK = 1024  # positions evaluated before they are shown
 _LINE_COLUMNS = ("pawns", "units", "position")
 
 
-def register(app: typer.Typer) -> None:
-    app.command(name="eval")(eval_command)
-
-
 @dataclass(frozen=True)
 class _Evaluated:
     """One position's numbers, as in network.Evaluation."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -77,10 +77,39 @@ class MeanNetwork:
         )
 
 
+@dataclass(frozen=True)
+class TensorFacts:
+    """What one array of integers holds."""
+
+    name: str
+    shape: tuple[int, ...]
+    kind: str  # int8, int16, int32
+    smallest: int
+    largest: int
+    used: float  # the largest magnitude by that of the range that the array may have
+    clipped: int  # numbers at either end of the range that training keeps them in; 0 if it keeps them in none
+    zeros: float  # share of the numbers
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a network file is."""
+
+    about: Mapping[str, str | int]  # version, engine, widths
+    tensors: Sequence[TensorFacts]
+    dead: Mapping[str, tuple[int, int]]  # by layer: outputs that are 0 in any position, of how many
+
+
 class Family(Protocol):
     """The module with a task's networks. Importing it must not import torch."""
 
     SUFFIXES: Sequence[str]  # of the names of its files
+
+    def facts(self, network: Any) -> Facts:
+        """Of a network that this module has read."""
+
+    def settings(self, network: Any) -> dict[str, Any]:
+        """The sections of a config that train such a network."""
 
     def read_network(self, path: Path) -> Network:
         """Raises DataError."""
@@ -92,15 +121,20 @@ class Family(Protocol):
 def open_network(path: Path, member: One | None = None) -> Network:
     """That of a file, by its name's suffix; or the one that a checkpoint, or the newest of a run, would be exported as.
 
-    A file with a suffix of its own is read by the first family. `member`: one of an ensemble, None: the mean of
+    A file with a suffix of nobody's is read by the first family. `member`: one of an ensemble, None: the mean of
     all. Raises PoolError, DataError.
     """
     if path.is_dir():
         return _of_checkpoint(locate(path), member)
     if member is not None:
         raise ConfigError(f"--member {member}: {path} is a file, of one network")
+    return family_of(path).read_network(path)
+
+
+def family_of(path: Path) -> Family:
+    """That which reads a file."""
     found = list(families().values())
-    return next((family for family in found if path.suffix in family.SUFFIXES), found[0]).read_network(path)
+    return next((family for family in found if path.suffix in family.SUFFIXES), found[0])
 
 
 def families() -> dict[str, Family]:
