@@ -46,7 +46,7 @@ SAMPLES, INPUTS, OUTPUTS = 32, 24, 22
 POSITIONS = 16384  # a batch of the runs
 REQUIRED = 0.9
 WARM_UP = 1.0  # seconds that are not counted
-FEWEST_STEPS = 8  # of a run, that are
+FEWEST_STEPS = 8  # that are counted
 
 
 class MlpTask(Task):
@@ -248,9 +248,7 @@ def main() -> None:
     parser.add_argument("--members", type=int, nargs="+", default=[1, 2, 4, 8, 16, 32, 64], help="of the MLP")
     parser.add_argument("--l1", type=int, nargs="+", default=[32, 256], help="of the runs")
     parser.add_argument("--runs", type=int, nargs="+", default=[1, 4, 8, 16], help="members of the runs; 1 is needed")
-    parser.add_argument(
-        "--seconds", type=float, default=6.0, help="of each run at least; of four measurements of the MLP"
-    )
+    parser.add_argument("--seconds", type=float, default=6.0, help="of a run at least; of four MLPs")
     parser.add_argument("--repeats", type=int, default=3, help="of each run")
     arguments = parser.parse_args()
     console = Console(width=120)
