@@ -36,7 +36,8 @@ _ONLY_SPEED = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 
 def reference(config: Config, plan: Plan, devices: tuple[str, ...]) -> dict[str, str]:
     """The fingerprint of a run."""
-    kinds = (device_kind(parse_device(spec), config.num_worker_threads(spec, len(devices))) for spec in devices)
+    module = config.testing.device_module
+    kinds = (device_kind(parse_device(spec, module), config.num_worker_threads(spec, len(devices))) for spec in devices)
     return {
         **_process(),
         DEVICES: "; ".join(sorted(set(kinds))),
@@ -63,8 +64,8 @@ def check_coordinator(fingerprint: Fingerprint, peer: Peer) -> None:
 
 def device_kind(device: Device, threads: int) -> str:
     """What two devices have in common that give the same bits. A fake device is a CPU."""
-    if device.kind == "cuda":
-        properties = torch.cuda.get_device_properties(device.index)
+    if device.is_accelerator:
+        properties = torch.get_device_module(device.kind).get_device_properties(device.index)
         return f"{properties.name}, compute capability {properties.major}.{properties.minor}"
     return f"CPU with {threads} threads"
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from pool.nn import kernels
+from pool.nn import kernels, reference
 from pool.nn.batch import SparseInput
 
 
@@ -25,10 +25,17 @@ class TableSink(Protocol):
         their number. Only rows that the batch touched will be written, none read."""
 
     def written(self, weight: Tensor, rows: int) -> None:
-        """Of the first `rows` rows the touched ones are written (on a GPU: queued on the current stream)."""
+        """Of the first `rows` rows the touched ones are written."""
 
-    def done(self, weight: Tensor, finite: Tensor) -> None:
-        """All are. `finite` (bool, no dimensions): False if anything in them is not finite."""
+    def done(self, weight: Tensor, finite: Tensor | bool) -> None:
+        """All are. `finite` (a tensor of bool without dimensions, or a bool): False if anything in them is not."""
+
+
+class RowsSink(Protocol):
+    """The same for a device with memory of its own."""
+
+    def take(self, weight: Tensor, rows: Tensor) -> None:
+        """The touched rows, [touched, out_features], in the order of the batch's list; queued on the current stream."""
 
 
 class SparseLinear(nn.Module):
@@ -64,6 +71,7 @@ class SparseLinear(nn.Module):
         self.weight = nn.Parameter(torch.empty(num_features, out_features, dtype=dtype))
         self.bias = nn.Parameter(torch.empty(out_features, dtype=dtype)) if bias else None
         self.gradient_sink: TableSink | None = None
+        self.rows_sink: RowsSink | None = None
         self.members: Sequence[Callable[[SparseInput], Tensor]] = ()  # that this layer stands for under vmap
         self._last_backward = -1  # torch's number of the backward that used the sink last
         self.reset_parameters()
@@ -92,7 +100,7 @@ class SparseLinear(nn.Module):
 
     def write_gradient(self, sparse: SparseInput, grad_out: Tensor) -> tuple[Tensor | None, Tensor]:
         """The table's gradient for autograd, None if it went to the sink; and the sum of grad_out's rows."""
-        if self.gradient_sink is None:
+        if self.gradient_sink is None and self.rows_sink is None:
             grad = torch.zeros_like(self.weight, memory_format=torch.contiguous_format)
             return grad, kernels.backward_rows(sparse, grad_out, grad, [self.num_features], _tell_nobody)[0]
         backward = torch._C._current_graph_task_id()
@@ -103,9 +111,13 @@ class SparseLinear(nn.Module):
             )
         self._last_backward = backward
         sink, weight = self.gradient_sink, self.weight
+        if sink is None:
+            assert self.rows_sink is not None
+            self.rows_sink.take(weight, reference.touched_rows(sparse, grad_out))
+            return None, kernels.column_sum(grad_out)
         memory, borders = sink.begin(weight)
         total, sound = kernels.backward_rows(sparse, grad_out, memory, borders, lambda rows: sink.written(weight, rows))
-        finite = total.isfinite().all()
+        finite = kernels.all_finite(total)
         sink.done(weight, finite if sound is True else finite & sound)
         return None, total
 
