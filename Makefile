@@ -9,10 +9,10 @@ LINT := $(VENV)/lint-installed
 NATIVE := $(shell find loader pool -name '*.cpp' -o -name '*.h' -o -name '*.cmake' -o -name CMakeLists.txt)
 NATIVE_TESTS := $(shell find tests/native tests/fuzz -name '*.cpp' -o -name '*.h')
 NATIVE_BUILD := build/native-tests
-BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks
+BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 POSITIONS := configs/sample/positions.epd
 
-.PHONY: install demo test test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
+.PHONY: install demo test test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
         hostile test-hostile soak stubs gpu-check wheel-check image-check clean
 
 # pip shows its progress on a terminal; elsewhere these lines say what takes long.
@@ -21,8 +21,8 @@ PIP = $(BIN)/python -m pip install $$([ -t 1 ] || echo --quiet) --disable-pip-ve
 $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
 	@$(PYTHON) -c 'import sys; sys.exit("$(PYTHON) is older than 3.11: make PYTHON=..." if sys.version_info < (3, 11) else 0)'
 	@command -v $(CXX) >/dev/null || { echo "no C++ compiler $(CXX): Debian's package is g++"; exit 1; }
-	@printf '#include <zlib.h>\n#include <zstd.h>\n' | $(CXX) -fsyntax-only -x c++ - 2>/dev/null || \
-	    { echo "no zlib or zstd to compile with: Debian's packages are zlib1g-dev and libzstd-dev"; exit 1; }
+	@printf '#include <xxhash.h>\n#include <zlib.h>\n#include <zstd.h>\n' | $(CXX) -fsyntax-only -x c++ - 2>/dev/null || \
+	    { echo "no zlib, zstd or xxhash to compile with: Debian's packages are zlib1g-dev, libzstd-dev, libxxhash-dev"; exit 1; }
 	@echo "install 1/3: a Python environment in $(VENV), 1.2 GB with the CPU build of torch"
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
 	@echo "install 2/3: torch, 190 MB to download as a CPU build, gigabytes as a CUDA build (README.md: Which torch)"
@@ -59,6 +59,10 @@ test-native: $(NATIVE_BUILD)/CMakeCache.txt
 $(NATIVE_BUILD)/CMakeCache.txt: CMakeLists.txt
 	cmake -S . -B $(NATIVE_BUILD) -DCMAKE_CXX_FLAGS="-O1 -g" -DSPARSEPOOL_PYTHON=OFF -DSPARSEPOOL_TESTS=ON \
 	    -DSPARSEPOOL_SANITIZE=ON
+
+# Networks of newer versions in the engines themselves: downloads half a gigabyte into build/engines, once; needs node 20.
+test-engines: $(STAMP)
+	$(BIN)/python -m pytest -m engines tests/stockfish
 
 # Processes of real runs killed at every crash point.
 test-crashes: $(STAMP)

@@ -143,7 +143,7 @@ class BucketOptimizers:
         schedulers = [scheduler.state_dict() for scheduler in self.schedulers]
         overrides = [asdict(override) for override in self._overrides]
         plain = {"numbers": numbers, "groups": groups, "schedulers": schedulers, "overrides": overrides}
-        return tensors, {**plain, "plateau": asdict(self._plateau)}
+        return tensors, {**plain, "plateaus": [asdict(self._plateau)]}
 
     def override(self, override: Override) -> None:
         """Changes numbers of the state, between two steps, unless this has been done. Raises CheckpointError."""
@@ -187,7 +187,7 @@ class BucketOptimizers:
                     check_group(own, group)  # another optimizer's would fail in the first step
             self._load_schedules(plain["schedulers"])
         self._overrides = [Override(**entry) for entry in plain.get("overrides", ())]
-        self._plateau = Plateau(**plain.get("plateau", {}))
+        self._plateau = Plateau(**next(iter(plain.get("plateaus", ())), {}))
 
     def _load_schedules(self, plain: Sequence[Mapping[str, Any]]) -> None:
         for scheduler, entry in zip(self.schedulers, plain, strict=True):

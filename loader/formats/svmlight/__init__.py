@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from loader.files.identity import DataFile
 
 if TYPE_CHECKING:
+    from loader.config import DataConfig
     from loader.formats.format import OnProgress, Verdict
     from loader.formats.svmlight.reader import SvmlightReader
     from loader.formats.svmlight.statistics import SvmlightStatistics
@@ -27,8 +28,15 @@ def recognizes(head: bytes) -> bool:
 
 def open_files(files: Sequence[DataFile], may_grow: bool, skip_damaged: bool) -> SvmlightReader:  # noqa: ARG001
     from loader.formats.svmlight.reader import SvmlightReader
+    from loader.rows.settings import RowsConfig
 
-    return SvmlightReader(files, may_grow=may_grow)
+    return SvmlightReader(files, RowsConfig(), may_grow=may_grow)
+
+
+def open_with(config: DataConfig, files: Sequence[DataFile]) -> SvmlightReader:
+    from loader.formats.svmlight.reader import SvmlightReader
+
+    return SvmlightReader(files, config.settings, may_grow=config.may_grow)
 
 
 def whole_size(file: DataFile) -> int:

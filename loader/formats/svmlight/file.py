@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from loader import _native
-from loader.errors import DataChangedError, DataError
+from loader.errors import DataError
 from loader.formats.format import OnProgress, Verdict
 from loader.rows.block import Rows
+from loader.rows.chunks import read_chunk
 
 _MOST = 2**32 - 1
 
@@ -25,23 +26,12 @@ def any_shape() -> _native.RowShape:
     return shape
 
 
-def read_chunk(reader: _native.RowReader, chunk: int) -> tuple[Rows, DataError | None]:
-    """The rows of a chunk, and what is wrong behind them."""
-    (label,), qid, ((offsets, features, values),), fault = _native.read_rows(reader, chunk, any_shape())
-    assert qid is not None
-    rows = Rows({"label": label, "qid": qid}, {"features": (offsets, features, values)})
-    if fault is None:
-        return rows, None
-    file, reason, offset, kind = fault
-    return rows, (DataChangedError if kind == "changed" else DataError)(file, reason, offset)
-
-
 def chunks(path: Path, progress: OnProgress | None = None) -> Iterator[tuple[Rows, DataError | None]]:
     """Of a whole file, up to the first fault. Raises DataError if it can't be opened."""
-    file = _native.SvmlightFile(path)
+    file = _native.LineFile(path)
     reader = _native.SvmlightReader([file])
     for chunk in range(file.num_chunks):
-        rows, error = read_chunk(reader, chunk)
+        rows, error = read_chunk(reader, chunk, any_shape())
         yield rows, error
         if error is not None:
             return
