@@ -16,12 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pool.cli import main
+from pool.config.members import differing
 from pool.config.reading import load_config
 from pool.errors import ConfigError
 from pool.runs.drawing import HEIGHT, WIDTH, draw
 from pool.runs.plot import plot_rates
 from pool.runs.rates import LEAST, changes_for, judge
-from pool.runs.records import differing, read_run
+from pool.runs.records import read_run
 from pool.runs.table import COLUMNS, as_data, plain, rows
 from tests.support.runs import ROOT, TOY, toml
 
@@ -47,7 +48,7 @@ def test_runs_stand_side_by_side_with_the_settings_that_differ(tmp_path: Path, c
     one = made(tmp_path / "one", 0.1, [3, 2, 1], {1: 5.0, 2: 4.0, 3: 4.0}, task="a")
     other = made(tmp_path / "other", 0.2, [3, math.nan], {}, task="a", schedule={"args": {}})
     runs = [read_run(folder) for folder in (one, other)]
-    assert differing(runs) == ["optimizer.args.lr"]
+    assert differing([run.config for run in runs]) == ["optimizer.args.lr"]
     assert as_data(runs[0], ["optimizer.args.lr"]) == {
         "run": str(one),
         "step": 3,
@@ -60,6 +61,9 @@ def test_runs_stand_side_by_side_with_the_settings_that_differ(tmp_path: Path, c
         "last_loss": 1,
         "samples_per_second": 400.0,
         "seconds": 1.0,
+        "member": None,
+        "members": None,
+        "best_member": None,
         "config": {"optimizer.args.lr": 0.1},
     }
     assert main(["runs", str(one), str(other)]) == 0
