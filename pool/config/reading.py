@@ -21,6 +21,7 @@ from pool.errors import ConfigError
 
 _TYPE = re.compile(r"^(constrained-|function-|dict\[|tuple\[|list\[|(bool|int|float|str|none)$)")
 
+
 def load_config(path: Path, overrides: Iterable[str | Change] = (), *, trace: Path | None = None) -> Config:
     """Reads a TOML file and applies overrides, each a Change or `section.key=value`; `trace` overrides run.trace.
 

@@ -45,7 +45,9 @@ class RunConfig(Section):
 class DataFiles(Section):
     train: Annotated[CommaList, Field(description="training files, in order; * and ? match"), Effect.SAME_FILES] = ()
     validation: Annotated[
-        CommaList, Field(description="validation files; each validation reads them from their start; or set validation_share"), Effect.NONE
+        CommaList,
+        Field(description="validation files; each validation reads them from their start; or set validation_share"),
+        Effect.NONE,
     ] = ()
 
 

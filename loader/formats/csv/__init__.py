@@ -42,6 +42,12 @@ def whole_size(file: DataFile) -> int:
     return _native.LineFile(file.path, file.identity, may_grow=True).whole_size
 
 
+def rows_nbytes(file: DataFile) -> tuple[int, int]:
+    from loader.rows.memory import text_nbytes
+
+    return text_nbytes(file)
+
+
 def verify(path: Path, threads: int, progress: OnProgress | None) -> Verdict:  # noqa: ARG001
     from loader.formats.csv.file import verify
 

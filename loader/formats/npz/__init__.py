@@ -35,6 +35,12 @@ def open_with(config: DataConfig, files: Sequence[DataFile]) -> NpzReader:
     return NpzReader(files, config.settings, may_grow=config.may_grow)
 
 
+def rows_nbytes(file: DataFile) -> tuple[int, int]:
+    from loader.formats.npz.reader import rows_nbytes
+
+    return rows_nbytes(file)
+
+
 def verify(path: Path, threads: int, progress: OnProgress | None) -> Verdict:  # noqa: ARG001 (a file is read at once)
     from loader.formats.npz.file import chunks
     from loader.rows.looks.text import verdict

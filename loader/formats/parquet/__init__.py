@@ -35,6 +35,12 @@ def open_with(config: DataConfig, files: Sequence[DataFile]) -> ParquetReader:
     return ParquetReader(files, config.settings, skip_damaged=config.on_bad_data == "skip")
 
 
+def rows_nbytes(file: DataFile) -> tuple[int, int]:
+    from loader.formats.parquet.reader import rows_nbytes
+
+    return rows_nbytes(file)
+
+
 def verify(path: Path, threads: int, progress: OnProgress | None) -> Verdict:  # noqa: ARG001
     from loader.formats.parquet.file import verify
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import pyarrow
+import pyarrow.compute
+import pyarrow.parquet
 
 from loader.errors import DataError
 from loader.files.identity import identify
 from loader.formats.format import OnProgress, Verdict
-from loader.formats.parquet.reader import ask, pyarrow
+from loader.formats.parquet.reader import ask
 from loader.rows.looks.columns import Column, ColumnStatistics
 
 _DUMPED = 1000  # rows at once
@@ -22,9 +27,13 @@ def groups(path: Path, progress: OnProgress | None = None) -> Iterator[Any]:
     count, schema = ask(file, lambda opened: (opened.num_row_groups, opened.schema_arrow))
     yield schema
     for group in range(count):
-        yield ask(file, lambda opened, group=group: opened.read_row_group(group))
+        yield ask(file, partial(_read_group, group))
         if progress is not None:
             progress(file.size * (group + 1) // count, file.size)
+
+
+def _read_group(group: int, opened: pyarrow.parquet.ParquetFile) -> Any:
+    return opened.read_row_group(group)
 
 
 def verify(path: Path, progress: OnProgress | None) -> Verdict:

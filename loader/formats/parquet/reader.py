@@ -26,6 +26,7 @@ except ModuleNotFoundError:
     raise ValueError("data.format: parquet needs the package pyarrow: pip install 'sparsepool[parquet]'") from None
 
 Found = TypeVar("Found")
+_MEMORY = 4  # bytes for a byte of a row group before compression, at most about
 
 
 class ParquetReader:
@@ -45,6 +46,10 @@ class ParquetReader:
     def place(self, chunk: int) -> Place:
         file, group = self._chunks[chunk]
         return Place(file.file.path, group)
+
+    def count(self, chunk: int) -> int:
+        file, group = self._chunks[chunk]
+        return int(ask(file.file, lambda opened: opened.metadata.row_group(group).num_rows))
 
     def read(self, chunk: int) -> Iterator[Rows]:
         file, group = self._chunks[chunk]
@@ -67,6 +72,13 @@ class _File:
             return self._columns.rows(table)
         except ValueError as error:
             raise DataError(self.file.path, f"row group {group}: {error}") from None
+
+
+def rows_nbytes(file: DataFile) -> tuple[int, int]:
+    """As `loader.rows.memory.SizedFormat`: of all columns, decoded. Raises DataError."""
+    metadata = ask(file, lambda opened: opened.metadata)
+    sizes = [metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups)]
+    return _MEMORY * max(sizes, default=0), _MEMORY * sum(sizes)
 
 
 def ask(file: DataFile, question: Callable[[pyarrow.parquet.ParquetFile], Found]) -> Found:

@@ -45,6 +45,12 @@ def whole_size(file: DataFile) -> int:
     return whole_size(file)
 
 
+def rows_nbytes(file: DataFile) -> tuple[int, int]:
+    from loader.rows.memory import text_nbytes
+
+    return text_nbytes(file)
+
+
 def verify(path: Path, threads: int, progress: OnProgress | None) -> Verdict:  # noqa: ARG001 (disk or zlib limits)
     from loader.formats.svmlight.file import chunks
     from loader.rows.looks.text import verdict

@@ -31,8 +31,15 @@ def parquet(path: Path) -> Path:
 
 
 def npz(path: Path, **changed: Any) -> Path:
-    arrays = {"data": [1, 0.5, 1], "indices": [2, 7, 7], "indptr": [0, 2, 2, 3], "y": [1, -1, 0.25], "shape": [3, 9]}
-    np.savez(path, **{name: np.array(array) for name, array in (arrays | changed).items()})
+    arrays: dict[str, Any] = {
+        "data": [1, 0.5, 1],
+        "indices": [2, 7, 7],
+        "indptr": [0, 2, 2, 3],
+        "y": [1, -1, 0.25],
+        "shape": [3, 9],
+    }
+    made: dict[str, Any] = {name: np.array(array) for name, array in (arrays | changed).items()}
+    np.savez(path, **made)
     return path
 
 
