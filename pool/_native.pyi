@@ -68,7 +68,7 @@ def column_sum(
     """out[c] = the sum of column c: sums of 256 rows each, added from the first. float32 [N, O] and [O]."""
 
 class SparsePlan:
-    """How the bags of one batch are summed with few reads; see pool/native/sparse/sparse_plan.h. Keeps no view of its input.
+    """How the bags of one batch are summed with few reads; see pool/native/sparse/plan/sparse_plan.h. Keeps no view of its input.
 
     Forward and backward compute what sparse_forward and sparse_backward_rows do, in another order of additions,
     which depends on the bags alone.
@@ -337,9 +337,6 @@ def return_free_memory() -> None:
     For a process whose beginning took more than its steps do.
     """
 
-def crc32c(data: torch.Tensor | numpy.typing.NDArray[Any], before: int = 0) -> int:
-    """CRC-32C (RFC 3720 B.4) of uint8 [n], going on from the sum of what came before it."""
-
 def arm_crash_point(name: str, at: int, how: str) -> None:
     """The `at`-th time (from 1): kill, segv, stop or exit; note: every time, a line on stderr. Raises ValueError."""
 
@@ -355,7 +352,7 @@ def stacks_forward(
     out: torch.Tensor | numpy.typing.NDArray[Any],
     threads: int = 1,
 ) -> None:
-    """The layer stacks of the nnue task, forward; the maths is in pool/tasks/nnue/native/layer_stacks.h. All float32.
+    """The layer stacks of the stockfish task, forward; the maths is in pool/tasks/stockfish/native/layer_stacks.h. All float32.
 
     accumulated [2 * B, L], own perspectives first. parameters: weight and bias of fc_0 ([S, 16, L], [S, 16]), fc_1
     ([S, 32, 30], [S, 32]) and fc_2 ([S, 32], [S]). borders [S + 1]: samples of each stack, from 0 to B.

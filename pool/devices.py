@@ -7,7 +7,7 @@ later one that the worker takes part in. Free of torch.
     compute_ms=M         every batch takes M milliseconds longer, without using the processor
     crash=STEP[:PHASE]   the process kills itself at that step, in forward, backward or between buckets
     hang=STEP[:PHASE]    it stops moving
-    nan=STEP             the loss, and so the gradient, is not a number
+    nan=STEP[:MEMBER]    the loss, and so the gradient, is not a number; of all members, or of one
     oom=STEP             it runs out of memory
     slow=STEP:MS         one batch of that step takes MS milliseconds longer
 """
@@ -35,6 +35,10 @@ class Fault:
     step: int
     phase: Phase = "forward"
     milliseconds: float = 0.0
+    member: int | None = None  # the only one that it concerns
+
+    def concerns(self, member: int) -> bool:
+        return self.member is None or self.member == member
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,8 @@ def _fault(kind: FaultKind, value: str) -> Fault:
         raise ValueError(f"{kind}={value}: a step is needed")
     if kind == "slow":
         return Fault(kind, int(step), milliseconds=_milliseconds(rest))
+    if kind == "nan" and _INDEX.fullmatch(rest):
+        return Fault(kind, int(step), member=int(rest))
     if rest and (kind not in ("crash", "hang") or rest not in get_args(Phase)):
         raise ValueError(f"{kind}={value}: expected STEP or, for crash and hang, STEP:{'|'.join(get_args(Phase))}")
     return Fault(kind, int(step), cast(Phase, rest or "forward"))

@@ -42,7 +42,7 @@ def reference(config: Config, plan: Plan, devices: tuple[str, ...]) -> dict[str,
         COORDINATOR_THREADS: str(config.num_coordinator_threads),
         "batches_per_step": str(config.train.batches_per_step),
         "buckets": _digest(json.dumps(asdict(plan)).encode()),
-        "optimizer": _optimizer(config.optimizer),
+        "optimizer": "; ".join(dict.fromkeys(_optimizer(member.optimizer) for member in config.members())),
     }
 
 

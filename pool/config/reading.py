@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
+from pydantic import ValidationError
 
 from loader.files.named import read_named
 from pool.config.changes import Change
-from pool.config.keys import dotted, field_at
+from pool.config.explaining import explained
 from pool.config.tree import Config, config_class
 from pool.config.values import unfit
 from pool.errors import ConfigError
 
-_TYPE = re.compile(r"^(constrained-|function-|dict\[|tuple\[|list\[|(bool|int|float|str|none)$)")
 
 
 def load_config(path: Path, overrides: Iterable[str | Change] = (), *, trace: Path | None = None) -> Config:
@@ -56,7 +53,7 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
     """Validates a tree of plain data. Raises ConfigError naming each key and what is allowed."""
     if (problem := unfit(tree)) is not None:
         raise ConfigError(f"{where}: {problem}")
-    task = tree.get("task", "nnue")
+    task = tree.get("task", "stockfish")
     if not isinstance(task, str):
         raise ConfigError(f"{where}: task: must be a string")
     data = tree.get("data", {})
@@ -68,41 +65,16 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
     try:
         config = cls.model_validate_json(json.dumps(tree))
     except ValidationError as error:
-        raise ConfigError("; ".join(_explain(cls, where, items) for items in _by_key(error))) from None
-    if config.schedule.problem:
-        raise ConfigError(f"{where}: {config.schedule.problem}")
+        raise ConfigError(f"{where}: {explained(cls, error)}") from None
+    if problem := config.schedule.problem or config.ensemble.problem:
+        raise ConfigError(f"{where}: {problem}")
+    try:
+        config.members()
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
     if config.num_ring_slots < config.train.batches_per_step + 1:
         raise ConfigError(
             f"{where}: pool.ring_slots: {config.pool.ring_slots} is too few; a step keeps its "
             f"train.batches_per_step = {config.train.batches_per_step} until it is committed, and one more is needed"
         )
     return config
-
-
-def _by_key(error: ValidationError) -> Iterable[list[Any]]:
-    """The errors of each key: a value that may be of several types has one of each."""
-    found: dict[tuple[str, ...], list[Any]] = {}
-    for item in error.errors():
-        # pydantic names the type behind the key: `constrained-str`, `dict[str,constrained-int]`, `function-before[...]`
-        location = tuple(str(part) for part in item["loc"] if not _TYPE.search(str(part)))
-        found.setdefault(location, []).append({**item, "loc": location})
-    return found.values()
-
-
-def _explain(cls: type[BaseModel], where: str, items: Sequence[Any]) -> str:
-    """One line for a key's pydantic errors: where, key, what is wrong, what was given, what the key means."""
-    item = items[0]
-    location = list(item["loc"])
-    key = dotted(location)
-    if item["type"] == "value_error":  # a section's own check, which says all
-        return f"{where}: {key}: {item['ctx']['error']}"
-    if item["type"] == "extra_forbidden":
-        section = field_at(cls, location[:-1])
-        allowed = ", ".join(section.model_fields) if isinstance(section, type) else ""
-        return f"{where}: {key}: unknown key; allowed here: {allowed}"
-    given = json.dumps(item["input"], default=str)
-    expected = " or ".join(dict.fromkeys(f"{each['msg'][:1].lower()}{each['msg'][1:]}" for each in items))
-    said = f"{where}: {key}: {expected}, not {given[:80]}"
-    field = field_at(cls, location)
-    about = field.description if isinstance(field, FieldInfo) else None
-    return f"{said} ({about})" if about else said

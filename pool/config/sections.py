@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from loader.config import DataConfig
 from loader.section import Effect, Section
+from pool.config.ensemble import MOST_SEED
 from pool.config.schedule import MOST_STEPS
 
 LONGEST = 1e6  # seconds of a timeout; waiting calls take milliseconds of 32 bits
@@ -28,8 +29,13 @@ class RunConfig(Section):
         str, Field(min_length=1, description="folder of the run: checkpoints, metrics, logs"), Effect.NONE
     ] = "runs/run"
     seed: Annotated[
-        int, Field(ge=0, lt=1 << 63, description="seed of the stream and of the initial weights"), Effect.FIXED
+        int, Field(ge=0, lt=1 << 63, description="seed of the stream, and of the model if it has none"), Effect.FIXED
     ] = 42
+    model_seed: Annotated[
+        int | None,
+        Field(ge=0, le=MOST_SEED, description="seed of the first weights and of dropout; not set: run.seed"),
+        Effect.FIXED,
+    ] = None
     trace: Annotated[
         str,
         Field(description="file for a trace of what each process does when, to look at in Perfetto; none if empty"),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field, ValidationError, create_model
 
 from loader.files.paths import absolute
 from loader.section import Effect, Section
 from loader.sources import data_class, generates
+from pool.config.ensemble import MOST_SEED, EnsembleConfig
+from pool.config.explaining import explained
 from pool.config.schedule import ScheduleConfig
 from pool.config.sections import (
     OptimizerConfig,
@@ -33,17 +37,35 @@ class Config(BaseModel):
     model_config = Section.model_config
 
     task: Annotated[
-        str, Field(description="what is trained: nnue, a module with the same names, or module:Class"), Effect.FIXED
-    ] = "nnue"
+        str,
+        Field(description="what is trained: stockfish, clicks, a module, or module:Class"),
+        Effect.FIXED,
+    ] = "stockfish"
     run: RunConfig = RunConfig()
     data: PoolDataConfig = PoolDataConfig()
     optimizer: OptimizerConfig = Field(default_factory=lambda: OptimizerConfig(args={}))
     schedule: ScheduleConfig = Field(default_factory=lambda: ScheduleConfig(args={}))
     train: TrainConfig = TrainConfig()
+    ensemble: EnsembleConfig = EnsembleConfig()
     pool: PoolConfig = PoolConfig()
     testing: Annotated[TestingConfig, Field(description="for tests of the runtime itself")] = TestingConfig()
     model: Section = Section()
     loss: Section = Section()
+
+    def members(self) -> tuple[Self, ...]:
+        """The config of each network that the run trains: that of the run which it would be alone. Raises ConfigError,
+        with the key of a member that is not allowed."""
+        if not self.ensemble.is_set:
+            return (self,)
+        if self.ensemble.member or self.model_seed + (self.ensemble.members or 1) - 1 <= MOST_SEED:
+            trees = self.ensemble.trees(self.model_dump(mode="json"), self.model_seed)
+            return tuple(self._member(m, tree) for m, tree in enumerate(trees))
+        raise ConfigError(f"ensemble.members: the last member's seed would be above {MOST_SEED}: lower run.model_seed")
+
+    @property
+    def model_seed(self) -> int:
+        """Of the first weights and of dropout."""
+        return self.run.seed if self.run.model_seed is None else self.run.model_seed
 
     @property
     def run_dir(self) -> Path:
@@ -94,6 +116,16 @@ class Config(BaseModel):
         if self.train.validate_every is None:
             return self.train.checkpoint_every or self.train.steps
         return self.train.validate_every
+
+    def _member(self, m: int, tree: Mapping[str, Any]) -> Self:
+        table = ("ensemble", "member", str(m))
+        try:
+            config = self.model_validate_json(json.dumps(tree))
+        except ValidationError as error:
+            raise ConfigError(explained(type(self), error, table)) from None
+        if config.schedule.problem:
+            raise ConfigError(f"{'.'.join(table)}.{config.schedule.problem}")
+        return config
 
 
 def config_class(task: str, source: str = _DEFAULT_SOURCE) -> type[Config]:

@@ -13,7 +13,7 @@ waits in the second area, and no other snapshots are taken until its turn comes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pool.checkpoint.schedule import Schedule
@@ -100,13 +100,13 @@ class Checkpoints:
         if not validated_next:
             self._save_what_is_due(step)
 
-    def validated(self, found: Validation) -> None:
-        """The newest version is validated, and the next step has changed nothing yet."""
+    def validated(self, found: Sequence[Validation]) -> None:
+        """The newest version is validated, each member, and the next step has changed nothing yet."""
         before, self._validations = self._validations.best, self._validations.after(found, self._goal)
         if self._validations.best != before:
             self._save_best()
-        elif found.step > 0:
-            self._save_what_is_due(found.step)
+        elif found[0].step > 0:
+            self._save_what_is_due(found[0].step)
 
     def hear(self) -> None:
         """Handles an attempt that has ended. Raises CheckpointError if it was the final one and failed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from loader.batch.schema import SparseBatch
+from pool.buckets.parts import Part, parts
 from pool.exchange.addend import Touched
 from pool.exchange.host.coordinator import HostCoordinator
 from pool.process.launch import Launch
@@ -27,8 +28,8 @@ class WorkersMemory:
         return self._memory.raised(worker).of(attempt)
 
 
-def exchange_of(launch: Launch, memory: Memory, shortcut: CoordinatorEnd) -> HostCoordinator:
-    """The coordinator's end of the exchange."""
+def exchanges_of(launch: Launch, memory: Memory, shortcut: CoordinatorEnd) -> list[HostCoordinator]:
+    """The coordinator's end of the exchange, for each member: its part of all memory."""
     planned = launch.planned
     gradient_slots = {
         (worker, slot): place
@@ -39,10 +40,15 @@ def exchange_of(launch: Launch, memory: Memory, shortcut: CoordinatorEnd) -> Hos
     def touched_rows(batch: int, field: str) -> Touched:
         return SparseBatch.view(planned.schema, memory.batch_slot("train", batch)).sparse[field].touched
 
-    return HostCoordinator(
-        planned.plan,
-        halves=memory.weight_halves(),
-        gradient_slots=gradient_slots,
-        touched_rows=touched_rows,
-        publish=shortcut.publish,
-    )
+    def of_member(part: Part) -> HostCoordinator:
+        own = slice(part.offset, part.offset + part.plan.nbytes)
+        return HostCoordinator(
+            part.plan,
+            halves=[half[own] for half in memory.weight_halves()],
+            gradient_slots={place: slot[own] for place, slot in gradient_slots.items()},
+            touched_rows=touched_rows,
+            publish=shortcut.publish,
+            first_parameter=part.first_parameter,
+        )
+
+    return [of_member(part) for part in parts(planned.plans)]

@@ -18,7 +18,6 @@ from pool.shm.segment import PAGE, Segment, SegmentHandle
 from pool.shm.shortcut import CoordinatorEnd, Words, WorkerEnd, finished_words, published
 
 _IN_WORK_WORDS = 2
-_FINISHED_WORDS = finished_words(members=1)
 
 Slot = npt.NDArray[np.uint8]
 
@@ -29,6 +28,7 @@ class Memory:
     def __init__(self, memory_map: MemoryMap, segments: Mapping[str, SegmentHandle]) -> None:
         """`segments`: by name, those that the process is given. Raises OSError."""
         self._map = memory_map
+        self._finished_words = finished_words(memory_map.members)
         self._segments = {name: Segment(handle.fd, writable=handle.writable) for name, handle in segments.items()}
         threading.Thread(target=self._touch, name="touch", daemon=True).start()
         ring = self.ring = self._segments[RING]
@@ -79,7 +79,7 @@ class Memory:
 
     def raised(self, worker: int) -> Raised:
         """What the worker says of the exception that ends it."""
-        return Raised(self._last_page(gradients(worker))[_IN_WORK_WORDS + _FINISHED_WORDS :])
+        return Raised(self._last_page(gradients(worker))[_IN_WORK_WORDS + self._finished_words :])
 
     def worker_end(self, peer: Peer, bells: Mapping[str, int]) -> WorkerEnd:
         """For signals through shared memory (`pool.shm.shortcut`)."""
@@ -101,7 +101,7 @@ class Memory:
         )
 
     def _finished(self, worker: int) -> Words:
-        return self._last_page(gradients(worker))[_IN_WORK_WORDS:][:_FINISHED_WORDS]
+        return self._last_page(gradients(worker))[_IN_WORK_WORDS:][: self._finished_words]
 
     def _last_page(self, segment: str) -> Words:
         array = self._segments[segment].array

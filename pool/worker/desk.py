@@ -20,6 +20,7 @@ class Desk:
         self.version = -1
         self._jobs: dict[Assignment, Job] = {}
         self._in_work: Job | None = None
+        self._frozen: tuple[int, ...] = ()
         self._number = 0  # of the newest orders
         self._settled = 0
 
@@ -28,6 +29,7 @@ class Desk:
         self.incarnation = incarnation
         self.version = -1
         self._jobs = {}
+        self._frozen = ()
         self._number = self._settled = 0
 
     @property
@@ -44,6 +46,7 @@ class Desk:
         """Takes new assignments, forgets revoked ones. True if the coordinator waits for an answer and
         nothing revoked is in work."""
         self.complete(orders.version)
+        self._frozen = orders.frozen
         self._jobs = {
             assignment: self._jobs.get(assignment, Job(assignment, self.incarnation))
             for assignment in orders.assignments
@@ -79,8 +82,10 @@ class Desk:
 
     def finish(self, job: Job, losses: tuple[float, ...], absent: tuple[int, ...], unsound: tuple[str, ...]) -> bool:
         """The job in work has ended: it reads no batch and no weights any more. True if a coordinator waits to hear
-        more than attempt and losses of this one, or may not have heard of the one before yet."""
-        another = any(other.stage is Stage.FINISHED for other in self._jobs.values())
+        more than attempt and losses of this one, or may not have heard of the one before yet: of the same step, since
+        the version that this one was computed with has all batches of earlier steps in it."""
+        step = job.assignment.step
+        another = any(other.stage is Stage.FINISHED and other.assignment.step == step for other in self._jobs.values())
         job.losses, job.absent, job.unsound = losses, absent, unsound
         return self._end(job, Stage.FINISHED) or another or bool(absent or any(unsound))
 
@@ -106,6 +111,7 @@ class Desk:
 
     def _take_up(self, job: Job, stage: Stage) -> Job:
         job.enter(stage)
+        job.frozen = self._frozen
         self._in_work = job
         return job
 

@@ -8,12 +8,13 @@ the batch's last one not, since the end of the batch says it. What got no gradie
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import torch
 from torch import nn
 
 from loader.plugins.words import PluginError
+from pool.buckets.parts import joined, member_of_bucket
 from pool.buckets.plan import Plan
 from pool.buckets.tensors import row_sparse_tables, trained
 from pool.exchange.interface import WorkerExchange
@@ -22,10 +23,13 @@ Announce = Callable[[int], None]  # bucket
 
 
 class GradientWriter:
-    """Hooks on one model's parameters. Announcements may come from autograd's own threads."""
+    """Hooks on the parameters of all members. Announcements may come from autograd's own threads."""
 
-    def __init__(self, model: nn.Module, plan: Plan, exchange: WorkerExchange) -> None:
-        self._plan = plan
+    def __init__(self, model: nn.Module, plans: Sequence[Plan], exchange: WorkerExchange) -> None:
+        """`model`: of all members; `plans`: of each."""
+        self._plan = plan = joined(plans)
+        self._members = range(len(plans))
+        self._member_of = member_of_bucket(plans)
         self._exchange = exchange
         self._parameters = [parameter for _, parameter in trained(model)]
         self._index: dict[torch.Tensor, int] = {parameter: i for i, parameter in enumerate(self._parameters)}
@@ -35,6 +39,7 @@ class GradientWriter:
                 self._buckets_of[i].append(b)
         self._announce: Announce | None = None
         self._finite: dict[int, torch.Tensor | bool] = {}  # by parameter, in the order of backward
+        self._expected: list[int] = []  # buckets of members that are trained
         self._missing: list[set[int]] = []  # per bucket: parameters whose gradient is not there yet
         for parameter in self._parameters:
             parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
@@ -43,26 +48,32 @@ class GradientWriter:
             table.gradient_sink = self
             self._tables.add(table.weight)
 
-    def begin_batch(self, slot: int, announce: Announce) -> None:
-        """`slot`: that the gradients go to; its buckets are announced as they complete."""
+    def begin_batch(self, slot: int, announce: Announce, frozen: Collection[int] = ()) -> None:
+        """`slot`: that the gradients go to; its buckets are announced as they complete. Gradients of `frozen` members
+        are not waited for."""
         self._exchange.begin(slot)
         self._announce = announce
         self._finite = {}
         self._missing = [set(bucket.parameters) for bucket in self._plan.buckets]
+        self._expected = [b for b, member in enumerate(self._member_of) if member not in frozen]
 
     def end_batch(self) -> tuple[int, ...]:
         """After backward: the parameters that got no gradient."""
-        for bucket, missing in zip(self._plan.buckets, self._missing, strict=True):
-            if missing:
-                self._exchange.hand_over(bucket)
-        return tuple(sorted(index for missing in self._missing for index in missing))
+        for b in self._expected:
+            if self._missing[b]:
+                self._exchange.hand_over(self._plan.buckets[b])
+        return tuple(sorted(index for b in self._expected for index in self._missing[b]))
 
-    def unsound(self) -> str:
-        """After backward: the first parameter whose gradient is not finite; empty if all are."""
+    def unsound(self) -> tuple[str, ...]:
+        """After backward: of each member the first parameter whose gradient is not finite; empty if all are."""
         later = {index: finite for index, finite in self._finite.items() if isinstance(finite, torch.Tensor)}
         flags = dict(zip(later, torch.stack(list(later.values())).tolist(), strict=True)) if later else {}
-        unsound = (index for index, finite in self._finite.items() if not flags.get(index, finite))
-        return next((self._plan.parameters[index].name for index in unsound), "")
+        found = dict.fromkeys(self._members, "")
+        for index, finite in self._finite.items():
+            if not flags.get(index, finite):
+                member = self._member_of[self._buckets_of[index][0]]
+                found[member] = found[member] or self._plan.parameters[index].name
+        return tuple(found.values())
 
     def begin(self, weight: torch.Tensor) -> tuple[torch.Tensor, Sequence[int]]:
         """Table sink: where the rows of a table's gradient are to be written, and in which shares."""
@@ -82,7 +93,7 @@ class GradientWriter:
             if index in self._missing[b] and (bucket.rows or (0, weight.shape[0]))[1] <= rows:
                 self._written(index, b)
 
-    def done(self, weight: torch.Tensor, finite: torch.Tensor) -> None:
+    def done(self, weight: torch.Tensor, finite: torch.Tensor | bool) -> None:
         """Table sink: all touched rows are written."""
         self._finite[self._index[weight]] = finite
 
@@ -106,5 +117,5 @@ class GradientWriter:
         if missing:
             return
         self._exchange.hand_over(self._plan.buckets[bucket])
-        if any(self._missing) and self._announce is not None:
+        if any(self._missing[b] for b in self._expected) and self._announce is not None:
             self._announce(bucket)

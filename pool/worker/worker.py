@@ -20,10 +20,10 @@ from pool.devices import parse_device
 from pool.errors import ResourceError
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import WorkerExchange
+from pool.members.making import make_members
 from pool.process.launch import Launch
 from pool.protocol.messages import Assignment
 from pool.shm.memory import Memory
-from pool.tasks.making import make_task
 from pool.telemetry.trace import Trace
 from pool.worker.faults import Faults
 from pool.worker.job import Job
@@ -53,14 +53,13 @@ class Worker:
             page_lock(memory.ring, torch.device(device.torch_name))
         trace = Trace(launch.run_dir, launch.peer, on=bool(config.run.trace))
         self._computer = Computer(
-            make_task(config.task, config.model, config.loss),
-            planned.plan,
+            lambda: make_members(config.members()),
+            planned.plans,
             planned.schema,
             device,
             Faults(device, launch.peer.incarnation),
             self._join,
             trace=trace,
-            seed=config.run.seed,
             total_steps=config.train.steps,
         )
         self._in_work = memory.in_work(index)
@@ -109,13 +108,16 @@ class Worker:
             return None
         if assignment.purpose == "validate":
             place = self._memory.collected(self._launch.peer.index, assignment.batch)
-            return self._computer.validate(slot, assignment.step, self._launch.planned.measured.arrays(place))
+            planned = self._launch.planned
+            collected = planned.measured.of_members(place, len(planned.plans))
+            return self._computer.validate(slot, assignment.step, collected)
         return self._computer.train(
             slot,
             assignment.step,
             assignment.gradient_slot,
             attempt=assignment.attempt,
             first=assignment.first,
+            frozen=job.frozen,
             announce=lambda bucket: self._mailbox.bucket(job, bucket),
         )
 

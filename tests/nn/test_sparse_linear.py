@@ -34,7 +34,7 @@ class Slot:
         self.events.append(f"{rows} rows")
         self.written_rows[rows] = self.memory[:rows].clone()
 
-    def done(self, weight: Tensor, finite: Tensor) -> None:
+    def done(self, weight: Tensor, finite: Tensor | bool) -> None:
         self.finite = bool(finite)
         assert self.memory is not None
         assert self.memory.shape == weight.shape

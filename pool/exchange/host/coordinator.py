@@ -31,14 +31,17 @@ class HostCoordinator:
         gradient_slots: Mapping[tuple[int, int], Slot],
         touched_rows: TouchedRows,
         publish: Callable[[int], None],
+        first_parameter: int = 0,
     ) -> None:
-        """`halves`: the two versions' memory; `gradient_slots`: by (worker, slot)."""
+        """`halves`: the two versions' memory; `gradient_slots`: by (worker, slot); `first_parameter`: the number by
+        which contributions know the plan's first."""
         self._plan = plan
         self._weights = [views(half, plan.parameters) for half in halves]
         self._buffers = [views(half, plan.buffers) for half in halves]
         self._gradients = {place: views(slot, plan.parameters) for place, slot in gradient_slots.items()}
         self._slot_buffers = {place: views(slot, plan.buffers) for place, slot in gradient_slots.items()}
         self._sums: list[list[Tensor]] = []
+        self.first_parameter = first_parameter
         self.touched_rows = touched_rows
         self.publish = publish
         self.read_nbytes = 0
@@ -79,6 +82,7 @@ class HostPiece:
         self._exchange = exchange
         self._bucket = bucket
         self._parameter = parameter
+        self._number = exchange.first_parameter + parameter
         self._field = plan.parameters[parameter].sparse_field
         self._weights = [rows_of(exchange.weights(version)[parameter], bucket) for version in (0, 1)]
         self._gradients = {place: rows_of(slot[parameter], bucket) for place, slot in gradients.items()}
@@ -93,7 +97,7 @@ class HostPiece:
         return self._weights[version % 2]
 
     def take(self, contributions: Sequence[Contribution]) -> list[Addend]:
-        present = [each for each in contributions if self._parameter not in each.absent]
+        present = [each for each in contributions if self._number not in each.absent]
         taken = [Addend(each.place, self._gradients[each.worker, each.slot], self._touched(each)) for each in present]
         self._exchange.read_nbytes += sum(map(self._nbytes, taken))
         return taken

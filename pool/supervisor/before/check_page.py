@@ -57,12 +57,13 @@ def _count(number: int, what: str) -> str:
 
 
 def _model(launch: Launch) -> Iterator[tuple[str, str]]:
-    plan = launch.planned.plan
+    plans = launch.planned.plans
+    plan, members = plans[0], f"{len(plans)} members of " if len(plans) > 1 else ""
     trained = sum(prod(tensor.shape) for tensor in plan.parameters)
     carried = sum(prod(tensor.shape) for tensor in plan.buffers)
     others = f", and {carried:,} numbers that are not trained" if carried else ""
     tensors, buckets = _count(len(plan.parameters), "tensor"), _count(len(plan.buckets), "bucket")
-    yield "parameters", f"{trained:,} in {tensors}, gradients in {buckets}{others}"
+    yield "parameters", f"{members}{trained:,} in {tensors}, gradients in {buckets}{others}"
 
 
 def _machine(launch: Launch, disk: DiskPlan) -> Iterator[tuple[str, str]]:

@@ -153,7 +153,7 @@ def _launch(
     )
     try:
         if launch.start_from is not None:
-            compare_model(launch, launch.start_from, saved_state(launch.start_from))
+            compare_model(launch, launch.start_from, saved_state(launch.start_from), to_start=True)
     except PoolError:
         forkserver.end()
         raise

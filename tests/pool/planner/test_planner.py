@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,50 @@ def test_a_model_that_can_be_trained_is_planned(kind: str) -> None:
     assert isinstance(plan({**ODD, "model": {"kind": kind}}), Accepted)
 
 
+TOY_TREE = {
+    "task": "tests.support.toy",
+    "data": {"source": "synthetic", "batch_size": 4},
+    "pool": {"devices": ["fake:0"], "bucket_mb": 0.01, "first_bucket_mb": 1e-6},
+    "optimizer": {"name": "pool.optim.Adam"},
+}
+
+
+def test_members_are_planned_as_their_own_runs_one_after_the_other() -> None:
+    own = [{}, {"optimizer": {"name": "torch.optim.Adafactor"}}]
+    both = plan({**TOY_TREE, "ensemble": {"member": own}})
+    assert isinstance(both, Accepted)
+    alone = [plan({**TOY_TREE, **member}) for member in own]
+    for m, (together, single) in enumerate(zip(both.planned.plans, alone, strict=True)):
+        assert isinstance(single, Accepted)
+        (expected,) = single.planned.plans
+        assert together.buckets == expected.buckets
+        for found, tensor in zip(together.parameters, expected.parameters, strict=True):
+            assert found == replace(tensor, name=f"member.{m}.{tensor.name}")
+    assert len(both.planned.plans[0].buckets) > len(both.planned.plans[1].buckets), "only ours cuts tables"
+    assert both.planned.plan.nbytes == sum(each.nbytes for each in both.planned.plans)
+
+
+@pytest.mark.parametrize(
+    ("member", "complaint"),
+    [
+        (
+            {"model": {"hidden": 8}},
+            "ensemble.member.1: table.weight, float32 1000 x 8 here, table.weight, float32 1000 x 16 in member 0; "
+            "members have the same tensors",
+        ),
+        ({"model": {"batch_norm": True}}, "ensemble.member.1: norm.weight, float32 16 here, extra.weight, "),
+        ({"optimizer": {"name": "torch.optim.Adan"}}, "ensemble.member.1: optimizer.name: 'torch.optim.Adan' can't be"),
+        ({"optimizer": {"args": {"lr": "a"}}}, "ensemble.member.1: optimizer.args"),
+        (
+            {"schedule": {"plateau": {"patience": 1, "metric": "auc"}}},
+            "ensemble.member.1: schedule.plateau.metric: 'auc' is not measured",
+        ),
+    ],
+)
+def test_members_that_do_not_go_together_are_refused(member: dict[str, Any], complaint: str) -> None:
+    assert refused(plan({**TOY_TREE, "ensemble": {"member": [{}, member]}})).error.startswith(complaint)
+
+
 @pytest.mark.parametrize(
     ("kind", "complaint"),
     [
@@ -86,7 +131,7 @@ TOY = {
     "pool": {"devices": ["fake:0"]},
 }
 NNUE = {
-    "task": "nnue",
+    "task": "stockfish",
     "model": {"l1": 16},
     "data": {"train": ["x"]},
     "pool": {"devices": ["fake:0"]},
@@ -100,11 +145,11 @@ def test_a_file_name_with_a_line_end_is_told_in_one_line() -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.data(), st.sampled_from(["nnue", "tests.support.toy"]))
+@given(st.data(), st.sampled_from(["stockfish", "tests.support.toy"]))
 def test_extreme_numbers_that_are_allowed_give_a_plan_or_one_line(data: st.DataObject, task: str) -> None:
     """Limits are those of what comes behind the config: sizes of memory included."""
     keys = [(key, field) for its, key, field in NUMERIC if its == task]
-    base, files = (NNUE, (SAMPLE,)) if task == "nnue" else (TOY, ())
+    base, files = (NNUE, (SAMPLE,)) if task == "stockfish" else (TOY, ())
     tree: dict[str, Any] = json.loads(json.dumps(base))
     for key, field in data.draw(st.lists(st.sampled_from(keys), min_size=1, max_size=3)):
         low, high = bounds(field)

@@ -19,10 +19,10 @@ from loader.section import Section
 from pool.cli import PROGRAM
 from pool.config.tree import config_class
 from pool.errors import ConfigError
+from pool.members.member import problem_of
 from pool.tasks import registry
 from pool.tasks.making import make_task
 from pool.tasks.registry import TASKS
-from pool.worker.step import problem_of
 from tests.support import toy
 from tests.support.runs import TOY, run
 from tests.support.toy import LossConfig, ModelConfig
@@ -203,4 +203,4 @@ def test_a_bundled_task_brings_its_commands(
     assert main(["hello", "there"]) == 0
     assert capsys.readouterr().out == "hello there\n"
     assert main(["eval"]) == 2
-    assert "NET.nnue" in capsys.readouterr().err
+    assert "Missing argument 'NET'" in capsys.readouterr().err

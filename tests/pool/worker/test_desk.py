@@ -57,6 +57,16 @@ def test_what_else_than_attempt_and_loss_somebody_waits_for_is_said() -> None:
     assert desk.finish(begun(desk, *both), (0.5,), (), ("",))  # whoever has not heard of the first would not any more
 
 
+def test_nothing_is_said_of_a_batch_that_the_newest_version_has_in_it() -> None:
+    desk = Desk(1)
+    desk.orders(WorkerOrders(3, (assignment(0, step=3), assignment(1, step=4, attempt=2))))
+    for version in (3, 4):
+        desk.complete(version)
+        job = desk.next()
+        assert job is not None
+        assert not desk.finish(job, (0.5,), (), ("",))
+
+
 def test_what_is_ordered_twice_is_one_batch() -> None:
     """I5."""
     desk = Desk(1)

@@ -28,7 +28,7 @@ def test_a_penalty_on_a_sparse_table_is_refused_instead_of_lost() -> None:
     halves, slots = ([np.zeros(plan.nbytes, np.uint8) for _ in range(2)] for _ in range(2))
     exchange = HostWorker(model, plan, torch.device("cpu"), halves=halves, slots=slots)
     exchange.load(0)
-    writer = GradientWriter(model, plan, exchange)
+    writer = GradientWriter(model, [plan], exchange)
     stream = open_stream(data_config(source="synthetic", batch_size=64), [], 42)
     batch = TensorBatch.from_numpy(next(iter(read_batches(stream, 1))))
     announced: list[int] = []
