@@ -36,7 +36,7 @@ def chess_config(share: float) -> DataConfig:
     return data_config(batch_size=1, window_chunks=5, validation_share=share, chess={"filters": KEEP_ALL})
 
 
-def one_pass(stream: Stream, of: Callable[[SparseBatch], object]) -> Counter[Any]:
+def one_pass(stream: Stream, of: Callable[[SparseBatch], Any]) -> Counter[Any]:
     """Of batches of one sample."""
     found: Counter[Any] = Counter()
     with closing(stream):
@@ -59,7 +59,7 @@ def position(batch: SparseBatch) -> object:
 
 
 def sides(
-    config: DataConfig, files: Sequence[Path], of: Callable[[SparseBatch], object] = label, seed: int = 3
+    config: DataConfig, files: Sequence[Path], of: Callable[[SparseBatch], Any] = label, seed: int = 3
 ) -> tuple[Counter[Any], Counter[Any]]:
     return one_pass(open_stream(config, files, seed), of), one_pass(open_validation(config, files, seed), of)
 
