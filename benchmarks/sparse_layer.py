@@ -57,7 +57,7 @@ class Slot:
     def written(self, weight: Tensor, rows: int) -> None:
         pass
 
-    def done(self, weight: Tensor, finite: Tensor) -> None:
+    def done(self, weight: Tensor, finite: Tensor | bool) -> None:
         pass
 
 

@@ -68,7 +68,7 @@ def column_sum(
     """out[c] = the sum of column c: sums of 256 rows each, added from the first. float32 [N, O] and [O]."""
 
 class SparsePlan:
-    """How the bags of one batch are summed with few reads; see pool/native/sparse/sparse_plan.h. Keeps no view of its input.
+    """How the bags of one batch are summed with few reads; see pool/native/sparse/plan/sparse_plan.h. Keeps no view of its input.
 
     Forward and backward compute what sparse_forward and sparse_backward_rows do, in another order of additions,
     which depends on the bags alone.

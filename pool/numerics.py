@@ -25,6 +25,7 @@ from pool.config.sections import OptimizerConfig
 from pool.config.tree import Config
 from pool.devices import Device, parse_device
 from pool.errors import RunError
+from pool.members.choice import RULE
 from pool.protocol.identity import Peer
 
 COORDINATOR_THREADS = "coordinator threads"
@@ -41,6 +42,7 @@ def reference(config: Config, plan: Plan, devices: tuple[str, ...]) -> dict[str,
         **_process(),
         DEVICES: "; ".join(sorted(set(kinds))),
         COORDINATOR_THREADS: str(config.num_coordinator_threads),
+        **({"members": RULE} if config.ensemble.is_set else {}),
         "batches_per_step": str(config.train.batches_per_step),
         "buckets": _digest(json.dumps(asdict(plan)).encode()),
         "optimizer": "; ".join(dict.fromkeys(_optimizer(member.optimizer) for member in config.members())),

@@ -6,14 +6,17 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from pool.runs.records import Run, differing
+from pool.config.members import differing
+from pool.runs.records import Run
 
 COLUMNS = ("run", "steps", "best validation", "at step", "last loss", "samples/s", "time")
+MEMBERS = "members"  # a column more, if there is an ensemble
 
 
 def as_data(run: Run, keys: Sequence[str]) -> dict[str, Any]:
-    """One run; `keys`: of its config. What is not known is None."""
-    best = run.best
+    """One run, or one member; `keys`: of its config. What is not known is None. The last loss of an ensemble is its
+    members' median."""
+    best, best_member = run.best, run.best_member
     return {
         "run": run.name,
         "step": run.steps[-1]["step"] if run.steps else 0,
@@ -23,14 +26,21 @@ def as_data(run: Run, keys: Sequence[str]) -> dict[str, Any]:
         "last_loss": run.steps[-1]["loss"] if run.steps else None,
         "samples_per_second": run.samples_per_second,
         "seconds": run.seconds,
+        "member": run.member,
+        "members": len(run.members) or None,
+        "best_member": None if best_member is None else best_member.member,
         "config": {key: run.config.get(key) for key in keys},
     }
 
 
 def rows(runs: Sequence[Run]) -> list[list[str]]:
     """Headings, then a row a run; the keys that differ stand behind the numbers."""
-    keys = differing(runs)
-    return [[*COLUMNS, *keys], *([*_numbers(as_data(run, ())), *_values(run, keys)] for run in runs)]
+    keys = differing([run.config for run in runs])
+    more = [MEMBERS] if any(run.members for run in runs) else []
+    return [
+        [*COLUMNS, *more, *keys],
+        *([*_numbers(as_data(run, ())), *(_members(run) for _ in more), *_values(run, keys)] for run in runs),
+    ]
 
 
 def plain(table: Sequence[Sequence[str]]) -> str:
@@ -54,6 +64,11 @@ def _numbers(data: dict[str, Any]) -> list[str]:
         f"{data['samples_per_second']:,.0f}",
         f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}",
     ]
+
+
+def _members(run: Run) -> str:
+    best = run.best_member
+    return "" if not run.members else f"{len(run.members)}" + ("" if best is None else f", best {best.member}")
 
 
 def _loss(value: float | None) -> str:

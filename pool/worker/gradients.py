@@ -110,7 +110,7 @@ class GradientWriter:
             if index in self._missing[b] and (bucket.rows or (0, weight.shape[0]))[1] <= rows:
                 self._written(index, b)
 
-    def done(self, weight: torch.Tensor, finite: torch.Tensor) -> None:
+    def done(self, weight: torch.Tensor, finite: torch.Tensor | bool) -> None:
         """Table sink: all touched rows are written."""
         self._finite[self._index[weight]] = finite
 

@@ -3,6 +3,7 @@ the weights, the batch and the step (I2)."""
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from pool.buckets.plan import Plan
 from pool.crash_points import crash_point
 from pool.devices import Device
 from pool.exchange.interface import WorkerExchange
+from pool.members.choice import choose
 from pool.members.execution import Execution, OneByOne
 from pool.members.making import joined_model
 from pool.members.member import Member
@@ -28,6 +30,8 @@ from pool.telemetry.trace import Trace
 from pool.worker.batches import Batches, Taken
 from pool.worker.faults import Faults
 from pool.worker.gradients import Announce, GradientWriter
+
+log = logging.getLogger(__name__)
 
 Slot = npt.NDArray[np.uint8]
 
@@ -72,6 +76,9 @@ class Computer:
         self._model = joined_model([member.model for member in self._members])
         self._exchange = join(self._model, self._device)
         self._execution: Execution = OneByOne(self._members, self._device)
+        if len(self._members) > 1:
+            self._execution, how = choose(self._members, schema, self._execution)
+            log.info(how)
         self._writer = GradientWriter(self._model, plans, self._exchange)
         self._tables = [module for module in self._model.modules() if isinstance(module, SparseLinear)]
         self._prepared: dict[int, Taken] = {}  # by attempt

@@ -26,6 +26,7 @@ from pool.exchange.host.device import DeviceWorker
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import WorkerExchange
 from pool.members.making import make_members
+from pool.nn.memory import memory_of_device, out_of_memory
 from pool.process.launch import Launch
 from pool.protocol.messages import Assignment
 from pool.shm.memory import Memory
@@ -34,7 +35,6 @@ from pool.worker.batches import Batches, HostBatches
 from pool.worker.faults import Faults
 from pool.worker.job import Job
 from pool.worker.mailbox import Mailbox, Todo
-from pool.worker.resources import memory_of_device, out_of_memory
 from pool.worker.step import Computer, Outcome
 
 

@@ -14,10 +14,10 @@ import torch
 from pool.accelerator.arrivals import Arrivals
 from pool.accelerator.page_lock import page_lock
 from pool.members.execution import seed_generators
+from pool.nn.memory import out_of_memory
 from pool.shm.memory import Memory
 from pool.shm.memory_map import RING, WEIGHTS, MemoryMap, gradients
 from pool.shm.segment import Segment, SegmentHandle, create
-from pool.worker.resources import out_of_memory
 from tests.fakegpu import fakegpu
 from tests.fakegpu.races import RACES, expected, found_by, observed
 from tests.fakegpu.rig import MODES, Code, Done, Inputs, Rig, inputs, touched_bytes

@@ -12,9 +12,9 @@ from pool.buckets.plan import make_plan
 from pool.buckets.tensors import specs
 from pool.exchange.host.worker import HostWorker
 from pool.nn.batch import TensorBatch
+from pool.nn.memory import out_of_memory
 from pool.tasks.task import Progress
 from pool.worker.gradients import GradientWriter
-from pool.worker.resources import out_of_memory
 from tests.support.toy import LossConfig, ModelConfig
 from tests.support.toy_model import ToyTask
 

@@ -1,4 +1,4 @@
-#include "sparse/visiting_order.h"
+#include "sparse/lists/visiting_order.h"
 
 #include <numeric>
 

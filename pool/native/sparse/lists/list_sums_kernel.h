@@ -1,6 +1,6 @@
 #pragma once
 
-#include "sparse/narrow_sums_kernel.h"
+#include "sparse/lists/narrow_sums_kernel.h"
 
 // Sums of the rows that lists name (sparse_layer.h), rows of any length.
 namespace sparsepool {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "arrays/matrix.h"
-#include "sparse/plan_builder.h"
+#include "sparse/plan/builder.h"
 
 // How the bags of one batch are summed with few reads: made once, used by every layer and in both directions.
 //

@@ -1,4 +1,4 @@
-#include "sparse/sparse_plan.h"
+#include "sparse/plan/sparse_plan.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 #include "common/crash_point.h"
 #include "common/parallel.h"
 #include "common/simd.h"
-#include "sparse/visiting_order.h"
+#include "sparse/lists/visiting_order.h"
 
 namespace sparsepool {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "sparse/row_sums_kernel.h"
+#include "sparse/plan/quad_sums_kernel.h"
 
 // Sums of rows along a plan (sparse_plan.h): copy a slab, add up its rows, write.
 //

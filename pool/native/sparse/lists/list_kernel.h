@@ -17,10 +17,10 @@ struct List {
 };
 
 // What row number k of the list adds, of the row's part that was loaded.
-template <bool kWeighted, class Number>
-Vec term(const List<Number>& list, std::size_t k, Vec row) {
+template <bool kWeighted, class Number, class Register>
+Register term(const List<Number>& list, std::size_t k, Register row) {
     if constexpr (kWeighted) {
-        return Vec::all(list.values[k]) * row;
+        return Register::all(list.values[k]) * row;
     } else {
         return row;
     }

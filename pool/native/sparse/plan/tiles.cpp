@@ -1,4 +1,4 @@
-#include "sparse/plan_tiles.h"
+#include "sparse/plan/tiles.h"
 
 #include <limits>
 #include <utility>

@@ -1,11 +1,11 @@
-#include "sparse/plan_builder.h"
+#include "sparse/plan/builder.h"
 
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <utility>
 
-#include "sparse/plan_tiles.h"
+#include "sparse/plan/tiles.h"
 
 namespace sparsepool {
 namespace {
