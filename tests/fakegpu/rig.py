@@ -46,7 +46,7 @@ Slot = npt.NDArray[np.uint8]
 
 MODES: Mapping[str, Mapping[str, int]] = {
     "at once": {},
-    "slow bus": {"bytes_per_us": 30},
+    "slow bus": {"bytes_per_us": 5},
     "only what is waited for": {"lazy": 1},
     "short delays": {"delay_us": 300},
     "long delays": {"delay_us": 3000},
@@ -133,7 +133,7 @@ class Rig:
         else:
             self._batches = HostBatches(given.schema)
         self.computer = self._code.step.Computer(
-            lambda: [Member(given.task, given.task.build_model(), seed=1)],
+            lambda: [Member(given.task, given.task.build_model(), seed=1, settings=())],
             [plan],
             given.schema,
             place,

@@ -239,9 +239,9 @@ def test_touched_rows_one_after_the_other_are_added_as_where_they_belong(first_r
     mixed = [compact(source, first_row) if i != 2 else source for i, source in enumerate(sources)]
     assert [len(gradient) < rows for gradient, _ in mixed] == [True, True, False, True]
     found = []
-    for given in (sources, mixed):
+    for all_of_them in (sources, mixed):
         out = np.full((rows, columns), 9.0, np.float32)
-        _native.fold_rows(out, given, scale=0.5, first_row=first_row, touched_only=touched_only, threads=3)
+        _native.fold_rows(out, all_of_them, scale=0.5, first_row=first_row, touched_only=touched_only, threads=3)
         found.append(out)
     np.testing.assert_array_equal(found[0].view(np.uint32), found[1].view(np.uint32))
 
