@@ -18,7 +18,6 @@ from pool.config.values import unfit
 from pool.errors import ConfigError
 
 
-
 def load_config(path: Path, overrides: Iterable[str | Change] = (), *, trace: Path | None = None) -> Config:
     """Reads a TOML file and applies overrides, each a Change or `section.key=value`; `trace` overrides run.trace.
 
