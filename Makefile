@@ -9,7 +9,7 @@ LINT := $(VENV)/lint-installed
 NATIVE := $(shell find loader pool -name '*.cpp' -o -name '*.h' -o -name '*.cmake' -o -name CMakeLists.txt)
 NATIVE_TESTS := $(shell find tests/native tests/fuzz -name '*.cpp' -o -name '*.h')
 NATIVE_BUILD := build/native-tests
-BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery
+BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 POSITIONS := configs/sample/positions.epd
 
 .PHONY: install demo test test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \

@@ -24,7 +24,7 @@ from pool.checkpoint.disk.tensor_file import FileSums, Header
 from pool.checkpoint.overrides import Override
 from pool.checkpoint.plateau import Plateau
 from pool.checkpoint.renamed import with_new_names
-from pool.checkpoint.validations import NONE, Validations
+from pool.checkpoint.validations import LOWEST_LOSS, NONE, Goal, Validations
 from pool.errors import CheckpointError, DamagedCheckpointError
 
 FORMAT = 4
@@ -95,6 +95,7 @@ class RunFacts:
     fingerprint: Mapping[str, str]  # of what the run's bits depend on
     data: Sequence[tuple[str, Count]]  # name and bytes of each training file, in order
     validation: Sequence[tuple[str, Count]] = ()  # as `data`, of the validation files
+    goal: Goal = LOWEST_LOSS  # which number of a validation the run goes by
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from pool.commands.arguments import Checkpoint, TrustedTask
+from pool.commands.arguments import Checkpoint, Member, TrustedTask
 
 
 def register(app: typer.Typer) -> None:
@@ -21,10 +21,23 @@ def export(
     description: Annotated[
         str, typer.Option(metavar="TEXT", help="text that the file carries")
     ] = "Trained with sparsepool.",
+    member: Member = None,
+    average: Annotated[
+        bool,
+        typer.Option(
+            "--average",
+            help="of an ensemble: the average of all members' weights, if they began from the same weights",
+        ),
+    ] = False,
     task: TrustedTask = None,
 ) -> None:
-    """Write the network of a checkpoint in the format of its user (stockfish: a .nnue file that the engine loads)."""
+    """Write the network of a checkpoint in the format of its user (stockfish: a .nnue file that the engine loads).
+
+    Of an ensemble a file holds one network: --member or --average says which.
+    """
+    from pool.tasks.choosing import parse_choice
     from pool.tasks.export import export_checkpoint
 
-    exported = export_checkpoint(checkpoint, output, description, task)
+    choice = parse_choice(member, average=average)
+    exported = export_checkpoint(checkpoint, output, description, task, choice)
     sys.stdout.write(f"{output}: {output.stat().st_size:,} bytes, from {exported}\n")

@@ -225,6 +225,13 @@ class TestingConfig(Section):
         Field(description="POINT[@N]=kill|segv|stop|exit|note: what happens at the N-th pass of a first incarnation"),
         Effect.NONE,
     ] = ()
+    device_module: Annotated[
+        str,
+        Field(
+            description="module that adds a kind of device to torch: pool.devices may name it by the module's last part"
+        ),
+        Effect.NONE,
+    ] = ""
     history: Annotated[
         bool, Field(description="write down every fold, update and commit, with a hash of each step"), Effect.NONE
     ] = False

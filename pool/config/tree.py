@@ -24,6 +24,7 @@ from pool.config.sections import (
     TestingConfig,
     TrainConfig,
 )
+from pool.devices import parse_device
 from pool.errors import ConfigError
 from pool.tasks.registry import task_module
 from pool.tasks.start import model_class
@@ -89,7 +90,8 @@ class Config(BaseModel):
 
     def num_worker_threads(self, spec: str, workers: int) -> int:
         """Torch threads of the worker on device `spec`, one of `workers`."""
-        if spec.startswith("fake:"):
+        device = parse_device(spec, self.testing.device_module)
+        if device.kind not in ("cpu", "cuda"):  # one for tests: not to depend on the machine's cores
             return 1
         return self.pool.threads or max(1, (os.cpu_count() or 1) // workers)
 

@@ -77,8 +77,8 @@ class Coordinator:
         snapshots = Snapshots(
             memory.snapshots(), launch.snapshot, changes=committer.changes, threads=config.num_coordinator_threads
         )
-        self._state = State(launch, memory, committer, snapshots, self._say)
         goal = Goal(config.train.best_metric, launch.planned.measured.best(config.train.best_metric))
+        self._state = State(launch, memory, committer, snapshots, goal, self._say)
         self._stopping = EarlyStopping(config.train.early_stopping, goal, config.train.steps)
         self._checkpoints = Checkpoints(
             snapshots,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from pool.checkpoint import store
 from pool.checkpoint.state import MemberState, OptimizerNumbers, describe_files
-from pool.checkpoint.validations import NONE, Validation, Validations, comparable
+from pool.checkpoint.validations import NONE, Goal, Validation, Validations, comparable
 from pool.coordinator.books.actions import Commit
 from pool.coordinator.committer import Committer
 from pool.coordinator.snapshots import Snapshots
@@ -24,13 +24,15 @@ class State:
         memory: Memory,
         committer: Committer,
         snapshots: Snapshots,
+        goal: Goal,
         say: Callable[[str], object],
     ) -> None:
-        """`say`: to the run's user."""
+        """`goal`: which number of a validation the run goes by; `say`: to its user."""
         self._launch = launch
         self._memory = memory
         self._committer = committer
         self._snapshots = snapshots
+        self._goal = goal
         self._cursor = launch.start
         self._unused = (0,) * len(committer.members)
         self._say = say
@@ -104,6 +106,7 @@ class State:
             fingerprint=self._launch.planned.fingerprint,
             data=describe_files(self._launch.train_files),
             validation=describe_files(self._launch.validation_files),
+            goal=self._goal,
             chunk_sums={purpose: words.copy() for purpose, words in self._memory.sums().items()},
             weights=self._committer.weights(),
             optimizer=OptimizerNumbers.of(plain),

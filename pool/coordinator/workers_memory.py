@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from loader.batch.schema import SparseBatch
 from pool.buckets.parts import Part, parts
+from pool.devices import parse_device
 from pool.exchange.addend import Touched
 from pool.exchange.host.coordinator import HostCoordinator
 from pool.process.launch import Launch
@@ -30,7 +31,8 @@ class WorkersMemory:
 
 def exchanges_of(launch: Launch, memory: Memory, shortcut: CoordinatorEnd) -> list[HostCoordinator]:
     """The coordinator's end of the exchange, for each member: its part of all memory."""
-    planned = launch.planned
+    planned, module = launch.planned, launch.config.testing.device_module
+    compact = [worker for worker, spec in enumerate(planned.devices) if parse_device(spec, module).is_accelerator]
     gradient_slots = {
         (worker, slot): place
         for worker in range(len(planned.devices))
@@ -46,6 +48,7 @@ def exchanges_of(launch: Launch, memory: Memory, shortcut: CoordinatorEnd) -> li
             part.plan,
             halves=[half[own] for half in memory.weight_halves()],
             gradient_slots={place: slot[own] for place, slot in gradient_slots.items()},
+            compact=compact,
             touched_rows=touched_rows,
             publish=shortcut.publish,
             first_parameter=part.first_parameter,

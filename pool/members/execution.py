@@ -48,5 +48,6 @@ def seed_generators(seed: int, batch: int, device: torch.device) -> None:
     digest = hashlib.blake2b(f"{seed} {batch}".encode(), digest_size=8).digest()
     number = int.from_bytes(digest, "little")
     torch.default_generator.manual_seed(number)
-    if device.type == "cuda":
-        torch.cuda.manual_seed(number)
+    if device.type != "cpu":
+        with torch.accelerator.device_index(device.index):  # or that of the current device would be seeded
+            torch.get_device_module(device).manual_seed(number)

@@ -10,6 +10,7 @@ from torch import nn
 from pool.config.tree import Config
 from pool.members.member import Member
 from pool.tasks.making import make_task
+from pool.tasks.start import of_a_resumed_run
 
 
 def make_members(configs: Sequence[Config]) -> Iterator[Member]:
@@ -18,8 +19,8 @@ def make_members(configs: Sequence[Config]) -> Iterator[Member]:
     for config in configs:
         task = make_task(config.task, config.model, config.loss)
         torch.manual_seed(config.model_seed)
-        model = task.build_model()
-        yield Member(task, model, config.model_seed, torch.get_rng_state())
+        model, settings = task.build_model(), (of_a_resumed_run(config.model), config.loss)
+        yield Member(task, model, config.model_seed, settings, torch.get_rng_state())
 
 
 class Ensemble(nn.Module):

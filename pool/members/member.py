@@ -24,6 +24,7 @@ class Member:
     task: Task
     model: nn.Module
     seed: int  # of first weights and of dropout
+    settings: object  # of its task: one call of the task can serve members with equal ones
     drawn: Tensor | None = None  # state of torch's generator when the model was built
 
     def loss(self, batch: TensorBatch, progress: Progress, *, backward: bool) -> Tensor:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
+from typing import Any
+
+MEMBERS = "members"  # in a record of metrics.jsonl: lists by name, in the order of the members
 
 
 def median_of(values: Iterable[float]) -> float:
@@ -23,6 +26,16 @@ def member_of(name: str) -> tuple[int, str] | None:
     """The inverse: of a name in the records, member and name; None if it is no member's."""
     found = _OF_A_MEMBER.fullmatch(name)
     return None if found is None else (int(found[1]), found[2])
+
+
+def of_member(record: Mapping[str, Any], member: int) -> dict[str, Any]:
+    """A record of metrics.jsonl as the member's own run would have it; of a run of one network it is that."""
+    found = {name: value for name, value in record.items() if name != MEMBERS}
+    lists = record.get(MEMBERS)
+    for name, values in lists.items() if isinstance(lists, dict) else ():
+        if isinstance(values, list) and member < len(values):
+            found[name] = values[member]
+    return found
 
 
 _OF_A_MEMBER = re.compile(r"member\.([0-9]+)\.(.+)")

@@ -16,6 +16,7 @@ from loader.errors import DataError
 from loader.exit_codes import EXIT_DATA
 from loader.plugins.words import told
 from pool import numerics
+from pool.accelerator.added import add_devices
 from pool.buckets.parts import joined, prefix
 from pool.buckets.plan import Plan, TensorSpec, make_plan
 from pool.buckets.tensors import specs
@@ -49,7 +50,10 @@ def plan_run(launch: Launch) -> tuple[Data, tuple[Plan, ...], Measured, tuple[st
     Raises ConfigError if model, data and machine don't fit, DataError if a file can't be used at all.
     """
     config = launch.config
-    devices = resolve_devices(config.pool.devices, torch.cuda.device_count() if torch.cuda.is_available() else 0)
+    module = config.testing.device_module
+    add_devices(module)
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    devices = resolve_devices(config.pool.devices, count, module)
     _check_sinks(config)
     data = look_at(launch)
     plans, found = _look_at_members(launch, data.schema)
@@ -155,6 +159,7 @@ def _measured(task: Task, schema: BatchSchema) -> Measured:
 def run(launch: Launch) -> Answer:
     answer: Answer
     try:
+        module = launch.config.testing.device_module
         data, plans, found, devices = plan_run(launch)
         if launch.checkpoint is not None:
             try_state(launch.config, plans, launch.checkpoint, launch.overrides)
@@ -164,7 +169,7 @@ def run(launch: Launch) -> Answer:
             measured=found,
             num_chunks=data.num_chunks,
             devices=devices,
-            device_names=tuple(_device_name(spec) for spec in devices),
+            device_names=tuple(_device_name(spec, module) for spec in devices),
             state_nbytes=state_nbytes(launch.config, plans, launch.overrides, found.metrics),
             fingerprint=numerics.reference(launch.config, joined(plans), devices),
         )
@@ -176,12 +181,12 @@ def run(launch: Launch) -> Answer:
     return answer
 
 
-def _device_name(spec: str) -> str:
+def _device_name(spec: str, module: str) -> str:
     """What a device is, for people."""
-    device = parse_device(spec)
-    if device.kind != "cuda":
+    device = parse_device(spec, module)
+    if not device.is_accelerator:
         return spec.partition("?")[0]
-    properties = torch.cuda.get_device_properties(device.index)
+    properties = torch.get_device_module(device.kind).get_device_properties(device.index)
     return f"{spec}: {properties.name}, {properties.total_memory / (1 << 30):.0f} GiB"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,10 @@ _LOWER = {  # what makes a role's own memory smaller
     FEEDER: "data.window_chunks or pool.ring_slots",
     COORDINATOR: "the model, or choose an optimizer with less state",
 }
+
+_SEGMENTATION_FAULT = "Fatal Python error: Segmentation fault"
+_THREAD = re.compile(r"^Current thread [^\n]*\n((?:  File [^\n]*\n?)+)", re.MULTILINE)
+_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (\S+)$', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,7 @@ class Death:
     last_lines: str  # of its log
     raised: str = ""  # the exception that ended it; empty: none did
     log: Path | None = None  # has the traceback
+    crashed_in: str = ""  # the line of Python code that a SIGSEGV struck, as far as the log has it
 
     def line(self) -> str:
         """All of it but the log."""
@@ -31,6 +37,10 @@ class Death:
         parts = [f"{self.peer} (incarnation {self.peer.incarnation}) {how}"]
         if self.killed_since:
             parts.append(f"since it {self.killed_since}")
+        if self.crashed_in:
+            parts[0] += f" in {self.crashed_in}"
+            if self.peer.role == WORKER:
+                parts.append("as a task does that changes weights in place: workers may only read them, after_step may")
         if self.batch is not None:
             parts.append(f"it was computing batch {self.batch}")
         if self.raised and self.log is not None:
@@ -39,6 +49,15 @@ class Death:
             lower = _LOWER.get(self.peer.role, "the model")
             parts.append(f"probably for want of memory (the kernel's counter of such kills rose): lower {lower}")
         return ", ".join(parts)
+
+
+def crash_place(log: str) -> str:
+    """Of a process that a SIGSEGV has struck: the innermost line that is no part of torch, from what Python's
+    faulthandler has written; empty if there is none."""
+    dumps = _THREAD.findall(log) if _SEGMENTATION_FAULT in log else []
+    frames = _FRAME.findall(dumps[-1]) if dumps else []
+    place = next((frame for frame in frames if "/torch/" not in frame[0]), None)
+    return "" if place is None else f"{place[2]} ({place[0]}:{place[1]})"
 
 
 def account(deaths: list[Death]) -> str:

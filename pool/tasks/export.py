@@ -7,16 +7,18 @@ from pathlib import Path
 from loader.errors import DataError
 from loader.plugins.words import told
 from pool.errors import PoolError
-from pool.tasks.trained import load_trained
+from pool.tasks.choosing import Choice
+from pool.tasks.trained import Trained, load_trained
 
 
-def export_checkpoint(where: Path, output: Path, description: str, task: str | None) -> Path:
-    """Writes the network of a checkpoint, or of the newest of a run's folder; returns which.
+def export_checkpoint(where: Path, output: Path, description: str, task: str | None, choice: Choice = None) -> Trained:
+    """Writes the network of a checkpoint, or of the newest of a run's folder; returns it.
 
-    `task`: the caller's name for the task, needed unless it is built in. Raises CheckpointError for a bad checkpoint,
-    ConfigError for another task, PoolError for weights that the format can't hold.
+    `task`: the caller's name for the task, needed unless it is built in; `choice`: which of an ensemble. Raises
+    CheckpointError for a bad checkpoint, ConfigError for another task or for several members of which none is chosen,
+    PoolError for weights that the format can't hold.
     """
-    found = load_trained(where, task)
+    found = load_trained(where, task, choice=choice)
     _check_output(output)
     try:
         found.task.export(found.model, output, description)
@@ -30,7 +32,7 @@ def export_checkpoint(where: Path, output: Path, description: str, task: str | N
         raise PoolError(f"{output}: not written: {told(error)}") from None
     if not output.exists():
         raise PoolError(f"{output}: not written: the method `export` of the task {found.name} makes no file")
-    return found.checkpoint
+    return found
 
 
 def _check_output(output: Path) -> None:

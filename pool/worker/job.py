@@ -18,7 +18,7 @@ class Stage(Enum):
 
 NEXT = {
     Stage.WAITING: (Stage.PREPARING, Stage.COMPUTING),
-    Stage.PREPARING: (Stage.PREPARED,),
+    Stage.PREPARING: (Stage.PREPARED, Stage.COMPUTING),  # on a device what computes waits for the copy
     Stage.PREPARED: (Stage.COMPUTING,),
     Stage.COMPUTING: (Stage.FINISHED,),
     Stage.FINISHED: (),

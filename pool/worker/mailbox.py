@@ -64,6 +64,11 @@ class Mailbox(threading.Thread):
             with self._measured(kind), self._trace.span(kind.replace("_", " ")):
                 self._shortcut.wait()
 
+    def next_to_prepare(self) -> Job | None:
+        """A batch whose copying may begin while another is computed; None if there is none."""
+        with self._lock:
+            return self._desk.next_to_prepare()
+
     @contextmanager
     def computing(self) -> Iterator[None]:
         """Counts the time inside as computing."""
@@ -83,7 +88,7 @@ class Mailbox(threading.Thread):
         self._to_say.ring()
 
     def prepared(self, job: Job) -> None:
-        """The batch is ready for its weights."""
+        """The batch is ready for its weights. Safe from any thread."""
         with self._lock:
             waited_for = self._desk.prepared(job)
         if waited_for:

@@ -3,6 +3,7 @@ the weights, the batch and the step (I2)."""
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from pool.buckets.plan import Plan
 from pool.crash_points import crash_point
 from pool.devices import Device
 from pool.exchange.interface import WorkerExchange
+from pool.members.choice import choose
 from pool.members.execution import Execution, OneByOne
 from pool.members.making import joined_model
 from pool.members.member import Member
@@ -25,8 +27,11 @@ from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.task import Progress
 from pool.telemetry.trace import Trace
+from pool.worker.batches import Batches, Taken
 from pool.worker.faults import Faults
 from pool.worker.gradients import Announce, GradientWriter
+
+log = logging.getLogger(__name__)
 
 Slot = npt.NDArray[np.uint8]
 
@@ -52,6 +57,7 @@ class Computer:
         schema: BatchSchema,
         device: Device,
         faults: Faults,
+        batches: Batches,
         join: Join,
         *,
         trace: Trace,
@@ -61,6 +67,7 @@ class Computer:
         device, to where weights come from and gradients go."""
         self._schema = schema
         self._device = torch.device(device.torch_name)
+        self._batches = batches
         self._faults = faults
         self._trace = trace
         self._total_steps = total_steps
@@ -69,24 +76,26 @@ class Computer:
         self._model = joined_model([member.model for member in self._members])
         self._exchange = join(self._model, self._device)
         self._execution: Execution = OneByOne(self._members, self._device)
+        if len(self._members) > 1:
+            self._execution, how = choose(self._members, schema, self._execution)
+            log.info(how)
         self._writer = GradientWriter(self._model, plans, self._exchange)
         self._tables = [module for module in self._model.modules() if isinstance(module, SparseLinear)]
-        self._prepared: dict[int, TensorBatch] = {}  # by attempt
+        self._prepared: dict[int, Taken] = {}  # by attempt
 
-    def prepare(self, slot: Slot, attempt: int) -> None:
+    def prepare(self, slot: Slot, attempt: int, done: Callable[[], object]) -> None:
         """Does the part of a training batch that needs no weights, so that `train` of this attempt takes less time.
 
-        Afterwards nothing reads the slot before `train` does.
+        Calls `done` when nothing reads the slot any more before `train` does: now, or later in another thread.
         """
-        batch = TensorBatch.from_numpy(SparseBatch.view(self._schema, slot)).to(self._device)
-        with self._trace.span("prepare", batch=batch.number):
+        taken = self._batches.take(slot)
+        with self._trace.span("prepare", batch=taken.batch.number):
             for table in self._tables:
-                table.prepare(batch.sparse[table.field])
-        if self._device.type == "cuda":
-            torch.cuda.current_stream(self._device).synchronize()  # the copies are done
-        self._prepared[attempt] = batch
+                table.prepare(taken.batch.sparse[table.field])
+        self._prepared[attempt] = taken
         while len(self._prepared) > PREPARED:
             del self._prepared[next(iter(self._prepared))]
+        taken.when_read(done)
 
     def train(
         self,
@@ -98,9 +107,11 @@ class Computer:
         first: bool,
         frozen: Collection[int],
         announce: Announce,
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> Outcome:
         """Computes a batch with version `step`; `first`: the step's buffers follow this batch; `frozen`: members that
-        are not trained any more, whose losses are no numbers."""
+        are not trained any more, whose losses are no numbers. Calls `meanwhile` when all of it is queued on the device,
+        before anything waits for that."""
         with self._trace.span("load", step=step):
             batch = self._load(slot, step, attempt)
         crash_point("worker.before_forward")
@@ -112,14 +123,19 @@ class Computer:
             crash_point("worker.after_bucket")
             self._faults.at(step, "bucket")
 
-        self._writer.begin_batch(gradient_slot, announce_bucket, frozen)
+        touched = {name: view.touched for name, view in SparseBatch.view(self._schema, slot).sparse.items()}
+        self._writer.begin_batch(gradient_slot, touched, announce_bucket, frozen)
         found = self._losses(batch, step, frozen)
         absent = self._writer.end_batch()
         if first:
             self._exchange.put_buffers()
+        meanwhile()
         with self._trace.span("is it finite?", step=step):
-            losses = torch.cat(found).tolist()
-            return Outcome(tuple(losses), absent, self._unsound(losses, frozen))
+            losses, gradients = self._writer.read(torch.cat(found))
+        unsound = (gradients[m] if math.isfinite(loss) else "the loss" for m, loss in enumerate(losses))
+        return Outcome(
+            tuple(losses), absent, tuple("" if m in frozen else problem for m, problem in enumerate(unsound))
+        )
 
     def _losses(self, batch: TensorBatch, step: int, frozen: Collection[int]) -> list[Tensor]:
         """All members' losses, after backward."""
@@ -138,13 +154,6 @@ class Computer:
             found.append(losses.detach())
         return found
 
-    def _unsound(self, losses: Sequence[float], frozen: Collection[int]) -> tuple[str, ...]:
-        """What of each member is not finite."""
-        gradients = self._writer.unsound()
-        return tuple(
-            "" if m in frozen else gradients[m] if math.isfinite(loss) else "the loss" for m, loss in enumerate(losses)
-        )
-
     def validate(self, slot: Slot, version: int, collected: Sequence[Mapping[str, npt.NDArray[Any]]]) -> Outcome:
         """The losses of a batch; what the metrics of each member's task need goes into `collected`."""
         batch = self._load(slot, version, attempt=0)
@@ -155,7 +164,7 @@ class Computer:
                 member.measure(batch, progress, arrays) if arrays else member.loss(batch, progress, backward=False)
                 for member, arrays in zip(self._members, collected, strict=True)
             ]
-        return Outcome(tuple(map(float, losses)))
+        return Outcome(tuple(self._exchange.read(torch.stack([loss.reshape(()) for loss in losses]), ())[0]))
 
     def forget_weights(self) -> None:
         """Copies on the device may be of a version that was never completed: its coordinator died."""
@@ -164,6 +173,5 @@ class Computer:
 
     def _load(self, slot: Slot, version: int, attempt: int) -> TensorBatch:
         self._exchange.load(version)
-        if (prepared := self._prepared.pop(attempt, None)) is not None:
-            return prepared
-        return TensorBatch.from_numpy(SparseBatch.view(self._schema, slot)).to(self._device)
+        taken = self._prepared.pop(attempt, None) or self._batches.take(slot)
+        return taken.for_current_stream()

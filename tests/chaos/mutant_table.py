@@ -347,6 +347,14 @@ MUTANTS = (
         SNAPSHOTS,
     ),
     Mutant(
+        "changed rows after a failed copy",
+        "a snapshot after one that failed holds changed rows only, over what the failed one has left",
+        "pool/checkpoint/snapshot.py",
+        "before, self._places = self._places, None",
+        "before = self._places",
+        SNAPSHOTS,
+    ),
+    Mutant(
         "sum not looked at",
         "a snapshot that its dying writer has scribbled over is taken for a good one",
         "pool/checkpoint/snapshot.py",

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pool.coordinator.metrics.records import forget_after
-from pool.metrics.members import member_of
+from pool.metrics.members import MEMBERS, member_of
 from pool.telemetry.line_file import LineFile
-
-METRICS = "metrics.jsonl"
-MEMBERS = "members"
+from pool.telemetry.records import METRICS
 
 
 class JsonLines:

@@ -119,7 +119,8 @@ def _launch(
     signals: StopSignals | None = None,
     overrides: tuple[Override, ...] = (),
 ) -> tuple[Launch, ForkServer]:
-    resolve_devices(config.pool.devices, cuda_count=None)  # a wrong name is refused before torch is imported
+    # a wrong name is refused before torch is imported
+    resolve_devices(config.pool.devices, cuda_count=None, module=config.testing.device_module)
     check_descriptors(config)
     step, start = resume_point(config, checkpoint, files.train)
     module = task_module(config.task)

@@ -19,6 +19,7 @@ from pool.checkpoint.folder import locate
 from pool.checkpoint.state import read_state
 from pool.errors import ConfigError, PoolError
 from pool.tasks.chess.positions import Position
+from pool.tasks.choosing import Choice
 from pool.tasks.registry import TASKS, task_module
 
 if TYPE_CHECKING:
@@ -55,6 +56,25 @@ class Network(Protocol):
 
     def evaluate(self, positions: Sequence[Position]) -> Evaluation:
         """All buckets of each position."""
+
+
+class MeanNetwork:
+    """A Network: what the members of an ensemble say on average, in whole units, halves to the even one."""
+
+    def __init__(self, members: Sequence[Network]) -> None:
+        first = members[0]
+        self._members = members
+        self.feature_set, self.units, self.units_of_terms = first.feature_set, first.units, first.units_of_terms
+
+    def evaluate(self, positions: Sequence[Position]) -> Evaluation:
+        each = [member.evaluate(positions) for member in self._members]
+        return Evaluation(
+            each[0].bucket,
+            {name: _mean([found.terms[name] for found in each]) for name in each[0].terms},
+            _mean([found.values for found in each]),
+            _mean([found.value for found in each]),
+            np.mean([found.pawns for found in each], axis=0),
+        )
 
 
 @dataclass(frozen=True)
@@ -98,12 +118,17 @@ class Family(Protocol):
         """What a checkpoint would be exported as. Raises ValueError for what does not fit."""
 
 
-def open_network(path: Path) -> Network:
+def open_network(path: Path, choice: Choice = None) -> Network:
     """That of a file, by its name's suffix; or the one that a checkpoint, or the newest of a run, would be exported as.
 
-    A file with a suffix of nobody's is read by the first family. Raises PoolError, DataError.
+    A file with a suffix of nobody's is read by the first family. `choice`: a member of an ensemble, None: the mean of
+    all. Raises PoolError, DataError.
     """
-    return _of_checkpoint(locate(path)) if path.is_dir() else family_of(path).read_network(path)
+    if path.is_dir():
+        return _of_checkpoint(locate(path), choice)
+    if choice is not None:
+        raise ConfigError(f"--member {choice}: {path} is a file, of one network")
+    return family_of(path).read_network(path)
 
 
 def family_of(path: Path) -> Family:
@@ -124,17 +149,24 @@ def _families() -> Iterator[tuple[str, Family]]:
             yield name, cast(Family, load(module, ours=True))
 
 
-def _of_checkpoint(checkpoint: Path) -> Network:
+def _of_checkpoint(checkpoint: Path, choice: Choice) -> Network:
     task = str(read_state(checkpoint).config.get("task"))
     known = families()
     if task not in known:
         raise ConfigError(
             f"eval: {checkpoint} is of the task {printable(task)}, and eval is for {', '.join(known)}: see pool predict"
         )
-    from pool.tasks.trained import load_trained
+    from pool.tasks.trained import load_members
 
-    found = load_trained(checkpoint, task)
-    try:
-        return known[task].exported_network(found)
-    except ValueError as error:
-        raise PoolError(f"{found.checkpoint}: {error}") from None
+    networks = []
+    for found in load_members(checkpoint, task, "eval", choice):
+        try:
+            networks.append(known[task].exported_network(found))
+        except ValueError as error:
+            raise PoolError(f"{found}: {error}") from None
+    return networks[0] if len(networks) == 1 else MeanNetwork(networks)
+
+
+def _mean(members: Sequence[Ints]) -> Ints:
+    mean: npt.NDArray[np.float64] = np.mean(members, axis=0)
+    return np.rint(mean).astype(np.int64)

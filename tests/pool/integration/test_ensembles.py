@@ -108,3 +108,14 @@ def test_each_member_stops_early_and_reduces_its_rate_by_its_own_validations(tmp
         expected = {e["step"]: e["validation_auc"] for e in other.metrics() if "validation_auc" in e}
         assert {step: found[step] for step in expected} == expected
         assert f"member {m} stopped early at step {ends[m]}" in ended.out
+
+
+def test_members_that_are_computed_together_end_with_the_same_bits_whatever_dies(tmp_path: Path) -> None:
+    settings = {**SETTINGS, "ensemble.members": 8, "train.steps": 6}
+    quiet = run_well(tmp_path / "quiet", {**settings, "pool.devices": ["cpu"], "pool.threads": 1})
+    disturbed = run_well(tmp_path / "disturbed", {**settings, "pool.devices": ["fake:0?crash=3:backward", "fake:1"]})
+    assert of_members(quiet, 8) == of_members(disturbed, 8)
+    assert len(set(of_members(quiet, 8))) == 8
+    for ended in (quiet, disturbed):
+        logs = "".join(path.read_text() for path in (ended.dir / "logs").glob("worker-*"))
+        assert "the dense layers of all members are computed together" in logs

@@ -88,11 +88,16 @@ def setup_of(seed: int) -> Setup:
 
 
 def _of_members(setup: Setup, draw: random.Random) -> Setup:
-    """The same with several members, which have buckets of their own; batches are bad for some of them, more often."""
+    """The same with several members, which have buckets of their own; batches are bad for some of them, more often. A
+    member may be frozen early, and coordinators die after that."""
     members, rules = draw.choice((2, 2, 3)), setup.rules
     member_of = tuple(member for member in range(members) for _ in range(draw.choice((1, rules.num_buckets))))
+    rules = replace(rules, num_buckets=len(member_of), member_of=member_of, steps=rules.steps + draw.choice((0, 3)))
     batches = range(rules.steps * rules.batches_per_step)
-    pairs = [(member, batch) for member in range(members) for batch in batches]
-    unsound = draw.sample(pairs, min(len(pairs), draw.choice((0, 0, 1, 1, 2, 3))))
-    rules = replace(rules, num_buckets=len(member_of), member_of=member_of)
-    return replace(setup, rules=rules, unsound=frozenset(unsound))
+    early = range(draw.choice((2 * rules.batches_per_step, len(batches))))
+    stop = rules.on_bad_batch == "stop"
+    spoilt = range(1 if stop and draw.random() < 0.5 else 0, members)
+    pairs = [(member, batch) for member in spoilt for batch in early]
+    unsound = draw.sample(pairs, min(len(pairs), draw.choice((1, 2, 3) if stop else (0, 0, 1, 1, 2, 3))))
+    disasters = setup.disasters + draw.choice((0, 2, 4)) if setup.disasters else 0
+    return replace(setup, rules=rules, unsound=frozenset(unsound), disasters=disasters)

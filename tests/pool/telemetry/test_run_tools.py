@@ -19,6 +19,7 @@ from pool.cli import main
 from pool.config.reading import load_config
 from pool.errors import ConfigError
 from pool.runs.drawing import HEIGHT, WIDTH, draw
+from pool.runs.plot import plot_rates
 from pool.runs.rates import LEAST, changes_for, judge
 from pool.runs.records import differing, read_run
 from pool.runs.table import COLUMNS, as_data, plain, rows
@@ -53,6 +54,9 @@ def test_runs_stand_side_by_side_with_the_settings_that_differ(tmp_path: Path, c
         "steps": 9,
         "best_validation_loss": 4.0,
         "best_validation_step": 2,
+        "best_metric": "loss",
+        "best_checkpoint_value": None,
+        "best_checkpoint_step": None,
         "last_loss": 1,
         "samples_per_second": 400.0,
         "seconds": 1.0,
@@ -67,6 +71,22 @@ def test_runs_stand_side_by_side_with_the_settings_that_differ(tmp_path: Path, c
     assert second.split() == [str(other), "2/9", "nan", "400", "0:00:00", "0.2"]
     assert main(["runs", str(one), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["best_validation_step"] == 2
+
+
+def test_what_the_best_checkpoint_is_worth_is_shown_where_a_metric_chooses_it(tmp_path: Path) -> None:
+    by_auc = made(tmp_path / "auc", 0.1, [3, 2, 1], {}, train={"steps": 9, "best_metric": "auc"})
+    with (by_auc / "metrics.jsonl").open("w") as file:
+        for step, auc in ((1, 0.7), (2, 0.9), (3, 0.8)):
+            file.write(json.dumps({"step": step, "loss": 1.0, "samples_per_second": 400.0}) + "\n")
+            file.write(json.dumps({"step": step, "validation_loss": 1 / step, "validation_auc": auc}) + "\n")
+    (by_auc / "checkpoints/step-000000002").mkdir(parents=True)
+    (by_auc / "checkpoints/best").symlink_to("step-000000002")
+    runs = [read_run(by_auc), read_run(made(tmp_path / "loss", 0.1, [3], {1: 5.0}))]
+    data = as_data(runs[0], ())
+    assert (data["best_metric"], data["best_checkpoint_value"], data["best_checkpoint_step"]) == ("auc", 0.9, 2)
+    headings, first, second = rows(runs)
+    assert headings[: len(COLUMNS) + 1] == [*COLUMNS, "best checkpoint"]
+    assert (first[len(COLUMNS)], second[len(COLUMNS)]) == ("auc 0.900000 at 2", "")
 
 
 def test_a_run_that_has_just_begun_has_no_numbers_yet(tmp_path: Path) -> None:
@@ -94,6 +114,10 @@ def test_a_picture_or_one_line_that_says_what_it_needs(tmp_path: Path, capsys: A
     one = made(tmp_path / "one", 0.1, [3, 2, 1], {2: 4.0})
     for suffix, begin in ((".png", b"\x89PNG"), (".svg", b"<?xml")):
         picture = tmp_path / f"x{suffix}"
+        if HAS_MATPLOTLIB:
+            rates = [10 ** (-6 + 6 * step / 199) for step in range(200)]
+            plot_rates(judge(rates, curve(rates)), picture)
+            assert picture.read_bytes().startswith(begin)
         code = main(["runs", str(one), "--plot", str(picture)])
         if HAS_MATPLOTLIB:
             assert code == 0
