@@ -17,7 +17,6 @@ from pool.members.choice import choose
 from pool.members.member import Member
 from pool.tasks.chess.loss_config import LossConfig
 from pool.tasks.stockfish.config import ModelConfig
-from pool.tasks.stockfish.quantized import arch
 from pool.tasks.stockfish.task import StockfishTask
 from pool.tasks.task import Task
 from tests.pool.members.models import SCHEMA, TASKS, InTurn, members_of, toy, written
@@ -151,14 +150,14 @@ def test_wide_layers_keep_a_processor_busy_alone(monkeypatch: pytest.MonkeyPatch
 
 
 def test_native_code_of_a_task_serves_its_members_one_after_the_other() -> None:
-    schema = BatchSchema(
-        16,
-        (SparseField("features", arch.NUM_FEATURES, 32, bags_per_sample=2),),
-        (DenseField("score", "float32"), DenseField("result", "float32")),
-        num_buckets=arch.NUM_BUCKETS,
-    )
     task = StockfishTask(ModelConfig(l1=32), LossConfig())
     model = task.build_model()
+    schema = BatchSchema(
+        16,
+        (SparseField("features", model.transformer.num_features, 32, bags_per_sample=2),),
+        (DenseField("score", "float32"), DenseField("result", "float32")),
+        num_buckets=8,
+    )
     members = [Member(task, model, seed, None) for seed in range(8)]
     execution, line = choose(members, schema, InTurn(members))
     assert "the model (StockfishModel) uses an autograd.Function that has no rule for vmap" in line
