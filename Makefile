@@ -10,10 +10,10 @@ NATIVE := $(shell find loader pool -name '*.cpp' -o -name '*.h' -o -name '*.cmak
 FAKEGPU := build/fakegpu/libfakegpu.so
 NATIVE_TESTS := $(shell find tests/native tests/fuzz tests/fakegpu/native -name '*.cpp' -o -name '*.h')
 NATIVE_BUILD := build/native-tests
-BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery ensemble
+BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 POSITIONS := configs/sample/positions.epd
 
-.PHONY: install demo test fakegpu test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
+.PHONY: install demo test fakegpu test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
         hostile test-hostile soak stubs gpu-check wheel-check image-check clean
 
 # pip shows its progress on a terminal; elsewhere these lines say what takes long.
@@ -67,6 +67,10 @@ test-native: $(NATIVE_BUILD)/CMakeCache.txt
 $(NATIVE_BUILD)/CMakeCache.txt: CMakeLists.txt
 	cmake -S . -B $(NATIVE_BUILD) -DCMAKE_CXX_FLAGS="-O1 -g" -DSPARSEPOOL_PYTHON=OFF -DSPARSEPOOL_TESTS=ON \
 	    -DSPARSEPOOL_SANITIZE=ON
+
+# Networks of newer versions in the engines themselves: downloads half a gigabyte into build/engines, once; needs node 20.
+test-engines: $(STAMP)
+	$(BIN)/python -m pytest -m engines tests/stockfish
 
 # Processes of real runs killed at every crash point.
 test-crashes: $(STAMP)

@@ -36,6 +36,7 @@ from loader.stream import Filled
 
 FILTERS = FilterConfig(skip_captures=True, skip_in_check=True, win_draw_loss=True)
 STAGES = ("decode", "shuffle", "build")
+PIECES, THREATS = "HalfKAv2_hm", "SFNNv16"
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Case:
     threads: int
     level: str
     filters: bool
+    features: str = PIECES
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def first_of_epoch(stream: ChessStream, ready: select.poll, epoch: int) -> Fille
 def measure(case: Case, file: Path, epochs: int) -> Rates:
     _native.set_simd_level(case.level)
     filters = FILTERS if case.filters else FilterConfig(skip_no_score=False)
-    config = data_config(threads=case.threads, chess={"filters": filters})
+    config = data_config(threads=case.threads, chess={"filters": filters, "features": case.features})
     with ChessSource().open(config, identify([file]), seed=1) as stream:
         slots: Sequence[Slot] = allocate_slots(stream.schema, NUM_SLOTS)
         stream.attach(slots)
@@ -118,12 +120,20 @@ def median(rates: Sequence[Rates]) -> Rates:
 def bars(medians: dict[Case, Rates]) -> list[Bar]:
     widest = _native.simd_levels()[-1]
     off, filtered = medians[Case(2, widest, False)], medians[Case(2, widest, True)]
+    threats = [medians[Case(2, widest, on, THREATS)].batched_cpu for on in (False, True)]
+    by_pieces = [
+        rate / medians[Case(2, widest, on)].batched_cpu for rate, on in zip(threats, (False, True), strict=True)
+    ]
     ratio = filtered.read_wall / off.batched_wall
     found = [
         Bar(f"{widest}, 2 threads: million positions/s", ">= 25", off.batched_wall, off.batched_wall >= 25),
         Bar("the same, of processor time", ">= 25", off.batched_cpu, off.batched_cpu >= 25),
         Bar("bytes a position", "<= 200", off.bytes_per_position, off.bytes_per_position <= 200),
         Bar("filters on: entries read, times that", ">= 1.3", ratio, ratio >= 1.3),
+        *(
+            Bar(f"{THREATS} by {PIECES}, filters {name}, of processor time", ">= 0.4", share, share >= 0.4)
+            for name, share in zip(("off", "on"), by_pieces, strict=True)
+        ),
     ]
     if (narrower := medians.get(Case(2, "avx2", False))) is not None:
         rate = narrower.batched_wall
@@ -133,12 +143,12 @@ def bars(medians: dict[Case, Rates]) -> list[Bar]:
 
 def show(medians: dict[Case, Rates], found: Sequence[Bar], title: str) -> None:
     table = Table(
-        "threads", "code", "filters", "read M/s", "batched M/s", "read M/s cpu", "batched M/s cpu", "bytes",
+        "features", "threads", "code", "filters", "read M/s", "batched M/s", "read M/s cpu", "batched M/s cpu", "bytes",
         *(f"{stage} ns" for stage in STAGES), title=title,
     )  # fmt: skip
     for case, rates in medians.items():
         numbers = [rates.read_wall, rates.batched_wall, rates.read_cpu, rates.batched_cpu, rates.bytes_per_position]
-        row = [str(case.threads), case.level, "on" if case.filters else "off"]
+        row = [case.features, str(case.threads), case.level, "on" if case.filters else "off"]
         table.add_row(*row, *(f"{number:.1f}" for number in [*numbers, *rates.stages]))
     Console().print(table)
     verdicts = Table("bar", "required", "measured", "")
@@ -161,6 +171,7 @@ def main() -> None:
     if source == SAMPLE:
         print(f"{SHARED} is not there: using the bundled sample, other figures are not comparable")
     cases = [Case(n, level, on) for on in (False, True) for level in arguments.levels for n in arguments.threads]
+    cases += [Case(n, arguments.levels[0], on, THREATS) for on in (False, True) for n in arguments.threads]
     results: dict[Case, list[Rates]] = {case: [] for case in cases}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rotated.binpack"
@@ -170,9 +181,10 @@ def main() -> None:
             for case in cases:
                 results[case].append(measure(case, file, arguments.epochs))
     medians = {case: median(rates) for case, rates in results.items()}
-    complete = {Case(2, _native.simd_levels()[-1], on) for on in (False, True)} <= set(medians)
+    widest = _native.simd_levels()[-1]
+    complete = {Case(2, widest, on, f) for on in (False, True) for f in (PIECES, THREATS)} <= set(medians)
     found = bars(medians) if complete else []
-    show(medians, found, f"HalfKAv2_hm, batches of 16384, {source.name} copied to {size:,} bytes")
+    show(medians, found, f"batches of 16384, {source.name} copied to {size:,} bytes")
     rows = [{**vars(case), **vars(rates)} for case, rates in medians.items()]
     print(
         json.dumps({"benchmark": "loader", "file_bytes": size, "results": rows, "bars": [vars(bar) for bar in found]})

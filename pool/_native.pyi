@@ -147,7 +147,8 @@ def fold_rows(
 ) -> None:
     """The fold of tables of which a source defines only the rows it touched; its other rows are never read.
 
-    out float32 [R, C]; sources: (gradient float32 [R, C], touched uint16 or uint32 [m], strictly ascending).
+    out float32 [R, C]; sources: (gradient float32 [R, C], touched uint16 or uint32 [m], strictly ascending). A gradient
+    may be [n, C] instead: the n touched rows among these R, one after the other.
     Row r belongs to feature first_row + r; touched holds feature numbers, also beyond these rows. Rows touched by
     none become zeros, or with `touched_only` stay as they are. A sum of -0.0 becomes 0.0.
     """

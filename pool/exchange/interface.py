@@ -103,6 +103,6 @@ class WorkerExchange(Protocol):
         """The model's buffers go along with the contribution."""
 
     def read(self, losses: Tensor, flags: Sequence[Tensor]) -> tuple[list[float], list[bool]]:
-        """The end of a batch: losses [members] and what `put` gave, as numbers. Returns when all that was handed over
-        can be read by the coordinator, and nothing reads weights or batch any more. Raises what the device has failed
+        """The end of a batch: losses [members] and what `put` gave, as numbers. Returns when the coordinator can read
+        all that was handed over, and nothing reads weights or batch any more. Raises what the device has failed
         with."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from pool.checkpoint.folder import locate
 from pool.checkpoint.state import read_state
 from pool.errors import ConfigError, PoolError
 from pool.tasks.chess.positions import Position
-from pool.tasks.choosing import Choice
+from pool.tasks.choosing import One
 from pool.tasks.registry import TASKS, task_module
 
 if TYPE_CHECKING:
@@ -77,10 +77,39 @@ class MeanNetwork:
         )
 
 
+@dataclass(frozen=True)
+class TensorFacts:
+    """What one array of integers holds."""
+
+    name: str
+    shape: tuple[int, ...]
+    kind: str  # int8, int16, int32
+    smallest: int
+    largest: int
+    used: float  # the largest magnitude by that of the range that the array may have
+    clipped: int  # numbers at either end of the range that training keeps them in; 0 if it keeps them in none
+    zeros: float  # share of the numbers
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a network file is."""
+
+    about: Mapping[str, str | int]  # version, engine, widths
+    tensors: Sequence[TensorFacts]
+    dead: Mapping[str, tuple[int, int]]  # by layer: outputs that are 0 in any position, of how many
+
+
 class Family(Protocol):
     """The module with a task's networks. Importing it must not import torch."""
 
     SUFFIXES: Sequence[str]  # of the names of its files
+
+    def facts(self, network: Any) -> Facts:
+        """Of a network that this module has read."""
+
+    def settings(self, network: Any) -> dict[str, Any]:
+        """The sections of a config that train such a network."""
 
     def read_network(self, path: Path) -> Network:
         """Raises DataError."""
@@ -89,18 +118,23 @@ class Family(Protocol):
         """What a checkpoint would be exported as. Raises ValueError for what does not fit."""
 
 
-def open_network(path: Path, choice: Choice = None) -> Network:
+def open_network(path: Path, member: One | None = None) -> Network:
     """That of a file, by its name's suffix; or the one that a checkpoint, or the newest of a run, would be exported as.
 
-    A file with a suffix of its own is read by the first family. `choice`: a member of an ensemble, None: the mean of
+    A file with a suffix of nobody's is read by the first family. `member`: one of an ensemble, None: the mean of
     all. Raises PoolError, DataError.
     """
     if path.is_dir():
-        return _of_checkpoint(locate(path), choice)
-    if choice is not None:
-        raise ConfigError(f"--member {choice}: {path} is a file, of one network")
+        return _of_checkpoint(locate(path), member)
+    if member is not None:
+        raise ConfigError(f"--member {member}: {path} is a file, of one network")
+    return family_of(path).read_network(path)
+
+
+def family_of(path: Path) -> Family:
+    """That which reads a file."""
     found = list(families().values())
-    return next((family for family in found if path.suffix in family.SUFFIXES), found[0]).read_network(path)
+    return next((family for family in found if path.suffix in family.SUFFIXES), found[0])
 
 
 def families() -> dict[str, Family]:
@@ -115,7 +149,7 @@ def _families() -> Iterator[tuple[str, Family]]:
             yield name, cast(Family, load(module, ours=True))
 
 
-def _of_checkpoint(checkpoint: Path, choice: Choice) -> Network:
+def _of_checkpoint(checkpoint: Path, member: One | None) -> Network:
     task = str(read_state(checkpoint).config.get("task"))
     known = families()
     if task not in known:
@@ -125,7 +159,7 @@ def _of_checkpoint(checkpoint: Path, choice: Choice) -> Network:
     from pool.tasks.trained import load_members
 
     networks = []
-    for found in load_members(checkpoint, task, "eval", choice):
+    for found in load_members(checkpoint, task, "eval", member):
         try:
             networks.append(known[task].exported_network(found))
         except ValueError as error:

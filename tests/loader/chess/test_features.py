@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from itertools import islice
@@ -12,6 +13,7 @@ import pytest
 
 from loader import _native
 from loader.formats.binpack.file import entries
+from tests.loader.chess.slow_threats import V10, V16, pawn_pairs, threats
 
 SAMPLE = Path(__file__).resolve().parents[3] / "configs/sample/validation.binpack"
 
@@ -56,7 +58,22 @@ def slow_chess768(board: chess.Board, colour: chess.Color) -> set[int]:
     }
 
 
-SLOW = {"HalfKAv2_hm": slow_halfka, "HalfKAv2_hm^": slow_factorised, "chess768": slow_chess768}
+def slow_v10(board: chess.Board, colour: chess.Color) -> set[int]:
+    return slow_halfka(board, colour) | {22528 + number for number in threats(board, colour, V10)}
+
+
+def slow_v16(board: chess.Board, colour: chess.Color) -> set[int]:
+    found = slow_halfka(board, colour) | {22528 + number for number in threats(board, colour, V16)}
+    return found | {22528 + 59808 + number for number in pawn_pairs(board, colour)}
+
+
+SLOW = {
+    "HalfKAv2_hm": slow_halfka,
+    "HalfKAv2_hm^": slow_factorised,
+    "SFNNv10": slow_v10,
+    "SFNNv16": slow_v16,
+    "chess768": slow_chess768,
+}
 
 
 def random_positions(count: int) -> Iterator[chess.Board]:
@@ -107,10 +124,42 @@ def test_the_vectors_of_the_format_are_met() -> None:
     assert (pieces, black) == (4, True)
 
 
+@pytest.mark.parametrize(
+    ("name", "sets"), [("SFNNv10", {"Threats_v10": 22528}), ("SFNNv16", {"Threats_v16": 22528, "PP_3Wide": 82336})]
+)
+def test_threats_and_pawn_pairs_are_those_of_the_vectors(name: str, sets: dict[str, int], shared_data: Path) -> None:
+    """`sets`: where the numbers of each begin."""
+    cases = json.loads((shared_data / "vectors/sf_features.json").read_text())
+    assert len(cases) == 63
+    for case in cases:
+        own, opponent, _, black = _native.extract_fen(case["fen"], name)
+        for found, colour in ((own, "black" if black else "white"), (opponent, "white" if black else "black")):
+            expected = set(case[colour]["HalfKAv2_hm"])
+            for part, first in sets.items():
+                expected |= {first + number for number in case[colour][part]}
+            assert set(found.tolist()) == expected, case["fen"]
+
+
+@pytest.mark.parametrize(
+    "board",
+    ["qqqqkqqq/qqqqqqqq/8/8/8/8/QQQQQQQQ/QQQQKQQQ", "4k3/pppppppp/pppppp2/8/PPPPPPPP/PPPPPP2/8/4K3"],
+    ids=["queens", "pawns"],
+)
+@pytest.mark.parametrize("name", ["SFNNv10", "SFNNv16"])
+def test_a_position_of_no_game_has_all_its_relations_too(board: str, name: str) -> None:
+    check(chess.Board(f"{board} w - - 0 1"), name)
+
+
 def test_feature_sets_are_found_by_name_with_their_sizes() -> None:
     sizes = {name: _native.describe_feature_set(name) for name in _native.feature_sets()}
-    assert sizes == {"HalfKAv2_hm": (22528, 32), "HalfKAv2_hm^": (23296, 64), "chess768": (768, 32)}
-    with pytest.raises(ValueError, match=r"'HalfKP' is none of HalfKAv2_hm, HalfKAv2_hm\^, chess768"):
+    assert sizes == {
+        "HalfKAv2_hm": (22528, 32),
+        "HalfKAv2_hm^": (23296, 64),
+        "SFNNv10": (102384, 160),
+        "SFNNv16": (86896, 256),
+        "chess768": (768, 32),
+    }
+    with pytest.raises(ValueError, match=r"'HalfKP' is none of HalfKAv2_hm, HalfKAv2_hm\^, SFNNv10, SFNNv16, chess768"):
         _native.describe_feature_set("HalfKP")
 
 

@@ -16,7 +16,7 @@ from loader.sources import data_config, open_stream
 from tests.loader.stream.batch_contents import digest
 
 SAMPLE = Path(__file__).parents[3] / "configs" / "sample"
-FEATURES = ("HalfKAv2_hm", "HalfKAv2_hm^", "chess768")
+FEATURES = ("HalfKAv2_hm", "HalfKAv2_hm^", "SFNNv16", "chess768")
 ALL_FILTERS = FilterConfig(
     skip_captures=True, skip_in_check=True, random_skip=0.5, win_draw_loss=True, piece_count=True
 )

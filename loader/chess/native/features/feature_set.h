@@ -24,13 +24,26 @@ struct Part {
     [[nodiscard]] constexpr std::uint32_t plane_inputs() const { return planes * 64; }
 };
 
+struct Threats;  // threats.h
+
 // A set of inputs, seen by either side: "own" is the side to move. Immutable; lives as long as the process.
+//
+// Relations are inputs of two pieces: threats and pairs of pawns. A bag holds those that fit in max_active, which is
+// all in any position of a game; its pieces come first.
 struct FeatureSet {
     std::string_view name;
     std::uint32_t num_inputs = 0;
-    std::uint32_t max_active = 0;  // of one perspective of one position: 32 a part
-    std::span<const Part> parts;   // one behind the other, also within a bag
+    std::uint32_t max_active = 0;       // of one perspective of one position: 32 a part, and relations
+    std::span<const Part> parts;        // one behind the other, also within a bag
+    const Threats* threats = nullptr;   // if any, numbered behind the parts
+    bool pawn_pairs = false;            // if so, numbered behind the threats
 
+    [[nodiscard]] bool has_relations() const { return threats != nullptr || pawn_pairs; }
+    [[nodiscard]] std::uint32_t first_relation() const {
+        std::uint32_t inputs = 0;
+        for (const Part& part : parts) inputs += part.buckets * part.plane_inputs();
+        return inputs;
+    }
     [[nodiscard]] bool wide() const { return num_inputs > 1U << 16; }  // then numbers are uint32, else uint16
 };
 

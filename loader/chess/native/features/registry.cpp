@@ -4,12 +4,14 @@
 #include "chess/native/features/feature_set.h"
 #include "chess/native/features/halfka_v2_hm.h"
 #include "chess/native/features/halfka_v2_hm_factorised.h"
+#include "chess/native/features/sfnn.h"
 
 namespace sparsepool::chess {
 namespace {
 
 // Every feature set by name; a new one is a file of its own and a line here.
-const std::array<const FeatureSet*, 3> kSets = {&kHalfKAv2Hm, &kHalfKAv2HmFactorised, &kChess768};
+const std::array<const FeatureSet*, 5> kSets = {&kHalfKAv2Hm, &kHalfKAv2HmFactorised, &kSfnnV10, &kSfnnV16,
+                                                &kChess768};
 
 }  // namespace
 
