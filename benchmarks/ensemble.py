@@ -46,6 +46,7 @@ SAMPLES, INPUTS, OUTPUTS = 32, 24, 22
 POSITIONS = 16384  # a batch of the runs
 REQUIRED = 0.9
 WARM_UP = 1.0  # seconds that are not counted
+FEWEST_STEPS = 8  # that are counted
 
 
 class MlpTask(Task):
@@ -133,7 +134,7 @@ def small_networks(console: Console, arguments: argparse.Namespace) -> list[dict
 
 
 def step_seconds(members: int, l1: int, data: Path, seconds: float) -> float:
-    """A step of a run that is stopped from outside, all steps after the warm-up."""
+    """A step of a run that is stopped from outside: the mean after the warm-up."""
     with tempfile.TemporaryDirectory() as folder:
         dir, config = Path(folder) / "run", Path(folder) / "run.toml"
         config.write_text(
@@ -158,21 +159,34 @@ pool.threads = 1
         )
         command = [sys.executable, "-m", "pool", "train", str(config)]
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
-        metrics = dir / "metrics.jsonl"
-        while not (metrics.exists() and metrics.stat().st_size):
+        moments: list[float] = []
+        while not enough(moments, seconds):
             if process.poll() is not None:
                 raise SystemExit(f"pool train ended with {process.returncode}")
-            time.sleep(0.05)
-        time.sleep(seconds + WARM_UP)
-        lines = metrics.read_text(encoding="utf-8").splitlines()
+            time.sleep(0.2)
+            moments = moments_of(dir / "metrics.jsonl")
         process.kill()
         process.wait()
-    when = {record["step"]: record["time"] for record in map(json.loads, lines) if "step" in record}
-    moments: list[float] = sorted(when.values())
-    later = [moment for moment in moments if moment > moments[0] + WARM_UP]
-    if len(later) < 3:
-        raise SystemExit(f"{len(moments)} steps are too few: raise --seconds")
+    later = after_warm_up(moments)
     return (later[-1] - later[0]) / (len(later) - 1)
+
+
+def moments_of(metrics: Path) -> list[float]:
+    """When each step was done."""
+    if not metrics.exists():
+        return []
+    lines = metrics.read_text(encoding="utf-8").splitlines(keepends=True)
+    records = [json.loads(line) for line in lines if line.endswith("\n")]
+    return sorted({record["step"]: record["time"] for record in records if "step" in record}.values())
+
+
+def after_warm_up(moments: Sequence[float]) -> list[float]:
+    return [moment for moment in moments if moment > moments[0] + WARM_UP]
+
+
+def enough(moments: Sequence[float], seconds: float) -> bool:
+    later = after_warm_up(moments)
+    return len(later) > FEWEST_STEPS and later[-1] - later[0] >= seconds
 
 
 def runs(console: Console, arguments: argparse.Namespace) -> list[dict[str, Any]]:
@@ -234,7 +248,7 @@ def main() -> None:
     parser.add_argument("--members", type=int, nargs="+", default=[1, 2, 4, 8, 16, 32, 64], help="of the MLP")
     parser.add_argument("--l1", type=int, nargs="+", default=[32, 256], help="of the runs")
     parser.add_argument("--runs", type=int, nargs="+", default=[1, 4, 8, 16], help="members of the runs; 1 is needed")
-    parser.add_argument("--seconds", type=float, default=6.0, help="of each run; of four measurements of the MLP")
+    parser.add_argument("--seconds", type=float, default=6.0, help="of a run at least; of four MLPs")
     parser.add_argument("--repeats", type=int, default=3, help="of each run")
     arguments = parser.parse_args()
     console = Console(width=120)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from pool.commands.arguments import Checkpoint, Member, TrustedTask
+from pool.errors import ConfigError
 
 
 def register(app: typer.Typer) -> None:
@@ -35,9 +36,11 @@ def export(
 
     Of an ensemble a file holds one network: --member or --average says which.
     """
-    from pool.tasks.choosing import parse_choice
+    from pool.tasks.choosing import parse_member
     from pool.tasks.export import export_checkpoint
 
-    choice = parse_choice(member, average=average)
-    exported = export_checkpoint(checkpoint, output, description, task, choice)
+    if average and member is not None:
+        raise ConfigError("--average: is of all members; leave out --member")
+    one = parse_member(member)
+    exported = export_checkpoint(checkpoint, output, description, task, member=one, average=average)
     sys.stdout.write(f"{output}: {output.stat().st_size:,} bytes, from {exported}\n")

@@ -38,9 +38,9 @@ def predict(
     from loader.commands.terminal import sample_count
     from pool.config.changes import Change
     from pool.runs.predict import predict_file
-    from pool.tasks.choosing import parse_choice
+    from pool.tasks.choosing import parse_member
 
     parsed = [Change.parse(text) for text in changes or ()]
     with sample_count("predict") as told:
-        asked, samples = predict_file(checkpoint, data, output, task, parsed, parse_choice(member), told)
+        asked, samples = predict_file(checkpoint, data, output, task, parsed, parse_member(member), told)
     sys.stdout.write(f"{output}: {samples:,} samples, from {asked}\n")

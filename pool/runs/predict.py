@@ -25,7 +25,7 @@ from pool.config.reading import changed_config
 from pool.config.tree import Config
 from pool.errors import ConfigError, PoolError
 from pool.nn.batch import TensorBatch
-from pool.tasks.choosing import Choice
+from pool.tasks.choosing import One
 from pool.tasks.trained import Trained, described, load_members
 
 Method = Callable[[nn.Module, TensorBatch], torch.Tensor]
@@ -39,16 +39,16 @@ def predict_file(
     output: Path,
     task: str | None,
     changes: Sequence[Change] = (),
-    choice: Choice = None,
+    member: One | None = None,
     on_progress: Callable[[int], object] | None = None,
 ) -> tuple[str, int]:
     """Writes a line of numbers, separated by tabs, for each sample; returns what it asked, in words, and how many
     samples there were.
 
-    `changes`: of [data]; `choice`: a member of an ensemble, None: the mean of all; `on_progress`: told how many samples
+    `changes`: of [data]; `member`: one of an ensemble, None: the mean of all; `on_progress`: told how many samples
     are written so far. Raises PoolError, DataError; `output` is written as a whole or not at all.
     """
-    found = load_members(where, task, "predict", choice)
+    found = load_members(where, task, "predict", member)
     asked = [(member, _method_of(member)) for member in found]
     samples = 0
     try:

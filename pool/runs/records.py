@@ -10,10 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pool.checkpoint.folder import linked_step
-from pool.checkpoint.state import BEST, FOLDER
+from pool.checkpoint.folder import linked_step, step_path
+from pool.checkpoint.state import BEST, FOLDER, read_state
 from pool.config.members import flat, settings_of_members
-from pool.errors import ConfigError
+from pool.errors import ConfigError, PoolError
 from pool.metrics.layout import LOSS, PREFIX
 from pool.metrics.members import of_member
 from pool.telemetry.records import METRICS, read_records
@@ -31,6 +31,7 @@ class Run:
     best_step: int | None = None  # of the checkpoint that validated best
     member: int | None = None  # of an ensemble, as if it were a run of its own
     members: Sequence[Run] = ()  # of an ensemble
+    best_of_members: tuple[int, float] | None = None  # of an ensemble: as best_checkpoint
 
     @cached_property
     def steps(self) -> list[Mapping[str, Any]]:
@@ -65,7 +66,10 @@ class Run:
 
     @cached_property
     def best_checkpoint(self) -> tuple[int, float] | None:
-        """Step of the checkpoint that validated best, and its number; None if there is none."""
+        """Step of the checkpoint that validated best, and its number, of an ensemble that of its best member; None if
+        there is none."""
+        if self.members:
+            return self.best_of_members
         key = f"{PREFIX}{self.metric}"
         of_step = (record[key] for record in self.records if key in record and record["step"] == self.best_step)
         value = next(of_step, None)
@@ -107,10 +111,22 @@ def read_run(folder: Path) -> Run:
         raise ConfigError(f"{folder / CONFIG}: no run has written it: {error}") from None
     records = list(read_records(folder / METRICS))
     name = str(folder)
-    members = tuple(_member(name, own, records, m) for m, own in enumerate(settings)) if len(settings) > 1 else ()
-    best = linked_step(folder / FOLDER, BEST)
-    return Run(name, dict(flat(config)), records, None if best < 0 else best, members=members)
+    linked = linked_step(folder / FOLDER, BEST)
+    best = None if linked < 0 else linked
+    if len(settings) == 1:
+        return Run(name, dict(flat(config)), records, best)
+    members = [
+        Run(f"{name} member {m}", dict(flat(own)), [of_member(record, m) for record in records], best, member=m)
+        for m, own in enumerate(settings)
+    ]
+    known = None if best is None else _best_of_members(step_path(folder / FOLDER, best))
+    return Run(name, dict(flat(config)), records, best, members=members, best_of_members=known)
 
 
-def _member(run: str, settings: Mapping[str, Any], records: Sequence[Mapping[str, Any]], m: int) -> Run:
-    return Run(f"{run} member {m}", dict(flat(settings)), [of_member(record, m) for record in records], member=m)
+def _best_of_members(checkpoint: Path) -> tuple[int, float] | None:
+    try:
+        state = read_state(checkpoint)
+    except (OSError, PoolError):  # the run may have removed it meanwhile
+        return None
+    best = state.validations.best
+    return None if best is None else (best.step, best.value(state.goal.metric))

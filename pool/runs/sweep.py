@@ -12,8 +12,9 @@ from typing import Any
 from pool.checkpoint.folder import locate
 from pool.checkpoint.ranking import Ranking, rank
 from pool.checkpoint.state import SavedState, read_state
-from pool.config.members import differing, flat, settings_of_members
+from pool.config.members import differing, flat
 from pool.errors import CheckpointError
+from pool.tasks.choosing import members_of
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,9 @@ def look_at(run_dir: Path) -> Found:
     checkpoint = locate(run_dir)
     try:
         state = read_state(checkpoint)
-        settings = [dict(flat(member)) for member in settings_of_members(state.config)]
     except OSError as error:
         raise CheckpointError(f"{error.filename or checkpoint}: {error.strerror}") from None
-    except ValueError as error:
-        raise CheckpointError(f"{checkpoint}: {error}") from None
+    settings = [dict(flat(member)) for member in members_of(checkpoint, state)]
     ranking = rank(checkpoint, state)
     if ranking is None or len(ranking.found) != len(settings):
         raise CheckpointError(f"{checkpoint}: says nothing of its members: neither validations nor losses are there")

@@ -59,10 +59,19 @@ def sweep_config(
             Variation(SEED, tuple(Change(SEED, run.model_seed + n, is_toml=True) for n in range(seeds))),
         ]
     members = [_member(chosen) for chosen in itertools.product(*(variation.values for variation in variations))]
-    config = load_config(path, [*overrides, Change("ensemble", {"member": members}, is_toml=True)], trace=trace)
+    try:
+        config = _with_members(path, overrides, members, trace)
+    except ConfigError:
+        for member in members:  # what is wrong with one is wrong with others too, and is told once
+            _with_members(path, overrides, [member], trace)
+        raise
     for value in itertools.chain.from_iterable(variation.values for variation in variations):
         value.check_quotes(type(config), "--vary")
     return config
+
+
+def _with_members(path: Path, overrides: Sequence[str], members: Sequence[Any], trace: Path | None) -> Config:
+    return load_config(path, [*overrides, Change("ensemble", {"member": list(members)}, is_toml=True)], trace=trace)
 
 
 def _check(variations: Sequence[Variation], seeds: int) -> None:

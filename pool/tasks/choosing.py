@@ -8,65 +8,78 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pool.checkpoint.disk.plain import printable, value_at
+from pool.checkpoint.disk.plain import not_ours, printable, value_at
 from pool.checkpoint.folder import locate
 from pool.checkpoint.ranking import rank
-from pool.checkpoint.state import SavedState, read_state
-from pool.config.members import differing, flat, listed
+from pool.checkpoint.state import STATE, SavedState, read_state
+from pool.config.members import differing, flat, listed, settings_of_members
 from pool.errors import CheckpointError, ConfigError
 from pool.tasks.start import KEY
 
 BEST: Literal["best"] = "best"
-AVERAGE: Literal["average"] = "average"
-Choice = int | Literal["best", "average"] | None  # a member by its number; None: all of them
+One = int | Literal["best"]  # a member, by its number
 
-_OPTIONS = "--member M or --member best"
 _START = f"model.{KEY}"
 
 
-def parse_choice(member: str | None, *, average: bool = False) -> Choice:
-    """Of the options `--member` and `--average`. Raises ConfigError."""
-    if average:
-        if member is not None:
-            raise ConfigError("--average: is of all members; leave out --member")
-        return AVERAGE
-    if member is None or member == BEST:
-        return member
+def parse_member(member: str | None) -> One | None:
+    """Of the option `--member`. Raises ConfigError."""
+    if member is None:
+        return None
+    if member == BEST:
+        return BEST
     if not (member.isascii() and member.isdecimal() and len(member) < 10):
         raise ConfigError(f"--member {member}: a number from 0, or best, is expected")
     return int(member)
 
 
-def check_one(checkpoint: Path, members: Sequence[Mapping[str, Any]], others: str = "") -> None:
-    """That there is one member only, where nobody has chosen; `others`: options beside those of every command. Raises
-    ConfigError that lists the members."""
+def members_of(checkpoint: Path, state: SavedState) -> list[Mapping[str, Any]]:
+    """The settings of each network of a checkpoint. Raises CheckpointError."""
+    try:
+        return settings_of_members(state.config)
+    except ValueError as error:
+        raise not_ours(checkpoint / STATE, f"config.{error}") from None
+
+
+def choose(checkpoint: Path, state: SavedState, member: One) -> tuple[int, str]:
+    """The number of a member, and if it is the best why, in words. Raises ConfigError, CheckpointError."""
+    members = members_of(checkpoint, state)
+    if member == BEST:
+        return _best(checkpoint, state, members)
+    check_member(str(checkpoint), member, len(members))
+    return member, ""
+
+
+def check_one(checkpoint: Path, members: Sequence[Mapping[str, Any]]) -> None:
+    """That there is one member only, where nobody has chosen. Raises ConfigError that lists the members."""
     if len(members) > 1:
         raise ConfigError(
-            f"{checkpoint}: has {len(members)} members: choose with {_OPTIONS}{others}; they are {listed(members)}"
+            f"{checkpoint}: has {len(members)} members: choose with --member M, --member best or --average; they are "
+            f"{listed(members)}"
         )
 
 
-def check_member(checkpoint: Path, member: int, members: int) -> None:
-    """Raises ConfigError if there is no such member."""
-    if member >= members:
+def check_member(where: str, member: int, members: int) -> None:
+    """Raises ConfigError if `where` has no such member."""
+    if not 0 <= member < members:
         have = "one network, which is member 0" if members == 1 else f"the members 0 to {members - 1}"
-        raise ConfigError(f"--member {member}: {checkpoint} has {have}")
+        raise ConfigError(f"member {member}: {where} has {have}")
 
 
-def best_member(checkpoint: Path, state: SavedState, members: Sequence[Mapping[str, Any]]) -> tuple[int, str]:
-    """Its number, and why it is that, in words. Raises ConfigError if nothing says which is the best."""
+def _best(checkpoint: Path, state: SavedState, members: Sequence[Mapping[str, Any]]) -> tuple[int, str]:
+    """Raises ConfigError if nothing says which is the best."""
     if len(members) == 1:
         return 0, ""
     ranking = rank(checkpoint, state)
     if ranking is None:
         raise ConfigError(
-            f"--member best: {checkpoint} has no validation, and metrics.jsonl of its run, with the losses, is not "
-            "there: choose with --member M"
+            f"best member: {checkpoint} has no validation, and metrics.jsonl of its run, with the losses, is not "
+            "there: name a member by its number"
         )
     best = ranking.order[0]
     if len(ranking.found) != len(members) or not math.isfinite(ranking.value(best)):
         raise ConfigError(
-            f"--member best: no member of {checkpoint} has a finite {ranking.goal.metric}: choose with --member M"
+            f"best member: none of {checkpoint} has a finite {ranking.goal.metric}: name a member by its number"
         )
     said = f"the best: {ranking.said(best)}"
     if ranking.goal.metric == "loss" and any(key.startswith("loss.") for key in _differing(members)):

@@ -7,18 +7,27 @@ from pathlib import Path
 from loader.errors import DataError
 from loader.plugins.words import told
 from pool.errors import PoolError
-from pool.tasks.choosing import Choice
+from pool.tasks.choosing import One
 from pool.tasks.trained import Trained, load_trained
 
 
-def export_checkpoint(where: Path, output: Path, description: str, task: str | None, choice: Choice = None) -> Trained:
+def export_checkpoint(
+    where: Path,
+    output: Path,
+    description: str,
+    task: str | None,
+    *,
+    member: One | None = None,
+    average: bool = False,
+) -> Trained:
     """Writes the network of a checkpoint, or of the newest of a run's folder; returns it.
 
-    `task`: the caller's name for the task, needed unless it is built in; `choice`: which of an ensemble. Raises
+    `task`: the caller's name for the task, needed unless it is built in; `member`: which of an
+    ensemble; `average`: that of all. Raises
     CheckpointError for a bad checkpoint, ConfigError for another task or for several members of which none is chosen,
     PoolError for weights that the format can't hold.
     """
-    found = load_trained(where, task, choice=choice)
+    found = load_trained(where, task, member=member, average=average)
     _check_output(output)
     try:
         found.task.export(found.model, output, description)

@@ -25,9 +25,8 @@ from pool.checkpoint.fit import first_difference
 from pool.checkpoint.folder import locate
 from pool.checkpoint.state import STATE
 from pool.checkpoint.store import load_weights
-from pool.config.members import settings_of_members
 from pool.errors import CheckpointError, ConfigError, PoolError
-from pool.tasks.choosing import AVERAGE, BEST, Choice, best_member, check_average, check_member, check_one
+from pool.tasks.choosing import One, check_average, check_one, choose, members_of
 from pool.tasks.making import make_task
 from pool.tasks.registry import is_bundled, task_module
 from pool.tasks.start import model_class
@@ -50,27 +49,29 @@ class Trained:
 
 
 def load_trained(
-    where: Path, task: str | None, verb: str = "export", choice: Choice = None, *, averages: bool = True
+    where: Path, task: str | None, verb: str = "export", member: One | None = None, *, average: bool = False
 ) -> Trained:
-    """The network of a checkpoint, or of the newest of a run's folder; of an ensemble's members the chosen one, or
-    their average.
+    """The network of a checkpoint, or of the newest of a run's folder; of an ensemble one member, or the
+    average of all.
 
-    `task`: the caller's name for the task, needed unless it is built in; `verb`: the command that asks; `averages`: it
-    has the option --average. Raises CheckpointError for a bad checkpoint, ConfigError for another task, and if several
-    members are there and none is chosen.
+    `task`: the caller's name for the task, needed unless it is built in; `verb`: the command that asks. Raises
+    CheckpointError for a bad checkpoint, ConfigError for another task, and if several members are there and none is
+    chosen.
     """
     found = _Checkpoint(where, task, verb)
-    if choice is None:
-        check_one(found.path, found.members, ", or --average for the average of their weights" if averages else "")
-        return found.member(0)
-    return found.average() if choice == AVERAGE else found.chosen(choice)
+    if average:
+        return found.average()
+    if member is not None:
+        return found.chosen(member)
+    check_one(found.path, found.members)
+    return found.member(0)
 
 
-def load_members(where: Path, task: str | None, verb: str, choice: Choice = None) -> tuple[Trained, ...]:
+def load_members(where: Path, task: str | None, verb: str, member: One | None = None) -> tuple[Trained, ...]:
     """As `load_trained`; all members if none is chosen."""
     found = _Checkpoint(where, task, verb)
-    if choice is not None:
-        return (found.chosen(choice),)
+    if member is not None:
+        return (found.chosen(member),)
     return tuple(found.member(m) for m in range(len(found.members)))
 
 
@@ -89,21 +90,14 @@ class _Checkpoint:
         self._weights = load_weights(self.path)
         config = self._weights.state.config
         self._name = _task_name(config, task, self.path, verb)
-        try:
-            self.members = settings_of_members(config)
-        except ValueError as error:
-            raise plain.not_ours(self.path / STATE, f"config.{error}") from None
+        self.members = members_of(self.path, self._weights.state)
         begins = tuple(prefix(m, len(self.members)) for m in range(len(self.members)))
-        if (name := next((name for name in self._weights.tensors if not name.startswith(begins)), None)) is not None:
-            raise CheckpointError(f"{self.path}: {plain.printable(name)}: a tensor of no member of the config")
+        if odd := [name for name in self._weights.tensors if not name.startswith(begins)]:
+            raise CheckpointError(f"{self.path}: {plain.printable(min(odd))}: a tensor of no member of the config")
 
-    def chosen(self, choice: Choice) -> Trained:
+    def chosen(self, member: One) -> Trained:
         """One member."""
-        if choice == BEST:
-            return self.member(*best_member(self.path, self._weights.state, self.members))
-        assert isinstance(choice, int)
-        check_member(self.path, choice, len(self.members))
-        return self.member(choice)
+        return self.member(*choose(self.path, self._weights.state, member))
 
     def member(self, m: int, why: str = "") -> Trained:
         """`why` it is that one, in words."""

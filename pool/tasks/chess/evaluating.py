@@ -17,7 +17,7 @@ from pool.commands.arguments import Member
 from pool.errors import ConfigError
 from pool.tasks.chess.network import Evaluation, Network, open_network
 from pool.tasks.chess.positions import NamedPosition, given_positions, listed_positions
-from pool.tasks.choosing import parse_choice
+from pool.tasks.choosing import parse_member
 
 _BLOCK = 1024  # positions evaluated before they are shown
 _LINE_COLUMNS = ("pawns", "units", "position")
@@ -82,7 +82,7 @@ def eval_command(
         raise ConfigError("eval: give either --fen (once or more) or --epd FILE")
     if buckets and as_json:
         raise ConfigError("eval: --json has all buckets already; leave out --buckets")
-    network = open_network(net, parse_choice(member))
+    network = open_network(net, parse_member(member))
     features = network.feature_set
     named = list(given_positions(fen or [], features) if epd is None else listed_positions(epd, features))
     rows = _evaluated(network, named)

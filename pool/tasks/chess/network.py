@@ -19,7 +19,7 @@ from pool.checkpoint.folder import locate
 from pool.checkpoint.state import read_state
 from pool.errors import ConfigError, PoolError
 from pool.tasks.chess.positions import Position
-from pool.tasks.choosing import Choice
+from pool.tasks.choosing import One
 from pool.tasks.registry import TASKS, task_module
 
 if TYPE_CHECKING:
@@ -118,16 +118,16 @@ class Family(Protocol):
         """What a checkpoint would be exported as. Raises ValueError for what does not fit."""
 
 
-def open_network(path: Path, choice: Choice = None) -> Network:
+def open_network(path: Path, member: One | None = None) -> Network:
     """That of a file, by its name's suffix; or the one that a checkpoint, or the newest of a run, would be exported as.
 
-    A file with a suffix of nobody's is read by the first family. `choice`: a member of an ensemble, None: the mean of
+    A file with a suffix of nobody's is read by the first family. `member`: one of an ensemble, None: the mean of
     all. Raises PoolError, DataError.
     """
     if path.is_dir():
-        return _of_checkpoint(locate(path), choice)
-    if choice is not None:
-        raise ConfigError(f"--member {choice}: {path} is a file, of one network")
+        return _of_checkpoint(locate(path), member)
+    if member is not None:
+        raise ConfigError(f"--member {member}: {path} is a file, of one network")
     return family_of(path).read_network(path)
 
 
@@ -149,7 +149,7 @@ def _families() -> Iterator[tuple[str, Family]]:
             yield name, cast(Family, load(module, ours=True))
 
 
-def _of_checkpoint(checkpoint: Path, choice: Choice) -> Network:
+def _of_checkpoint(checkpoint: Path, member: One | None) -> Network:
     task = str(read_state(checkpoint).config.get("task"))
     known = families()
     if task not in known:
@@ -159,7 +159,7 @@ def _of_checkpoint(checkpoint: Path, choice: Choice) -> Network:
     from pool.tasks.trained import load_members
 
     networks = []
-    for found in load_members(checkpoint, task, "eval", choice):
+    for found in load_members(checkpoint, task, "eval", member):
         try:
             networks.append(known[task].exported_network(found))
         except ValueError as error:

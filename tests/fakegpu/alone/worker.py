@@ -13,6 +13,7 @@ import torch
 
 from pool.accelerator.arrivals import Arrivals
 from pool.accelerator.page_lock import page_lock
+from pool.members.execution import seed_generators
 from pool.nn.memory import out_of_memory
 from pool.shm.memory import Memory
 from pool.shm.memory_map import RING, WEIGHTS, MemoryMap, gradients
@@ -114,11 +115,9 @@ def test_what_a_model_draws_does_not_depend_on_the_device() -> None:
     """Fault: the seed went to the device that is current, which nobody had set."""
     drawn = []
     for name in ("fakegpu:0", "fakegpu:1"):
-        rig = Rig(inputs(1), name)
         torch.accelerator.set_device_index(0)
-        rig.computer._seed_generators(5)
+        seed_generators(5, 0, torch.device(name))
         drawn.append(torch.rand(8, device=name).cpu())
-        rig.close()
     assert torch.equal(*drawn)
 
 

@@ -17,7 +17,6 @@ from tensorboard.backend.event_processing.event_file_loader import EventFileLoad
 
 from pool.checkpoint.validations import Validation
 from pool.coordinator.metrics import tensorboard
-from pool.coordinator.metrics.jsonl import METRICS
 from pool.coordinator.metrics.metrics import Metrics
 from pool.coordinator.metrics.sinks import Sinks
 from pool.coordinator.metrics.tensorboard import TENSORBOARD
@@ -26,6 +25,7 @@ from pool.protocol.identity import COORDINATOR, SUPERVISOR, Peer
 from pool.protocol.messages import MetricValue
 from pool.telemetry.event_file import EventFile
 from pool.telemetry.line_file import MOST_KEPT, LineFile
+from pool.telemetry.records import METRICS
 from tests.support.runs import TOY, run
 
 
