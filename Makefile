@@ -7,12 +7,13 @@ STAMP := $(VENV)/installed
 DOCS := $(VENV)/docs-installed
 LINT := $(VENV)/lint-installed
 NATIVE := $(shell find loader pool -name '*.cpp' -o -name '*.h' -o -name '*.cmake' -o -name CMakeLists.txt)
-NATIVE_TESTS := $(shell find tests/native tests/fuzz -name '*.cpp' -o -name '*.h')
+FAKEGPU := build/fakegpu/libfakegpu.so
+NATIVE_TESTS := $(shell find tests/native tests/fuzz tests/fakegpu/native -name '*.cpp' -o -name '*.h')
 NATIVE_BUILD := build/native-tests
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 POSITIONS := configs/sample/positions.epd
 
-.PHONY: install demo test test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
+.PHONY: install demo test fakegpu test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
         hostile test-hostile soak stubs gpu-check wheel-check image-check clean
 
 # pip shows its progress on a terminal; elsewhere these lines say what takes long.
@@ -48,8 +49,15 @@ wheel-check: $(STAMP)
 image-check:
 	unshare --mount $(PYTHON) -m tests.project.image
 
-test: $(STAMP)
+test: $(STAMP) $(FAKEGPU)
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
+# The GPU of the tests: a torch device made of threads. Half a minute.
+$(FAKEGPU): $(STAMP) $(wildcard tests/fakegpu/native/*)
+	cmake -S tests/fakegpu/native -B $(@D) -DTORCH=$$($(BIN)/python -c 'import torch; print(*torch.__path__)')
+	cmake --build $(@D) --parallel 2
+
+fakegpu: $(FAKEGPU)
 
 # C++ unit tests under AddressSanitizer and UndefinedBehaviorSanitizer; needs doctest (Debian's doctest-dev).
 test-native: $(NATIVE_BUILD)/CMakeCache.txt
@@ -132,9 +140,11 @@ chaos: $(STAMP)
 	$(BIN)/python -m tests.chaos.points
 	$(BIN)/python -m tests.chaos.kills --kills $(if $(KILLS),$(KILLS),1000)
 
-# Would the tests notice? Puts seeded bugs into a copy of the sources, one after the other; each must be caught.
-chaos-mutants: $(STAMP)
+# Would the tests notice? Puts seeded bugs into a copy of the sources, one after the other; each must be caught. Then races
+# on a fake GPU, and 200 runs there without a bug.
+chaos-mutants: $(STAMP) $(FAKEGPU)
 	$(BIN)/python -m tests.chaos.mutants
+	$(BIN)/python -m tests.fakegpu.races --runs 40
 
 # Hostile use at random: files that change, odd values for every key, hostile tasks, planted folders, crafted checkpoints.
 hostile: $(STAMP)

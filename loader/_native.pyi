@@ -389,6 +389,9 @@ class LineFile:
     def offset(self, chunk: int) -> int:
         """Bytes of the file before the chunk, about."""
 
+    def text(self, chunk: int) -> bytes:
+        """Whole lines; those before a fault."""
+
     def first_line(self) -> bytes:
         """Without its line feed. Raises DataError."""
 

@@ -12,6 +12,7 @@ from loader.section import Effect, Section
 
 DEFAULT_FIELD = "features"
 MOST_FEATURES = 1 << 31
+MOST_ACTIVE = 1 << 20
 LAST_NUMBER = 1 << 62
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TAKEN = ("label", "weight", "qid", "header", "bucket_offsets")
@@ -26,7 +27,7 @@ def _as_tuple(value: Any) -> Any:
 
 _Names = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
 _Range = Annotated[tuple[int, int], BeforeValidator(_as_tuple)]
-_Active = Annotated[int, Field(ge=1, le=1 << 20)]
+_Active = Annotated[int, Field(ge=1, le=MOST_ACTIVE)]
 
 
 class SyntheticRowsConfig(Section):

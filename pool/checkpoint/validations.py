@@ -105,7 +105,7 @@ _SETTINGS: Mapping[str, Any] = {  # with the value that a checkpoint means that 
 def comparable(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Whether validations of runs with these configs measure the same."""
     for key, default in _SETTINGS.items():
-        before = value_at(then, key)
-        if not same(default if before is None else before, value_at(now, key)):
+        values = (value_at(config, key) for config in (then, now))
+        if not same(*(default if value is None else value for value in values)):
             return False
     return True

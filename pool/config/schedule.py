@@ -61,6 +61,11 @@ class PlateauConfig(Section):
         Effect.RESULT,
     ] = 0
 
+    @property
+    def first_set(self) -> str:
+        """The first key that has another value than its default; empty if none has."""
+        return next((name for name, default in PlateauConfig() if getattr(self, name) != default), "")
+
 
 class ScheduleConfig(Section):
     """How the learning rate changes: one scheduler, or `[[schedule.parts]]`, one after the other.
@@ -108,8 +113,8 @@ class ScheduleConfig(Section):
         """Keys that do not go together, and what to do; empty if all do."""
         if self.parts and (self.name is not None or self.args):
             return "schedule.parts: a schedule is either parts, or one class (schedule.name and schedule.args)"
-        if self.plateau.patience is None and self.plateau != PlateauConfig():
-            return "schedule.plateau.patience: is missing: after how many validations the learning rate is reduced"
+        if self.plateau.patience is None and (idle := self.plateau.first_set):
+            return f"schedule.plateau.{idle}: does nothing without schedule.plateau.patience: set that, or leave it out"
         for index, part in enumerate(self.parts):
             key, is_last = f"schedule.parts.{index}", index == len(self.parts) - 1
             if is_last and part.steps is not None:

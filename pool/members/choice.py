@@ -63,7 +63,7 @@ def choose(members: Sequence[Member], schema: BatchSchema, one_by_one: Execution
 
 def _obvious_reason(members: Sequence[Member], schema: BatchSchema) -> str:
     """Why it can't pay to compute them together; empty if it can."""
-    device = next(members[0].model.parameters()).device.type
+    device = "cpu" if next(members[0].model.parameters()).device.type == "cpu" else "cuda"
     most_alike = max(map(len, alike(members)))
     if most_alike < FEWEST[device]:
         return f"no more than {most_alike} have the same task settings; together is faster from {FEWEST[device]} on"

@@ -1,4 +1,4 @@
-"""Memory that has run out, on a device or in the machine, as the exceptions of its libraries say it."""
+"""How torch and its libraries say that memory has run out, of the machine or of a device."""
 
 from __future__ import annotations
 

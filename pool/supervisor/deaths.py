@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +12,6 @@ _LOWER = {  # what makes a role's own memory smaller
     FEEDER: "data.window_chunks or pool.ring_slots",
     COORDINATOR: "the model, or choose an optimizer with less state",
 }
-
-_SEGMENTATION_FAULT = "Fatal Python error: Segmentation fault"
-_THREAD = re.compile(r"^Current thread [^\n]*\n((?:  File [^\n]*\n?)+)", re.MULTILINE)
-_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (\S+)$', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -49,15 +44,6 @@ class Death:
             lower = _LOWER.get(self.peer.role, "the model")
             parts.append(f"probably for want of memory (the kernel's counter of such kills rose): lower {lower}")
         return ", ".join(parts)
-
-
-def crash_place(log: str) -> str:
-    """Of a process that a SIGSEGV has struck: the innermost line that is no part of torch, from what Python's
-    faulthandler has written; empty if there is none."""
-    dumps = _THREAD.findall(log) if _SEGMENTATION_FAULT in log else []
-    frames = _FRAME.findall(dumps[-1]) if dumps else []
-    place = next((frame for frame in frames if "/torch/" not in frame[0]), None)
-    return "" if place is None else f"{place[2]} ({place[0]}:{place[1]})"
 
 
 def account(deaths: list[Death]) -> str:

@@ -64,7 +64,7 @@ MUTANTS = (
         "worker speaks too early",
         "a worker speaks to the successor while it still computes for the dead coordinator",
         "pool/worker/desk.py",
-        "return self._in_work is None or self._in_work.incarnation == self.incarnation",
+        "return all(job.incarnation == self.incarnation for job in self._in_work)",
         "return True",
     ),
     Mutant(
@@ -146,8 +146,8 @@ MUTANTS = (
         "preparing is not reading",
         "a worker speaks to a new coordinator while it prepares a batch of the old one",
         "pool/worker/desk.py",
-        "        self._in_work = job\n        return job\n",
-        "        self._in_work = job if stage is Stage.COMPUTING else self._in_work\n        return job\n",
+        "return all(job.incarnation == self.incarnation for job in self._in_work)",
+        "return all(job.incarnation == self.incarnation for job in self._in_work if job.stage is Stage.COMPUTING)",
     ),
     Mutant(
         "taken back, but still read",

@@ -166,8 +166,8 @@ RACES = (
     Race(
         "loss is read in backward",
         "step",
-        "            loss.backward()",
-        "            loss.item()\n            loss.backward()",
+        "                    losses.sum().backward()",
+        "                    losses.sum().item()\n                    losses.sum().backward()",
     ),
     Race(
         "flags are read in backward",

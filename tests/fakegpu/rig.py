@@ -32,6 +32,7 @@ from pool.exchange.contribution import Contribution
 from pool.exchange.host import coordinator, device
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import WorkerExchange
+from pool.members.member import Member
 from pool.protocol.identity import WORKER, Peer
 from pool.telemetry.trace import Trace
 from pool.worker import step
@@ -45,7 +46,7 @@ Slot = npt.NDArray[np.uint8]
 
 MODES: Mapping[str, Mapping[str, int]] = {
     "at once": {},
-    "slow bus": {"bytes_per_us": 30},
+    "slow bus": {"bytes_per_us": 5},
     "only what is waited for": {"lazy": 1},
     "short delays": {"delay_us": 300},
     "long delays": {"delay_us": 3000},
@@ -132,15 +133,14 @@ class Rig:
         else:
             self._batches = HostBatches(given.schema)
         self.computer = self._code.step.Computer(
-            given.task,
-            plan,
+            lambda: [Member(given.task, given.task.build_model(), seed=1, settings=())],
+            [plan],
             given.schema,
             place,
             Faults(place, incarnation=2),
             self._batches,
             self._join,
             trace=Trace(Path(), Peer(WORKER), on=False),
-            seed=1,
             total_steps=10,
         )
         self._taker = self._code.coordinator.HostCoordinator(
@@ -206,7 +206,7 @@ class Rig:
         self._fill(k)
         self._halves[(k + 1) % 2].fill(GARBAGE)
         outcome = self.computer.train(
-            self._ring[k % 2], k, k % 2, attempt=k + 1, first=True, announce=arrived, meanwhile=prepare_next
+            self._ring[k % 2], k, k % 2, attempt=k + 1, first=True, frozen=(), announce=arrived, meanwhile=prepare_next
         )
         if not self._on_device:
             prepare_next()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import lzma
 import math
+import os
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +17,7 @@ import numpy as np
 from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.files.part import read_part
+from loader.files.regular import open_regular
 from loader.formats.format import Place
 from loader.rows.block import Array, Rows
 from loader.rows.csr import rows_of_csr
@@ -44,6 +47,15 @@ class NpzReader:
     def place(self, chunk: int) -> Place:
         return Place(self._files[chunk].path, 0)
 
+    def count(self, chunk: int) -> int:
+        file = self._files[chunk]
+        try:
+            with _opened(file) as archive, archive.open("indptr.npy") as member:
+                ((count, *_), _, _) = _HEADERS[np.lib.format.read_magic(member)](member)
+        except _DAMAGE as error:
+            raise DataError(file.path, f"can't be used as npz: {error}") from None
+        return int(count) - 1
+
     def read(self, chunk: int) -> Iterator[Rows]:
         file = self._files[chunk]
         data = read_part(file, 0, file.size, may_grow=self._may_grow)
@@ -66,6 +78,22 @@ class NpzReader:
             raise ValueError(f"shape is {shape}, and indptr has {len(indptr) - 1} rows")
         indices, values = read_array(archive, "indices"), read_array(archive, "data")
         return rows_of_csr(indptr, indices, values, dense, self._settings)
+
+
+def rows_nbytes(file: DataFile) -> tuple[int, int]:
+    """As `loader.rows.memory.SizedFormat`: the arrays, and as many bytes of rows. Raises DataError."""
+    try:
+        with _opened(file) as archive:
+            size = 2 * sum(member.file_size for member in archive.infolist())
+    except _DAMAGE as error:
+        raise DataError(file.path, f"can't be used as npz: {error}") from None
+    return size, size
+
+
+@contextlib.contextmanager
+def _opened(file: DataFile) -> Iterator[zipfile.ZipFile]:
+    with os.fdopen(open_regular(file.path), "rb") as opened, zipfile.ZipFile(opened) as archive:
+        yield archive
 
 
 def read_array(archive: zipfile.ZipFile, name: str) -> Array:

@@ -17,7 +17,7 @@
 #include "bind/errors.h"
 #include "bind/files.h"
 #include "common/check.h"
-#include "stream/order.h"
+#include "stream/order/order.h"
 #include "stream/pipeline.h"
 #include "stream/source.h"
 

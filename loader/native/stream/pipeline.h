@@ -17,7 +17,7 @@
 #include "stream/event.h"
 #include "stream/scatter.h"
 #include "stream/source.h"
-#include "stream/split.h"
+#include "stream/order/split.h"
 #include "stream/window.h"
 
 // The stream's threads: they decode the next window while batches are built from the current one.
@@ -37,7 +37,7 @@ struct PipelineSettings {
     std::uint32_t threads = 2;
     bool shuffle = true;
     bool drop_tail = false;
-    bool skip_damaged = false;  // a damaged chunk counts as one without entries; else it ends the stream
+    bool skip_damaged = false;      // a damaged chunk counts as one without entries; else it ends the stream
     double validation_share = 0.0;  // of the files; 0: the stream has all of them
     bool validation = false;        // the stream has that share; else the rest
 

@@ -105,7 +105,8 @@ class BlockRows {
                 continue;
             }
             const float value = columns.values[place];
-            if (!std::isfinite(value)) return joined(field.name, ": the value of feature ", number, " is not finite as float32: ", value);
+            if (!std::isfinite(value))
+                return joined(field.name, ": the value of feature ", number, " is not finite as float32: ", value);
             builder_.add(index, static_cast<std::uint32_t>(number), value);
         }
         return {};

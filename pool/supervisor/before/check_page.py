@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from loader.files.identity import DataFile
-from loader.sources import samples_per_epoch
 from pool.devices import idle_devices
 from pool.process.launch import Launch
+from pool.supervisor.before.data_size import estimate
 from pool.supervisor.before.disk_plan import DiskPlan
 from pool.supervisor.before.memory_plan import mib
 
@@ -41,11 +41,7 @@ def _run(launch: Launch) -> Iterator[tuple[str, str]]:
 
 
 def _data(launch: Launch, samples: int) -> str:
-    config = launch.config
-    try:
-        there = samples_per_epoch(config.data, launch.train_files, config.run.seed)
-    except Exception:  # a source of the user's may raise anything; damage further on is the run's to tell
-        there = None
+    there = estimate(launch)
     if not there:
         return _files(launch.train_files)
     return f"{_files(launch.train_files)}; about {there:,} samples after the filters: {samples / there:.2g} epochs"

@@ -10,10 +10,9 @@ import socket
 from pathlib import Path
 
 from pool.process import lifeline
-from pool.process.failure import Failure
+from pool.process.failure import Failure, crash_place
 from pool.process.launch import Launch
 from pool.protocol.identity import Peer
-from pool.supervisor.deaths import crash_place
 from pool.supervisor.holding.logs import open_log
 from pool.supervisor.holding.run_memory import RunMemory
 

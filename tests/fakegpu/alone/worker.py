@@ -13,6 +13,7 @@ import torch
 
 from pool.accelerator.arrivals import Arrivals
 from pool.accelerator.page_lock import page_lock
+from pool.members.execution import seed_generators
 from pool.nn.memory import out_of_memory
 from pool.shm.memory import Memory
 from pool.shm.memory_map import RING, WEIGHTS, MemoryMap, gradients
@@ -114,11 +115,9 @@ def test_what_a_model_draws_does_not_depend_on_the_device() -> None:
     """Fault: the seed went to the device that is current, which nobody had set."""
     drawn = []
     for name in ("fakegpu:0", "fakegpu:1"):
-        rig = Rig(inputs(1), name)
         torch.accelerator.set_device_index(0)
-        rig.computer._seed_generators(5)
+        seed_generators(5, 0, torch.device(name))
         drawn.append(torch.rand(8, device=name).cpu())
-        rig.close()
     assert torch.equal(*drawn)
 
 
@@ -136,7 +135,13 @@ def test_the_ring_and_the_weights_are_page_locked_and_then_read_only() -> None:
     names = {RING: False, WEIGHTS: False, gradients(0): True}
     memory = Memory(memory_map, {name: handle(name, sizes[name], writable=w) for name, w in names.items()})
     locked: list[bool] = []
-    memory.register(lambda segment: locked.append(page_lock(segment)))
+    segments: list[Segment] = []
+
+    def lock(segment: Segment) -> None:
+        segments.append(segment)
+        locked.append(page_lock(segment))
+
+    memory.register(lock)
     assert locked == [True, True, True]
     permissions = {}
     for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
@@ -149,6 +154,8 @@ def test_the_ring_and_the_weights_are_page_locked_and_then_read_only() -> None:
     device.copy_(torch.from_numpy(memory.rings["train"][0]), non_blocking=True)
     assert (fakegpu.counters() - before).pageable_copies == 0
     torch.accelerator.synchronize(0)
+    for segment in segments:
+        fakegpu.host_unregister(segment.array.ctypes.data)
 
 
 def test_memory_that_could_not_be_registered_is_said_and_used_all_the_same(caplog: pytest.LogCaptureFixture) -> None:

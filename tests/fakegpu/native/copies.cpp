@@ -30,8 +30,8 @@ void copy_in(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
         ticket = stream.put([address, host, nbytes] { std::memcpy(address, host, nbytes); }, nbytes);
     } else {
         count(kPageableCopies);
-        ticket = stream.put([device, staged = from.clone()] { device.tensor().copy_(staged.expand(device.tensor().sizes())); },
-                            nbytes);
+        ticket = stream.put(
+            [device, staged = from.clone()] { device.tensor().copy_(staged.expand(device.tensor().sizes())); }, nbytes);
     }
     if (!non_blocking) host_waits_for(stream, ticket);
 }

@@ -98,7 +98,9 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
         check_index(device);
         return named(device, new_stream(index_of(device)));
     }
-    c10::Stream getStreamFromGlobalPool(Device device, bool /*urgent*/) const override { return getNewStream(device, 0); }
+    c10::Stream getStreamFromGlobalPool(Device device, bool /*urgent*/) const override {
+        return getNewStream(device, 0);
+    }
     c10::Stream exchangeStream(c10::Stream other) const override {
         const c10::Stream old = getStream(other.device());
         set_current_stream(other.device_index(), other.id());
@@ -111,7 +113,8 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     void synchronizeStream(const c10::Stream& which) const override { host_waits_for(of(which), of(which).newest()); }
     void synchronizeDevice(DeviceIndex device) const override { host_waits_for_all(device); }
 
-    void record(void** event, const c10::Stream& which, DeviceIndex /*device*/, c10::EventFlag /*flag*/) const override {
+    void record(void** event, const c10::Stream& which, DeviceIndex /*device*/,
+                c10::EventFlag /*flag*/) const override {
         auto recording = fakegpu::record(of(which));
         if (*event == nullptr) *event = new Event;
         *static_cast<Event*>(*event) = std::move(recording);
@@ -131,7 +134,9 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
         count(kEventWaits);
         host_waits_for(*recording->stream, recording->ticket);
     }
-    void destroyEvent(void* event, DeviceIndex /*device*/) const noexcept override { delete static_cast<Event*>(event); }
+    void destroyEvent(void* event, DeviceIndex /*device*/) const noexcept override {
+        delete static_cast<Event*>(event);
+    }
     double elapsedTime(void* from, void* to, DeviceIndex /*device*/) const override {
         const Event &begin = *static_cast<Event*>(from), &end = *static_cast<Event*>(to);
         TORCH_CHECK(begin->stream->is_done(begin->ticket) && end->stream->is_done(end->ticket),

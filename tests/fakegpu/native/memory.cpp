@@ -53,8 +53,8 @@ char* DeviceMemory::allocate(std::size_t nbytes) {
     } else {
         if (top_ + size > static_cast<std::size_t>(settings.memory_bytes)) {
             std::ostringstream text;
-            text << "FAKEGPU out of memory. Tried to allocate " << nbytes << " bytes on device " << device_ << ", which has "
-                 << settings.memory_bytes << ", of which " << top_ << " are in use";
+            text << "FAKEGPU out of memory. Tried to allocate " << nbytes << " bytes on device " << device_
+                 << ", which has " << settings.memory_bytes << ", of which " << top_ << " are in use";
             throw OutOfMemory(text.str());
         }
         address = of_host_ + top_;

@@ -47,7 +47,7 @@ class DeviceMemory {
         std::int64_t stream;
         std::vector<std::int64_t> others;  // streams that use it too
     };
-    using Key = std::pair<std::int64_t, std::size_t>;                 // stream, bytes
+    using Key = std::pair<std::int64_t, std::size_t>;                // stream, bytes
     using Tickets = std::vector<std::pair<Stream*, std::uint64_t>>;  // when it is no more used elsewhere
 
     void poison(const Block& block);

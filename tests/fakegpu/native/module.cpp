@@ -58,13 +58,14 @@ std::vector<std::int64_t> export_memory(const at::Tensor& tensor) {
 }
 
 at::Tensor import_memory(std::int64_t fd, std::int64_t offset, std::int64_t nbytes, std::int64_t device) {
-    char* address = memory(static_cast<int>(device))
-                        .import(static_cast<int>(fd), static_cast<std::size_t>(offset), static_cast<std::size_t>(nbytes));
+    char* address =
+        memory(static_cast<int>(device))
+            .import(static_cast<int>(fd), static_cast<std::size_t>(offset), static_cast<std::size_t>(nbytes));
     const c10::Device where(kType, static_cast<c10::DeviceIndex>(device));
     c10::Storage storage(c10::Storage::use_byte_size_t{}, nbytes, c10::DataPtr(address, where), nullptr, false);
-    auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage),
-                                                           c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-                                                           caffe2::TypeMeta::fromScalarType(at::kByte));
+    auto tensor =
+        at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                                 caffe2::TypeMeta::fromScalarType(at::kByte));
     tensor.unsafeGetTensorImpl()->set_sizes_contiguous({nbytes});
     return tensor;
 }

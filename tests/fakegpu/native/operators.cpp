@@ -27,7 +27,8 @@ bool each_tensor(const IValue& value, const Action& action) {
     } else if (value.isTensorList()) {
         for (const at::Tensor& tensor : value.toTensorVector()) action(tensor);
     } else if (value.isOptionalTensorList()) {
-        for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) action(tensor.value_or(at::Tensor()));
+        for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector())
+            action(tensor.value_or(at::Tensor()));
     } else {
         return false;
     }
@@ -138,8 +139,8 @@ class Call {
     void see(const at::Tensor& tensor) {
         if (!on_device(tensor)) return;
         TORCH_CHECK(device_ < 0 || device_ == tensor.device().index(), schema_.operator_name(),
-                    ": Expected all tensors to be on the same device, but found at least two, fakegpu:", device_, " and ",
-                    tensor.device());
+                    ": Expected all tensors to be on the same device, but found at least two, fakegpu:", device_,
+                    " and ", tensor.device());
         device_ = tensor.device().index();
     }
 
@@ -261,8 +262,15 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> embedding_bag(
     current_stream(device).put([=] {
         if (is_due(settings.fail_kernel)) throw std::runtime_error("an illegal memory access was encountered");
         const at::AutoDispatchBelowADInplaceOrView guard;
-        Stack cpu{table.tensor(), which.tensor(), where.tensor(), scale_by_frequency, mode, sparse,
-                  times.is_defined() ? IValue(times.tensor()) : IValue(), include_last, padding};
+        Stack cpu{table.tensor(),
+                  which.tensor(),
+                  where.tensor(),
+                  scale_by_frequency,
+                  mode,
+                  sparse,
+                  times.is_defined() ? IValue(times.tensor()) : IValue(),
+                  include_last,
+                  padding};
         op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &cpu);
         to.tensor().copy_(cpu[0].toTensor());
     });

@@ -18,10 +18,14 @@ Settings settings;
 
 void configure(const std::string& name, std::int64_t value) {
     const std::map<std::string, std::atomic<std::int64_t>*> all{
-        {"devices", &settings.devices},           {"seed", &settings.seed},
-        {"delay_us", &settings.delay_us},         {"bytes_per_us", &settings.bytes_per_us},
-        {"lazy", &settings.lazy},                 {"memory_bytes", &settings.memory_bytes},
-        {"fail_kernel", &settings.fail_kernel},   {"fail_context", &settings.fail_context},
+        {"devices", &settings.devices},
+        {"seed", &settings.seed},
+        {"delay_us", &settings.delay_us},
+        {"bytes_per_us", &settings.bytes_per_us},
+        {"lazy", &settings.lazy},
+        {"memory_bytes", &settings.memory_bytes},
+        {"fail_kernel", &settings.fail_kernel},
+        {"fail_context", &settings.fail_context},
         {"fail_launch", &settings.fail_launch},
     };
     const auto found = all.find(name);
@@ -31,8 +35,7 @@ void configure(const std::string& name, std::int64_t value) {
 
 bool is_due(std::atomic<std::int64_t>& countdown) {
     std::int64_t left = countdown;
-    while (left > 0 && !countdown.compare_exchange_weak(left, left - 1)) {
-    }
+    while (left > 0 && !countdown.compare_exchange_weak(left, left - 1)) {}
     return left == 1;
 }
 

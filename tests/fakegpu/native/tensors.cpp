@@ -93,7 +93,8 @@ at::Tensor empty_strided_on(int device, c10::IntArrayRef sizes, c10::IntArrayRef
 }
 
 const at::Tensor& resize(const at::Tensor& tensor, c10::IntArrayRef sizes) {
-    const std::size_t need = at::detail::computeStorageNbytesContiguous(sizes, tensor.itemsize(), tensor.storage_offset());
+    const std::size_t need =
+        at::detail::computeStorageNbytesContiguous(sizes, tensor.itemsize(), tensor.storage_offset());
     const at::Storage& storage = tensor.storage();
     if (need > storage.nbytes()) {
         const c10::DeviceGuard guard(tensor.device());

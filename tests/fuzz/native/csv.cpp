@@ -1,5 +1,5 @@
-// Target: a text file with columns, plain or packed by gzip. The first byte says how the rest is used, which columns are
-// what, and how lines are cut.
+// Target: a text file with columns, plain or packed by gzip. The first byte says how the rest is used, which columns
+// are what, and how lines are cut.
 //
 // What is read has rows that the settings allow, or a fault with a place in the text; each line alone gives the same;
 // what is cut from a line and written again is cut the same.

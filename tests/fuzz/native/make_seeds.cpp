@@ -91,8 +91,9 @@ int main(int count, char** arguments) {
                                   " # end\n\n0 9:12345678901234567890";
         save(folder / "svmlight", number, lines.data(), lines.size());
         const std::string columns = std::string(1, static_cast<char>(number * 4)) + static_cast<char>(number) +
-                                    "1,1.5,\"a \"\"b\"\", c\",\xC3\xBC\n\r\n0," + std::to_string(number) + ",NA,\r\n-1\t2\t" +
-                                    std::to_string(1.0 / number) + "\t\n1,-3,1e" + std::to_string(number) + ",x\"y";
+                                    "1,1.5,\"a \"\"b\"\", c\",\xC3\xBC\n\r\n0," + std::to_string(number) +
+                                    ",NA,\r\n-1\t2\t" + std::to_string(1.0 / number) + "\t\n1,-3,1e" +
+                                    std::to_string(number) + ",x\"y";
         save(folder / "csv", number, columns.data(), columns.size());
     }
     return 0;

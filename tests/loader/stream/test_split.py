@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,9 +36,9 @@ def chess_config(share: float) -> DataConfig:
     return data_config(batch_size=1, window_chunks=5, validation_share=share, chess={"filters": KEEP_ALL})
 
 
-def one_pass(stream: Stream, of: Callable[[SparseBatch], object]) -> Counter[object]:
+def one_pass(stream: Stream, of: Callable[[SparseBatch], Any]) -> Counter[Any]:
     """Of batches of one sample."""
-    found: Counter[object] = Counter()
+    found: Counter[Any] = Counter()
     with closing(stream):
         slots = allocate_slots(stream.schema, 8)
         stream.attach(slots)
@@ -58,8 +59,8 @@ def position(batch: SparseBatch) -> object:
 
 
 def sides(
-    config: DataConfig, files: Sequence[Path], of: Callable[[SparseBatch], object] = label, seed: int = 3
-) -> tuple[Counter[object], Counter[object]]:
+    config: DataConfig, files: Sequence[Path], of: Callable[[SparseBatch], Any] = label, seed: int = 3
+) -> tuple[Counter[Any], Counter[Any]]:
     return one_pass(open_stream(config, files, seed), of), one_pass(open_validation(config, files, seed), of)
 
 

@@ -10,7 +10,7 @@
 
 #include "stream/chunk_sums.h"
 #include "stream/cutter.h"
-#include "stream/order.h"
+#include "stream/order/order.h"
 #include "stream/pipeline.h"
 #include "stream/records.h"
 

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "formats/svmlight/native/text/parser.h"
+#include "rows/native/lines/number.h"
 #include "rows/native/lines/packed_file.h"
 #include "rows/native/lines/plain_file.h"
-#include "rows/native/lines/number.h"
-#include "formats/svmlight/native/text/parser.h"
 
 using namespace sparsepool;
 using namespace sparsepool::rows;

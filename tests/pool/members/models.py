@@ -151,7 +151,7 @@ class Sink:
     def written(self, weight: Tensor, rows: int) -> None:
         pass
 
-    def done(self, weight: Tensor, finite: Tensor) -> None:
+    def done(self, weight: Tensor, finite: Tensor | bool) -> None:
         assert bool(finite)
         del weight
 

@@ -17,7 +17,7 @@ from pool.members.choice import choose
 from pool.members.member import Member
 from pool.tasks.chess.loss_config import LossConfig
 from pool.tasks.stockfish.config import ModelConfig
-from pool.tasks.stockfish.quantized import arch
+from pool.tasks.stockfish.quantized import halfka, versions
 from pool.tasks.stockfish.task import StockfishTask
 from pool.tasks.task import Task
 from tests.pool.members.models import SCHEMA, TASKS, InTurn, members_of, toy, written
@@ -153,9 +153,9 @@ def test_wide_layers_keep_a_processor_busy_alone(monkeypatch: pytest.MonkeyPatch
 def test_native_code_of_a_task_serves_its_members_one_after_the_other() -> None:
     schema = BatchSchema(
         16,
-        (SparseField("features", arch.NUM_FEATURES, 32, bags_per_sample=2),),
+        (SparseField("features", halfka.INPUTS, 32, bags_per_sample=2),),
         (DenseField("score", "float32"), DenseField("result", "float32")),
-        num_buckets=arch.NUM_BUCKETS,
+        num_buckets=versions.NUM_BUCKETS,
     )
     task = StockfishTask(ModelConfig(l1=32), LossConfig())
     model = task.build_model()

@@ -134,7 +134,7 @@ def config(**schedule: Any) -> Any:
 
 def test_a_config_without_patience_reduces_nothing_and_says_so_if_other_keys_are_set() -> None:
     assert plateau_rule(config(), NOTHING) is None
-    with pytest.raises(ConfigError, match=r"test: schedule\.plateau\.patience: is missing: after how many"):
+    with pytest.raises(ConfigError, match=r"plateau\.factor: does nothing without schedule\.plateau\.patience"):
         config(plateau={"factor": 0.5})
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from loader.exit_codes import EXIT_CRASH_LOOP, EXIT_FAILED
-from pool.process.failure import Failure
+from pool.process.failure import Failure, crash_place
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, WORKER, Peer
-from pool.supervisor.deaths import Death, account, crash_place
+from pool.supervisor.deaths import Death, account
 from pool.supervisor.holding.signals import StopSignals
 from pool.supervisor.holding.system_memory import oom_kills
 from pool.supervisor.policy import PAUSES, RestartPolicy

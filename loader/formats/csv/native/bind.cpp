@@ -54,7 +54,7 @@ void bind(nb::module_& module) {
         .def("split", &split, "line"_a, "The texts of a line, without its line feed. Raises ValueError: which byte.");
     nb::class_<Columns>(module, "CsvColumns", "Which columns of a file are what; see loader.formats.csv.table.")
         .def(
-            "__init__", 
+            "__init__",
             [](Columns* columns, const Cut& cut) {
                 new (columns) Columns();
                 columns->cut = cut;

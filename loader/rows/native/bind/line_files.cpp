@@ -51,6 +51,18 @@ void bind_line_files(nb::module_& module) {
             },
             "chunk"_a, "Bytes of the file before the chunk, about.")
         .def(
+            "text",
+            [](const LineFile& file, std::size_t chunk) {
+                if (chunk >= file.num_pieces()) throw nb::index_error("the file has not so many chunks");
+                Piece piece;
+                {
+                    const nb::gil_scoped_release release;
+                    piece = file.read(chunk);
+                }
+                return nb::bytes(piece.lines().data(), piece.lines().size());
+            },
+            "chunk"_a, "Whole lines; those before a fault.")
+        .def(
             "first_line",
             [](const LineFile& file) {
                 Piece piece;

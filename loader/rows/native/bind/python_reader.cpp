@@ -116,7 +116,8 @@ class PythonReader final : public RowReader {
 void bind_python_reader(nb::module_& module) {
     nb::class_<PythonReader, RowReader>(module, "PythonRowReader", "A reader written in Python.")
         .def(nb::init<nb::object>(), "reader"_a,
-             "`reader`: num_chunks, name, read(chunk) -> (blocks, fault or None, file, place). A block: (rows, float32 arrays "
+             "`reader`: num_chunks, name, read(chunk) -> (blocks, fault or None, file, place). A block: (rows, float32 "
+             "arrays "
              "of\n"
              "the dense numbers, int64 array of qids or None, (int64 offsets, int64 features, float32 values or None)\n"
              "of each field). A fault: (file, reason, offset or None, \"damaged\", \"changed\" or \"unreadable\"). It\n"

@@ -40,8 +40,9 @@ const char* Cells::add_quoted(const char* text, const char* end) {
         const auto* const stop =
             static_cast<const char*>(std::memchr(part, quote, static_cast<std::size_t>(end - part)));
         if (stop == nullptr) {
-            reason_ = "quoted text does not end on its line; text with line breaks can't be read: write them as spaces, "
-                      "or, if quotes are letters here, set data.rows.columns.quote = \"\"";
+            reason_ =
+                "quoted text does not end on its line; text with line breaks can't be read: write them as spaces, "
+                "or, if quotes are letters here, set data.rows.columns.quote = \"\"";
             return nullptr;
         }
         const bool more = stop + 1 != end && stop[1] == quote;

@@ -46,7 +46,8 @@ std::string joined(const Words&... words) {
     return line.str();
 }
 
-// One line after the other. A method that finds a fault says where and what in `at_` and `reason_`, and gives back false.
+// One line after the other. A method that finds a fault says where and what in `at_` and `reason_`, and gives back
+// false.
 class LineParser {
   public:
     LineParser(const Columns& columns, const RowShape& shape, stream::RecordBuffer& rows)
@@ -104,8 +105,9 @@ class LineParser {
         float number = 0;
         const char* const stop = digits.empty() ? nullptr : rows::read_float(digits.data(), number);
         if (stop != digits.data() + digits.size() || stop == nullptr || !std::isfinite(number)) {
-            return fail(cells_.begin_of(column), joined(shape_.dense[index], ": expected a decimal number that float32 ",
-                                                        "can hold, got ", quoted(text)));
+            return fail(cells_.begin_of(column),
+                        joined(shape_.dense[index], ": expected a decimal number that float32 ", "can hold, got ",
+                               quoted(text)));
         }
         if (const char* wanted = index == 0 ? rows::take_label(shape_, number) : nullptr) {
             return fail(cells_.begin_of(column), joined("expected ", wanted, ", got ", quoted(text)));

@@ -221,7 +221,8 @@ rows::Parsed parse_lines(std::string_view text, const RowShape& shape, stream::R
         const auto* const feed =
             static_cast<const char*>(std::memchr(line, '\n', static_cast<std::size_t>(end + 1 - line)));
         if (!parser.parse(line, feed)) {
-            parsed.fault = rows::TextFault{parsed.lines, static_cast<std::uint64_t>(parser.at() - line), parser.reason()};
+            parsed.fault =
+                rows::TextFault{parsed.lines, static_cast<std::uint64_t>(parser.at() - line), parser.reason()};
             break;
         }
         ++parsed.lines;

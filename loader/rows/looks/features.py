@@ -1,4 +1,4 @@
-"""What an svmlight file holds, in numbers: among them those that data.rows asks for."""
+"""What a file of feature numbers holds, in numbers: among them those that data.rows asks for."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from loader.formats.format import OnProgress
-from loader.formats.svmlight.file import chunks
+from loader.rows.looks.text import Chunks
 
 _LABELS = 20  # that are told one by one
 
 
 @dataclass(frozen=True)
-class SvmlightStatistics:
+class FeatureStatistics:
     """Of one file."""
 
     file: str
@@ -48,14 +47,14 @@ class SvmlightStatistics:
         ]
 
 
-def inspect(path: Path, progress: OnProgress | None = None) -> SvmlightStatistics:
-    """Reads every row of a file. Raises DataError at damage."""
+def statistics(path: Path, chunks: Chunks) -> FeatureStatistics:
+    """Of every row of a file. Raises DataError at damage."""
     entries = features = longest = 0
     numbers: list[int] = []  # the extremes so far
     values = False
     labels: Counter[float] | None = Counter()
     extremes: list[float] = []
-    for rows, error in chunks(path, progress):
+    for rows, error in chunks:
         if error is not None:
             raise error
         label = rows.dense["label"]
@@ -67,12 +66,11 @@ def inspect(path: Path, progress: OnProgress | None = None) -> SvmlightStatistic
             extremes = [min([*extremes, float(label.min())]), max([*extremes, float(label.max())])]
         if len(found):
             numbers = [min([*numbers, int(found.min())]), max([*numbers, int(found.max())])]
-        assert weights is not None
-        values = values or bool((weights != 1).any())
+        values = values or (weights is not None and bool((weights != 1).any()))
         if labels is not None:
             labels.update(dict(zip(*(part.tolist() for part in np.unique(label, return_counts=True)), strict=True)))
             labels = labels if len(labels) <= _LABELS else None
-    return SvmlightStatistics(
+    return FeatureStatistics(
         file=str(path),
         bytes=path.stat().st_size,
         entries=entries,

@@ -15,7 +15,7 @@ namespace sparsepool::stream {
 // chunk; or, if that would leave few chunks for validations and records may be parted, a block of a chunk's records.
 class Split {
   public:
-    static constexpr std::size_t kFewChunks = 8;     // for validations
+    static constexpr std::size_t kFewChunks = 8;  // for validations
     static constexpr std::size_t kBlockRecords = 16;
 
     Split() = default;  // everything on one side

@@ -1,4 +1,4 @@
-#include "stream/split.h"
+#include "stream/order/split.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "stream/order.h"
+#include "stream/order/order.h"
 
 #include <algorithm>
 #include <numeric>
