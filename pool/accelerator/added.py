@@ -9,8 +9,9 @@ from pool.errors import ConfigError
 def add_devices(module: str) -> None:
     """Imports a module that adds a kind of device to torch, in a process that will use it; empty: none. Raises
     ConfigError."""
+    if not module:
+        return
     try:
-        if module:
-            load(module)
+        load(module)
     except ValueError as error:
         raise ConfigError(f"testing.device_module: {error}") from error
