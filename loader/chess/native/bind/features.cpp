@@ -28,26 +28,11 @@ namespace {
 
 using Numbers = nb::ndarray<nb::numpy, std::uint32_t, nb::ndim<1>, nb::c_contig>;
 
-const FeatureSet& feature_set(std::string_view name) {
-    const FeatureSet* set = find_feature_set(name);
-    if (set != nullptr) return *set;
-    std::string message = "feature set '" + std::string(name) + "' is none of";
-    const char* separator = " ";
-    for (const std::string_view known : feature_set_names()) {
-        message += separator + std::string(known);
-        separator = ", ";
-    }
-    throw nb::value_error(message.c_str());
-}
+using KingBuckets = std::vector<std::uint8_t>;
 
-std::vector<std::string> feature_sets() {
-    const std::vector<std::string_view> names = feature_set_names();
-    return {names.begin(), names.end()};
-}
-
-std::pair<std::uint32_t, std::uint32_t> describe_feature_set(std::string_view name) {
-    const FeatureSet& set = feature_set(name);
-    return {set.num_inputs, set.max_active};
+std::pair<std::uint32_t, std::uint32_t> describe_feature_set(std::string_view name, const KingBuckets& king_buckets) {
+    const auto set = make_feature_set(name, {king_buckets});
+    return {set->num_inputs, set->max_active};
 }
 
 Numbers copy_of(const std::vector<std::uint32_t>& features, std::uint32_t count) {
@@ -64,23 +49,25 @@ Numbers bag_of(const FeatureSet& set, const Record& record, unsigned colour) {
     return copy_of(bag, write_bag(set, pieces, view, bag.data()));
 }
 
-std::tuple<Numbers, Numbers, unsigned, bool> extract_fen(std::string_view fen, std::string_view name) {
-    const FeatureSet& set = feature_set(name);
+std::tuple<Numbers, Numbers, unsigned, bool> extract_fen(std::string_view fen, std::string_view name,
+                                                         const KingBuckets& king_buckets) {
+    const auto set = make_feature_set(name, {king_buckets});
     Entry entry;
     const std::string fault = parse_fen(fen, entry.position);
     if (!fault.empty()) throw nb::value_error(("FEN '" + std::string(fen) + "': " + fault).c_str());
     const Record record = make_record(entry);
     const unsigned us = record.flags & kBlackToMove;
-    return {bag_of(set, record, us), bag_of(set, record, us ^ 1), count_squares(record.occupied), us != 0};
+    return {bag_of(*set, record, us), bag_of(*set, record, us ^ 1), count_squares(record.occupied), us != 0};
 }
 
 }  // namespace
 
 void bind_features(nb::module_& module) {
-    module.def("feature_sets", &feature_sets, "The names of all feature sets.");
-    module.def("describe_feature_set", &describe_feature_set, "name"_a,
-               "(number of inputs, most that are active in one perspective). Raises ValueError for an unknown name.");
-    module.def("extract_fen", &extract_fen, "fen"_a, "name"_a,
+    module.def("feature_sets", &feature_set_names, "The names of all feature sets.");
+    module.def("describe_feature_set", &describe_feature_set, "name"_a, "king_buckets"_a = KingBuckets(),
+               "(number of inputs, most that are active in one perspective). king_buckets: of the own king's squares,\n"
+               "64 or, with mirroring, 32; for sets that have none of their own. Raises ValueError.");
+    module.def("extract_fen", &extract_fen, "fen"_a, "name"_a, "king_buckets"_a = KingBuckets(),
                "Active features of a position: (own: uint32 [n], opponent: uint32 [n], number of pieces, whether\n"
                "black is to move); own is the side to move's perspective. Raises ValueError for a malformed FEN.");
 }
