@@ -22,5 +22,6 @@ void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
     if (records.empty()) return;
     std::uint64_t slot_bytes = 0;
     const auto table = fuzz::region_table(records.size(), *set, slot_bytes);
-    fuzz::check_batch(records, chess::read_layout(table, records.size(), slot_bytes, *set, fuzz::output_buckets()), *set);
+    fuzz::check_batch(records, chess::read_layout(table, records.size(), slot_bytes, *set, fuzz::output_buckets()),
+                      *set);
 }

@@ -45,7 +45,12 @@ void PositionBatchWriter::write(std::uint64_t number, const stream::RecordSpan& 
                                 std::byte* slot) {
     const std::span<const Record> first = head.as<Record>();
     const std::span<const Record> rest = body.as<Record>();
-    const BatchParts parts{first.data(), first.size(), rest.data(), rest.size(), set_.get(), &layout_.output_buckets,
+    const BatchParts parts{first.data(),
+                           first.size(),
+                           rest.data(),
+                           rest.size(),
+                           set_.get(),
+                           &layout_.output_buckets,
                            layout_.bags.item_size == 4};
     const SlotArrays arrays = arrays_in_slot(slot);
     arrays.header[0] = number;
