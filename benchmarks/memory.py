@@ -1,6 +1,6 @@
 """What a run keeps in memory: each segment, and what each process has besides.
 
-A run of the nnue task with two CPU workers and small batches, so that a copy of the table could not hide among the
+A run of the stockfish task with two CPU workers and small batches, so that a copy of the table could not hide among the
 activations; looked at after it has made snapshots, from /proc/PID/smaps. "Its own" are pages that no other process has:
 what is forked from the fork server and never written to is there once for all. Beyond the segments (ring, two versions
 of the weights, gradient slots, snapshots) and the optimizer's state there must be no copy of the table anywhere: the
@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.rotated import SAMPLE
-from pool.tasks.nnue.quantized.arch import NUM_FEATURES
+from pool.tasks.stockfish.quantized.arch import NUM_FEATURES
 from tests.support.processes import Usage, memory_of, roles
 from tests.support.runs import ROOT, command, steps_done
 from tests.support.wait import wait_for
@@ -33,7 +33,7 @@ from tests.support.wait import wait_for
 MOMENTS = 2  # tables that Adam keeps
 MIB = 1 << 20
 RUN: dict[str, Any] = {
-    "task": "nnue",
+    "task": "stockfish",
     "data.train": [str(SAMPLE)],
     "data.batch_size": 512,
     "data.threads": 1,

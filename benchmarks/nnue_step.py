@@ -1,4 +1,4 @@
-"""A training step of the nnue task without the pool: forward, loss, backward of one batch on a CPU.
+"""A training step of the stockfish task without the pool: forward, loss, backward of one batch on a CPU.
 
 Three ways: the task as it runs by default (fused), with torch's operations behind the first layer (torch head), and
 with torch.nn.EmbeddingBag as first layer too (EmbeddingBag), the outside reference. Ours write the tables' gradients
@@ -29,9 +29,10 @@ from benchmarks.rotated import REAL, ROOT
 from benchmarks.sparse_layer import Clock, Slot, fresh, from_file
 from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
-from pool.tasks.nnue import create_task
-from pool.tasks.nnue.config import LossConfig, ModelConfig
-from pool.tasks.nnue.model import FIELD
+from pool.tasks.chess.loss_config import LossConfig
+from pool.tasks.stockfish import create_task
+from pool.tasks.stockfish.config import ModelConfig
+from pool.tasks.stockfish.model import FIELD
 from pool.tasks.task import Progress
 
 WAYS = ("fused", "torch head", "EmbeddingBag")

@@ -1,4 +1,4 @@
-"""Training the nnue task for real: `pool train`, loader included, against torch's DistributedDataParallel.
+"""Training the stockfish task for real: `pool train`, loader included, against torch's DistributedDataParallel.
 
 A step is 16,384 positions as two batches of 8,192. The pool: its processes as a user starts them, data from a file
 (`rotated`), two CPU workers of one thread each, one of one thread, one of two. DistributedDataParallel: two processes
@@ -33,8 +33,9 @@ from loader.batch.slots import read_batches
 from loader.sources import data_config, open_stream
 from pool import _native
 from pool.nn.batch import TensorBatch
-from pool.tasks.nnue import create_task
-from pool.tasks.nnue.config import LossConfig, ModelConfig
+from pool.tasks.chess.loss_config import LossConfig
+from pool.tasks.stockfish import create_task
+from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.task import Progress
 
 BATCH, PER_STEP = 8192, 2
@@ -49,7 +50,7 @@ TWO_WORKERS = 1.8  # their speed, in that of one worker, at l1 = 256
 def settings(case: str, l1: int, data: Path, dir: Path, optimizer: str) -> str:
     """The config file of a run of the pool that is stopped from outside."""
     return f"""
-task = "nnue"
+task = "stockfish"
 run.dir = "{dir}"
 data.train = ["{data}"]
 data.chess.features = "HalfKAv2_hm"

@@ -355,7 +355,7 @@ def stacks_forward(
     out: torch.Tensor | numpy.typing.NDArray[Any],
     threads: int = 1,
 ) -> None:
-    """The layer stacks of the nnue task, forward; the maths is in pool/tasks/nnue/native/layer_stacks.h. All float32.
+    """The layer stacks of the stockfish task, forward; the maths is in pool/tasks/stockfish/native/layer_stacks.h. All float32.
 
     accumulated [2 * B, L], own perspectives first. parameters: weight and bias of fc_0 ([S, 16, L], [S, 16]), fc_1
     ([S, 32, 30], [S, 32]) and fc_2 ([S, 32], [S]). borders [S + 1]: samples of each stack, from 0 to B.

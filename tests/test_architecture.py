@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from pool.tasks.registry import TASKS
+
 ROOT = Path(__file__).resolve().parent.parent
 ROLES = ("planner", "coordinator", "feeder", "worker", "supervisor")
 TORCH_FREE = (
@@ -31,9 +33,9 @@ TORCH_FREE = (
     "pool.checkpoint.snapshot",
     "pool.checkpoint.state",
     "pool.supervisor.train",
-    "pool.tasks.nnue",
-    "pool.tasks.nnue.cli",
-    "pool.tasks.nnue.quantized.positions",
+    "pool.tasks.stockfish",
+    "pool.tasks.chess.evaluating",
+    "pool.tasks.stockfish.networks",
     "sparsepool.child",
     "sparsepool.result",
     "sparsepool.stream",
@@ -209,16 +211,16 @@ def test_the_runtime_knows_no_chess() -> None:
     wrong = [
         (name, imported)
         for name, path in modules("pool")
-        if not name.startswith("pool.tasks.nnue")
+        if not name.startswith(("pool.tasks.stockfish", "pool.tasks.chess"))
         for imported in imports(path)
-        if imported.startswith(("pool.tasks.nnue", "chess", "loader.chess", "loader.formats"))
+        if imported.startswith(("pool.tasks.stockfish", "pool.tasks.chess", "chess", "loader.chess", "loader.formats"))
     ]
     assert not wrong
 
 
 def test_who_trains_is_named_by_the_registry_alone() -> None:
     """A task is found by its name, and so are its commands."""
-    tasks = [path.name for path in (ROOT / "pool/tasks").iterdir() if (path / "__init__.py").exists()]
+    tasks = list(TASKS.bundled)
     assert tasks
     for task in tasks:
         home = f"pool.tasks.{task}"

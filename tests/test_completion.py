@@ -47,7 +47,7 @@ def complete(program: str, line: str) -> set[str]:
     [
         ("pool", "pool ", {"train", "export", "eval", "predict", "find-lr", "runs", "settings", "configs"}),
         ("pool", "pool ex", {"export"}),
-        ("pool", "pool configs nnue", {"nnue", "nnue-2022"}),
+        ("pool", "pool configs stockfish", {"stockfish-15.1", "stockfish-2022"}),
         ("pool", "pool train x.toml --res", {"--resume"}),
         ("loader", "loader ver", {"verify"}),
     ],

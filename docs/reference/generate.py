@@ -28,7 +28,7 @@ SECTION = re.compile(r"^# --- (.*) ---$")
 
 
 def configuration() -> str:
-    return markdown("nnue")
+    return markdown("stockfish")
 
 
 def commands() -> str:

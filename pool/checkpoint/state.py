@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +22,7 @@ from loader.stream import Cursor
 from pool.checkpoint.disk import files, plain, tensor_file
 from pool.checkpoint.disk.tensor_file import FileSums, Header
 from pool.checkpoint.overrides import Override
+from pool.checkpoint.renamed import with_new_names
 from pool.checkpoint.validations import NONE, Validations
 from pool.errors import CheckpointError, DamagedCheckpointError
 
@@ -152,7 +153,7 @@ def read_state(checkpoint: Path) -> SavedState:
     for name, validation in (("newest", known.newest), ("best", known.best), ("record", known.record)):
         if validation is not None and validation.step > state.step:
             raise plain.not_ours(path, f"validations.{name}.step: {validation.step} is after step {state.step}")
-    return state
+    return replace(state, config=with_new_names(state.config))
 
 
 def verify(checkpoint: Path) -> SavedState:

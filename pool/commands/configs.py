@@ -35,7 +35,8 @@ def configs(
     if not name:
         if output is not None:
             raise ConfigError(f"configs: which one is to be copied? There are {', '.join(bundled.names())}")
-        lines = [f"{name:<12}{bundled.about(name)}" for name in bundled.names()]
+        width = 2 + max(map(len, bundled.names()))
+        lines = [f"{name:<{width}}{bundled.about(name)}" for name in bundled.names()]
         lines += ["", "Copy one: pool configs NAME -o my.toml", f"Sample data: {bundled.folder() / 'sample'}"]
         sys.stdout.write("\n".join(lines) + "\n")
     elif output is None:

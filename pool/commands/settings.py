@@ -13,7 +13,7 @@ def register(app: typer.Typer) -> None:
 
 
 def settings(
-    task: Annotated[str, typer.Option(metavar="NAME", help="whose sections model and loss to show")] = "nnue",
+    task: Annotated[str, typer.Option(metavar="NAME", help="whose sections model and loss to show")] = "stockfish",
     source: Annotated[
         str | None, typer.Option(metavar="NAME", help="whose section of data to show; those of all that are built in")
     ] = None,

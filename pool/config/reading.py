@@ -53,7 +53,7 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
     """Validates a tree of plain data. Raises ConfigError naming each key and what is allowed."""
     if (problem := unfit(tree)) is not None:
         raise ConfigError(f"{where}: {problem}")
-    task = tree.get("task", "nnue")
+    task = tree.get("task", "stockfish")
     if not isinstance(task, str):
         raise ConfigError(f"{where}: task: must be a string")
     data = tree.get("data", {})

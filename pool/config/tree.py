@@ -33,8 +33,10 @@ class Config(BaseModel):
     model_config = Section.model_config
 
     task: Annotated[
-        str, Field(description="what is trained: nnue, a module with the same names, or module:Class"), Effect.FIXED
-    ] = "nnue"
+        str,
+        Field(description="what is trained: stockfish, clicks, a module, or module:Class"),
+        Effect.FIXED,
+    ] = "stockfish"
     run: RunConfig = RunConfig()
     data: PoolDataConfig = PoolDataConfig()
     optimizer: OptimizerConfig = Field(default_factory=lambda: OptimizerConfig(args={}))

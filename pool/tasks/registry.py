@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from loader.plugins.interface import call_problem
 from loader.plugins.registry import Registry, load
 from loader.section import Section, section_problem
+from pool.checkpoint.renamed import TASKS as RENAMED
 from pool.errors import ConfigError
 from pool.tasks.single import as_module
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 TASKS = Registry(
     "task",
     "task",
-    {"nnue": "pool.tasks.nnue", "clicks": "pool.tasks.clicks"},
+    {"stockfish": "pool.tasks.stockfish", "clicks": "pool.tasks.clicks"},
     "the name of a module, or module:Class",
 )
 
@@ -28,7 +29,8 @@ class TaskModule(Protocol):
     """What a task's module must offer. Importing it must not import torch; calling `create_task` may.
 
     Beside these it may have EXPORT_SUFFIX, the ending of an exported file's name, and, if it comes with the program,
-    COMMANDS, the name of a module with `register(app)` that adds commands to `pool`.
+    COMMANDS, the name of a module with `register(app)` that adds commands to `pool`, and NETWORKS, the name of a module
+    with a chess engine's networks (pool.tasks.chess.network.Family).
     """
 
     ModelConfig: type[Section]
@@ -40,6 +42,8 @@ class TaskModule(Protocol):
 def task_module(name: str) -> TaskModule:
     """The module of a bundled task, the module of that dotted name, or what offers the same: a class of tasks, or a
     task, in a module (`module:Class`). Raises ConfigError."""
+    if name in RENAMED:
+        raise ConfigError(f'task: {name} is called {RENAMED[name]} now: write task = "{RENAMED[name]}"')
     try:
         module = TASKS.find(name)
     except ValueError as error:
@@ -53,10 +57,9 @@ def task_module(name: str) -> TaskModule:
 
 def command_groups() -> Iterator[CommandGroup]:
     """The commands of the tasks that come with the program."""
-    for name in TASKS.bundled:
-        commands = getattr(task_module(name), "COMMANDS", None)
-        if commands is not None:
-            yield load(commands, ours=True)
+    offered = (getattr(task_module(name), "COMMANDS", None) for name in TASKS.bundled)
+    for commands in dict.fromkeys(name for name in offered if name is not None):  # tasks may share theirs
+        yield load(commands, ours=True)
 
 
 def is_bundled(name: str) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.nnue.test_nnue_training import SMALL
+from tests.stockfish.test_stockfish_training import SMALL
 from tests.support.runs import TOY, run_well
 
 pytestmark = [
@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("settings", [TOY, SMALL], ids=["toy", "nnue"])
+@pytest.mark.parametrize("settings", [TOY, SMALL], ids=["toy", "stockfish"])
 def test_one_and_two_workers_on_a_gpu_end_with_the_same_bits(settings: dict[str, object], tmp_path: Path) -> None:
     """I2."""
     one = run_well(tmp_path / "one", {**settings, "pool.devices": ["cuda:0"]})
@@ -29,7 +29,7 @@ def test_one_and_two_workers_on_a_gpu_end_with_the_same_bits(settings: dict[str,
     assert one.digest() == two.digest()
 
 
-@pytest.mark.parametrize("settings", [TOY, SMALL], ids=["toy", "nnue"])
+@pytest.mark.parametrize("settings", [TOY, SMALL], ids=["toy", "stockfish"])
 def test_a_gpu_learns_what_a_cpu_learns(settings: dict[str, object], tmp_path: Path) -> None:
     """To float rounding: with plain SGD, which does not blow differences up."""
     sgd = {**settings, "optimizer.name": "torch.optim.SGD"}

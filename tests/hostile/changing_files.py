@@ -27,7 +27,7 @@ from tests.support.wait import wait_for
 STEPS = 60
 EPOCH = 3000 // 128  # steps, less what the filters take
 SETTINGS: dict[str, Any] = {
-    "task": "nnue",
+    "task": "stockfish",
     "data.batch_size": 128,
     "data.window_chunks": 1,
     "data.threads": 1,

@@ -152,7 +152,7 @@ def exported(rng: random.Random, folder: Path) -> None:
         place.mkdir()
         run = prepared(rng, place)
         where = rng.choice((run, run / FOLDER, run / FOLDER / NAME, run / FOLDER / LAST))
-        task = rng.choice(([], ["--task", "tests.support.toy"], ["--task", "nnue"]))
+        task = rng.choice(([], ["--task", "tests.support.toy"], ["--task", "stockfish"]))
         words = [sys.executable, "-m", "pool", "export", str(where), "-o", str(place / "net"), *task]
         ended = use(place, words)
         assert (ended.code == 0) == (place / "net").exists()

@@ -39,7 +39,7 @@ PLANNED = 8  # of them that are planned
 SECONDS = 100  # that a command may take on a busy machine
 
 NNUE: dict[str, Any] = {
-    "task": "nnue",
+    "task": "stockfish",
     "data.train": [str(ROOT / "configs/sample/validation.binpack")],
     "data.batch_size": 64,
     "model.l1": 16,

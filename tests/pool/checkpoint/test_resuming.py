@@ -163,8 +163,8 @@ def test_of_tables_that_differ_one_key_is_named(now: Any, then: Any) -> None:
 
 
 def test_another_task_is_refused(tmp_path: Path, files: list[Path], checkpoint: Path) -> None:
-    with pytest.raises(ConfigError, match=r"task: nnue now, tests.support.toy in"):
-        resume_point(config(tmp_path, task="nnue"), checkpoint, identify(files))
+    with pytest.raises(ConfigError, match=r"task: stockfish now, tests.support.toy in"):
+        resume_point(config(tmp_path, task="stockfish"), checkpoint, identify(files))
 
 
 @pytest.mark.parametrize(

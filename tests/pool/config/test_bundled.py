@@ -16,6 +16,9 @@ from pool.config.reading import parse_config
 from pool.errors import ConfigError, RunError
 from tests.support.runs import ROOT
 
+NAMES = ["clicks", "demo", "stockfish-15.1", "stockfish-2022"]
+ONE = "stockfish-15.1"
+
 
 def pool(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-P", "-m", "pool", *arguments]
@@ -24,16 +27,22 @@ def pool(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_command_lists_prints_and_copies(tmp_path: Path) -> None:
     listed = pool("configs", cwd=tmp_path)
-    assert [line.split()[0] for line in listed.stdout.splitlines()[:4]] == ["clicks", "demo", "nnue", "nnue-2022"]
-    printed = pool("configs", "nnue", cwd=tmp_path)
-    copied = pool("configs", "nnue", "-o", "my own.toml", cwd=tmp_path)
+    assert [line.split()[0] for line in listed.stdout.splitlines()[: len(NAMES)]] == NAMES
+    printed = pool("configs", ONE, cwd=tmp_path)
+    copied = pool("configs", ONE, "-o", "my own.toml", cwd=tmp_path)
     assert copied.stdout == "my own.toml: edit it, then pool train 'my own.toml'\n"
-    assert (tmp_path / "my own.toml").read_text() == printed.stdout == (ROOT / "configs/nnue.toml").read_text()
+    assert (tmp_path / "my own.toml").read_text() == printed.stdout == (ROOT / f"configs/{ONE}.toml").read_text()
     for wrong, complaint in (
-        (["nnue", "-o", "my own.toml"], "my own.toml: is there already; give another name, or remove it first"),
-        (["nnue", "-o", "."], ".: is there already; give another name, or remove it first"),
-        (["nuue"], "configs: no config 'nuue'; there are clicks, demo, nnue, nnue-2022"),
-        (["-o", "x.toml"], "configs: which one is to be copied? There are clicks, demo, nnue, nnue-2022"),
+        (
+            [ONE, "-o", "my own.toml"],
+            "my own.toml: is there already; give another name, or remove it first",
+        ),
+        ([ONE, "-o", "."], ".: is there already; give another name, or remove it first"),
+        (["nuue"], f"configs: no config 'nuue'; there are {', '.join(NAMES)}"),
+        (
+            ["-o", "x.toml"],
+            f"configs: which one is to be copied? There are {', '.join(NAMES)}",
+        ),
     ):
         done = pool("configs", *wrong, cwd=tmp_path)
         assert (done.returncode, done.stdout, done.stderr) == (2, "", f"pool: {complaint}\n")

@@ -15,7 +15,7 @@ from pool.config.reading import parse_config
 from pool.config.tree import config_class
 from tests.support.runs import TOY, run_well
 
-KEYS = dict(walk(config_class("nnue")))
+KEYS = dict(walk(config_class("stockfish")))
 BASE = {**TOY, "data.source": "tests.support.data.validated:NamedSource", "pool.devices": ["cpu"], "pool.threads": 1}
 
 

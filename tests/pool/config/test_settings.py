@@ -17,7 +17,7 @@ from tests.support.runs import ROOT
 
 
 def test_every_key_has_a_meaning_and_allowed_values() -> None:
-    for group in groups("nnue"):
+    for group in groups("stockfish"):
         for setting in group.settings:
             assert setting.meaning, setting.key
             assert setting.allowed, setting.key
@@ -32,9 +32,9 @@ def test_every_key_of_the_tree_is_listed_once() -> None:
         return found
 
     sources = ("chess", "synthetic")
-    listed = [setting.key for group in groups("nnue", sources) for setting in group.settings]
+    listed = [setting.key for group in groups("stockfish", sources) for setting in group.settings]
     assert len(listed) == len(set(listed))
-    assert set(listed) == set().union(*(keys(config_class("nnue", source)().model_dump()) for source in sources))
+    assert set(listed) == set().union(*(keys(config_class("stockfish", source)().model_dump()) for source in sources))
 
 
 def test_the_section_of_another_source_is_unknown() -> None:
@@ -45,7 +45,7 @@ def test_the_section_of_another_source_is_unknown() -> None:
 
 
 def test_limits_and_defaults_are_those_of_the_classes() -> None:
-    by_key = {setting.key: setting for group in groups("nnue") for setting in group.settings}
+    by_key = {setting.key: setting for group in groups("stockfish") for setting in group.settings}
     assert by_key["model.l1"].default == "1024"
     assert by_key["model.l1"].allowed == "integer, above 0, at most 16,384, a multiple of 8"
     assert by_key["train.reduction"].allowed == '"mean" or "sum"'
@@ -61,7 +61,7 @@ def test_a_task_of_ones_own_is_shown_with_its_own_sections() -> None:
 
 def test_on_a_terminal_there_are_tables_with_the_names_of_the_sections() -> None:
     out = io.StringIO()
-    show(Console(file=out, force_terminal=True, width=120), "nnue")
+    show(Console(file=out, force_terminal=True, width=120), "stockfish")
     assert "[data.chess.filters]" in out.getvalue()
     assert "skip_in_check" in out.getvalue()
 
@@ -72,4 +72,4 @@ def test_the_command_is_plain_where_nobody_looks_and_does_not_import_torch() -> 
         [sys.executable, "-c", code, "settings"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout == plain("nnue")
+    assert done.stdout == plain("stockfish")

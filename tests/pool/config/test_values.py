@@ -35,7 +35,7 @@ from pool.telemetry.progress import describe
 from tests.support.launches import launch
 from tests.support.runs import toml_value
 
-TASKS = ("nnue", "tests.support.toy")
+TASKS = ("stockfish", "tests.support.toy")
 
 SCALARS = (
     st.booleans()
@@ -189,7 +189,7 @@ def numeric_keys() -> list[tuple[str, str, FieldInfo]]:
         for task in TASKS
         for key, field in walk(config_class(task))
         if {int, float} & set(alternatives(field.annotation))
-        and (task == "nnue" or not key.startswith(("model.", "loss.")))
+        and (task == "stockfish" or not key.startswith(("model.", "loss.")))
     ]
 
 
@@ -284,7 +284,7 @@ def test_the_largest_run_can_be_reported_and_shown() -> None:
     """Its steps, batches and samples fit the words of messages."""
     largest = {
         key: bounds(field)[1]
-        for key, field in walk(config_class("nnue"))
+        for key, field in walk(config_class("stockfish"))
         if {int} & set(alternatives(field.annotation))
     }
     steps, per_step, batch = (largest[f"{key}"] for key in ("train.steps", "train.batches_per_step", "data.batch_size"))

@@ -17,13 +17,15 @@ from tests.support.runs import ROOT, TOY, WholeRun, command, copied, pids_of, ru
 
 SAMPLE = ROOT / "configs/sample/validation.binpack"
 NNUE: dict[str, Any] = {
-    "task": "nnue",
+    "task": "stockfish",
     "data.train": [str(SAMPLE)],
     "data.batch_size": 256,
     "model.l1": 16,
     "train.steps": 2,
     "pool.devices": ["fake:0"],
 }
+
+TASKS_ALLOWED = "allowed: clicks, stockfish, or the name of a module, or module:Class"
 
 BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"data.batch_sise": 5}, "data.batch_sise: unknown key; allowed here: train, validation, source"),
@@ -34,9 +36,13 @@ BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"train.steps": 1.5}, "train.steps: input should be a valid integer"),
     ({"data.chess.features": "HalfKP"}, "data.chess.features:"),
     ({"data.source": "nowhere"}, "data.source: no family of records 'nowhere'; allowed: chess, rows, synthetic, or "),
-    ({"task": "draughts"}, "task: no task 'draughts'; allowed: clicks, nnue, or the name of a module, or module:Class"),
-    ({"task": ""}, "task: no task ''; allowed: clicks, nnue, or the name of a module, or module:Class"),
-    ({"task": ".nnue"}, "task: no task '.nnue'; allowed: clicks, nnue, or the name of a module, or module:Class"),
+    (
+        {"task": "draughts"},
+        f"task: no task 'draughts'; {TASKS_ALLOWED}",
+    ),
+    ({"task": ""}, f"task: no task ''; {TASKS_ALLOWED}"),
+    ({"task": ".nnue"}, f"task: no task '.nnue'; {TASKS_ALLOWED}"),
+    ({"task": "nnue"}, 'task: nnue is called stockfish now: write task = "stockfish"'),
     ({"pool.devices": ["gpu:0"]}, "pool.devices: 'gpu:0': allowed: cuda:N, cpu, auto"),
     ({"pool.devices": ["fake:0?explode=1"]}, "unknown option explode; allowed: compute_ms, crash"),
     ({"pool.devices": ["cuda:99"]}, "pool.devices: 'cuda:99': this machine has"),
@@ -226,7 +232,7 @@ def test_a_run_folder_with_a_very_long_path_works(tmp_path: Path) -> None:
         (["eval", "x.nnue"], "eval: give either --fen (once or more) or --epd FILE"),
         (
             ["settings", "--task", "draughts"],
-            "task: no task 'draughts'; allowed: clicks, nnue, or the name of a module, or module:Class",
+            f"task: no task 'draughts'; {TASKS_ALLOWED}",
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

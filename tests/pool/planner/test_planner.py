@@ -86,7 +86,7 @@ TOY = {
     "pool": {"devices": ["fake:0"]},
 }
 NNUE = {
-    "task": "nnue",
+    "task": "stockfish",
     "model": {"l1": 16},
     "data": {"train": ["x"]},
     "pool": {"devices": ["fake:0"]},
@@ -100,11 +100,11 @@ def test_a_file_name_with_a_line_end_is_told_in_one_line() -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.data(), st.sampled_from(["nnue", "tests.support.toy"]))
+@given(st.data(), st.sampled_from(["stockfish", "tests.support.toy"]))
 def test_extreme_numbers_that_are_allowed_give_a_plan_or_one_line(data: st.DataObject, task: str) -> None:
     """Limits are those of what comes behind the config: sizes of memory included."""
     keys = [(key, field) for its, key, field in NUMERIC if its == task]
-    base, files = (NNUE, (SAMPLE,)) if task == "nnue" else (TOY, ())
+    base, files = (NNUE, (SAMPLE,)) if task == "stockfish" else (TOY, ())
     tree: dict[str, Any] = json.loads(json.dumps(base))
     for key, field in data.draw(st.lists(st.sampled_from(keys), min_size=1, max_size=3)):
         low, high = bounds(field)

@@ -78,8 +78,8 @@ def test_a_task_that_is_no_part_of_the_program_must_be_named_by_the_caller(tmp_p
     checkpoint = save(tmp_path / "run", 1)
     with pytest.raises(ConfigError, match=rf"is the module {TASK}; .* only if you name it too: --task {TASK}"):
         export_checkpoint(checkpoint, tmp_path / "net", "", None)
-    with pytest.raises(ConfigError, match=rf"--task nnue: the task of .* is {TASK}"):
-        export_checkpoint(checkpoint, tmp_path / "net", "", "nnue")
+    with pytest.raises(ConfigError, match=rf"--task stockfish: the task of .* is {TASK}"):
+        export_checkpoint(checkpoint, tmp_path / "net", "", "stockfish")
     export_checkpoint(checkpoint, tmp_path / "net", "", TASK)
 
 
@@ -87,7 +87,9 @@ CANARY = "import pathlib\npathlib.Path(__file__).with_name('sung').touch()\n"
 NAMES = ("task", "data/source", "data/features", "optimizer/name", "schedule/name")
 
 
-@pytest.mark.parametrize("arguments", [(), ("--task", "nnue"), ("--task", TASK)], ids=["no task", "another", "its own"])
+@pytest.mark.parametrize(
+    "arguments", [(), ("--task", "stockfish"), ("--task", TASK)], ids=["no task", "another", "its own"]
+)
 def test_no_module_that_a_checkpoint_names_is_imported(arguments: tuple[str, ...], tmp_path: Path) -> None:
     checkpoint = save(tmp_path / "run", 1)
     (tmp_path / "canary.py").write_text(CANARY)

@@ -30,7 +30,7 @@ from tests.support.crafted import reseal
 from tests.support.runs import ROOT
 from tests.support.toy_model import ToyTask
 
-NNUE = {"task": "nnue", "model": {"l1": 32}, "data": {"batch_size": 64, "threads": 1}}
+NNUE = {"task": "stockfish", "model": {"l1": 32}, "data": {"batch_size": 64, "threads": 1}}
 TOY = {"task": "tests.support.toy", "data": {"source": "tests.loader.stream.test_in_order:Numbers", "batch_size": 4}}
 OF_TOY = [Change.parse("data.source=tests.loader.stream.test_in_order:Numbers")]
 
@@ -170,4 +170,4 @@ def test_eval_of_a_checkpoint_is_that_of_the_file_it_is_exported_as(tmp_path: Pa
     assert (found.returncode, found.stdout) == (0, file.stdout), found.stderr
     refused = pool("eval", "toy", "--fen", "startpos")
     assert refused.returncode == 2
-    assert "is of the task tests.support.toy, and eval is for nnue: see pool predict" in refused.stderr
+    assert "is of the task tests.support.toy, and eval is for stockfish: see pool predict" in refused.stderr

@@ -18,7 +18,7 @@ from tests.pool.tasks.test_export import save
 from tests.support.refusals import refused
 from tests.support.runs import TOY, run_well
 
-NNUE, TOY_TASK = "nnue", "tests.support.toy"
+NNUE, TOY_TASK = "stockfish", "tests.support.toy"
 
 
 def start(task: str, path: Path | None) -> Path | None:

@@ -203,4 +203,4 @@ def test_a_bundled_task_brings_its_commands(
     assert main(["hello", "there"]) == 0
     assert capsys.readouterr().out == "hello there\n"
     assert main(["eval"]) == 2
-    assert "NET.nnue" in capsys.readouterr().err
+    assert "Missing argument 'NET'" in capsys.readouterr().err

@@ -1,0 +1,1 @@
+"""What the tasks for chess share: the loss, positions, `pool eval`, rounding. No task itself."""

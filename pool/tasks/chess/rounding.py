@@ -1,0 +1,63 @@
+"""From the floats of a network to the integers that an engine computes with, and back exactly. Free of torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+_EXACT = 1 << 23  # integers up to here survive a division by the scale, in float32, and back
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """How one array is stored: integer = round(float * scale), half to even."""
+
+    scale: float
+    kind: type[np.signedinteger[Any]]
+    limit: int | None = None  # training keeps the weights within +-limit steps; None: whatever the type holds
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The smallest and the largest integer."""
+        if self.limit is not None:
+            return -self.limit, self.limit
+        info = np.iinfo(self.kind)
+        return int(info.min), int(info.max)
+
+
+def to_integers(name: str, floats: npt.NDArray[np.float32], rule: Rounding, clip: bool) -> npt.NDArray[Any]:
+    """With `clip` an array with a limit is clamped to it. Any other value that does not fit raises ValueError: the
+    array's name, how many, the extreme one, and what would have prevented it."""
+    broken = int(np.count_nonzero(~np.isfinite(floats)))
+    if broken:
+        raise ValueError(f"{name}: {broken} of {floats.size} values are not finite")
+    scaled = floats.astype(np.float64) * rule.scale
+    low, high = rule.bounds
+    if rule.limit is not None and clip:
+        np.clip(scaled, low, high, out=scaled)
+    np.rint(scaled, out=scaled)
+    outside = int(np.count_nonzero((scaled < low) | (scaled > high)))
+    if outside:
+        extreme = float(floats.flat[int(np.argmax(np.abs(scaled)))])
+        remedy = "; model.clip_weights = true clamps them" if rule.limit is not None else ""
+        raise ValueError(
+            f"{name}: {outside} of {floats.size} values do not fit {np.dtype(rule.kind)} (times {rule.scale:g}); "
+            f"the most extreme is {extreme:.6g}, allowed is {low / rule.scale:.6g} to {high / rule.scale:.6g}{remedy}"
+        )
+    return scaled.astype(rule.kind)
+
+
+def to_floats(name: str, integers: npt.NDArray[Any], rule: Rounding) -> npt.NDArray[np.float32]:
+    """Floats that `to_integers` turns into the same integers again. Raises ValueError for integers that float32 can't
+    tell apart."""
+    large = int(np.count_nonzero((integers > _EXACT) | (integers < -_EXACT)))
+    if large:
+        extreme = int(integers.flat[int(np.argmax(np.abs(integers.astype(np.int64))))])
+        raise ValueError(
+            f"{name}: {large} of {integers.size} values are too large for float32 to hold exactly; the most extreme is "
+            f"{extreme}, allowed is up to {_EXACT}"
+        )
+    return (integers / rule.scale).astype(np.float32)

@@ -1,0 +1,27 @@
+"""The network of Stockfish 15.1: training it, and reading, writing and evaluating its .nnue files.
+
+Importing this does not import torch; `create_task` does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pool.tasks.chess.loss_config import LossConfig
+from pool.tasks.stockfish.config import ModelConfig
+
+if TYPE_CHECKING:
+    from pool.tasks.stockfish.task import StockfishTask
+
+__all__ = ["COMMANDS", "EXPORT_SUFFIX", "NETWORKS", "LossConfig", "ModelConfig", "create_task"]
+
+COMMANDS = "pool.tasks.chess.evaluating"
+NETWORKS = "pool.tasks.stockfish.networks"
+EXPORT_SUFFIX = ".nnue"
+
+
+def create_task(model: ModelConfig, loss: LossConfig) -> StockfishTask:
+    """The task of a run with these settings."""
+    from pool.tasks.stockfish.task import StockfishTask
+
+    return StockfishTask(model, loss)

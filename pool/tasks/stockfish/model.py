@@ -1,0 +1,127 @@
+"""The network of Stockfish 15.1 in floats, any width: what is trained, and what it is as integers' floats.
+
+One unit of the output is 600 internal units. Equal to the integer network except for its floors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pool.nn.batch import TensorBatch
+from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.stockfish import fused
+from pool.tasks.stockfish.config import ModelConfig
+from pool.tasks.stockfish.quantized import arch
+from pool.tasks.stockfish.quantized.quantize import Floats
+from pool.tasks.stockfish.stacks import LayerStacks
+
+FIELD = "features"
+_PIECE_VALUES = (126, 781, 825, 1276, 2538)  # pawn .. queen, internal units
+
+
+class StockfishModel(nn.Module):
+    """Two perspectives of l1 -> pairwise product -> layer stacks, plus half the difference of the PSQT sums."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.num_features = arch.NUM_FEATURES + (arch.NUM_VIRTUAL if config.factorized else 0)
+        self.transformer = SparseLinear(self.num_features, config.l1, bias=True, field=FIELD)
+        self.psqt = SparseLinear(self.num_features, arch.NUM_BUCKETS, bias=False, field=FIELD)
+        self.stacks = LayerStacks(config.l1, config.shared_fc_0)
+        self._fused = config.kernels == "fused"
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Initial values of the 2022 trainer, drawn from torch's default generator."""
+        limit = self.num_features**-0.5
+        self.transformer.weight.uniform_(-limit, limit)
+        assert self.transformer.bias is not None
+        self.transformer.bias.uniform_(-limit, limit)
+        self.psqt.weight[: arch.NUM_FEATURES].copy_(_material()[:, None])
+        self._clear_virtual()
+        self.stacks.reset_parameters()
+
+    def forward(self, batch: TensorBatch) -> Tensor:
+        """[B], from the side to move's point of view. Samples of the batch are ordered by bucket."""
+        features = batch.sparse[FIELD]
+        borders = batch.bucket_offsets
+        counts = [end - start for start, end in pairwise(borders)]
+        accumulated: Tensor = self.transformer(features)
+        if self._fused and fused.is_served(accumulated):
+            positional = fused.positional(accumulated, self.stacks.parameters_in_effect(), borders)
+        else:
+            positional = self._positional(accumulated, counts)
+        own, opponent = self.psqt(features).chunk(2)  # [B, 8] each
+        difference = torch.split((own - opponent) * 0.5, counts)
+        material = torch.cat([group[:, bucket] for bucket, group in enumerate(difference)])
+        return positional + material
+
+    def _positional(self, accumulated: Tensor, counts: list[int]) -> Tensor:
+        # hardtanh: clamp with a backward of one pass
+        low, high = functional.hardtanh(accumulated, 0.0, 1.0).chunk(2, dim=1)
+        product = low * high  # [2 * B, l1 / 2]; the stacks know its scale
+        inputs = torch.cat(product.chunk(2), dim=1)  # own perspectives first, then the opponents'
+        out: Tensor = self.stacks(inputs, counts)
+        return out
+
+    @torch.no_grad()
+    def folded(self) -> dict[str, npt.NDArray[np.float32]]:
+        """Parameters as an exported net has them: see pool.tasks.stockfish.quantized.quantize. Copies."""
+        weight: Tensor = self.transformer.weight
+        psqt: Tensor = self.psqt.weight
+        if self.num_features > arch.NUM_FEATURES:
+            virtual = arch.NUM_FEATURES + torch.from_numpy(arch.virtual_features()).to(weight.device)
+            weight = weight[: arch.NUM_FEATURES] + weight[virtual]
+            psqt = psqt[: arch.NUM_FEATURES] + psqt[virtual]
+        assert self.transformer.bias is not None
+        fc_0_weight, fc_0_bias = self.stacks.fc_0()
+        tensors = {
+            "transformer_bias": self.transformer.bias,
+            "transformer_weight": weight,
+            "psqt_weight": psqt,
+            "fc_0_bias": fc_0_bias,
+            "fc_0_weight": fc_0_weight,
+            "fc_1_bias": self.stacks.fc_1_bias,
+            "fc_1_weight": self.stacks.fc_1_weight,
+            "fc_2_bias": self.stacks.fc_2_bias,
+            "fc_2_weight": self.stacks.fc_2_weight,
+        }
+        return {name: tensor.float().cpu().numpy().copy() for name, tensor in tensors.items()}
+
+    @torch.no_grad()
+    def load_folded(self, floats: Floats) -> None:
+        """The inverse: extra features and the shared layer become zero."""
+        assert self.transformer.bias is not None
+        _copy(self.transformer.weight[: arch.NUM_FEATURES], floats, "transformer_weight")
+        _copy(self.psqt.weight[: arch.NUM_FEATURES], floats, "psqt_weight")
+        _copy(self.transformer.bias, floats, "transformer_bias")
+        for name in ("fc_0_bias", "fc_0_weight", "fc_1_bias", "fc_1_weight", "fc_2_bias", "fc_2_weight"):
+            _copy(getattr(self.stacks, name), floats, name)
+        self._clear_virtual()
+        self.stacks.clear_shared()
+
+    def _clear_virtual(self) -> None:
+        for table in (self.transformer, self.psqt):
+            table.weight[arch.NUM_FEATURES :].zero_()
+
+
+def _copy(destination: Tensor, floats: Mapping[str, npt.NDArray[np.float32]], name: str) -> None:
+    assert destination.shape == floats[name].shape, f"{name}: {floats[name].shape} into {tuple(destination.shape)}"
+    destination.copy_(torch.from_numpy(floats[name]))
+
+
+def _material() -> Tensor:
+    """[22528]: the value of the piece that a feature says is there, in units of the output; kings 0."""
+    planes = torch.zeros(arch.PLANES)
+    for kind, value in enumerate(_PIECE_VALUES):
+        planes[2 * kind] = value / arch.OUTPUT_UNIT
+        planes[2 * kind + 1] = -value / arch.OUTPUT_UNIT
+    return planes.repeat_interleave(arch.SQUARES).repeat(arch.NUM_FEATURES // (arch.PLANES * arch.SQUARES))

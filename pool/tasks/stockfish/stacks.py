@@ -1,0 +1,90 @@
+"""The small layers behind the transformer: one stack of them per output bucket.
+
+Samples come ordered by bucket, so each stack works on one contiguous group and every sample is
+computed once. The eight stacks' parameters lie in one tensor per layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pool.tasks.stockfish.quantized import arch
+
+_FLOOR = 127 / 128  # of products and squares: the integer network shifts by 7 where 127 * 127 stands for 1
+
+
+class LayerStacks(nn.Module):
+    """fc_0, squared and clipped activations, fc_1, fc_2, and the output of fc_0 that skips them."""
+
+    def __init__(self, l1: int, shared_fc_0: bool) -> None:
+        super().__init__()
+        buckets = arch.NUM_BUCKETS
+        self.fc_0_weight = nn.Parameter(torch.empty(buckets, arch.FC_0_OUT, l1))
+        self.fc_0_bias = nn.Parameter(torch.empty(buckets, arch.FC_0_OUT))
+        self.fc_1_weight = nn.Parameter(torch.empty(buckets, arch.FC_1_OUT, arch.FC_1_IN))
+        self.fc_1_bias = nn.Parameter(torch.empty(buckets, arch.FC_1_OUT))
+        self.fc_2_weight = nn.Parameter(torch.empty(buckets, arch.FC_1_OUT))
+        self.fc_2_bias = nn.Parameter(torch.empty(buckets))
+        self.shared_weight = nn.Parameter(torch.empty(arch.FC_0_OUT, l1)) if shared_fc_0 else None
+        self.shared_bias = nn.Parameter(torch.empty(arch.FC_0_OUT)) if shared_fc_0 else None
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Uniform +-1/sqrt(inputs), every bucket alike; the last bias and the shared layer are zero."""
+        layers = (
+            (self.fc_0_weight, self.fc_0_bias),
+            (self.fc_1_weight, self.fc_1_bias),
+            (self.fc_2_weight, self.fc_2_bias),
+        )
+        for weight, bias in layers:
+            limit = weight.shape[-1] ** -0.5
+            for parameter in (weight, bias):
+                parameter[0].uniform_(-limit, limit)
+                parameter.copy_(parameter[0].clone().expand_as(parameter))
+        self.fc_2_bias.zero_()
+        self.clear_shared()
+
+    @torch.no_grad()
+    def clear_shared(self) -> None:
+        """The shared layer contributes nothing, as at the start of training."""
+        for parameter in (self.shared_weight, self.shared_bias):
+            if parameter is not None:
+                parameter.zero_()
+
+    def fc_0(self) -> tuple[Tensor, Tensor]:
+        """Weight [8, 16, l1] and bias [8, 16] in effect: the shared layer is added in."""
+        if self.shared_weight is None or self.shared_bias is None:
+            return self.fc_0_weight, self.fc_0_bias
+        return self.fc_0_weight + self.shared_weight, self.fc_0_bias + self.shared_bias
+
+    def parameters_in_effect(self) -> tuple[Tensor, ...]:
+        """Weight and bias of fc_0, fc_1 and fc_2, all buckets; fc_0 as it applies to unscaled products."""
+        weight, bias = self.fc_0()
+        return (
+            weight * _FLOOR,  # instead of scaling the products: there are far fewer weights
+            bias,
+            self.fc_1_weight,
+            self.fc_1_bias,
+            self.fc_2_weight,
+            self.fc_2_bias,
+        )
+
+    def forward(self, inputs: Tensor, counts: Sequence[int]) -> Tensor:
+        """[B, l1] products ordered by bucket, counts[b] samples of bucket b -> [B]."""
+        # split and unbind: their backward is one concatenation each, not a sum of eight mostly empty tensors
+        parameters = zip(*(parameter.unbind() for parameter in self.parameters_in_effect()), strict=True)
+        groups = torch.split(inputs, list(counts))
+        return torch.cat([_stack(group, *layers) for group, layers in zip(groups, parameters, strict=True)])
+
+
+def _stack(x: Tensor, w0: Tensor, b0: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
+    """One bucket's layers: [n, l1] -> [n]."""
+    y = functional.linear(x, w0, b0)
+    paired = y[:, : arch.PAIR_OUT]
+    hidden = functional.hardtanh(torch.cat([paired.square() * _FLOOR, paired], dim=1), 0.0, 1.0)
+    z = functional.hardtanh(functional.linear(hidden, w1, b1), 0.0, 1.0)
+    return z @ w2 + b2 + y[:, arch.PAIR_OUT]

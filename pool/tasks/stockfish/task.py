@@ -1,0 +1,103 @@
+"""The task: what pool.tasks.task asks for, put together from the parts in this folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from loader.batch.schema import BatchSchema
+from pool.nn.batch import TensorBatch
+from pool.tasks.chess.loss import mean_loss, score_weight
+from pool.tasks.chess.loss_config import LossConfig
+from pool.tasks.stockfish.clipping import clip_weights
+from pool.tasks.stockfish.config import ModelConfig
+from pool.tasks.stockfish.model import FIELD, StockfishModel
+from pool.tasks.stockfish.quantized import arch
+from pool.tasks.stockfish.quantized.nnue_file import NnueNet, read_net, write_net
+from pool.tasks.stockfish.quantized.quantize import dequantize, quantize
+from pool.tasks.task import Progress
+
+_SETS = {False: arch.FEATURE_SET, True: f"{arch.FEATURE_SET}^"}  # by model.factorized
+
+
+class StockfishTask:
+    """Trains the network of Stockfish 15.1 and writes it as a .nnue file."""
+
+    def __init__(self, model: ModelConfig, loss: LossConfig) -> None:
+        self._model = model
+        self._loss = loss
+
+    def check(self, schema: BatchSchema) -> None:
+        """Raises ValueError if batches or the file to start from don't fit the model."""
+        name = _SETS[self._model.factorized]
+        inputs = arch.NUM_FEATURES + (arch.NUM_VIRTUAL if self._model.factorized else 0)
+        remedy = f"set data.chess.features = {name} or change model.factorized"
+        fields = {field.name: field for field in schema.sparse}
+        if FIELD not in fields or fields[FIELD].bags_per_sample != 2:
+            raise ValueError(f"data.source: batches have no sparse field {FIELD!r} with two bags a sample")
+        if fields[FIELD].values:
+            raise ValueError(f"data.source: the sparse field {FIELD!r} has values; a .nnue network knows none")
+        if fields[FIELD].num_features != inputs:
+            setting = f"model.factorized = {str(self._model.factorized).lower()}"
+            found = fields[FIELD].num_features
+            raise ValueError(
+                f"data.chess.features: {found} inputs, but {setting} needs the {inputs} of {name}; {remedy}"
+            )
+        missing = {"score", "result"} - {field.name for field in schema.dense}
+        if missing:
+            raise ValueError(f"data.source: batches have no dense field {', '.join(sorted(missing))}")
+        if schema.num_buckets != arch.NUM_BUCKETS:
+            raise ValueError(
+                f"data.chess.features: {schema.num_buckets} output buckets, but the net has {arch.NUM_BUCKETS}; "
+                f"set data.chess.features = {name}"
+            )
+        self._start()
+
+    def build_model(self) -> StockfishModel:
+        """Freshly initialised."""
+        return StockfishModel(self._model)
+
+    def initialize(self, model: nn.Module) -> None:
+        """Loads model.start_from, if it is set."""
+        net = self._start()
+        if net is not None:
+            _nnue(model).load_folded(dequantize(net))
+
+    def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:
+        """Mean loss of a batch."""
+        weight = score_weight(self._loss, progress.fraction)
+        return mean_loss(model(batch), batch.dense["score"], batch.dense["result"], self._loss, weight)
+
+    def predict(self, model: nn.Module, batch: TensorBatch) -> Tensor:
+        """[B]: internal units (the score's), the side to move's view."""
+        output: Tensor = model(batch) * self._loss.output_unit
+        return output
+
+    def after_step(self, model: nn.Module) -> None:
+        """Clips the weights of the small layers."""
+        if self._model.clip_weights:
+            clip_weights(_nnue(model).stacks)
+
+    def export(self, model: nn.Module, path: Path, description: str) -> None:
+        """Writes a .nnue file. ValueError if a value doesn't fit, DataError if the file can't be written."""
+        write_net(self.exported(model, description), path)
+
+    def exported(self, model: nn.Module, description: str) -> NnueNet:
+        """What a .nnue file holds. ValueError if a value doesn't fit."""
+        return quantize(_nnue(model).folded(), description, self._model.clip_weights)
+
+    def _start(self) -> NnueNet | None:
+        """The net to start from, checked. Raises DataError or ValueError."""
+        path = self._model.start_from
+        if path is None:
+            return None
+        net = read_net(path)
+        if net.l1 != self._model.l1:
+            raise ValueError(f"model.start_from: {path} has l1 = {net.l1}; set model.l1 = {net.l1}")
+        return net
+
+
+def _nnue(model: nn.Module) -> StockfishModel:
+    assert isinstance(model, StockfishModel)
+    return model
