@@ -17,6 +17,7 @@ from pool.config.keys import dotted, field_at
 from pool.config.tree import Config, config_class
 from pool.config.values import unfit
 from pool.errors import ConfigError
+from pool.tasks.registry import completed_model, task_module
 
 
 def load_config(path: Path, overrides: Iterable[str | Change] = (), *, trace: Path | None = None) -> Config:
@@ -66,6 +67,11 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
         config = cls.model_validate_json(json.dumps(tree))
     except ValidationError as error:
         raise ConfigError("; ".join(_explain(cls, where, item) for item in error.errors())) from None
+    try:
+        model = completed_model(task_module(task), config.model, config.data.settings)
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}") from None
+    config = config.model_copy(update={"model": model})
     if config.schedule.problem:
         raise ConfigError(f"{where}: {config.schedule.problem}")
     if config.num_ring_slots < config.train.batches_per_step + 1:

@@ -62,6 +62,14 @@ def eval_command(
             "--epd", metavar="FILE", help="file with a position a line, FEN or EPD; of EPD's operations `id` is kept"
         ),
     ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE.toml",
+            help="config of such a network: for a file of numbers without the description that pool export puts beside it",
+        ),
+    ] = None,
     buckets: Annotated[
         bool, typer.Option("--buckets", help="a table a position: terms and value of every output bucket")
     ] = False,
@@ -83,9 +91,9 @@ def eval_command(
         raise ConfigError("eval: give either --fen (once or more) or --epd FILE")
     if buckets and as_json:
         raise ConfigError("eval: --json has all buckets already; leave out --buckets")
-    network = open_network(net)
-    features = network.feature_set
-    named = list(given_positions(fen or [], features) if epd is None else listed_positions(epd, features))
+    network = open_network(net, config)
+    inputs = network.inputs
+    named = list(given_positions(fen or [], inputs) if epd is None else listed_positions(epd, inputs))
     rows = _evaluated(network, named)
     if as_json:
         _show_json(rows)

@@ -17,8 +17,10 @@ from loader.plugins.registry import load
 from pool.checkpoint.disk.plain import printable
 from pool.checkpoint.folder import locate
 from pool.checkpoint.state import read_state
+from pool.config.reading import load_config
+from pool.config.tree import Config
 from pool.errors import ConfigError, PoolError
-from pool.tasks.chess.positions import Position
+from pool.tasks.chess.positions import Inputs, Position
 from pool.tasks.registry import TASKS, task_module
 
 if TYPE_CHECKING:
@@ -42,8 +44,8 @@ class Network(Protocol):
     """The integers of an engine's network."""
 
     @property
-    def feature_set(self) -> str:
-        """As data.chess.features names it."""
+    def inputs(self) -> Inputs:
+        """Of each perspective."""
 
     @property
     def units(self) -> str:
@@ -62,22 +64,29 @@ class Family(Protocol):
 
     SUFFIXES: Sequence[str]  # of the names of its files
 
-    def read_network(self, path: Path) -> Network:
-        """Raises DataError."""
+    def read_network(self, path: Path, config: Config | None) -> Network:
+        """`config`: of such a network, if the user has named one. Raises DataError, PoolError."""
 
     def exported_network(self, found: Trained) -> Network:
         """What a checkpoint would be exported as. Raises ValueError for what does not fit."""
 
 
-def open_network(path: Path) -> Network:
-    """That of a file, by its name's suffix; or the one that a checkpoint, or the newest of a run, would be exported as.
+def open_network(path: Path, config_file: Path | None = None) -> Network:
+    """That of a file, by the task of `config_file`, else by its name's suffix; or the one that a checkpoint, or the
+    newest of a run, would be exported as.
 
     A file with a suffix of its own is read by the first family. Raises PoolError, DataError.
     """
     if path.is_dir():
+        if config_file is not None:
+            raise ConfigError(f"eval: --config: the checkpoint {path} has its config itself; leave it out")
         return _of_checkpoint(locate(path))
-    found = list(families().values())
-    return next((family for family in found if path.suffix in family.SUFFIXES), found[0]).read_network(path)
+    known = families()
+    if config_file is not None:
+        config = load_config(config_file)
+        return _family(config.task, known, str(config_file)).read_network(path, config)
+    found = list(known.values())
+    return next((family for family in found if path.suffix in family.SUFFIXES), found[0]).read_network(path, None)
 
 
 def families() -> dict[str, Family]:
@@ -92,17 +101,23 @@ def _families() -> Iterator[tuple[str, Family]]:
             yield name, cast(Family, load(module, ours=True))
 
 
+def _family(task: str, known: Mapping[str, Family], where: str) -> Family:
+    """Raises ConfigError."""
+    if task not in known:
+        raise ConfigError(
+            f"eval: {where} is of the task {printable(task)}, and eval is for {', '.join(known)}: see pool predict"
+        )
+    return known[task]
+
+
 def _of_checkpoint(checkpoint: Path) -> Network:
     task = str(read_state(checkpoint).config.get("task"))
     known = families()
-    if task not in known:
-        raise ConfigError(
-            f"eval: {checkpoint} is of the task {printable(task)}, and eval is for {', '.join(known)}: see pool predict"
-        )
+    family = _family(task, known, str(checkpoint))
     from pool.tasks.trained import load_trained
 
     found = load_trained(checkpoint, task)
     try:
-        return known[task].exported_network(found)
+        return family.exported_network(found)
     except ValueError as error:
         raise PoolError(f"{found.checkpoint}: {error}") from None

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pool.errors import ConfigError
 from pool.tasks.chess.network import Evaluation
-from pool.tasks.chess.positions import Position
+from pool.tasks.chess.positions import Inputs, Position
 from pool.tasks.stockfish.quantized import arch
 from pool.tasks.stockfish.quantized.evaluate import evaluate, truncating_divide
 from pool.tasks.stockfish.quantized.nnue_file import NnueNet, read_net
 
 if TYPE_CHECKING:
+    from pool.config.tree import Config
     from pool.tasks.trained import Trained
 
 SUFFIXES = (".nnue",)
@@ -27,7 +29,7 @@ class StockfishNetwork:
     """`pool.tasks.chess.network.Network`."""
 
     net: NnueNet
-    feature_set: str = arch.FEATURE_SET
+    inputs: Inputs = Inputs(arch.FEATURE_SET)
     units: str = f"internal units ({_PAWN} = one pawn)"
     units_of_terms: str = "sixteenths of them"
 
@@ -38,8 +40,10 @@ class StockfishNetwork:
         return Evaluation(found.bucket, terms, values, found.value, found.value.astype(np.float64) / _PAWN)
 
 
-def read_network(path: Path) -> StockfishNetwork:
-    """Raises DataError."""
+def read_network(path: Path, config: Config | None) -> StockfishNetwork:
+    """Raises DataError; ConfigError, since such a file says itself what network it holds."""
+    if config is not None:
+        raise ConfigError(f"eval: --config: {path} says itself what network it holds; leave it out")
     return StockfishNetwork(read_net(path))
 
 

@@ -17,6 +17,7 @@
 #include "chess/native/bind/bind.h"
 #include "chess/native/board/fen.h"
 #include "chess/native/features/bags.h"
+#include "chess/native/features/factorised.h"
 #include "chess/native/features/feature_set.h"
 #include "chess/native/make_record.h"
 
@@ -35,11 +36,16 @@ std::pair<std::uint32_t, std::uint32_t> describe_feature_set(std::string_view na
     return {set->num_inputs, set->max_active};
 }
 
-Numbers copy_of(const std::vector<std::uint32_t>& features, std::uint32_t count) {
+Numbers copy_of(const std::vector<std::uint32_t>& features, std::size_t count) {
     auto copy = std::make_unique<std::uint32_t[]>(count);
     std::copy_n(features.begin(), count, copy.get());
     const nb::capsule owner(copy.get(), [](void* data) noexcept { delete[] static_cast<std::uint32_t*>(data); });
     return Numbers(copy.release(), {count}, owner);
+}
+
+Numbers virtual_features(std::string_view name, const KingBuckets& king_buckets) {
+    const std::vector<std::uint32_t> found = virtual_inputs(*make_feature_set(name, {king_buckets}));
+    return copy_of(found, found.size());
 }
 
 Numbers bag_of(const FeatureSet& set, const Record& record, unsigned colour) {
@@ -67,6 +73,9 @@ void bind_features(nb::module_& module) {
     module.def("describe_feature_set", &describe_feature_set, "name"_a, "king_buckets"_a = KingBuckets(),
                "(number of inputs, most that are active in one perspective). king_buckets: of the own king's squares,\n"
                "64 or, with mirroring, 32; for sets that have none of their own. Raises ValueError.");
+    module.def("virtual_features", &virtual_features, "name"_a, "king_buckets"_a = KingBuckets(),
+               "Of each input of a set that is not factorised: the input of `name`^ that is the same without king\n"
+               "bucket, 2^32 - 1 if there is none. uint32 [inputs]. Raises ValueError.");
     module.def("extract_fen", &extract_fen, "fen"_a, "name"_a, "king_buckets"_a = KingBuckets(),
                "Active features of a position: (own: uint32 [n], opponent: uint32 [n], number of pieces, whether\n"
                "black is to move); own is the side to move's perspective. Raises ValueError for a malformed FEN.");

@@ -39,4 +39,34 @@ struct VirtualRule {
     return make_set(std::move(parts));
 }
 
+inline constexpr std::uint32_t kNoVirtual = 0xFFFFFFFF;
+
+// The virtual input, numbered as in `factorised(real)`, of each input of `real`. Where both kings share a plane, the own
+// one is on the square that the king bucket stands for, the enemy's on any other.
+[[nodiscard]] inline std::vector<std::uint32_t> virtual_inputs(const FeatureSet& real) {
+    std::vector<std::uint32_t> found(real.num_inputs, kNoVirtual);
+    std::uint32_t first = real.num_inputs;
+    for (const Part& part : real.parts) {
+        if (part.buckets < 2) continue;
+        const VirtualRule rule{part};
+        for (std::uint32_t i = 0; i < part.end() - part.first; ++i) {
+            found[part.first + i] = first + 64 * rule.plane(part.pieces[i / 64 % part.planes]) + i % 64;
+        }
+        const bool kings_together = part.planes < kPieces;
+        for (std::uint32_t bucket = 0; kings_together && bucket < part.buckets; ++bucket) {
+            std::uint64_t own = 0;  // squares of the own king, as the view is turned
+            for (std::uint32_t view = 0; view < kViews; ++view) {
+                if (part.bucket[view] == bucket) own |= std::uint64_t{1} << (view % 64 ^ part.flip[view]);
+            }
+            const std::uint32_t plane = bucket * part.planes + part.planes - 1;
+            for (std::uint32_t square = 0; square < 64; ++square) {
+                if ((own >> square & 1) != 0) continue;
+                found[part.first + 64 * plane + square] = first + 64 * rule.plane(kPieces - 1) + square;
+            }
+        }
+        first += 64 * VirtualRule::kPlanes;
+    }
+    return found;
+}
+
 }  // namespace sparsepool::chess

@@ -1,0 +1,76 @@
+"""The networks of this task as `pool eval` asks them (pool.tasks.chess.network.Family)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from loader.chess.output_buckets import buckets_by_pieces
+from loader.errors import DataError
+from pool.errors import ConfigError
+from pool.tasks.chess.network import Evaluation
+from pool.tasks.chess.positions import Inputs, Position
+from pool.tasks.perspective.config import ModelConfig
+from pool.tasks.perspective.files.description import beside, read_description
+from pool.tasks.perspective.files.evaluate import check_evaluable, evaluate
+from pool.tasks.perspective.files.export_list import export_list
+from pool.tasks.perspective.files.integers import Net
+from pool.tasks.perspective.reading import net_of, read_bytes
+from pool.tasks.perspective.shape import Shape
+
+if TYPE_CHECKING:
+    from pool.config.tree import Config
+    from pool.tasks.trained import Trained
+
+SUFFIXES = (".bin",)
+
+
+@dataclass(frozen=True)
+class PerspectiveNetwork:
+    """`pool.tasks.chess.network.Network`."""
+
+    net: Net
+    units_of_terms: str = ""
+
+    @property
+    def inputs(self) -> Inputs:
+        return self.net.shape.inputs
+
+    @property
+    def units(self) -> str:
+        return f"{self.net.unit:g} for an output of 1 (a hundred of them = one pawn)"
+
+    def evaluate(self, positions: Sequence[Position]) -> Evaluation:
+        return evaluate(self.net, positions, buckets_by_pieces(self.net.shape.output_buckets))
+
+
+def read_network(path: Path, config: Config | None) -> PerspectiveNetwork:
+    """Raises DataError; ConfigError if neither `config` nor what lies beside the file says what network it holds."""
+    data = read_bytes(path)
+    sections = (config.model, config.loss) if config is not None else read_description(path, data)
+    if sections is None:
+        raise ConfigError(
+            f"eval: {path} does not say what network it holds, and {beside(path).name} is not beside it: name a config "
+            "of such a network with --config"
+        )
+    model, loss = sections
+    assert isinstance(model, ModelConfig)
+    try:
+        shape = Shape.of(model)
+        net = net_of(data, shape, export_list(model, shape), loss.output_unit, path)
+        check_evaluable(net)
+    except DataError:
+        raise
+    except ValueError as error:
+        raise ConfigError(f"eval: {path}: {error}") from None
+    return PerspectiveNetwork(net)
+
+
+def exported_network(found: Trained) -> PerspectiveNetwork:
+    """Raises ValueError if a value doesn't fit."""
+    from pool.tasks.perspective.task import PerspectiveTask
+
+    assert isinstance(found.task, PerspectiveTask)
+    return PerspectiveNetwork(found.task.exported(found.model))
