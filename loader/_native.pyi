@@ -176,6 +176,13 @@ def describe_feature_set(name: str, king_buckets: Sequence[int] = []) -> tuple[i
     64 or, with mirroring, 32; for sets that have none of their own. Raises ValueError.
     """
 
+def virtual_features(
+    name: str, king_buckets: Sequence[int] = []
+) -> Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C")]:
+    """Of each input of a set that is not factorised: the input of `name`^ that is the same without king
+    bucket, 2^32 - 1 if there is none. uint32 [inputs]. Raises ValueError.
+    """
+
 def extract_fen(
     fen: str, name: str, king_buckets: Sequence[int] = []
 ) -> tuple[

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from pool.tasks.chess.positions import listed_positions, read_fen
+from pool.tasks.chess.positions import Inputs, listed_positions, read_fen
 from pool.tasks.stockfish.quantized import arch
 from pool.tasks.stockfish.quantized.evaluate import evaluate
 from pool.tasks.stockfish.quantized.nnue_file import NnueNet, write_net
@@ -45,7 +45,7 @@ def objects(run: subprocess.CompletedProcess[str]) -> list[dict[str, object]]:
 
 def test_features_of_a_fen_are_those_of_the_slow_computation() -> None:
     for fen in sample_fens(200):
-        found, expected = read_fen(fen, arch.FEATURE_SET), slow_position(fen)
+        found, expected = read_fen(fen, Inputs(arch.FEATURE_SET)), slow_position(fen)
         assert sorted(found.own.tolist()) == sorted(expected.own.tolist())
         assert sorted(found.opponent.tolist()) == sorted(expected.opponent.tolist())
         assert found.piece_count == expected.piece_count
@@ -122,7 +122,7 @@ def test_with_buckets_every_bucket_is_shown_and_the_one_in_use_marked(net: NnueN
 )
 def test_the_id_of_an_epd_line_is_kept(operations: str, id: str, tmp_path: Path) -> None:
     (tmp_path / "x.epd").write_text(f"{BARE} {operations}\n")
-    (found,) = listed_positions(tmp_path / "x.epd", arch.FEATURE_SET)
+    (found,) = listed_positions(tmp_path / "x.epd", Inputs(arch.FEATURE_SET))
     assert found.id == id
 
 

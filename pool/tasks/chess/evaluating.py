@@ -67,7 +67,7 @@ def eval_command(
         typer.Option(
             "--config",
             metavar="FILE.toml",
-            help="config of such a network: for a file of numbers without the description that pool export puts beside it",
+            help="config of such a network; for a file of numbers without the description that pool export puts beside",
         ),
     ] = None,
     buckets: Annotated[

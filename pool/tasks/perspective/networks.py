@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from loader.chess.output_buckets import buckets_by_pieces
 from loader.errors import DataError
 from pool.errors import ConfigError
+from pool.tasks.chess.loss_config import LossConfig
 from pool.tasks.chess.network import Evaluation
 from pool.tasks.chess.positions import Inputs, Position
 from pool.tasks.perspective.config import ModelConfig
@@ -57,6 +58,7 @@ def read_network(path: Path, config: Config | None) -> PerspectiveNetwork:
         )
     model, loss = sections
     assert isinstance(model, ModelConfig)
+    assert isinstance(loss, LossConfig)
     try:
         shape = Shape.of(model)
         net = net_of(data, shape, export_list(model, shape), loss.output_unit, path)

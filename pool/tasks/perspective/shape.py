@@ -56,7 +56,8 @@ class Shape:
 
     def virtual_rows(self) -> npt.NDArray[np.int64]:
         """[num_real]: the row of l0f that is added to each row of l0w."""
-        return _native.virtual_features(*self.inputs).astype(np.int64) - self.num_real
+        rows: npt.NDArray[np.int64] = _native.virtual_features(*self.inputs).astype(np.int64) - self.num_real
+        return rows
 
     @property
     def layers(self) -> list[tuple[int, int]]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pool.tasks.trained import Trained
 
 SUFFIXES = (".nnue",)
+_INPUTS = Inputs(arch.FEATURE_SET)
 _PAWN = 361  # internal units
 
 
@@ -29,7 +30,7 @@ class StockfishNetwork:
     """`pool.tasks.chess.network.Network`."""
 
     net: NnueNet
-    inputs: Inputs = Inputs(arch.FEATURE_SET)
+    inputs: Inputs = _INPUTS
     units: str = f"internal units ({_PAWN} = one pawn)"
     units_of_terms: str = "sixteenths of them"
 

@@ -44,10 +44,10 @@ def _rust(net: Net, file_name: str) -> str:
         lines.append(f"pub const KING_BUCKETS: [u8; {len(layout)}] = [{', '.join(map(str, layout))}];")
     lines += ["", "#[repr(C, packed)]", "pub struct Net {"]
     for entry in net.entries:
-        kind: str = entry.type
+        array: str = entry.type
         for size in reversed(_sizes(entry, net)):
-            kind = f"[{kind}; {size}]"
-        lines.append(f"    pub {entry.weight}: {kind}, // {_meaning(entry)}")
+            array = f"[{array}; {size}]"
+        lines.append(f"    pub {entry.weight}: {array}, // {_meaning(entry)}")
     lines += ["}", "", f"const _: () = assert!(std::mem::size_of::<Net>() == {_size(net)});", ""]
     return "\n".join(lines)
 
@@ -70,11 +70,15 @@ def _constants(net: Net) -> dict[str, str]:
         "INPUTS": str(shape.num_real),
         "WIDTH": str(shape.width),
         "OUTPUT_BUCKETS": str(shape.buckets),
-        "QA": f"{net.entry('l0w').scale:.0f}",
-        "QB": f"{net.entry('l1w').scale:.0f}",
-        "UNIT": f"{net.unit:g}",
+        "QA": _number(net.entry("l0w").scale),
+        "QB": _number(net.entry("l1w").scale),
+        "UNIT": _number(net.unit),
         "FILE_BYTES": str(_size(net) + -_size(net) % ALIGNMENT),
     }
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value.is_integer() else repr(value)
 
 
 def _sizes(entry: ExportTensor, net: Net) -> tuple[int, ...]:
