@@ -29,7 +29,7 @@ def _c(net: Net, file_name: str) -> str:
     for entry in net.entries:
         sizes = "".join(f"[{size}]" for size in _sizes(entry, net))
         lines.append(f"    {_C_TYPES[entry.type]} {entry.weight}{sizes};  // {_meaning(entry)}")
-    lines += ["} __attribute__((packed));", ""]
+    lines += ["};" if _is_aligned(net) else "} __attribute__((packed));", ""]
     lines += [f'_Static_assert(sizeof(struct net) == {_size(net)}, "no padding");', ""]
     return "\n".join(lines)
 
@@ -42,7 +42,7 @@ def _rust(net: Net, file_name: str) -> str:
     layout = net.shape.inputs.king_buckets
     if layout:
         lines.append(f"pub const KING_BUCKETS: [u8; {len(layout)}] = [{', '.join(map(str, layout))}];")
-    lines += ["", "#[repr(C, packed)]", "pub struct Net {"]
+    lines += ["", "#[repr(C)]" if _is_aligned(net) else "#[repr(C, packed)]", "pub struct Net {"]
     for entry in net.entries:
         array: str = entry.type
         for size in reversed(_sizes(entry, net)):
@@ -99,5 +99,20 @@ def _meaning(entry: ExportTensor) -> str:
     return f"times {entry.scale:g}{merged}" if entry.type != "f32" or entry.scale != 1 else f"floats{merged}"
 
 
+def _is_aligned(net: Net) -> bool:
+    """A compiler would put no padding between the tensors, nor behind the last."""
+    offset, widest = 0, 1
+    for entry in net.entries:
+        item = np.dtype(TYPES[entry.type]).itemsize
+        if offset % item:
+            return False
+        offset, widest = offset + _bytes(entry, net), max(widest, item)
+    return offset % widest == 0
+
+
 def _size(net: Net) -> int:
-    return sum(int(np.prod(net.shape.tensors[e.weight])) * np.dtype(TYPES[e.type]).itemsize for e in net.entries)
+    return sum(_bytes(entry, net) for entry in net.entries)
+
+
+def _bytes(entry: ExportTensor, net: Net) -> int:
+    return int(np.prod(net.shape.tensors[entry.weight])) * np.dtype(TYPES[entry.type]).itemsize
