@@ -27,7 +27,9 @@ def shape_of(model: dict[str, Any]) -> Shape:
 def random_floats(shape: Shape, seed: int = 1, size: float = 0.5) -> dict[str, npt.NDArray[np.float32]]:
     """Of a size at which all activations are clamped at times."""
     rng = np.random.default_rng(seed)
-    return {name: rng.normal(0, size, sizes).clip(-1.9, 1.9).astype(np.float32) for name, sizes in shape.tensors.items()}
+    return {
+        name: rng.normal(0, size, sizes).clip(-1.9, 1.9).astype(np.float32) for name, sizes in shape.tensors.items()
+    }
 
 
 def slow_inputs(board: chess.Board, colour: chess.Color, king_buckets: tuple[int, ...]) -> list[int]:

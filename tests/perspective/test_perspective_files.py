@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -96,7 +97,8 @@ def test_a_value_that_does_not_fit_is_named_with_the_clip_that_would_have_preven
     shape, entries = shape_of(SIMPLE), entries_of(SIMPLE)
     floats = {**random_floats(shape), "l1b": np.array([[-2.5]], np.float32)}
     said = (
-        r"l1b: 1 of 1 values do not fit int16 \(times 16320\); the most extreme is -2.5, allowed is -2.00784 to 2.00778; "
+        r"l1b: 1 of 1 values do not fit int16 \(times 16320\); the most extreme is -2.5, "
+        r"allowed is -2.00784 to 2.00778; "
         r"trained with model.clip_weights = 2.007 it would fit"
     )
     with pytest.raises(ValueError, match=said):
@@ -161,19 +163,19 @@ def test_a_factoriser_is_never_lost_in_silence() -> None:
         ("weights", lambda data: data[: data.index(b"l1b")], r"no tensor l1w, l1b"),
     ],
 )
-def test_a_damaged_file_is_named_with_the_place(kind: str, damage: object, said: str) -> None:
+def test_a_damaged_file_is_named_with_the_place(kind: str, damage: Callable[[bytes], bytes], said: str) -> None:
     shape, entries = shape_of(SIMPLE), entries_of(SIMPLE)
     floats = random_floats(shape)
-    data = {
-        "quantised": file_bytes.quantised_bytes(quantise(floats, shape, entries, 400.0)),
-        "raw": file_bytes.raw_bytes(floats, entries),
-        "weights": file_bytes.weights_bytes(floats),
+    data, parse = {
+        "quantised": (
+            file_bytes.quantised_bytes(quantise(floats, shape, entries, 400.0)),
+            lambda data: file_bytes.parse_quantised(data, shape, entries, 400.0, FILE),
+        ),
+        "raw": (
+            file_bytes.raw_bytes(floats, entries),
+            lambda data: file_bytes.parse_raw(data, shape, entries, FILE),
+        ),
+        "weights": (file_bytes.weights_bytes(floats), lambda data: file_bytes.parse_weights(data, shape, FILE)),
     }[kind]
-    assert callable(damage)
     with pytest.raises(DataError, match=said):
-        if kind == "quantised":
-            file_bytes.parse_quantised(damage(data), shape, entries, 400.0, FILE)
-        elif kind == "raw":
-            file_bytes.parse_raw(damage(data), shape, entries, FILE)
-        else:
-            file_bytes.parse_weights(damage(data), shape, FILE)
+        parse(damage(data))

@@ -15,6 +15,7 @@ import pytest
 
 from loader import _native
 from loader.formats.binpack.file import entries
+from tests.loader.chess.slow_threats import V10, V16, pawn_pairs, threats
 
 
 class FeatureSet(NamedTuple):
@@ -55,13 +56,17 @@ def slow_halfka(board: chess.Board, colour: chess.Color) -> set[int]:
 
 
 def slow_factorised(board: chess.Board, colour: chess.Color) -> set[int]:
-    features = slow_halfka(board, colour)
+    return slow_halfka(board, colour) | virtual_of(board, colour, 22528)
+
+
+def virtual_of(board: chess.Board, colour: chess.Color, first: int) -> set[int]:
+    features = set()
     king = board.king(colour)
     assert king is not None
     for square, piece in board.piece_map().items():
         plane = 2 * PIECES.index(piece.piece_type) + (piece.color != colour)
         seen = square ^ (0 if colour == chess.WHITE else 56) ^ (7 if king % 8 < 4 else 0)
-        features.add(22528 + 64 * plane + seen)
+        features.add(first + 64 * plane + seen)
     return features
 
 
@@ -90,9 +95,21 @@ class SlowChess768:
         return {768 * bucket + number for number in plain} | {behind + number for number in plain if self.virtual}
 
 
+def slow_v10(board: chess.Board, colour: chess.Color) -> set[int]:
+    return slow_halfka(board, colour) | {22528 + number for number in threats(board, colour, V10)}
+
+
+def slow_v16(board: chess.Board, colour: chess.Color) -> set[int]:
+    found = slow_halfka(board, colour) | {22528 + number for number in threats(board, colour, V16)}
+    return found | {22528 + 59808 + number for number in pawn_pairs(board, colour)}
+
+
 SLOW: dict[FeatureSet, Callable[[chess.Board, chess.Color], set[int]]] = {
     FeatureSet("HalfKAv2_hm"): slow_halfka,
     FeatureSet("HalfKAv2_hm^"): slow_factorised,
+    FeatureSet("SFNNv10"): slow_v10,
+    FeatureSet("SFNNv16"): slow_v16,
+    FeatureSet("SFNNv16^"): lambda board, colour: slow_v16(board, colour) | virtual_of(board, colour, 86912),
     FeatureSet("chess768"): SlowChess768(),
     FeatureSet("chess768", MIRRORED): SlowChess768(MIRRORED),
     FeatureSet("chess768^", MIRRORED): SlowChess768(MIRRORED, virtual=True),
@@ -149,10 +166,49 @@ def test_the_vectors_of_the_format_are_met() -> None:
     assert (pieces, black) == (4, True)
 
 
+@pytest.mark.parametrize(
+    ("name", "sets"), [("SFNNv10", {"Threats_v10": 22528}), ("SFNNv16", {"Threats_v16": 22528, "PP_3Wide": 82336})]
+)
+def test_threats_and_pawn_pairs_are_those_of_the_vectors(name: str, sets: dict[str, int], shared_data: Path) -> None:
+    """`sets`: where the numbers of each begin."""
+    cases = json.loads((shared_data / "vectors/sf_features.json").read_text())
+    assert len(cases) == 63
+    for case in cases:
+        own, opponent, _, black = _native.extract_fen(case["fen"], name)
+        for found, colour in ((own, "black" if black else "white"), (opponent, "white" if black else "black")):
+            expected = set(case[colour]["HalfKAv2_hm"])
+            for part, first in sets.items():
+                expected |= {first + number for number in case[colour][part]}
+            assert set(found.tolist()) == expected, case["fen"]
+
+
+@pytest.mark.parametrize(
+    "board",
+    ["qqqqkqqq/qqqqqqqq/8/8/8/8/QQQQQQQQ/QQQQKQQQ", "4k3/pppppppp/pppppp2/8/PPPPPPPP/PPPPPP2/8/4K3"],
+    ids=["queens", "pawns"],
+)
+@pytest.mark.parametrize("name", ["SFNNv10", "SFNNv16"])
+def test_a_position_of_no_game_has_all_its_relations_too(board: str, name: str) -> None:
+    check(chess.Board(f"{board} w - - 0 1"), FeatureSet(name))
+
+
 def test_feature_sets_are_found_by_name_with_their_sizes() -> None:
-    assert _native.feature_sets() == ["HalfKAv2_hm", "HalfKAv2_hm^", "chess768", "chess768^"]
+    assert _native.feature_sets() == [
+        name + end for name in ("HalfKAv2_hm", "SFNNv10", "SFNNv16", "chess768") for end in ("", "^")
+    ]
     sizes = [_native.describe_feature_set(*features) for features in SLOW]
-    assert sizes == [(22528, 32), (23296, 64), (768, 32), (7680, 32), (8448, 64), (6144, 32), (6912, 64)]
+    assert sizes == [
+        (22528, 32),
+        (23296, 64),
+        (102384, 160),
+        (86896, 256),
+        (87680, 288),
+        (768, 32),
+        (7680, 32),
+        (8448, 64),
+        (6144, 32),
+        (6912, 64),
+    ]
 
 
 FACTORISED = r"king_buckets: chess768\^ needs two or more different ones"
@@ -161,7 +217,7 @@ FACTORISED = r"king_buckets: chess768\^ needs two or more different ones"
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        (FeatureSet("HalfKP"), r"'HalfKP' is none of HalfKAv2_hm, HalfKAv2_hm\^, chess768, chess768\^"),
+        (FeatureSet("HalfKP"), r"'HalfKP' is none of HalfKAv2_hm, HalfKAv2_hm\^, SFNNv10, SFNNv10\^"),
         (FeatureSet("HalfKAv2_hm", MIRRORED), "king_buckets: HalfKAv2_hm has its own"),
         (FeatureSet("chess768", MIRRORED[:8]), "king_buckets: 8 numbers; allowed are 64, or 32 for files a to d"),
         (FeatureSet("chess768^"), FACTORISED),

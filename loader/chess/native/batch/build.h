@@ -1,6 +1,7 @@
 #pragma once
 
 #include "batch/columns.h"
+#include "chess/native/batch/relation_rows.h"
 #include "chess/native/batch/rows.h"
 #include "chess/native/batch/samples.h"
 
@@ -20,7 +21,7 @@ inline std::uint32_t write_columns(const FeatureSet& set, std::uint32_t num_bags
                                               static_cast<Bag*>(slot.bags)};
 #if defined(__AVX512VBMI2__)
     if constexpr (sizeof(Number) == 2 && sizeof(Bag) == 2) {
-        return bit_columns(set, num_bags, slot.offsets[num_bags], scratch, columns);
+        if (!set.has_relations()) return bit_columns(set, num_bags, slot.offsets[num_bags], scratch, columns);
     }
 #endif
     return batch::count_columns(slot.offsets, num_bags, static_cast<const Number*>(slot.features), set.num_inputs,
@@ -31,7 +32,13 @@ template <class Number>
 inline std::uint32_t write_sparse(const BatchParts& parts, std::uint32_t batch_size, const Scratch& scratch,
                                   const SlotArrays& slot) {
     const FeatureSet& set = *parts.set;
-    write_rows(set, scratch.samples, batch_size, scratch.views, slot.offsets, static_cast<Number*>(slot.features));
+    if (set.has_relations()) {
+        write_rows_with_relations<Number>(set, batch_size, scratch, slot);
+    } else {
+        write_offsets(set, slot.piece_count, batch_size, slot.offsets);
+        write_rows(set, scratch.samples, batch_size, scratch.views, slot.offsets, static_cast<Number*>(slot.features));
+    }
+    slot.header[1] = slot.offsets[2 * batch_size];
     return parts.wide_bags ? write_columns<Number, std::uint32_t>(set, 2 * batch_size, scratch, slot)
                            : write_columns<Number, std::uint16_t>(set, 2 * batch_size, scratch, slot);
 }
@@ -41,9 +48,7 @@ inline void build_batch(const BatchParts& parts, const Scratch& scratch, const S
     const auto batch_size = static_cast<std::uint32_t>(parts.head_size + parts.body_size);
     order_by_bucket(parts, scratch, slot);
     write_dense(scratch.samples, batch_size, slot);
-    write_offsets(*parts.set, slot.piece_count, batch_size, slot.offsets);
     find_views(scratch.samples, batch_size, scratch.views);
-    slot.header[1] = slot.offsets[2 * batch_size];
     slot.header[2] = parts.set->wide() ? write_sparse<std::uint32_t>(parts, batch_size, scratch, slot)
                                        : write_sparse<std::uint16_t>(parts, batch_size, scratch, slot);
 }

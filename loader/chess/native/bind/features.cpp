@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "chess/native/batch/relations.h"
 #include "chess/native/bind/bind.h"
 #include "chess/native/board/fen.h"
 #include "chess/native/features/bags.h"
@@ -48,11 +49,22 @@ Numbers virtual_features(std::string_view name, const KingBuckets& king_buckets)
     return copy_of(found, found.size());
 }
 
-Numbers bag_of(const FeatureSet& set, const Record& record, unsigned colour) {
-    std::vector<std::uint32_t> bag(set.max_active);
+// Both bags whole, also where a batch has no room for all relations.
+std::pair<Numbers, Numbers> bags_of(const FeatureSet& set, const Record& record, unsigned us) {
     const Pieces pieces(record);
-    const std::uint8_t view = view_of(record, colour);
-    return copy_of(bag, write_bag(set, pieces, view, bag.data()));
+    const std::uint8_t views[2] = {view_of(record, us), view_of(record, us ^ 1)};
+    std::vector<std::uint32_t> bags[2];
+    std::uint32_t counts[2];
+    for (unsigned i = 0; i < 2; ++i) {
+        bags[i].resize(set.max_active + kMostRelations);
+        counts[i] = write_bag(set, pieces, views[i], bags[i].data());
+    }
+    if (set.has_relations()) {
+        const std::uint32_t relations =
+            write_relations(set, record, pieces, views, bags[0].data() + counts[0], bags[1].data() + counts[1]);
+        for (std::uint32_t& count : counts) count += relations;
+    }
+    return {copy_of(bags[0], counts[0]), copy_of(bags[1], counts[1])};
 }
 
 std::tuple<Numbers, Numbers, unsigned, bool> extract_fen(std::string_view fen, std::string_view name,
@@ -63,7 +75,8 @@ std::tuple<Numbers, Numbers, unsigned, bool> extract_fen(std::string_view fen, s
     if (!fault.empty()) throw nb::value_error(("FEN '" + std::string(fen) + "': " + fault).c_str());
     const Record record = make_record(entry);
     const unsigned us = record.flags & kBlackToMove;
-    return {bag_of(*set, record, us), bag_of(*set, record, us ^ 1), count_squares(record.occupied), us != 0};
+    const auto [own, opponent] = bags_of(*set, record, us);
+    return {own, opponent, count_squares(record.occupied), us != 0};
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <utility>
-
 #include "chess/native/features/feature_set.h"
 
 // Factorised sets: behind the inputs of another set, for each piece a virtual input that knows no king bucket. What is
@@ -30,22 +28,28 @@ struct VirtualRule {
     }
 };
 
+// Parts begin at a multiple of 64; the few inputs in between are never on.
+[[nodiscard]] inline std::uint32_t first_virtual(std::uint32_t num_inputs) { return (num_inputs + 63) / 64 * 64; }
+
 // With virtual inputs for each part that has more than one king bucket.
 [[nodiscard]] inline FeatureSet factorised(const FeatureSet& real) {
-    std::vector<Part> parts = real.parts;
+    FeatureSet set = real;
     for (const Part& part : real.parts) {
-        if (part.buckets > 1) parts.push_back(make_part(VirtualRule{part}, parts.back().end()));
+        if (part.buckets < 2) continue;
+        set.parts.push_back(make_part(VirtualRule{part}, first_virtual(set.num_inputs)));
+        set.num_inputs = set.parts.back().end();
+        set.max_active += 32;
     }
-    return make_set(std::move(parts));
+    return set;
 }
 
 inline constexpr std::uint32_t kNoVirtual = 0xFFFFFFFF;
 
-// The virtual input, numbered as in `factorised(real)`, of each input of `real`. Where both kings share a plane, the own
-// one is on the square that the king bucket stands for, the enemy's on any other.
+// The virtual input, numbered as in `factorised(real)`, of each input of `real`. Where both kings share a plane, the
+// own one is on the square that the king bucket stands for, the enemy's on any other.
 [[nodiscard]] inline std::vector<std::uint32_t> virtual_inputs(const FeatureSet& real) {
     std::vector<std::uint32_t> found(real.num_inputs, kNoVirtual);
-    std::uint32_t first = real.num_inputs;
+    std::uint32_t first = first_virtual(real.num_inputs);
     for (const Part& part : real.parts) {
         if (part.buckets < 2) continue;
         const VirtualRule rule{part};

@@ -30,12 +30,21 @@ struct Part {
     [[nodiscard]] std::uint32_t end() const { return first + buckets * plane_inputs(); }
 };
 
+struct Threats;  // threats.h
+
 // A set of inputs, seen by either side: "own" is the side to move. Immutable.
+//
+// Relations are inputs of two pieces: threats and pairs of pawns. A bag holds those that fit in max_active, which is
+// all in any position of a game; its pieces come first.
 struct FeatureSet {
     std::vector<Part> parts;  // one behind the other, also within a bag
     std::uint32_t num_inputs = 0;
-    std::uint32_t max_active = 0;  // of one perspective of one position
+    std::uint32_t max_active = 0;      // of one perspective of one position: 32 a part, and relations
+    std::uint32_t first_relation = 0;  // behind the parts, but for virtual ones (factorised.h)
+    const Threats* threats = nullptr;  // if any
+    bool pawn_pairs = false;           // if so, numbered behind the threats
 
+    [[nodiscard]] bool has_relations() const { return threats != nullptr || pawn_pairs; }
     [[nodiscard]] bool wide() const { return num_inputs > 1U << 16; }  // then numbers are uint32, else uint16
 };
 
@@ -68,11 +77,11 @@ template <class Rule>
     return part;
 }
 
-// At least one part, in the order of their inputs.
+// At least one part, in the order of their inputs; no relations.
 [[nodiscard]] inline FeatureSet make_set(std::vector<Part> parts) {
     const std::uint32_t num_inputs = parts.back().end();
     const auto max_active = static_cast<std::uint32_t>(32 * parts.size());
-    return {std::move(parts), num_inputs, max_active};
+    return {std::move(parts), num_inputs, max_active, num_inputs};
 }
 
 // The set of that name. Throws std::invalid_argument, a line that begins with the setting to change, if there is none

@@ -2,19 +2,25 @@
 #include "chess/native/features/factorised.h"
 #include "chess/native/features/feature_set.h"
 #include "chess/native/features/halfka_v2_hm.h"
+#include "chess/native/features/sfnn.h"
 
 namespace sparsepool::chess {
 namespace {
 
 constexpr char kFactorised = '^';  // behind the name of a set with virtual inputs
 
-struct Entry {
+struct NamedSet {
     std::string_view name;
     FeatureSet (*make)(const FeatureSettings&);
 };
 
 // Every feature set by name; a new one is a file of its own and a line here.
-constexpr Entry kSets[] = {{"HalfKAv2_hm", &make_halfka_v2_hm}, {"chess768", &make_chess768}};
+constexpr NamedSet kSets[] = {
+    {"HalfKAv2_hm", &make_halfka_v2_hm},
+    {"SFNNv10", &make_sfnn_v10},
+    {"SFNNv16", &make_sfnn_v16},
+    {"chess768", &make_chess768},
+};
 
 std::string unknown(std::string_view name) {
     std::string message = "features: '" + std::string(name) + "' is none of";
@@ -31,7 +37,7 @@ std::string unknown(std::string_view name) {
 std::shared_ptr<const FeatureSet> make_feature_set(std::string_view name, const FeatureSettings& settings) {
     const bool is_factorised = name.ends_with(kFactorised);
     const std::string_view real = name.substr(0, name.size() - (is_factorised ? 1 : 0));
-    for (const Entry& entry : kSets) {
+    for (const NamedSet& entry : kSets) {
         if (entry.name != real) continue;
         const FeatureSet set = entry.make(settings);
         if (!is_factorised) return std::make_shared<const FeatureSet>(set);
@@ -45,7 +51,7 @@ std::shared_ptr<const FeatureSet> make_feature_set(std::string_view name, const 
 
 std::vector<std::string> feature_set_names() {
     std::vector<std::string> names;
-    for (const Entry& entry : kSets) {
+    for (const NamedSet& entry : kSets) {
         names.emplace_back(entry.name);
         names.push_back(names.back() + kFactorised);
     }
