@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import chess
 import numpy as np
 import numpy.typing as npt
+import torch
 
+from pool.nn.batch import SparseInput, TensorBatch
+from pool.tasks.chess.positions import Position
 from pool.tasks.perspective.config import ModelConfig
 from pool.tasks.perspective.files.integers import Net
 from pool.tasks.perspective.shape import Shape
@@ -80,6 +84,28 @@ def slow_evaluation(net: Net, fen: str) -> int:
                 total_of_output = total_of_output + a * w
             y.append(total_of_output)
     return int(y[0] * np.float32(400))
+
+
+def batch_of(positions: Sequence[Position], buckets: Sequence[int], num_buckets: int) -> TensorBatch:
+    """Of positions in the order of their output buckets."""
+    bags = [position.own for position in positions] + [position.opponent for position in positions]
+    numbers = np.concatenate(bags)
+    bag_of = np.repeat(np.arange(len(bags)), [len(bag) for bag in bags])
+    touched, counts = np.unique(numbers, return_counts=True)
+    columns = np.lexsort((bag_of, numbers))
+
+    def tensor(values: npt.ArrayLike) -> torch.Tensor:
+        return torch.from_numpy(np.array(values, np.uint32))
+
+    sparse = SparseInput(
+        offsets=tensor(np.cumsum([0, *(len(bag) for bag in bags)])),
+        features=tensor(numbers),
+        touched=tensor(touched),
+        touched_offsets=tensor(np.cumsum([0, *counts])),
+        bags=tensor(bag_of[columns]),
+    )
+    borders = tuple(sum(bucket < border for bucket in buckets) for border in range(num_buckets + 1))
+    return TensorBatch(0, {"features": sparse}, {}, borders)
 
 
 def _cut(value: int, divisor: int) -> int:

@@ -6,18 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from loader.chess.output_buckets import buckets_by_pieces
-from pool.nn.batch import SparseInput, TensorBatch
-from pool.tasks.chess.positions import Inputs, Position, read_fen
+from pool.tasks.chess.positions import Inputs, read_fen
 from pool.tasks.chess.probes import probe_fens
 from pool.tasks.perspective.config import ModelConfig
 from pool.tasks.perspective.files.evaluate import evaluate
 from pool.tasks.perspective.files.export_list import export_list
 from pool.tasks.perspective.files.integers import Net, quantise
 from pool.tasks.perspective.model import PerspectiveModel
-from tests.perspective.support import BUCKETS, LAYERS, RUNGS, SIMPLE, random_floats, shape_of, slow_evaluation
+from tests.perspective.support import BUCKETS, LAYERS, RUNGS, SIMPLE, batch_of, random_floats, shape_of, slow_evaluation
 
 FENS = list(probe_fens(31))
 MORE = {
@@ -57,17 +55,6 @@ def test_the_float_network_evaluates_to_nearly_the_same(name: str) -> None:
     exact = evaluate(net, [read_fen(FENS[i], net.shape.inputs) for i in order], buckets).value
     assert np.abs(found.detach().numpy() - exact).max() < 0.03 * np.abs(exact).max()
     assert np.abs(exact).max() > 400
-
-
-def batch_of(positions: list[Position], buckets: list[int], num_buckets: int) -> TensorBatch:
-    """Of positions in the order of their buckets."""
-    bags = [p.own for p in positions] + [p.opponent for p in positions]
-    offsets = np.cumsum([0, *(len(bag) for bag in bags)], dtype=np.uint32)
-    features = np.concatenate(bags).astype(np.uint32)
-    borders = tuple(sum(bucket < border for bucket in buckets) for border in range(num_buckets + 1))
-    none = torch.zeros(1, dtype=torch.uint32)  # what only backward reads
-    sparse = SparseInput(torch.from_numpy(offsets), torch.from_numpy(features), none, none, none)
-    return TensorBatch(0, {"features": sparse}, {}, borders)
 
 
 def test_sums_wrap_as_an_engines_do() -> None:
