@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -16,14 +15,6 @@ def register(app: typer.Typer) -> None:
     app.command(name="export")(export)
 
 
-class Header(Enum):
-    """Languages of source code that describes an exported file."""
-
-    C = "c"
-    RUST = "rust"
-    NONE = "none"
-
-
 def export(
     checkpoint: Checkpoint,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="file to write")],
@@ -31,12 +22,12 @@ def export(
         str, typer.Option(metavar="TEXT", help="text that the file carries")
     ] = "Trained with sparsepool.",
     header: Annotated[
-        Header,
+        Literal["c", "rust", "none"],
         typer.Option(
-            metavar="c|rust|none",
-            help="also write a .h or .rs beside FILE: shapes and scales, for an engine to include",
+            metavar="LANGUAGE",
+            help="c or rust: also write a .h or .rs beside FILE with its shapes and scales, for an engine to include",
         ),
-    ] = Header.NONE,
+    ] = "none",
     task: TrustedTask = None,
 ) -> None:
     """Write the network of a checkpoint in the format of its user.
@@ -46,7 +37,7 @@ def export(
     """
     from pool.tasks.export import export_checkpoint, header_path
 
-    language = None if header is Header.NONE else header.value
+    language = None if header == "none" else header
     exported = export_checkpoint(checkpoint, output, description, task, language)
     sys.stdout.write(f"{output}: {output.stat().st_size:,} bytes, from {exported}\n")
     if language is not None:

@@ -19,6 +19,7 @@ from pool.tasks.chess.positions import Inputs, read_fen
 from pool.tasks.chess.probes import probe_fens
 from pool.tasks.perspective import LossConfig, ModelConfig, create_task
 from pool.tasks.perspective import task as module
+from pool.tasks.perspective.files import file_bytes
 from pool.tasks.perspective.files.header import header
 from pool.tasks.perspective.model import PerspectiveModel
 from pool.tasks.perspective.task import PerspectiveTask
@@ -157,7 +158,7 @@ def test_a_file_that_evaluates_to_anything_else_is_not_written(tmp_path: Path, m
     model = model_of(task)
     bytes_of = task.exported(model)
     wrong = {**bytes_of.tensors, "l1b": bytes_of.tensors["l1b"] + 300}
-    stored = module.quantised_bytes
+    stored = file_bytes.quantised_bytes
     monkeypatch.setattr(
         module, "quantised_bytes", lambda net: stored(type(net)(net.shape, net.entries, wrong, net.unit))
     )
