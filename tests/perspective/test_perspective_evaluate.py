@@ -12,8 +12,8 @@ from pool.tasks.chess.positions import Inputs, read_fen
 from pool.tasks.chess.probes import probe_fens
 from pool.tasks.perspective.config import ModelConfig
 from pool.tasks.perspective.files.evaluate import evaluate
-from pool.tasks.perspective.files.export_list import export_list
 from pool.tasks.perspective.files.integers import Net, quantise
+from pool.tasks.perspective.form import export_of
 from pool.tasks.perspective.model import PerspectiveModel
 from tests.perspective.support import BUCKETS, LAYERS, RUNGS, SIMPLE, batch_of, random_floats, shape_of, slow_evaluation
 
@@ -27,7 +27,7 @@ MORE = {
 
 def net_of(model: dict[str, Any], size: float) -> Net:
     shape = shape_of(model)
-    return quantise(random_floats(shape, size=size), shape, export_list(ModelConfig(**model), shape), 400.0)
+    return quantise(random_floats(shape, size=size), shape, export_of(ModelConfig(**model), shape), 400.0)
 
 
 @pytest.mark.parametrize("size", [0.4, 20.0], ids=["usual", "clamped and wrapped"])

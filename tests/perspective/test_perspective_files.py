@@ -13,18 +13,19 @@ from hypothesis import strategies as st
 from loader.chess.output_buckets import buckets_by_pieces
 from loader.errors import DataError
 from pool.tasks.chess.positions import read_fen
-from pool.tasks.perspective.config import ExportTensor, ModelConfig
+from pool.tasks.perspective.config import ModelConfig
 from pool.tasks.perspective.files import file_bytes
 from pool.tasks.perspective.files.evaluate import check_evaluable, evaluate
-from pool.tasks.perspective.files.export_list import export_list
 from pool.tasks.perspective.files.integers import dequantise, quantise
+from pool.tasks.perspective.files.tensors import ExportTensor
+from pool.tasks.perspective.form import export_of
 from tests.perspective.support import FACTORISED, LAYERS, RUNGS, SIMPLE, random_floats, shape_of
 
 FILE = Path("net.bin")
 
 
 def entries_of(model: dict[str, object]) -> tuple[ExportTensor, ...]:
-    return export_list(ModelConfig.model_validate(model), shape_of(model))
+    return export_of(ModelConfig.model_validate(model), shape_of(model))
 
 
 def test_the_vectors_are_met_byte_for_byte(shared_data: Path) -> None:

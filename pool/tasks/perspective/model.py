@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.perspective.shape import Floats, Shape
+from pool.tasks.perspective.files.shape import Floats, Shape
 
 FIELD = "features"
 

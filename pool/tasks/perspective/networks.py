@@ -14,12 +14,11 @@ from pool.tasks.chess.loss_config import LossConfig
 from pool.tasks.chess.network import Evaluation
 from pool.tasks.chess.positions import Inputs, Position
 from pool.tasks.perspective.config import ModelConfig
-from pool.tasks.perspective.files.description import beside, read_description
+from pool.tasks.perspective.description import beside, read_description
 from pool.tasks.perspective.files.evaluate import check_evaluable, evaluate
-from pool.tasks.perspective.files.export_list import export_list
 from pool.tasks.perspective.files.integers import Net
+from pool.tasks.perspective.form import export_of, shape_of
 from pool.tasks.perspective.reading import net_of, read_bytes
-from pool.tasks.perspective.shape import Shape
 
 if TYPE_CHECKING:
     from pool.config.tree import Config
@@ -60,8 +59,8 @@ def read_network(path: Path, config: Config | None) -> PerspectiveNetwork:
     assert isinstance(model, ModelConfig)
     assert isinstance(loss, LossConfig)
     try:
-        shape = Shape.of(model)
-        net = net_of(data, shape, export_list(model, shape), loss.output_unit, path)
+        shape = shape_of(model)
+        net = net_of(data, shape, export_of(model, shape), loss.output_unit, path)
         check_evaluable(net)
     except DataError:
         raise

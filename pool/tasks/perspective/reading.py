@@ -11,10 +11,10 @@ from pathlib import Path
 
 from loader.errors import DataError
 from loader.files.regular import open_regular
-from pool.tasks.perspective.config import ExportTensor
 from pool.tasks.perspective.files.file_bytes import parse_quantised, parse_raw, parse_weights
 from pool.tasks.perspective.files.integers import Net, dequantise, quantise
-from pool.tasks.perspective.shape import Floats, Shape
+from pool.tasks.perspective.files.shape import Floats, Shape
+from pool.tasks.perspective.files.tensors import ExportTensor
 
 RAW = "raw.bin"
 WEIGHTS = "weights.bin"

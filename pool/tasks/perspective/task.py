@@ -14,15 +14,15 @@ from pool.tasks.chess.loss_config import LossConfig
 from pool.tasks.chess.probes import probe_positions
 from pool.tasks.chess.whole_file import write_whole
 from pool.tasks.perspective.config import ModelConfig
-from pool.tasks.perspective.files.description import beside, description
+from pool.tasks.perspective.description import beside, description
 from pool.tasks.perspective.files.evaluate import check_evaluable, evaluate
-from pool.tasks.perspective.files.export_list import export_list
 from pool.tasks.perspective.files.file_bytes import parse_quantised, quantised_bytes, raw_bytes, weights_bytes
 from pool.tasks.perspective.files.header import header
 from pool.tasks.perspective.files.integers import Net, quantise
+from pool.tasks.perspective.files.shape import Floats, Shape
+from pool.tasks.perspective.form import export_of, shape_of
 from pool.tasks.perspective.model import FIELD, PerspectiveModel
 from pool.tasks.perspective.reading import RAW, WEIGHTS, floats_of, read_bytes
-from pool.tasks.perspective.shape import Floats, Shape
 from pool.tasks.task import Progress
 
 
@@ -35,7 +35,7 @@ class PerspectiveTask:
 
     def check(self, schema: BatchSchema) -> None:
         """Raises ValueError if batches, the list of tensors or the file to start from don't fit the model."""
-        shape = Shape.of(self._model)
+        shape = shape_of(self._model)
         fields = {field.name: field for field in schema.sparse}
         if FIELD not in fields or fields[FIELD].bags_per_sample != 2:
             raise ValueError(f"data.source: batches have no sparse field {FIELD!r} with two bags a sample")
@@ -49,12 +49,12 @@ class PerspectiveTask:
             raise ValueError(f"model.features: {wanted} inputs, but the batches have {found}")
         if schema.num_buckets != shape.buckets:
             raise ValueError(f"model.output_buckets: {shape.buckets}, but the batches have {schema.num_buckets}")
-        export_list(self._model, shape)
+        export_of(self._model, shape)
         self._start(shape)
 
     def build_model(self) -> PerspectiveModel:
         """Freshly initialised."""
-        return PerspectiveModel(Shape.of(self._model))
+        return PerspectiveModel(shape_of(self._model))
 
     def initialize(self, model: nn.Module) -> None:
         """Loads model.start_from, if it is set."""
@@ -82,7 +82,7 @@ class PerspectiveTask:
         its description beside it. ValueError if a value doesn't fit, DataError if a file can't be written."""
         floats = _perspective(model).floats()
         if path.name.endswith(RAW):
-            write_whole(path, raw_bytes(floats, export_list(self._model, _perspective(model).shape)))
+            write_whole(path, raw_bytes(floats, export_of(self._model, _perspective(model).shape)))
         elif path.name.endswith(WEIGHTS):
             write_whole(path, weights_bytes(floats))
         else:
@@ -91,7 +91,7 @@ class PerspectiveTask:
     def exported(self, model: nn.Module) -> Net:
         """What a quantised file holds. ValueError if a value doesn't fit."""
         shape = _perspective(model).shape
-        net = quantise(_perspective(model).floats(), shape, export_list(self._model, shape), self._loss.output_unit)
+        net = quantise(_perspective(model).floats(), shape, export_of(self._model, shape), self._loss.output_unit)
         check_evaluable(net)
         return net
 
@@ -116,7 +116,7 @@ class PerspectiveTask:
         if self._model.start_from is None:
             return None
         path = Path(self._model.start_from)
-        return floats_of(read_bytes(path), shape, export_list(self._model, shape), path)
+        return floats_of(read_bytes(path), shape, export_of(self._model, shape), path)
 
 
 def _perspective(model: nn.Module) -> PerspectiveModel:

@@ -28,7 +28,7 @@ from pool.tasks.chess.int32 import truncating_divide, wrapped
 from pool.tasks.chess.network import Evaluation, Ints
 from pool.tasks.chess.positions import Position
 from pool.tasks.perspective.files.integers import Net
-from pool.tasks.perspective.shape import Shape
+from pool.tasks.perspective.files.shape import Shape
 
 PAIR_SHIFT = 9
 _Floats = npt.NDArray[np.float32]

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pool.tasks.perspective.config import ExportTensor, Kind, ModelConfig
-from pool.tasks.perspective.shape import Shape
+from pool.tasks.perspective.files.shape import Shape
+from pool.tasks.perspective.files.tensors import ExportTensor, Kind
 
 QA = 255  # of the first layer
 QB = 64  # of the weights behind it
 
 
-def export_list(model: ModelConfig, shape: Shape) -> tuple[ExportTensor, ...]:
-    """Raises ValueError for a list that does not have each tensor of such a network once."""
-    if model.export:
-        entries, key = model.export, "model.export"
-    else:
-        entries, key = _example(model.export_as, shape), "model.export_as"
+def export_list(example: str, own: tuple[ExportTensor, ...], shape: Shape) -> tuple[ExportTensor, ...]:
+    """The user's own list, or if it is empty the example of that name (`model.export_as`). Raises ValueError for a list
+    that does not have each tensor of such a network once."""
+    entries, key = (own, "model.export") if own else (_example(example, shape), "model.export_as")
     _check(entries, shape, key)
     return entries
 

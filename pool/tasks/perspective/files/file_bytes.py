@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from loader.errors import DataError
-from pool.tasks.perspective import shape as orders
-from pool.tasks.perspective.config import ExportTensor
+from pool.tasks.perspective.files import shape as orders
 from pool.tasks.perspective.files.integers import TYPES, Net
-from pool.tasks.perspective.shape import Floats, Shape
+from pool.tasks.perspective.files.shape import Floats, Shape
+from pool.tasks.perspective.files.tensors import ExportTensor
 
 ALIGNMENT = 64
 _LETTERS = b"bullet"

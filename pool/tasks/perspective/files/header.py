@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from pool.tasks.perspective.config import ExportTensor
 from pool.tasks.perspective.files.evaluate import PAIR_SHIFT, is_whole
 from pool.tasks.perspective.files.file_bytes import ALIGNMENT
 from pool.tasks.perspective.files.integers import TYPES, Net
+from pool.tasks.perspective.files.tensors import ExportTensor
 
 _C_TYPES = {"i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "f32": "float"}
 

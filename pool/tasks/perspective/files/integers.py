@@ -11,15 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from pool.tasks.chess.rounding import Rounding, to_floats, to_integers
-from pool.tasks.perspective.config import ExportTensor
-from pool.tasks.perspective.shape import Floats, Shape
+from pool.tasks.perspective.files.shape import Floats, Shape
+from pool.tasks.perspective.files.tensors import ExportTensor
 
 TYPES: Mapping[str, type[np.number[Any]]] = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "f32": np.float32}
 
 
 @dataclass(frozen=True)
 class Net:
-    """What an exported file holds. Tensors are shaped as in pool.tasks.perspective.shape, l0f merged into l0w."""
+    """What an exported file holds. Tensors are shaped as in pool.tasks.perspective.files.shape, l0f merged into l0w."""
 
     shape: Shape
     entries: tuple[ExportTensor, ...]

@@ -15,11 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loader import _native
-from loader.chess.output_buckets import num_buckets
 from pool.tasks.chess.positions import Inputs
-from pool.tasks.perspective.config import ModelConfig
-
-_FACTORISED = "^"  # ends the name of a feature set with virtual inputs
 
 Floats = Mapping[str, npt.NDArray[np.float32]]
 
@@ -37,22 +33,6 @@ class Shape:
     hidden_activation: str
     output_buckets: str
     buckets: int
-
-    @classmethod
-    def of(cls, model: ModelConfig) -> Shape:
-        """Raises ValueError if there is no such network."""
-        if model.features is None or model.output_buckets is None:
-            raise ValueError(
-                "model.features and model.output_buckets: not set, and there is no [data.chess] to have them"
-            )
-        inputs = Inputs(model.features.removesuffix(_FACTORISED), model.king_buckets or ())
-        try:
-            real = _native.describe_feature_set(*inputs)[0]
-            virtual = _native.describe_feature_set(model.features, inputs.king_buckets)[0] - real
-        except ValueError as error:
-            raise ValueError(f"data.chess.{error}") from None
-        rest = (model.width, model.activation, model.hidden, model.hidden_activation, model.output_buckets)
-        return cls(inputs, real, virtual, *rest, num_buckets(model.output_buckets))
 
     def virtual_rows(self) -> npt.NDArray[np.int64]:
         """[num_real]: the row of l0f that is added to each row of l0w."""
