@@ -7,12 +7,13 @@ STAMP := $(VENV)/installed
 DOCS := $(VENV)/docs-installed
 LINT := $(VENV)/lint-installed
 NATIVE := $(shell find loader pool -name '*.cpp' -o -name '*.h' -o -name '*.cmake' -o -name CMakeLists.txt)
-NATIVE_TESTS := $(shell find tests/native tests/fuzz -name '*.cpp' -o -name '*.h')
+FAKEGPU := build/fakegpu/libfakegpu.so
+NATIVE_TESTS := $(shell find tests/native tests/fuzz tests/fakegpu/native -name '*.cpp' -o -name '*.h')
 NATIVE_BUILD := build/native-tests
-BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery
+BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 POSITIONS := configs/sample/positions.epd
 
-.PHONY: install demo test test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
+.PHONY: install demo test fakegpu test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
         hostile test-hostile soak stubs gpu-check wheel-check image-check clean
 
 # pip shows its progress on a terminal; elsewhere these lines say what takes long.
@@ -21,8 +22,8 @@ PIP = $(BIN)/python -m pip install $$([ -t 1 ] || echo --quiet) --disable-pip-ve
 $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
 	@$(PYTHON) -c 'import sys; sys.exit("$(PYTHON) is older than 3.11: make PYTHON=..." if sys.version_info < (3, 11) else 0)'
 	@command -v $(CXX) >/dev/null || { echo "no C++ compiler $(CXX): Debian's package is g++"; exit 1; }
-	@printf '#include <zlib.h>\n#include <zstd.h>\n' | $(CXX) -fsyntax-only -x c++ - 2>/dev/null || \
-	    { echo "no zlib or zstd to compile with: Debian's packages are zlib1g-dev and libzstd-dev"; exit 1; }
+	@printf '#include <xxhash.h>\n#include <zlib.h>\n#include <zstd.h>\n' | $(CXX) -fsyntax-only -x c++ - 2>/dev/null || \
+	    { echo "no zlib, zstd or xxhash to compile with: Debian's packages are zlib1g-dev, libzstd-dev, libxxhash-dev"; exit 1; }
 	@echo "install 1/3: a Python environment in $(VENV), 1.2 GB with the CPU build of torch"
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
 	@echo "install 2/3: torch, 190 MB to download as a CPU build, gigabytes as a CUDA build (README.md: Which torch)"
@@ -48,8 +49,15 @@ wheel-check: $(STAMP)
 image-check:
 	unshare --mount $(PYTHON) -m tests.project.image
 
-test: $(STAMP)
+test: $(STAMP) $(FAKEGPU)
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
+# The GPU of the tests: a torch device made of threads. Half a minute.
+$(FAKEGPU): $(STAMP) $(wildcard tests/fakegpu/native/*)
+	cmake -S tests/fakegpu/native -B $(@D) -DTORCH=$$($(BIN)/python -c 'import torch; print(*torch.__path__)')
+	cmake --build $(@D) --parallel 2
+
+fakegpu: $(FAKEGPU)
 
 # C++ unit tests under AddressSanitizer and UndefinedBehaviorSanitizer; needs doctest (Debian's doctest-dev).
 test-native: $(NATIVE_BUILD)/CMakeCache.txt
@@ -59,6 +67,10 @@ test-native: $(NATIVE_BUILD)/CMakeCache.txt
 $(NATIVE_BUILD)/CMakeCache.txt: CMakeLists.txt
 	cmake -S . -B $(NATIVE_BUILD) -DCMAKE_CXX_FLAGS="-O1 -g" -DSPARSEPOOL_PYTHON=OFF -DSPARSEPOOL_TESTS=ON \
 	    -DSPARSEPOOL_SANITIZE=ON
+
+# Networks of newer versions in the engines themselves: downloads half a gigabyte into build/engines, once; needs node 20.
+test-engines: $(STAMP)
+	$(BIN)/python -m pytest -m engines tests/stockfish
 
 # Processes of real runs killed at every crash point.
 test-crashes: $(STAMP)
@@ -128,9 +140,11 @@ chaos: $(STAMP)
 	$(BIN)/python -m tests.chaos.points
 	$(BIN)/python -m tests.chaos.kills --kills $(if $(KILLS),$(KILLS),1000)
 
-# Would the tests notice? Puts seeded bugs into a copy of the sources, one after the other; each must be caught.
-chaos-mutants: $(STAMP)
+# Would the tests notice? Puts seeded bugs into a copy of the sources, one after the other; each must be caught. Then races
+# on a fake GPU, and 200 runs there without a bug.
+chaos-mutants: $(STAMP) $(FAKEGPU)
 	$(BIN)/python -m tests.chaos.mutants
+	$(BIN)/python -m tests.fakegpu.races --runs 40
 
 # Hostile use at random: files that change, odd values for every key, hostile tasks, planted folders, crafted checkpoints.
 hostile: $(STAMP)

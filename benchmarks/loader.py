@@ -40,11 +40,13 @@ MIRRORED10 = (0, 1, 2, 3, 4, 4, 5, 5, *(6,) * 4, *(7,) * 4, *(8,) * 8, *(9,) * 8
 INPUTS: dict[str, dict[str, Any]] = {  # settings in data.chess
     "HalfKAv2_hm": {"features": "HalfKAv2_hm"},
     "HalfKAv2_hm^": {"features": "HalfKAv2_hm^"},
+    "SFNNv16": {"features": "SFNNv16"},
     "768": {"features": "chess768", "output_buckets": "single"},
     "768x10": {"features": "chess768", "king_buckets": MIRRORED10, "output_buckets": "material_count_8"},
     "768x10^": {"features": "chess768^", "king_buckets": MIRRORED10, "output_buckets": "material_count_8"},
 }
 STAGES = ("decode", "shuffle", "build")
+PIECES, THREATS = "HalfKAv2_hm", "SFNNv16"
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Case:
     threads: int
     level: str
     filters: bool
-    inputs: str = "HalfKAv2_hm"  # of INPUTS
+    inputs: str = PIECES  # of INPUTS
 
 
 @dataclass(frozen=True)
@@ -128,12 +130,20 @@ def median(rates: Sequence[Rates]) -> Rates:
 def bars(medians: dict[Case, Rates]) -> list[Bar]:
     widest = _native.simd_levels()[-1]
     off, filtered = medians[Case(2, widest, False)], medians[Case(2, widest, True)]
+    threats = [medians[Case(2, widest, on, THREATS)].batched_cpu for on in (False, True)]
+    by_pieces = [
+        rate / medians[Case(2, widest, on)].batched_cpu for rate, on in zip(threats, (False, True), strict=True)
+    ]
     ratio = filtered.read_wall / off.batched_wall
     found = [
         Bar(f"{widest}, 2 threads: million positions/s", ">= 25", off.batched_wall, off.batched_wall >= 25),
         Bar("the same, of processor time", ">= 25", off.batched_cpu, off.batched_cpu >= 25),
         Bar("bytes a position", "<= 200", off.bytes_per_position, off.bytes_per_position <= 200),
         Bar("filters on: entries read, times that", ">= 1.3", ratio, ratio >= 1.3),
+        *(
+            Bar(f"{THREATS} by {PIECES}, filters {name}, of processor time", ">= 0.4", share, share >= 0.4)
+            for name, share in zip(("off", "on"), by_pieces, strict=True)
+        ),
     ]
     if (narrower := medians.get(Case(2, "avx2", False))) is not None:
         rate = narrower.batched_wall
@@ -169,15 +179,16 @@ def main() -> None:
     parser.add_argument(
         "--inputs",
         nargs="*",
-        choices=list(INPUTS)[1:],
+        choices=[*INPUTS],
         default=["768", "768x10", "768x10^"],
-        help="besides HalfKAv2_hm",
+        help=f"besides {PIECES} and {THREATS}",
     )
     arguments = parser.parse_args()
     source: Path = arguments.data or REAL
     if source == SAMPLE:
         print(f"{SHARED} is not there: using the bundled sample, other figures are not comparable")
     cases = [Case(n, level, on) for on in (False, True) for level in arguments.levels for n in arguments.threads]
+    cases += [Case(n, arguments.levels[0], on, THREATS) for on in (False, True) for n in arguments.threads]
     cases += [Case(max(arguments.threads), arguments.levels[0], False, inputs) for inputs in arguments.inputs]
     results: dict[Case, list[Rates]] = {case: [] for case in cases}
     with tempfile.TemporaryDirectory() as folder:
@@ -188,7 +199,8 @@ def main() -> None:
             for case in cases:
                 results[case].append(measure(case, file, arguments.epochs))
     medians = {case: median(rates) for case, rates in results.items()}
-    complete = {Case(2, _native.simd_levels()[-1], on) for on in (False, True)} <= set(medians)
+    widest = _native.simd_levels()[-1]
+    complete = {Case(2, widest, on, f) for on in (False, True) for f in (PIECES, THREATS)} <= set(medians)
     found = bars(medians) if complete else []
     show(medians, found, f"batches of 16384, {source.name} copied to {size:,} bytes")
     rows = [{**vars(case), **vars(rates)} for case, rates in medians.items()]

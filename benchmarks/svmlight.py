@@ -24,6 +24,7 @@ from rich.table import Table
 
 from loader import _native
 from loader.batch.slots import allocate_slots
+from loader.config import DataConfig
 from loader.files.identity import identify
 from loader.native_stream import NativeStream
 from loader.rows.fields import row_shape
@@ -51,7 +52,7 @@ def write_file(path: Path, kind: str, rows: int) -> None:
 
 
 def read(path: Path) -> int:
-    reader = _native.SvmlightReader([_native.SvmlightFile(path)])
+    reader = _native.SvmlightReader([_native.LineFile(path)])
     shape = row_shape(CONFIG.settings)
     return sum(_native.count_rows(reader, chunk, shape) for chunk in range(reader.num_chunks))
 
@@ -65,9 +66,9 @@ def first_of_epoch(stream: NativeStream, ready: select.poll, epoch: int) -> None
             return
 
 
-def stream_epoch(path: Path) -> float:
+def stream_epoch(path: Path, config: DataConfig = CONFIG) -> float:
     """Seconds of an epoch, after one that is not measured."""
-    with RowsSource().open(CONFIG, identify([path]), seed=1) as stream:
+    with RowsSource().open(config, identify([path]), seed=1) as stream:
         stream.attach(allocate_slots(stream.schema, 4))
         for slot in range(4):
             stream.give(slot)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from loader.sources import GeneratingSource as GeneratingSource
     from loader.sources import GrowingSource as GrowingSource
     from loader.sources import Source as Source
+    from loader.sources import SplittingSource as SplittingSource
     from loader.sources import open_stream as open_stream
     from loader.stream import Compared as Compared
     from loader.stream import Cursor as Cursor
@@ -55,6 +56,7 @@ _HOMES = {
     "Section": "loader.section",
     "Source": "loader.sources",
     "SparseField": "loader.batch.schema",
+    "SplittingSource": "loader.sources",
     "Stream": "loader.stream",
     "allocate_slots": "loader.batch.slots",
     "open_stream": "loader.sources",

@@ -65,6 +65,16 @@ class PipelineSettings:
     def skip_damaged(self) -> bool: ...
     @skip_damaged.setter
     def skip_damaged(self, arg: bool, /) -> None: ...
+    @property
+    def validation_share(self) -> float: ...
+    @validation_share.setter
+    def validation_share(self, arg: float, /) -> None: ...
+    @property
+    def validation(self) -> bool:
+        """the stream has that share; else the rest"""
+
+    @validation.setter
+    def validation(self, arg: bool, /) -> None: ...
 
 class Pipeline:
     """A source's batches in slots, made by threads of its own."""
@@ -96,9 +106,11 @@ class Pipeline:
     def close(self) -> None: ...
 
 def chunks_of_window(
-    num_chunks: int, window_chunks: int, shuffle: bool, seed: int, epoch: int, window: int
+    num_chunks: int, settings: PipelineSettings, in_order: bool, apart: bool, epoch: int, window: int
 ) -> list[int]:
-    """Numbers of the chunks that make a window, in the order of the permuted epoch; none behind the last window."""
+    """Numbers of the chunks that make a window, in the order of the permuted epoch; none behind the last window.
+    `in_order`, `apart`: the source's in_file_order and records_are_apart.
+    """
 
 class PositionReader:
     """Files of one format, in chunks of positions."""
@@ -359,11 +371,48 @@ def read_rows(
 def count_rows(reader: RowReader, chunk: int, shape: RowShape) -> int:
     """Rows of a chunk, up to any fault."""
 
+def xxh64(text: bytes, seed: int) -> int:
+    """XXH64 of the bytes."""
+
+class LineFile:
+    """The pieces of a file of lines, compressed or not."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        identity: tuple[int, int, int, tuple[int, int] | None] | None = None,
+        may_grow: bool = False,
+    ) -> None:
+        """Raises DataError if the file can't be read at all. `identity`: as BinpackFile's."""
+
+    @property
+    def size(self) -> int:
+        """bytes"""
+
+    @property
+    def num_chunks(self) -> int: ...
+    @property
+    def is_packed(self) -> bool:
+        """compressed: decoded in the order of the file"""
+
+    @property
+    def whole_size(self) -> int:
+        """bytes up to the end of the last whole line"""
+
+    def offset(self, chunk: int) -> int:
+        """Bytes of the file before the chunk, about."""
+
+    def text(self, chunk: int) -> bytes:
+        """Whole lines; those before a fault."""
+
+    def first_line(self) -> bytes:
+        """Without its line feed. Raises DataError."""
+
 class PythonRowReader(RowReader):
     """A reader written in Python."""
 
     def __init__(self, reader: object) -> None:
-        """`reader`: num_chunks, name, read(chunk) -> (blocks, fault or None, file). A block: (rows, float32 arrays of
+        """`reader`: num_chunks, name, read(chunk) -> (blocks, fault or None, file, place). A block: (rows, float32 arrays of
         the dense numbers, int64 array of qids or None, (int64 offsets, int64 features, float32 values or None)
         of each field). A fault: (file, reason, offset or None, "damaged", "changed" or "unreadable"). It
         must not raise.
@@ -460,35 +509,65 @@ class BinpackReader(PositionReader):
 
     def __init__(self, files: Sequence[BinpackFile]) -> None: ...
 
-class SvmlightFile:
-    """The pieces of a file of lines, compressed or not."""
+class CsvCut:
+    """How lines are cut into columns."""
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        identity: tuple[int, int, int, tuple[int, int] | None] | None = None,
-        may_grow: bool = False,
-    ) -> None:
-        """Raises DataError if the file can't be read at all. `identity`: as BinpackFile's."""
+    def __init__(self, delimiter: str, quote: str, header: bool) -> None:
+        """quote: empty for none"""
 
+    def split(self, line: bytes) -> list[bytes]:
+        """The texts of a line, without its line feed. Raises ValueError: which byte."""
+
+class CsvColumns:
+    """Which columns of a file are what; see loader.formats.csv.table."""
+
+    def __init__(self, cut: CsvCut) -> None: ...
     @property
-    def size(self) -> int:
-        """bytes"""
-
+    def cut(self) -> CsvCut: ...
     @property
-    def num_chunks(self) -> int: ...
+    def width(self) -> int: ...
+    @width.setter
+    def width(self, arg: int, /) -> None: ...
     @property
-    def is_packed(self) -> bool:
-        """compressed: decoded in the order of the file"""
+    def dense(self) -> list[int]:
+        """in the order of the shape"""
 
+    @dense.setter
+    def dense(self, arg: Sequence[int], /) -> None: ...
     @property
-    def whole_size(self) -> int:
-        """bytes up to the end of the last whole line"""
+    def qid(self) -> int | None: ...
+    @qid.setter
+    def qid(self, arg: int | None, /) -> None: ...
+    @property
+    def fields(self) -> list[list[int]]:
+        """of each field of the shape"""
 
-    def offset(self, chunk: int) -> int:
-        """Bytes of the file before the chunk, about."""
+    @fields.setter
+    def fields(self, arg: Sequence[Sequence[int]], /) -> None: ...
+    @property
+    def seed(self) -> int: ...
+    @seed.setter
+    def seed(self, arg: int, /) -> None: ...
+    @property
+    def missing(self) -> list[str]: ...
+    @missing.setter
+    def missing(self, arg: Sequence[str], /) -> None: ...
+    @property
+    def missing_number(self) -> float: ...
+    @missing_number.setter
+    def missing_number(self, arg: float, /) -> None: ...
+    @property
+    def missing_is_feature(self) -> bool: ...
+    @missing_is_feature.setter
+    def missing_is_feature(self, arg: bool, /) -> None: ...
+
+class CsvReader(RowReader):
+    """Text files with columns, for the stream."""
+
+    def __init__(self, files: Sequence[LineFile], columns: Sequence[CsvColumns], shape: RowShape) -> None:
+        """`columns`: of each file; `shape`: of the rows that will be read."""
 
 class SvmlightReader(RowReader):
     """Svmlight files for the stream."""
 
-    def __init__(self, files: Sequence[SvmlightFile]) -> None: ...
+    def __init__(self, files: Sequence[LineFile]) -> None: ...

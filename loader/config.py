@@ -52,6 +52,16 @@ class DataConfig(Section):
         Field(description="entries left at the end of an epoch flow into the next one, or are dropped"),
         Effect.FIXED,
     ] = "flow"
+    validation_share: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=0.5,
+            description="share of the training files that validations have instead of data.validation: chunks, or "
+            "blocks of rows, drawn by run.seed; training leaves them out",
+        ),
+        Effect.FIXED,
+    ] = 0.0
     on_bad_data: Annotated[
         Literal["stop", "skip"],
         Field(

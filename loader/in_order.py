@@ -1,11 +1,13 @@
 """Every sample of the files once, in their order, in batches of which the last may be shorter.
 
 A stream has no end, fills its last batch of a pass from the next one, and orders the samples of a batch by output
-bucket. So what can't be read in whole batches is read one sample at a time and put together here.
+bucket, otherwise as they came. Which bucket each sample goes to is asked of a second stream, whose batches are one
+sample. What can't be read in whole batches is read one sample at a time and put together here.
 """
 
 from __future__ import annotations
 
+import itertools
 import select
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
@@ -14,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from loader.batch.schema import BatchSchema, SparseBatch
+from loader.batch.schema import BUCKET_OFFSETS, BatchSchema, SparseBatch
 from loader.batch.slots import Slot, allocate_slots, write_batch
 from loader.config import DataConfig
 from loader.files.identity import DataFile
@@ -22,34 +24,51 @@ from loader.sources import open_stream, schema_of
 from loader.stream import Cursor, Filled, Stream
 
 NUM_SLOTS = 8  # batches made ahead
+SINGLES = 512  # batches of one sample made ahead
 
 Order = npt.NDArray[np.int64]  # [batch]: order[j] is the place, in the files' order, of the batch's sample j
 
 
 def batches_in_order(config: DataConfig, files: Sequence[DataFile], seed: int) -> Iterator[tuple[SparseBatch, Order]]:
-    """Valid until the next is asked for. `config`: its batch_size is the longest batch; shuffle and tail do not count.
+    """Valid until the next is asked for. `config`: its batch_size is the longest batch; shuffle, tail and
+    validation_share do not count.
 
     Raises DataError, ValueError for settings that the source can't serve.
     """
-    config = config.model_copy(update={"shuffle": False, "tail": "flow"})
-    schema, begin = schema_of(config), Cursor()
-    if schema.num_buckets == 1:
-        begin = yield from _whole_batches(config, files, seed)
+    config = config.model_copy(update={"shuffle": False, "tail": "flow", "validation_share": 0.0})
+    schema = schema_of(config)
+    with closing(_orders(schema, config, files, seed)) as orders:
+        begin = yield from _whole_batches(config, files, seed, orders)
     if begin.epoch == 0:
         yield from _put_together(schema, config, files, seed, begin)
 
 
+def _orders(
+    schema: BatchSchema, config: DataConfig, files: Sequence[DataFile], seed: int
+) -> Generator[Order, None, None]:
+    """Of one whole batch after the other."""
+    if schema.num_buckets == 1:
+        while True:
+            yield np.arange(schema.batch_size)
+    with closing(open_stream(config.model_copy(update={"batch_size": 1}), files, seed)) as stream:
+        region, singles = stream.schema.regions[BUCKET_OFFSETS], _take_each(stream, num_slots=SINGLES)
+        place = slice(region.offset, region.offset + region.count * region.dtype.itemsize)
+        while True:
+            taken = b"".join(slot[place].tobytes() for _, slot in itertools.islice(singles, schema.batch_size))
+            offsets = np.frombuffer(taken, region.dtype).reshape(schema.batch_size, region.count)
+            yield np.argsort(np.count_nonzero(offsets == 0, axis=1), kind="stable")  # a sample's bucket, plus 1
+
+
 def _whole_batches(
-    config: DataConfig, files: Sequence[DataFile], seed: int
+    config: DataConfig, files: Sequence[DataFile], seed: int, orders: Iterator[Order]
 ) -> Generator[tuple[SparseBatch, Order], None, Cursor]:
     """Those of the first pass; returns where the rest begins, which is in the next pass if there is none."""
-    order = np.arange(config.batch_size)
     with closing(open_stream(config, files, seed)) as stream:
         for filled, slot in _take_each(stream):
             then = filled.next_cursor
             if filled.cursor.epoch > 0 or (then.epoch > 0 and then != Cursor(then.batch, 1)):
                 return filled.cursor
-            yield SparseBatch.view(stream.schema, slot), order
+            yield SparseBatch.view(stream.schema, slot), next(orders)
     raise AssertionError("a stream has no end")
 
 
@@ -95,13 +114,15 @@ def _joined(schema: BatchSchema, slot: Slot, singles: Sequence[SparseBatch]) -> 
     return SparseBatch.view(schema, slot), order
 
 
-def _take_each(stream: Stream, begin: Cursor | None = None) -> Iterator[tuple[Filled, Slot]]:
+def _take_each(
+    stream: Stream, begin: Cursor | None = None, num_slots: int = NUM_SLOTS
+) -> Iterator[tuple[Filled, Slot]]:
     """Each finished batch and its slot, valid until the next is asked for. `stream` must be new. Raises DataError."""
-    slots = allocate_slots(stream.schema, NUM_SLOTS)
+    slots = allocate_slots(stream.schema, num_slots)
     stream.attach(slots)
     if begin is not None:
         stream.seek(begin)
-    for slot in range(NUM_SLOTS):
+    for slot in range(num_slots):
         stream.give(slot)
     poll = select.poll()
     poll.register(stream.fileno(), select.POLLIN)

@@ -23,9 +23,12 @@ from loader.stream import Cursor, Filled
 class NativeStream:
     """A source's batches. Not for two threads at once."""
 
-    def __init__(self, config: DataConfig, schema: BatchSchema, source: _native.Source, seed: int) -> None:
+    def __init__(
+        self, config: DataConfig, schema: BatchSchema, source: _native.Source, seed: int, *, validation: bool = False
+    ) -> None:
+        """`validation`: of data.validation_share; else of the rest. Raises ValueError for a share that is no chunk."""
         self.schema = schema
-        self._pipeline = _native.Pipeline(source, pipeline_settings(config, seed))
+        self._pipeline = _native.Pipeline(source, pipeline_settings(config, seed, validation=validation))
         # A thread that waits for the GIL when the interpreter goes would never come back.
         weakref.finalize(self, self._pipeline.close)
 
@@ -84,7 +87,7 @@ def region_table(schema: BatchSchema) -> dict[str, tuple[int, int, int]]:
     return {name: (region.offset, region.count, region.dtype.itemsize) for name, region in schema.regions.items()}
 
 
-def pipeline_settings(config: DataConfig, seed: int) -> _native.PipelineSettings:
+def pipeline_settings(config: DataConfig, seed: int, *, validation: bool = False) -> _native.PipelineSettings:
     settings = _native.PipelineSettings()
     settings.seed = seed % 2**64
     settings.window_chunks = config.window_chunks
@@ -92,4 +95,6 @@ def pipeline_settings(config: DataConfig, seed: int) -> _native.PipelineSettings
     settings.shuffle = config.shuffle
     settings.drop_tail = config.tail == "drop"
     settings.skip_damaged = config.on_bad_data == "skip"
+    settings.validation_share = config.validation_share
+    settings.validation = validation
     return settings

@@ -60,6 +60,14 @@ class GeneratingSource(Protocol):
         """Samples of the same kind as those of `open` without files, but others."""
 
 
+@runtime_checkable
+class SplittingSource(Protocol):
+    """What a source has besides, if it can keep a share of its files for validations: then `open` leaves that out."""
+
+    def open_validation_share(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> Stream:
+        """The samples of data.validation_share. Raises as `open`, and ValueError for a share that has no sample."""
+
+
 # Calling what a name stands for, without arguments, gives the Source.
 SOURCES = Registry(
     "data.source",
@@ -127,7 +135,10 @@ def open_stream(config: DataConfig, files: Sequence[Path | DataFile], seed: int)
 
     Raises DataChangedError if a file has changed since it was identified.
     """
-    return _checked(config, "open", source_by_name(config.source).open(config, _identified(files), seed))
+    source = source_by_name(config.source)
+    if config.validation_share:
+        _splitting(config, source)
+    return _checked(config, "open", source.open(config, _identified(files), seed))
 
 
 def generates(source: str) -> bool:
@@ -136,12 +147,25 @@ def generates(source: str) -> bool:
 
 
 def open_validation(config: DataConfig, files: Sequence[Path | DataFile], seed: int) -> Stream:
-    """As `open_stream`, for validations; without files of a source that makes samples."""
+    """As `open_stream`, for validations: of data.validation_share of the files, which are those of training then;
+    without files of a source that makes samples."""
+    source = source_by_name(config.source)
+    if config.validation_share:
+        opened = _splitting(config, source).open_validation_share(config, _identified(files), seed)
+        return _checked(config, "open_validation_share", opened)
     if files:
         return open_stream(config, files, seed)
-    source = source_by_name(config.source)
     assert isinstance(source, GeneratingSource), f"{config.source} makes no samples for validations"
     return _checked(config, "open_validation", source.open_validation(config, seed))
+
+
+def _splitting(config: DataConfig, source: Source) -> SplittingSource:
+    if not isinstance(source, SplittingSource):
+        raise ValueError(
+            f"data.validation_share: {config.validation_share:g}, but the source {config.source} can't split its data "
+            "(it has no method open_validation_share); name files in data.validation"
+        )
+    return source
 
 
 def _checked(config: DataConfig, method: str, stream: Stream) -> Stream:
@@ -153,11 +177,17 @@ def _checked(config: DataConfig, method: str, stream: Stream) -> Stream:
     return stream
 
 
-def samples_per_epoch(config: DataConfig, files: Sequence[Path | DataFile], seed: int) -> int | None:
-    """About how many samples a pass over the files gives, by a look at a few places of them. None if the source has no
-    method `samples_per_epoch` with these arguments, or can't say. Raises DataError."""
+def samples_per_epoch(
+    config: DataConfig, files: Sequence[Path | DataFile], seed: int, *, validation: bool = False
+) -> int | None:
+    """About how many samples a pass over the files gives, by a look at a few places of them; `validation`: a pass of
+    validations. None if the source has no method `samples_per_epoch` with these arguments, or can't say. Raises
+    DataError."""
     estimate = getattr(source_by_name(config.source), "samples_per_epoch", None)
-    return None if estimate is None else estimate(config, _identified(files), seed)
+    found: int | None = None if estimate is None else estimate(config, _identified(files), seed)
+    if found is None or not config.validation_share:
+        return found
+    return round(found * (config.validation_share if validation else 1 - config.validation_share))
 
 
 def window_nbytes(config: DataConfig, files: Sequence[DataFile]) -> int:

@@ -68,7 +68,7 @@ def column_sum(
     """out[c] = the sum of column c: sums of 256 rows each, added from the first. float32 [N, O] and [O]."""
 
 class SparsePlan:
-    """How the bags of one batch are summed with few reads; see pool/native/sparse/sparse_plan.h. Keeps no view of its input.
+    """How the bags of one batch are summed with few reads; see pool/native/sparse/plan/sparse_plan.h. Keeps no view of its input.
 
     Forward and backward compute what sparse_forward and sparse_backward_rows do, in another order of additions,
     which depends on the bags alone.
@@ -147,7 +147,8 @@ def fold_rows(
 ) -> None:
     """The fold of tables of which a source defines only the rows it touched; its other rows are never read.
 
-    out float32 [R, C]; sources: (gradient float32 [R, C], touched uint16 or uint32 [m], strictly ascending).
+    out float32 [R, C]; sources: (gradient float32 [R, C], touched uint16 or uint32 [m], strictly ascending). A gradient
+    may be [n, C] instead: the n touched rows among these R, one after the other.
     Row r belongs to feature first_row + r; touched holds feature numbers, also beyond these rows. Rows touched by
     none become zeros, or with `touched_only` stay as they are. A sum of -0.0 becomes 0.0.
     """
@@ -336,9 +337,6 @@ def return_free_memory() -> None:
 
     For a process whose beginning took more than its steps do.
     """
-
-def crc32c(data: torch.Tensor | numpy.typing.NDArray[Any], before: int = 0) -> int:
-    """CRC-32C (RFC 3720 B.4) of uint8 [n], going on from the sum of what came before it."""
 
 def arm_crash_point(name: str, at: int, how: str) -> None:
     """The `at`-th time (from 1): kill, segv, stop or exit; note: every time, a line on stderr. Raises ValueError."""

@@ -1,13 +1,14 @@
-"""Device names: `cuda:N`, `cpu`, and, for tests alone, `fake:N`, a CPU worker that behaves like a device.
+"""Device names: `cuda:N`, `cpu`, and, for tests alone, `fake:N`, a CPU worker that behaves like a device, and `NAME:N`
+of a module that adds a kind of device to torch (`testing.device_module`).
 
-A fake device takes options after a question mark: `fake:0?compute_ms=5&crash=3:backward`. Faults happen in
+A device for tests takes options after a question mark: `fake:0?compute_ms=5&crash=3:backward`. Faults happen in
 a worker's first incarnation only, so that its restart can succeed, and once each: at that step, or at the first
 later one that the worker takes part in. Free of torch.
 
     compute_ms=M         every batch takes M milliseconds longer, without using the processor
     crash=STEP[:PHASE]   the process kills itself at that step, in forward, backward or between buckets
     hang=STEP[:PHASE]    it stops moving
-    nan=STEP             the loss, and so the gradient, is not a number
+    nan=STEP[:MEMBER]    the loss, and so the gradient, is not a number; of all members, or of one
     oom=STEP             it runs out of memory
     slow=STEP:MS         one batch of that step takes MS milliseconds longer
 """
@@ -35,30 +36,40 @@ class Fault:
     step: int
     phase: Phase = "forward"
     milliseconds: float = 0.0
+    member: int | None = None  # the only one that it concerns
+
+    def concerns(self, member: int) -> bool:
+        return self.member is None or self.member == member
 
 
 @dataclass(frozen=True)
 class Device:
-    kind: Literal["cuda", "cpu", "fake"]
+    kind: str  # cpu, fake, or torch's name of a kind of accelerator
     index: int = 0
     compute_ms: float = 0.0
     faults: tuple[Fault, ...] = ()
 
     @property
+    def is_accelerator(self) -> bool:
+        """It has memory of its own."""
+        return self.kind not in ("cpu", "fake")
+
+    @property
     def torch_name(self) -> str:
-        return f"cuda:{self.index}" if self.kind == "cuda" else "cpu"
+        return f"{self.kind}:{self.index}" if self.is_accelerator else "cpu"
 
 
-def parse_device(text: str) -> Device:
-    """Raises ConfigError with what is allowed."""
+def parse_device(text: str, module: str = "") -> Device:
+    """`module`: `testing.device_module`. Raises ConfigError with what is allowed."""
     name, question, options = text.partition("?")
     kind, colon, number = name.partition(":")
     if kind == "cpu" and not colon and not question:
         return Device("cpu")
-    if kind not in ("cuda", "fake") or not _INDEX.fullmatch(number) or (question and kind != "fake"):
+    for_tests = ("fake", module.rpartition(".")[2])
+    if not kind or kind not in ("cuda", *for_tests) or not _INDEX.fullmatch(number) or (question and kind == "cuda"):
         raise ConfigError(f"pool.devices: {text!r}: {ALLOWED}")
     compute_ms, faults = _options(text, options)
-    return Device("cuda" if kind == "cuda" else "fake", int(number), compute_ms, faults)
+    return Device(kind, int(number), compute_ms, faults)
 
 
 def _options(text: str, options: str) -> tuple[float, tuple[Fault, ...]]:
@@ -84,6 +95,8 @@ def _fault(kind: FaultKind, value: str) -> Fault:
         raise ValueError(f"{kind}={value}: a step is needed")
     if kind == "slow":
         return Fault(kind, int(step), milliseconds=_milliseconds(rest))
+    if kind == "nan" and _INDEX.fullmatch(rest):
+        return Fault(kind, int(step), member=int(rest))
     if rest and (kind not in ("crash", "hang") or rest not in get_args(Phase)):
         raise ValueError(f"{kind}={value}: expected STEP or, for crash and hang, STEP:{'|'.join(get_args(Phase))}")
     return Fault(kind, int(step), cast(Phase, rest or "forward"))
@@ -96,14 +109,15 @@ def _milliseconds(text: str) -> float:
     return number
 
 
-def resolve_devices(specs: Sequence[str], cuda_count: int | None) -> tuple[str, ...]:
-    """`auto` becomes all CUDA devices, else two CPU workers. `cuda_count` None: not known, so none is checked."""
+def resolve_devices(specs: Sequence[str], cuda_count: int | None, module: str = "") -> tuple[str, ...]:
+    """`auto` becomes all CUDA devices, else two CPU workers. `cuda_count` None: not known, so none is checked.
+    `module`: `testing.device_module`."""
     resolved: list[str] = []
     for spec in specs:
         if spec == "auto":
             resolved += [f"cuda:{i}" for i in range(cuda_count or 0)] or ["cpu", "cpu"]
         else:
-            device = parse_device(spec)
+            device = parse_device(spec, module)
             if device.kind == "cuda" and cuda_count is not None and device.index >= cuda_count:
                 raise ConfigError(f"pool.devices: {spec!r}: this machine has {cuda_count} CUDA devices")
             resolved.append(spec)

@@ -25,6 +25,7 @@ from pool.config.sections import OptimizerConfig
 from pool.config.tree import Config
 from pool.devices import Device, parse_device
 from pool.errors import RunError
+from pool.members.choice import RULE
 from pool.protocol.identity import Peer
 
 COORDINATOR_THREADS = "coordinator threads"
@@ -35,14 +36,16 @@ _ONLY_SPEED = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 
 def reference(config: Config, plan: Plan, devices: tuple[str, ...]) -> dict[str, str]:
     """The fingerprint of a run."""
-    kinds = (device_kind(parse_device(spec), config.num_worker_threads(spec, len(devices))) for spec in devices)
+    module = config.testing.device_module
+    kinds = (device_kind(parse_device(spec, module), config.num_worker_threads(spec, len(devices))) for spec in devices)
     return {
         **_process(),
         DEVICES: "; ".join(sorted(set(kinds))),
         COORDINATOR_THREADS: str(config.num_coordinator_threads),
+        **({"members": RULE} if config.ensemble.is_set else {}),
         "batches_per_step": str(config.train.batches_per_step),
         "buckets": _digest(json.dumps(asdict(plan)).encode()),
-        "optimizer": _optimizer(config.optimizer),
+        "optimizer": "; ".join(dict.fromkeys(_optimizer(member.optimizer) for member in config.members())),
     }
 
 
@@ -61,8 +64,8 @@ def check_coordinator(fingerprint: Fingerprint, peer: Peer) -> None:
 
 def device_kind(device: Device, threads: int) -> str:
     """What two devices have in common that give the same bits. A fake device is a CPU."""
-    if device.kind == "cuda":
-        properties = torch.cuda.get_device_properties(device.index)
+    if device.is_accelerator:
+        properties = torch.get_device_module(device.kind).get_device_properties(device.index)
         return f"{properties.name}, compute capability {properties.major}.{properties.minor}"
     return f"CPU with {threads} threads"
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from pool.tasks.choosing import One
+
 
 @dataclass(frozen=True)
 class Result:
@@ -33,37 +35,68 @@ class Result:
         """The one that validated best; None without validations."""
         return self._linked("best")
 
-    def weights(self, checkpoint: Path | None = None) -> dict[str, npt.NDArray[np.generic]]:
+    def weights(
+        self, checkpoint: Path | None = None, *, member: One | None = None
+    ) -> dict[str, npt.NDArray[np.generic]]:
         """Arrays by the model's own names, in their shapes and dtypes (bfloat16 as float32); checked against the
         checkpoint's checksums.
 
-        checkpoint: another than the newest, such as `best_checkpoint`. Raises SparsepoolError.
+        checkpoint: another than the newest, such as `best_checkpoint`. member: of an ensemble, by its number from 0, or
+        "best" by train.best_metric in the checkpoint's newest validation; None: all, with names as `member.3.weight`.
+        Raises SparsepoolError.
         """
+        from pool.buckets.parts import prefix
         from pool.checkpoint.folder import locate
         from pool.checkpoint.state import WEIGHTS, read_state, verify_tensors
+        from pool.tasks.choosing import choose, members_of
 
         with one_line_errors():
             folder = locate(Path(checkpoint or self.run_dir))
-            header = verify_tensors(folder, read_state(folder), WEIGHTS)
-            if any(entry.dtype == "BF16" for entry in header.values()):
-                return _through_torch(folder / WEIGHTS)
-            from safetensors.numpy import load_file
+            state = read_state(folder)
+            header = verify_tensors(folder, state, WEIGHTS)
+            begin = ""
+            if member is not None:
+                begin = prefix(choose(folder, state, member)[0], len(members_of(folder, state)))
+            through_torch = any(entry.dtype == "BF16" for entry in header.values())
+            arrays = _through_torch(folder / WEIGHTS) if through_torch else _through_numpy(folder / WEIGHTS)
+        return {name.removeprefix(begin): array for name, array in arrays.items() if name.startswith(begin)}
 
-            return dict(load_file(folder / WEIGHTS))
+    def metrics(self, *, member: int | None = None) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl: one for each step, one more for each validation. Raises SparsepoolError.
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """The lines of metrics.jsonl: one for each step, one more for each validation. Raises SparsepoolError."""
+        member: of an ensemble, by its number from 0: the numbers that its own run would have; None: those of the run,
+        which are medians, and lists of all members under "members".
+        """
         records = []
         with one_line_errors():
+            if member is not None:
+                _check_member(Path(self.run_dir), member)
             lines = (Path(self.run_dir) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         for line in lines:
             with suppress(ValueError):  # the last one, of a process that was killed
                 records.append(json.loads(line))
-        return records
+        if member is None:
+            return records
+        from pool.metrics.members import of_member
+
+        return [of_member(record, member) for record in records]
 
     def _linked(self, name: str) -> Path | None:
         link = Path(self.run_dir) / "checkpoints" / name
         return link.resolve() if link.exists() else None
+
+
+def _check_member(run_dir: Path, member: int) -> None:
+    from pool.runs.records import read_run
+    from pool.tasks.choosing import check_member
+
+    check_member(str(run_dir), member, len(read_run(run_dir).members) or 1)
+
+
+def _through_numpy(path: Path) -> dict[str, npt.NDArray[np.generic]]:
+    from safetensors.numpy import load_file
+
+    return dict(load_file(path))
 
 
 def _through_torch(path: Path) -> dict[str, npt.NDArray[np.generic]]:

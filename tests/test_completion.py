@@ -42,12 +42,19 @@ def complete(program: str, line: str) -> set[str]:
     return set(done.stdout.split())
 
 
+COMMANDS = {"train", "export", "eval", "inspect", "convert", "predict", "find-lr", "runs", "settings", "configs"}
+
+
 @pytest.mark.parametrize(
     ("program", "line", "offered"),
     [
-        ("pool", "pool ", {"train", "export", "eval", "predict", "find-lr", "runs", "settings", "configs"}),
+        (
+            "pool",
+            "pool ",
+            {"train", "export", "eval", "inspect", "convert", "predict", "find-lr", "runs", "settings", "configs"},
+        ),
         ("pool", "pool ex", {"export"}),
-        ("pool", "pool configs stockfish", {"stockfish-15.1", "stockfish-2022"}),
+        ("pool", "pool configs stockfish", {"stockfish-15.1", "stockfish-19", "stockfish-2022"}),
         ("pool", "pool train x.toml --res", {"--resume"}),
         ("loader", "loader ver", {"verify"}),
     ],

@@ -75,7 +75,7 @@ def training(result: Result, axes: Axes) -> None:
 
 def loader(result: Result, axes: Axes) -> None:
     rows = [row for row in result["results"] if row["threads"] == 2]
-    names = [f"{row['level']}{', filters' if row['filters'] else ''}" for row in rows]
+    names = [f"{row['features']}, {row['level']}{', filters' if row['filters'] else ''}" for row in rows]
     bars(axes, names, [row["read_wall"] for row in rows], "loader, two threads: million positions read a second")
 
 

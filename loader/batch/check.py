@@ -53,11 +53,13 @@ def check_parts(field: SparseField, features: Array, values: Sequence[Array]) ->
             )
 
 
-def check_once(field: SparseField, features: Array, bags: Array) -> None:
-    """No feature twice in a bag; both arrays sorted by feature, then bag."""
-    twice = np.flatnonzero((features[1:] == features[:-1]) & (bags[1:] == bags[:-1]))
-    if twice.size:
-        raise ValueError(f"{field.name}.features: bag {bags[twice[0]]} has feature {features[twice[0]]} twice")
+def check_once(field: SparseField, features: Array, bags: Array, begins: Array) -> None:
+    """No feature twice in a bag; features and bags [active] sorted by feature, then bag. `begins` [active + 1]: true
+    where another feature begins."""
+    twice = (bags[1:] == bags[:-1]) & ~begins[1:-1]
+    if twice.any():
+        first = int(twice.argmax())
+        raise ValueError(f"{field.name}.features: bag {bags[first]} has feature {features[first]} twice")
 
 
 def check_dense(name: str, values: Array, dtype: np.dtype[Any], batch_size: int) -> None:
@@ -87,9 +89,10 @@ def _check_offsets(name: str, offsets: Array, count: int, end: int) -> None:
     _check_whole_numbers(name, offsets)
     if offsets[0] != 0 or offsets[-1] != end:
         raise ValueError(f"{name}: runs from {offsets[0]} to {offsets[-1]}; 0 to {end} is expected")
-    falls = np.flatnonzero(offsets[1:] < offsets[:-1])
-    if falls.size:
-        raise ValueError(f"{name}: falls from {offsets[falls[0]]} to {offsets[falls[0] + 1]} at [{falls[0] + 1}]")
+    falls = offsets[1:] < offsets[:-1]
+    if falls.any():
+        first = int(falls.argmax())
+        raise ValueError(f"{name}: falls from {offsets[first]} to {offsets[first + 1]} at [{first + 1}]")
 
 
 def _check_whole_numbers(name: str, values: Array) -> None:

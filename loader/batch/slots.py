@@ -60,13 +60,17 @@ def write_batch(
         check_parts(field, features, values)
         bag_of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         order = np.argsort(features, kind="stable")  # bags stay ascending within a feature
-        check_once(field, features[order], bag_of[order])
-        touched, counts = np.unique(features, return_counts=True)
+        column, bags = features[order], bag_of[order]
+        begins = np.ones(len(column) + 1, np.bool_)  # where another feature does, and the end
+        begins[1:-1] = column[1:] != column[:-1]
+        check_once(field, column, bags, begins)
+        touched_offsets = np.flatnonzero(begins)
+        touched = column[touched_offsets[:-1]]
         put(f"{field.name}.offsets", offsets)
         put(f"{field.name}.features", features)
         put(f"{field.name}.touched", touched)
-        put(f"{field.name}.touched_offsets", np.concatenate([[0], np.cumsum(counts)]))
-        put(f"{field.name}.bags", bag_of[order])
+        put(f"{field.name}.touched_offsets", touched_offsets)
+        put(f"{field.name}.bags", bags)
         for array in values:
             put(f"{field.name}.values", array)
             put(f"{field.name}.column_values", array[order])

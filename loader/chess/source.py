@@ -35,6 +35,9 @@ class ChessSource:
     def open(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> ChessStream:
         return ChessStream(config, self.schema(config), open_readers(config, files), seed)
 
+    def open_validation_share(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> ChessStream:
+        return ChessStream(config, self.schema(config), open_readers(config, files), seed, validation=True)
+
     def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
         return origin(config, open_readers(config, files), seed, cursor)
 

@@ -17,7 +17,15 @@ from loader.native_stream import NativeStream, region_table
 class ChessStream(NativeStream):
     """Of positions that pass the filters."""
 
-    def __init__(self, config: DataConfig, schema: BatchSchema, readers: Sequence[Reader], seed: int) -> None:
+    def __init__(
+        self,
+        config: DataConfig,
+        schema: BatchSchema,
+        readers: Sequence[Reader],
+        seed: int,
+        *,
+        validation: bool = False,
+    ) -> None:
         source = _native.PositionSource(
             [native_reader(reader) for reader in readers],
             config.settings.features,
@@ -29,7 +37,7 @@ class ChessStream(NativeStream):
             filter_settings(config.settings.filters),
             seed % 2**64,
         )
-        super().__init__(config, schema, source, seed)
+        super().__init__(config, schema, source, seed, validation=validation)
 
 
 def filter_settings(filters: FilterConfig) -> _native.FilterSettings:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from loader.formats.format import OnProgress
@@ -29,6 +30,28 @@ def byte_progress(title: str) -> Iterator[OnProgress | None]:
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def sample_count(title: str) -> Iterator[Callable[[int], object] | None]:
+    """Told how many samples are done, of a number that is not known; shows them and their speed. None unless stderr is
+    a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    began = time.monotonic()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title)
+
+        def show(samples: int) -> None:
+            rate = samples / max(time.monotonic() - began, 1e-9)
+            bar.update(task, description=f"{title}: {samples:,} samples, {rate:,.0f}/s")
+
+        yield show
 
 
 def show_table(title: str, rows: list[tuple[str, str]]) -> None:

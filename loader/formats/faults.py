@@ -5,22 +5,24 @@ from __future__ import annotations
 import logging
 from typing import Literal
 
-from loader.errors import DataChangedError, DataError, one_line
+from loader.errors import DataChangedError, DataError
 from loader.formats.format import Reader
+from loader.plugins.words import told
 
 log = logging.getLogger(__name__)
 
 Fault = tuple[str, str, int | None, Literal["damaged", "changed", "unreadable"]]  # file, reason, offset, kind
 
 
-def fault_of(error: Exception, reader: Reader, chunk: int) -> Fault:
+def fault_of(error: BaseException, reader: Reader, chunk: int) -> Fault:
     """Of what reading the chunk has raised. What is neither about data nor about files is logged."""
     if isinstance(error, DataError):
         return error.file, error.reason, error.offset, "changed" if isinstance(error, DataChangedError) else "damaged"
     if isinstance(error, OSError):
         return str(error.filename or reader.name), error.strerror or str(error), None, "unreadable"
     log.error("chunk %d of %s can't be read", chunk, reader.name, exc_info=error)
-    return place_of(reader, chunk), f"{type(error).__name__}: {one_line(str(error))}", None, "unreadable"
+    place = words_of(reader, chunk)
+    return place_of(reader, chunk), f"{place}: {told(error)}" if place else told(error), None, "unreadable"
 
 
 def place_of(reader: Reader, chunk: int) -> str:
@@ -29,3 +31,12 @@ def place_of(reader: Reader, chunk: int) -> str:
         return str(reader.place(chunk).file)
     except Exception:
         return reader.name
+
+
+def words_of(reader: Reader, chunk: int) -> str:
+    """Which chunk of its file that is, for people: "row group 3"; empty if a file is a chunk."""
+    noun = getattr(reader, "noun", "chunk")
+    try:
+        return f"{noun} {reader.place(chunk).chunk}" if noun else ""
+    except Exception:
+        return f"{noun} {chunk}"

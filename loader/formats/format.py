@@ -30,7 +30,8 @@ class Place:
 class Reader(Protocol):
     """Files that are open: chunks that can be read alone and in any order, by several threads.
 
-    A reader with an attribute `native`, of the family's class in the native module, is read without Python.
+    A reader with an attribute `native`, of the family's class in the native module, is read without Python. `noun`, if
+    there is one, is what messages call a chunk; empty if each file is one.
     """
 
     @property

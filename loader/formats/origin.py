@@ -8,22 +8,28 @@ from typing import Any
 from loader import _native
 from loader.config import DataConfig
 from loader.formats.format import Reader
+from loader.native_stream import pipeline_settings
 from loader.stream import Cursor
 
 
 def origin(
-    config: DataConfig, readers: Sequence[Reader], seed: int, cursor: Cursor, *, in_file_order: bool = False
+    config: DataConfig,
+    readers: Sequence[Reader],
+    seed: int,
+    cursor: Cursor,
+    *,
+    in_file_order: bool = False,
+    apart: bool = False,
 ) -> dict[str, Any]:
     """Plain data: the window that the batch at `cursor` begins in, and the chunks that were shuffled in it.
 
     The batch has the `samples` entries from `first_entry` on in the window's shuffled order; what the window lacks
-    comes from the beginning of the next one. `in_file_order`: chunks are not permuted.
+    comes from the beginning of the next one. `in_file_order`: chunks are not permuted. `apart`: the share of
+    validations may be a part of each chunk.
     """
     chunks = [reader.place(chunk) for reader in readers for chunk in range(reader.num_chunks)]
-    shuffle = config.shuffle and not in_file_order
-    numbers = _native.chunks_of_window(
-        len(chunks), config.window_chunks, shuffle, seed % 2**64, cursor.epoch, cursor.window
-    )
+    settings = pipeline_settings(config, seed)
+    numbers = _native.chunks_of_window(len(chunks), settings, in_file_order, apart, cursor.epoch, cursor.window)
     return {
         "epoch": cursor.epoch,
         "window": cursor.window,

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from loader import _native
 from loader.rows.fields import QID, WEIGHT
 
+_MOST = np.iinfo(np.int64).max
 Array = npt.NDArray[Any]
 Sparse = tuple[Array, Array, Array | None]  # offsets [n + 1], features, values or None
 
@@ -34,12 +35,15 @@ Block = tuple[int, list[Array], Array | None, list[Sparse]]  # as `_native.Pytho
 
 def native_block(rows: Rows, shape: _native.RowShape) -> Block:
     """The arrays that `shape` asks for, in its order and types. Raises ValueError for what is missing or no number."""
+    if not isinstance(rows, Rows):
+        raise ValueError(f"loader.Rows are expected, not {type(rows).__name__}")
+    if not isinstance(rows.dense, Mapping) or not isinstance(rows.sparse, Mapping):
+        raise ValueError("dense and sparse of loader.Rows must be mappings of names to arrays")
     if shape.dense[0] not in rows.dense:
         raise ValueError(f"{shape.dense[0]} is missing")
-    size = len(rows.dense[shape.dense[0]])
     dense = [_dense(rows, name, np.float32, "fiub") for name in shape.dense]
     qid = _dense(rows, QID, np.int64, "iub") if shape.qid else None
-    return size, dense, qid, [_sparse(rows, field) for field in shape.fields]
+    return len(dense[0]), dense, qid, [_sparse(rows, field) for field in shape.fields]
 
 
 def _dense(rows: Rows, name: str, dtype: npt.DTypeLike, kinds: str) -> Array:
@@ -53,9 +57,12 @@ def _sparse(rows: Rows, field: _native.RowField) -> Sparse:
     name = field.name
     if name not in rows.sparse:
         raise ValueError(f"field {name} is missing; there are {', '.join(rows.sparse) or 'none'}")
-    offsets = _array(f"{name}: offsets", rows.sparse[name][0], np.int64, "iub")
-    features = _array(f"{name}: features", rows.sparse[name][1], np.int64, "iub")
-    given = rows.sparse[name][2]
+    parts = rows.sparse[name]
+    if not isinstance(parts, tuple) or len(parts) != 3:
+        raise ValueError(f"field {name}: a tuple of offsets, features, and values or None is expected")
+    offsets = _array(f"{name}: offsets", parts[0], np.int64, "iub")
+    features = _array(f"{name}: features", parts[1], np.int64, "iub")
+    given = parts[2]
     values = None if given is None else _array(f"{name}: values", given, np.float32, "fiub")
     if field.values:
         return offsets, features, np.ones(len(features), np.float32) if values is None else values
@@ -65,8 +72,13 @@ def _sparse(rows: Rows, field: _native.RowField) -> Sparse:
 
 
 def _array(name: str, given: Any, dtype: npt.DTypeLike, kinds: str) -> Array:
-    array = np.asarray(given)
+    try:
+        array = np.asarray(given)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{name}: {error}") from None
     if array.ndim != 1 or (array.dtype.kind not in kinds and array.size):
         raise ValueError(f"{name}: {array.dtype} {list(array.shape)} given; a row of numbers is expected")
+    if array.dtype == np.uint64 and dtype is np.int64 and array.size and array.max() > _MOST:
+        raise ValueError(f"{name}: {array.max()} given; at most {_MOST} is expected, the largest int64")
     with np.errstate(over="ignore"):  # an infinity is refused later, with its row
         return np.ascontiguousarray(array, dtype=dtype)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from loader.errors import DataError
 from loader.formats.format import Place
 from loader.plugins.interface import call_problem, interface_problem
 from loader.plugins.registry import Registry, load
-from loader.plugins.words import told
+from loader.plugins.words import PluginError, told
 from loader.rows.block import Rows
 from loader.rows.csr import rows_of_csr
 from loader.rows.settings import RowsConfig
@@ -40,6 +41,8 @@ class Blocks(Protocol):
 class BlocksReader:
     """`loader.formats.format.Reader` of no file: a chunk is a block."""
 
+    noun = "block"
+
     def __init__(self, key: str, name: str, settings: RowsConfig) -> None:
         """`name`: module:function, or empty. Raises ValueError for what gives no rows."""
         if not name:
@@ -63,9 +66,30 @@ class BlocksReader:
     def place(self, chunk: int) -> Place:
         return Place(Path(self.name), chunk)
 
-    def read(self, chunk: int) -> Iterable[Rows]:
-        given = self._make() if self._blocks is None else [self._blocks.block(chunk)]
-        return (self._rows(each) for each in given)
+    def read(self, chunk: int) -> Iterator[Rows]:
+        if self._blocks is None:
+            yield from self._generated()
+            return
+        try:
+            given = self._blocks.block(chunk)
+        except DataError:
+            raise
+        except (Exception, SystemExit) as error:  # the user's code
+            raise PluginError(f"{type(self._blocks).__name__}.block: {told(error)}") from error
+        yield self._rows(given)
+
+    def _generated(self) -> Iterator[Rows]:
+        made = iter(self._make())
+        while True:
+            try:
+                given = next(made)
+            except StopIteration:
+                return
+            except DataError:
+                raise
+            except (Exception, SystemExit) as error:  # the user's code
+                raise PluginError(told(error)) from error
+            yield self._rows(given)
 
     def _made(self, key: str) -> Any:
         if problem := "" if inspect.isgeneratorfunction(self._make) else call_problem(self._make, ()):
@@ -79,11 +103,19 @@ class BlocksReader:
         if isinstance(given, Rows):
             return given
         if not (isinstance(given, tuple) and _is_matrix(given)):
-            raise TypeError(f"a block is loader.Rows or (csr_matrix, labels), not {type(given).__name__}")
+            kind = f"{type(given).__name__}{_kinds(given)}"
+            raise PluginError(f"a block is loader.Rows or (csr_matrix, labels), not {kind}")
         matrix, dense = given
         matrix = matrix.tocsr()
         numbers = dense if isinstance(dense, Mapping) else {"label": np.asarray(dense)}
-        return rows_of_csr(matrix.indptr, matrix.indices, matrix.data, numbers, self._settings)
+        try:
+            return rows_of_csr(matrix.indptr, matrix.indices, matrix.data, numbers, self._settings)
+        except ValueError as error:
+            raise PluginError(str(error)) from None
+
+
+def _kinds(given: Any) -> str:
+    return f" ({', '.join(type(part).__name__ for part in given)})" if isinstance(given, tuple) else ""
 
 
 class _Matrix:
@@ -94,8 +126,9 @@ class _Matrix:
         self._dense = dense if isinstance(dense, Mapping) else {"label": np.asarray(dense)}
         rows = self._matrix.shape[0]
         for name, numbers in self._dense.items():
-            if len(numbers) != rows:
-                raise ValueError(f"data.rows.blocks: {name} has {len(numbers)} numbers for {rows} rows of the matrix")
+            if np.shape(numbers) != (rows,):
+                shape = list(np.shape(numbers))
+                raise ValueError(f"data.rows.blocks: {name} has the shape {shape} for {rows} rows of the matrix")
 
     def num_blocks(self) -> int:
         return int(-(-self._matrix.shape[0] // ROWS))

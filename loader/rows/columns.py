@@ -104,8 +104,11 @@ class ColumnsConfig(Section):
     @model_validator(mode="after")
     def _text_can_be_cut(self) -> Self:
         for key, char in (("delimiter", self.delimiter), ("quote", self.quote)):
-            if char and (not char.isascii() or char in "\r\n\0"):
-                raise ValueError(f"{key} = {char!r}: expected one ASCII character that ends no line")
+            if char and (not char.isascii() or char.isalnum() or char in "\r\n\0+-."):
+                raise ValueError(f"{key} = {char!r}: expected one ASCII character that ends no line and no number has")
         if self.delimiter and self.delimiter == self.quote:
             raise ValueError(f"quote = {self.quote!r}: the delimiter is the same")
+        for key in ("delimiter", "quote", "header") if self.layout else ():
+            if getattr(self, key) != type(self).model_fields[key].default:
+                raise ValueError(f"{key} = {getattr(self, key)!r}: layout = {self.layout!r} says it already; set one")
         return self

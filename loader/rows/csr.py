@@ -24,7 +24,11 @@ def rows_of_csr(
     if not len(indptr) or indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr.astype(np.int64)) < 0).any():
         raise ValueError(f"indptr must ascend from 0 to {len(indices)}, the number of indices")
     if data is not None and np.shape(data) != indices.shape:
-        raise ValueError(f"there are {np.size(data)} values for {len(indices)} indices")
+        raise ValueError(f"data has the shape {list(np.shape(data))}; [{len(indices)}] is expected, as indices have")
+    for name, numbers in dense.items():
+        if np.shape(numbers) != (len(indptr) - 1,):
+            shape = list(np.shape(numbers))
+            raise ValueError(f"{name} has the shape {shape} for {len(indptr) - 1} rows of the matrix")
     sparse: dict[str, Sparse] = {}
     left = np.ones(len(indices), bool)
     for field, (begin, end) in settings.ranges().items():

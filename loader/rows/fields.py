@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
-
 from loader import _native
 from loader.batch.schema import BatchSchema, DenseField, SparseField
 from loader.config import DataConfig
@@ -64,17 +59,3 @@ def row_shape(settings: RowsConfig) -> _native.RowShape:
     shape.order = [by_number.index(name) for name in ranges]
     shape.first_number = 0 if settings.zero_based else 1
     return shape
-
-
-def check_labels(labels: npt.NDArray[Any], settings: RowsConfig) -> None:
-    """Raises ValueError for the first that data.rows.label does not allow."""
-    if settings.label == "binary":
-        good = np.isin(labels, (0, 1, -1))
-        expected = "0, 1 or -1"
-    elif settings.label == "class":
-        good = (labels >= 0) & (labels < settings.num_classes) & (labels == np.floor(labels))
-        expected = f"0 to {settings.num_classes - 1}"
-    else:
-        return
-    if not good.all():
-        raise ValueError(f"expected a label of {expected} (data.rows.label), got {labels[~good][0]:g}")

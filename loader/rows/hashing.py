@@ -1,30 +1,20 @@
-"""Categories as features: text is hashed into the range of a field."""
+"""Categories as features: text is hashed into the range of a field, as the native reader of text files does."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from loader import _native
 from loader.rows.block import Sparse
 from loader.rows.columns import ColumnsConfig
 
 
-def hash_function() -> Callable[..., int]:
-    """XXH64 of a text's UTF-8, whose values are fixed for ever: (text, seed=...). Raises ValueError."""
-    try:
-        from xxhash import xxh64_intdigest
-    except ModuleNotFoundError:
-        raise ValueError(
-            "data.rows.columns: hashing needs the package xxhash: pip install 'sparsepool[columns]'"
-        ) from None
-    return xxh64_intdigest
-
-
 def hashed_field(columns: Sequence[Sequence[str | None]], size: int, settings: ColumnsConfig) -> Sparse:
-    """The features of rows from their texts in one or more columns, None for missing; a feature is XXH64 modulo
-    `size`.
+    """The features of rows from their texts in one or more columns, None for missing; a feature is XXH64 of the text's
+    UTF-8, whose values are fixed for ever, modulo `size`.
 
     The seed of column i is `settings.seed` + i, so that the same text in two columns gives two features. Of two texts
     of a row with the same feature, one counts.
@@ -40,7 +30,6 @@ class _Features(dict[str | None, int]):
     """Of the texts of a column; each is hashed once."""
 
     def __init__(self, size: int, seed: int, absent: Collection[str], feature_of_absent: bool) -> None:
-        self._hash = hash_function()
         self._size = size
         self._seed = seed
         absence = self._of("") if feature_of_absent else -1
@@ -52,7 +41,7 @@ class _Features(dict[str | None, int]):
         return feature
 
     def _of(self, text: str) -> int:
-        return self._hash(text.encode(), seed=self._seed) % self._size
+        return _native.xxh64(text.encode(), self._seed) % self._size
 
 
 def _features(column: Sequence[str | None], size: int, settings: ColumnsConfig, number: int) -> npt.NDArray[np.int64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loader import _native
 from loader.errors import DataError
-from loader.formats.faults import Fault, fault_of, place_of
+from loader.formats.faults import Fault, fault_of, place_of, words_of
 from loader.formats.format import Reader
 from loader.rows.block import Block, native_block
 
@@ -18,19 +18,22 @@ class PythonBlocks:
         self.num_chunks = reader.num_chunks
         self.name = reader.name
 
-    def read(self, chunk: int) -> tuple[list[Block], Fault | None, str]:
-        """The blocks before any fault, the fault, and the file."""
-        file = place_of(self._reader, chunk)
+    def read(self, chunk: int) -> tuple[list[Block], Fault | None, str, str]:
+        """The blocks before any fault, the fault, the file, and in words which chunk of it that is."""
+        file, place = place_of(self._reader, chunk), words_of(self._reader, chunk)
         blocks: list[Block] = []
         try:
             for rows in self._reader.read(chunk):
-                blocks.append(self._block(rows, chunk, len(blocks), file))
-        except Exception as error:  # the reader's code is a user's
-            return blocks, fault_of(error, self._reader, chunk), file
-        return blocks, None, file
+                blocks.append(self._block(rows, len(blocks), file, place))
+        except (Exception, SystemExit) as error:  # the reader's code is a user's
+            return blocks, fault_of(error, self._reader, chunk), file, place
+        return blocks, None, file, place
 
-    def _block(self, rows: object, chunk: int, number: int, file: str) -> Block:
+    def _block(self, rows: object, number: int, file: str, place: str) -> Block:
         try:
             return native_block(rows, self._shape)  # type: ignore[arg-type]
         except (ValueError, OverflowError) as error:
-            raise DataError(file, f"chunk {chunk}, block {number}: {error}") from None
+            block = f"block {number}" if number else ""
+            raise DataError(
+                file, ": ".join(filter(None, [", ".join(filter(None, [place, block])), str(error)]))
+            ) from None

@@ -9,7 +9,6 @@ from loader.config import DataConfig
 from loader.files.identity import DataFile
 from loader.formats import opening
 from loader.formats.format import Format, Reader
-from loader.rows.fields import LABEL, WEIGHT
 from loader.rows.python_reader import PythonBlocks
 from loader.rows.settings import RowsConfig
 
@@ -41,14 +40,8 @@ def open_readers(config: DataConfig, files: Sequence[DataFile], *, validation: b
 
 
 def native_reader(reader: Reader, shape: _native.RowShape) -> _native.RowReader:
-    """As the native stream takes it: what is written in Python is called by the stream's threads. Raises ValueError for
-    numbers that such rows have not."""
+    """As the native stream takes it: what is written in Python is called by the stream's threads."""
     native = getattr(reader, "native", None)
     if isinstance(native, _native.RowReader):
-        if further := [name for name in shape.dense if name not in (LABEL, WEIGHT)]:
-            raise ValueError(
-                f"data.rows.dense: {further[0]!r}, but svmlight files have no further numbers than label, weight and "
-                "qid: leave data.rows.dense out"
-            )
         return native
     return _native.PythonRowReader(PythonBlocks(reader, shape))

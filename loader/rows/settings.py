@@ -12,6 +12,7 @@ from loader.section import Effect, Section, as_tuple
 
 DEFAULT_FIELD = "features"
 MOST_FEATURES = 1 << 31
+MOST_ACTIVE = 1 << 20
 LAST_NUMBER = 1 << 62
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TAKEN = ("label", "weight", "qid", "header", "bucket_offsets")
@@ -19,7 +20,7 @@ _TAKEN = ("label", "weight", "qid", "header", "bucket_offsets")
 
 _Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 _Range = Annotated[tuple[int, int], BeforeValidator(as_tuple)]
-_Active = Annotated[int, Field(ge=1, le=1 << 20)]
+_Active = Annotated[int, Field(ge=1, le=MOST_ACTIVE)]
 
 
 class SyntheticRowsConfig(Section):
@@ -118,6 +119,20 @@ class RowsConfig(Section):
             if last and begin < last_end:
                 raise ValueError(f"fields.{name} = [{begin}, {end}] begins inside of {last}, which ends at {last_end}")
             last, last_end = name, end
+        return self
+
+    @model_validator(mode="after")
+    def _columns_are_used(self) -> Self:
+        columns = self.columns
+        for key, named, known, where in (
+            ("sparse", columns.sparse, list(self.ranges()), "field of data.rows.fields"),
+            ("dense", columns.dense, list(self.dense), "number of data.rows.dense"),
+        ):
+            if unknown := [name for name in named if name not in known]:
+                raise ValueError(f"columns.{key}.{unknown[0]}: no {where}; there are {', '.join(known) or 'none'}")
+        for key in ("weight", "qid"):
+            if getattr(columns, key) != key and not getattr(self, key):
+                raise ValueError(f"columns.{key} = {getattr(columns, key)!r} is not read: data.rows.{key} is false")
         return self
 
     @model_validator(mode="after")

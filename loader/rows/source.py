@@ -11,21 +11,18 @@ from loader.batch.schema import BatchSchema
 from loader.config import DataConfig
 from loader.files.identity import DataFile
 from loader.files.regular import open_regular
-from loader.formats.format import GrowingFormat
+from loader.formats.format import CountingReader, GrowingFormat
 from loader.formats.opening import family_format
 from loader.formats.origin import origin
 from loader.native_stream import NativeStream, region_table
 from loader.rows.blocks import GENERATOR, is_generator
 from loader.rows.fields import batch_schema, row_shape
+from loader.rows.memory import window_nbytes
 from loader.rows.readers import FAMILY, format_of, native_reader, open_readers
 from loader.rows.settings import RowsConfig
 from loader.section import Section
 from loader.stream import Cursor
 
-_MIB = 1 << 20
-_DECODED = 4  # bytes of memory for a byte of file, at most about
-_PACKED = 6  # bytes of text for a byte of compressed file
-_WINDOWS = 2  # one is read while the next is decoded
 _PACKED_HEADS = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # of gzip (RFC 1952) and of zstd (RFC 8878)
 _LOOKED_AT = 8  # chunks, for an estimate
 
@@ -44,6 +41,17 @@ class RowsSource:
         natives, shape = self._natives(config, files)
         return self._stream(config, natives, shape, seed)
 
+    def open_validation_share(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> NativeStream:
+        settings: RowsConfig = config.settings
+        if not files and not settings.blocks:
+            raise ValueError(
+                "data.validation_share: validations have made-up rows of their own; leave it out, or name data.train"
+            )
+        if not files and settings.validation_blocks:
+            raise ValueError("data.validation_share: data.rows.validation_blocks is set, too; leave one of them out")
+        natives, shape = self._natives(config, files)
+        return self._stream(config, natives, shape, seed, validation=True)
+
     def open_validation(self, config: DataConfig, seed: int) -> NativeStream:
         """Rows of data.rows.validation_blocks, or of the same model as those of `open` without files, but others."""
         shape = row_shape(config.settings)
@@ -53,7 +61,7 @@ class RowsSource:
     def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
         natives, _ = self._natives(config, files)
         in_order = any(native.in_file_order for native in natives)
-        return origin(config, open_readers(config, files), seed, cursor, in_file_order=in_order)
+        return origin(config, open_readers(config, files), seed, cursor, in_file_order=in_order, apart=True)
 
     def start_notes(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:
         if not files and is_generator(config.settings.blocks):
@@ -76,14 +84,18 @@ class RowsSource:
             return int(config.settings.synthetic.num_rows)
         if not files:  # a user's code, which may take any time
             return None
-        natives, shape = self._natives(config, files)
+        shape = row_shape(config.settings)
         rows = 0.0
-        for native in natives:
+        for reader in open_readers(config, files):
+            native = native_reader(reader, shape)
             last = native.num_chunks - 1
             # What is decoded in order is looked at where it begins.
             step = 1 if native.in_file_order else max(1, native.num_chunks // _LOOKED_AT)
             chunks = range(0, native.num_chunks, step)[:_LOOKED_AT]
-            counts = [_native.count_rows(native, chunk, shape) for chunk in chunks]
+            counts = [
+                reader.count(chunk) if isinstance(reader, CountingReader) else _native.count_rows(native, chunk, shape)
+                for chunk in chunks
+            ]
             if last in chunks:  # it may be short
                 rows += counts.pop()
                 last -= 1
@@ -91,16 +103,21 @@ class RowsSource:
         return round(rows)
 
     def window_nbytes(self, config: DataConfig, files: Sequence[DataFile]) -> int:
-        """No window holds more than the files have; a chunk is about 1 MiB of text."""
-        there = _PACKED * sum(file.size for file in files)
-        return _WINDOWS * min(config.window_chunks * _MIB, there) * _DECODED
+        """About; 0 for rows that come from no file."""
+        return window_nbytes(config, files)
 
     def _stream(
-        self, config: DataConfig, natives: list[_native.RowReader], shape: _native.RowShape, seed: int
+        self,
+        config: DataConfig,
+        natives: list[_native.RowReader],
+        shape: _native.RowShape,
+        seed: int,
+        *,
+        validation: bool = False,
     ) -> NativeStream:
         schema = self.schema(config)
         source = _native.RowSource(natives, shape, schema.batch_size, schema.slot_bytes, region_table(schema))
-        return NativeStream(config, schema, source, seed)
+        return NativeStream(config, schema, source, seed, validation=validation)
 
     def _natives(
         self, config: DataConfig, files: Sequence[DataFile]

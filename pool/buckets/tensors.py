@@ -22,7 +22,11 @@ def torch_dtype(name: str) -> torch.dtype:
 
 def views(memory: npt.NDArray[np.uint8], tensors: Iterable[plans.Tensor]) -> list[torch.Tensor]:
     """Zero-copy tensors of the given places in `memory` (uint8, Plan.nbytes)."""
-    whole = torch.from_numpy(memory)
+    return views_of(torch.from_numpy(memory), tensors)
+
+
+def views_of(whole: torch.Tensor, tensors: Iterable[plans.Tensor]) -> list[torch.Tensor]:
+    """The same in memory of any device (uint8, Plan.nbytes)."""
     return [whole[t.offset : t.offset + t.nbytes].view(torch_dtype(t.dtype)).view(t.shape) for t in tensors]
 
 

@@ -7,7 +7,8 @@ applied once, wherever the run is resumed. Pure, and free of torch.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from pool.checkpoint.fingerprint import IMPLEMENTATION
 
 OPTIMIZER, SCHEDULE = "optimizer.args.", "schedule.args."
 _RATES = ("initial_lr", "max_lr", "min_lr")  # of a parameter group: what schedules compute lr from
+_RATES_OF_GROUPS = ("base_lrs", "max_lrs")  # of a schedule: one for each group
 _POSITION = ("base_lrs", "last_epoch", "verbose")  # of a schedule: not its arguments
 
 
@@ -63,42 +65,61 @@ def to_apply(
 
 
 def applied(state: Mapping[str, Any], override: Override) -> dict[str, Any]:
-    """Numbers of optimizer and schedule with the override. A learning rate becomes the one that is in force now; the
-    schedule goes on from it in proportion. The state given stays as it is."""
+    """Numbers of optimizer and schedule with the override. A learning rate becomes the one that is in force now. The
+    state given stays as it is."""
+    if override.key == f"{OPTIMIZER}lr":
+        return with_rates(state, lambda _: override.value)
     groups, schedulers = copy.deepcopy(state["groups"]), copy.deepcopy(state["schedulers"])
     key = override.key.removeprefix(OPTIMIZER).removeprefix(SCHEDULE)
     if override.key.startswith(SCHEDULE):
         for scheduler in schedulers:
             scheduler[key] = _like(scheduler.get(key), override.value)
     else:
-        for index, members in enumerate(groups):
-            factors = [_changed(group, key, override.value) for group in members]
-            for scheduler in schedulers[index : index + 1] if key == "lr" else ():
-                _scale(scheduler, factors, override.value)
+        for group in itertools.chain.from_iterable(groups):
+            group[key] = override.value
     return {**state, "groups": groups, "schedulers": schedulers}
 
 
-def _changed(group: dict[str, Any], key: str, value: Any) -> float | None:
-    """Sets a number of a group; of a learning rate, the new one by the old one, None if that was 0."""
-    old, group[key] = group.get(key), value
-    if key != "lr":
-        return None
-    factor = value / old if old else None
-    for rate in _RATES:
-        if rate in group:
-            group[rate] = value if factor is None else group[rate] * factor
-    return factor
+def with_rates(state: Mapping[str, Any], rate: Callable[[Any], Any]) -> dict[str, Any]:
+    """Numbers of optimizer and schedule with other learning rates: each is `rate` of the one in force. The schedule
+    goes on from it in proportion. The state given stays as it is."""
+    groups, schedulers = copy.deepcopy(state["groups"]), copy.deepcopy(state["schedulers"])
+    for index, members in enumerate(groups):
+        changes = [_set_rate(group, rate(group["lr"])) for group in members]
+        for scheduler in schedulers[index : index + 1]:
+            _scale(scheduler, changes)
+    return {**state, "groups": groups, "schedulers": schedulers}
 
 
-def _scale(scheduler: dict[str, Any], factors: Sequence[float | None], value: Any) -> None:
+@dataclass(frozen=True)
+class _Change:
+    """Of the learning rate of a group."""
+
+    new: Any
+    factor: float | None  # the new one by the old one, None if that was 0
+
+    def of(self, rate: Any) -> Any:
+        return self.new if self.factor is None else rate * self.factor
+
+
+def _set_rate(group: dict[str, Any], new: Any) -> _Change:
+    old, group["lr"] = group["lr"], new
+    change = _Change(new, new / old if old else None)
+    for key in _RATES:
+        if key in group:
+            group[key] = change.of(group[key])
+    return change
+
+
+def _scale(scheduler: dict[str, Any], changes: Sequence[_Change]) -> None:
     """The rates that a schedule, and those within it, start from."""
-    if isinstance(rates := scheduler.get("base_lrs"), list):
-        pairs = zip(rates, factors, strict=False)
-        scheduler["base_lrs"] = [value if factor is None else rate * factor for rate, factor in pairs]
+    for key in _RATES_OF_GROUPS:
+        if isinstance(rates := scheduler.get(key), list):
+            scheduler[key] = [change.of(rate) for rate, change in zip(rates, changes, strict=False)]
     if isinstance(rates := scheduler.get("_last_lr"), list):
-        scheduler["_last_lr"] = [value for _ in rates]
+        scheduler["_last_lr"] = [change.new for _, change in zip(rates, changes, strict=False)]
     for inner in scheduler.get("_schedulers", ()):
-        _scale(inner, factors, value)
+        _scale(inner, changes)
 
 
 def _like(old: Any, value: Any) -> Any:

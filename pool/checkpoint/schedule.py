@@ -1,9 +1,12 @@
-"""When a checkpoint is due. Pure: decides from steps, outcomes and the time that it is given."""
+"""When a checkpoint or a snapshot is due. Pure: decides from steps, outcomes and the time that it is given."""
 
 from __future__ import annotations
 
 FIRST_PAUSE = 10.0  # seconds after a failed attempt; doubles with each
 LONGEST_PAUSE = 600.0
+
+LONG_COPY = 0.1  # seconds; snapshots that take longer than this are taken less often, if they must be
+SHARE = 0.1  # of the time that such snapshots may take
 
 
 class Schedule:
@@ -36,3 +39,21 @@ class Schedule:
         self._due = True
         self._not_before = now + pause
         return pause
+
+
+class SnapshotSpacing:
+    """Every few steps; of large states less often."""
+
+    def __init__(self, every: int) -> None:
+        """`every`: steps between snapshots, 0: none."""
+        self._every = every
+        self._not_before = 0.0
+
+    def due(self, step: int, now: float) -> bool:
+        """`step` steps are done."""
+        return self._every > 0 and step % self._every == 0 and now >= self._not_before
+
+    def taken(self, begin: float, end: float) -> None:
+        """One was, for whatever reason, from `begin` to `end`."""
+        if (duration := end - begin) > LONG_COPY:
+            self._not_before = end + duration * (1 / SHARE - 1)

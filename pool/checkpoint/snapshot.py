@@ -179,6 +179,7 @@ def _document(state: RunState, places: Mapping[str, Sequence[Placed]]) -> bytes:
         "optimizer": state.optimizer.plain(),
         "tensors": {kind: [asdict(place) for place in entries] for kind, entries in places.items()},
         "validations": asdict(state.validations),
+        "members": [asdict(member) for member in state.members],
     }
     try:
         return json.dumps(document).encode()

@@ -22,8 +22,9 @@ from loader.stream import Cursor
 from pool.checkpoint.disk import files, plain, tensor_file
 from pool.checkpoint.disk.tensor_file import FileSums, Header
 from pool.checkpoint.overrides import Override
+from pool.checkpoint.plateau import Plateau
 from pool.checkpoint.renamed import with_new_names
-from pool.checkpoint.validations import NONE, Validations
+from pool.checkpoint.validations import LOWEST_LOSS, NONE, Goal, Validations
 from pool.errors import CheckpointError, DamagedCheckpointError
 
 FORMAT = 4
@@ -71,16 +72,19 @@ class OptimizerNumbers:
     groups: Sequence[Sequence[Mapping[str, Any]]]  # parameter groups of each bucket's optimizer
     schedulers: Sequence[Mapping[str, Any]]  # of each bucket, if there is a schedule
     overrides: Sequence[Override] = ()  # what was changed by hand, in the order of the steps
+    plateaus: Sequence[Plateau] = ()  # of each member
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> OptimizerNumbers:
         """`plain`: as `BucketOptimizers.state` has it."""
         overrides = tuple(Override(**entry) for entry in plain["overrides"])
-        return cls(plain["numbers"], plain["groups"], plain["schedulers"], overrides)
+        plateaus = tuple(Plateau(**entry) for entry in plain["plateaus"])
+        return cls(plain["numbers"], plain["groups"], plain["schedulers"], overrides, plateaus)
 
     def plain(self) -> dict[str, Any]:
         """The inverse of `of`. Nothing is copied."""
-        return {**vars(self), "overrides": [asdict(override) for override in self.overrides]}
+        overrides = [asdict(override) for override in self.overrides]
+        return {**vars(self), "overrides": overrides, "plateaus": [asdict(plateau) for plateau in self.plateaus]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +95,15 @@ class RunFacts:
     fingerprint: Mapping[str, str]  # of what the run's bits depend on
     data: Sequence[tuple[str, Count]]  # name and bytes of each training file, in order
     validation: Sequence[tuple[str, Count]] = ()  # as `data`, of the validation files
+    goal: Goal = LOWEST_LOSS  # which number of a validation the run goes by
+
+
+@dataclass(frozen=True)
+class MemberState:
+    """What steers a member's training, beside its optimizer and validations."""
+
+    frozen_at: Count | None = None  # the step since which it is trained no further
+    unused: Count = 0  # batches of its last steps, where it has lost all of them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +115,7 @@ class RunState:
     cursor: Annotated[Cursor, BeforeValidator(_complete), AfterValidator(_in_range)]  # of the next step's first batch
     optimizer: OptimizerNumbers
     validations: Validations = NONE
+    members: tuple[MemberState, ...] = ()  # empty in checkpoints from before there were any: one, as it begins
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +167,9 @@ def read_state(checkpoint: Path) -> SavedState:
     for name, validation in (("newest", known.newest), ("best", known.best), ("record", known.record)):
         if validation is not None and validation.step > state.step:
             raise plain.not_ours(path, f"validations.{name}.step: {validation.step} is after step {state.step}")
+    for number, member in enumerate(state.members):
+        if member.frozen_at is not None and member.frozen_at > state.step:
+            raise plain.not_ours(path, f"members.{number}.frozen_at: {member.frozen_at} is after step {state.step}")
     return replace(state, config=with_new_names(state.config))
 
 

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -96,7 +95,9 @@ def load(path: Path) -> Checkpoint:
         optimizer=state.optimizer,
         optimizer_tensors=tensors[OPTIMIZER],
         validation=state.validation,
+        goal=state.goal,
         validations=state.validations,
+        members=state.members,
     )
 
 
@@ -104,8 +105,7 @@ def load(path: Path) -> Checkpoint:
 class Weights:
     """The model of a checkpoint, and what its run was."""
 
-    step: int
-    config: Mapping[str, Any]
+    state: SavedState
     header: Header
     tensors: Mapping[str, torch.Tensor]
 
@@ -115,7 +115,7 @@ def load_weights(path: Path) -> Weights:
     with _naming(path):
         state = read_state(path)
         header = verify_tensors(path, state, WEIGHTS)
-        return Weights(state.step, state.config, header, load_file(path / WEIGHTS))
+        return Weights(state, header, load_file(path / WEIGHTS))
 
 
 @contextlib.contextmanager
@@ -145,7 +145,9 @@ def _write(beside: Path, checkpoint: Checkpoint) -> None:
         optimizer=checkpoint.optimizer,
         files=sums,
         validation=checkpoint.validation,
+        goal=checkpoint.goal,
         validations=checkpoint.validations,
+        members=checkpoint.members,
     )
     try:
         data = encode_state(state)

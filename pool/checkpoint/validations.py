@@ -5,7 +5,7 @@ the last improvement. Pure.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
@@ -47,6 +47,13 @@ class Goal:
             return True
         return value < before if self.best == "min" else value > before
 
+    def choose(self, found: Sequence[Validation]) -> Validation:
+        """The first of the best members; the first of all if no number is finite."""
+        best = found[0]
+        for other in found[1:]:
+            best = other if self.better(other, best) else best
+        return best
+
 
 LOWEST_LOSS = Goal()
 
@@ -57,9 +64,23 @@ class Validations:
     best: Validation | None = None  # the first of the best; its weights are, or are about to be, a checkpoint
     record: Validation | None = None  # the first of the best, whatever became of its checkpoint: steers the run
     since: Count = 0  # validations after that one
+    members: tuple[Validations, ...] = ()  # of each member of an ensemble; above is what its best ones are worth
 
-    def after(self, found: Validation, goal: Goal = LOWEST_LOSS) -> Validations:
-        """With one more. The weights that a run begins with can't be the best: a checkpoint would hold nothing new."""
+    @property
+    def of_members(self) -> tuple[Validations, ...]:
+        """What is known of each, if there has been one."""
+        return self.members or (self,)
+
+    def after(self, found: Sequence[Validation], goal: Goal = LOWEST_LOSS) -> Validations:
+        """With one more: of each member."""
+        if len(found) == 1:
+            return self._after(found[0], goal)
+        before = self.members or (NONE,) * len(found)
+        members = tuple(known._after(each, goal) for known, each in zip(before, found, strict=True))
+        return replace(self._after(goal.choose(found), goal), members=members)
+
+    def _after(self, found: Validation, goal: Goal) -> Validations:
+        """The weights that a run begins with can't be the best: a checkpoint would hold nothing new."""
         if found.step == 0:
             return replace(self, newest=found)
         improved = goal.better(found, self.record)
@@ -74,6 +95,7 @@ class Validations:
 NONE = Validations()
 _SETTINGS: Mapping[str, Any] = {  # with the value that a checkpoint means that is older than the key
     "data.validation": None,
+    "data.validation_share": 0.0,
     "train.validation_batches": None,
     "train.best_metric": LOSS,
     "loss": None,
@@ -83,7 +105,7 @@ _SETTINGS: Mapping[str, Any] = {  # with the value that a checkpoint means that 
 def comparable(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Whether validations of runs with these configs measure the same."""
     for key, default in _SETTINGS.items():
-        before = value_at(then, key)
-        if not same(default if before is None else before, value_at(now, key)):
+        values = (value_at(config, key) for config in (then, now))
+        if not same(*(default if value is None else value for value in values)):
             return False
     return True

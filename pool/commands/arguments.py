@@ -10,6 +10,15 @@ import typer
 Checkpoint = Annotated[
     Path, typer.Argument(metavar="CHECKPOINT", help="a checkpoint's folder, or a run's, whose newest is taken")
 ]
+Member = Annotated[
+    str | None,
+    typer.Option(
+        "--member",
+        metavar="M",
+        help="of an ensemble: one member, by its number from 0; or best, by train.best_metric in the newest "
+        "validation, without validations by the training loss",
+    ),
+]
 TrustedTask = Annotated[
     str | None,
     typer.Option(

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from pool.commands.arguments import Checkpoint, TrustedTask
+from pool.commands.arguments import Checkpoint, Member, TrustedTask
+from pool.errors import ConfigError
 
 
 def register(app: typer.Typer) -> None:
@@ -28,17 +29,31 @@ def export(
             help="c or rust: also write a .h or .rs beside FILE with its shapes and scales, for an engine to include",
         ),
     ] = "none",
+    member: Member = None,
+    average: Annotated[
+        bool,
+        typer.Option(
+            "--average",
+            help="of an ensemble: the average of all members' weights, if they began from the same weights",
+        ),
+    ] = False,
     task: TrustedTask = None,
 ) -> None:
     """Write the network of a checkpoint in the format of its user.
 
-    stockfish: a .nnue file. perspective: a file of numbers in bullet's format, with its description FILE.json beside
-    it; if it is named *raw.bin or *weights.bin, the floats.
+    stockfish: a .nnue file that the engine loads. perspective: a file of numbers in bullet's format, with its
+    description FILE.json beside it; if it is named *raw.bin or *weights.bin, the floats.
+
+    Of an ensemble a file holds one network: --member or --average says which.
     """
+    from pool.tasks.choosing import parse_member
     from pool.tasks.export import export_checkpoint, header_path
 
+    if average and member is not None:
+        raise ConfigError("--average: is of all members; leave out --member")
+    one = parse_member(member)
     language = None if header == "none" else header
-    exported = export_checkpoint(checkpoint, output, description, task, language)
+    exported = export_checkpoint(checkpoint, output, description, task, member=one, average=average, header=language)
     sys.stdout.write(f"{output}: {output.stat().st_size:,} bytes, from {exported}\n")
     if language is not None:
         sys.stdout.write(f"{header_path(output, language)}: what {output.name} holds\n")

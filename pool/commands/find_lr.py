@@ -47,7 +47,7 @@ def find_lr(
     depends on batch size, optimizer and data. The run may diverge at the end, which is what it is for.
     """
     from pool.config.reading import load_config
-    from pool.runs.plot import axes, check_plot
+    from pool.runs.plot import check_plot, plot_rates
     from pool.runs.rates import changes_for
 
     if plot is not None:
@@ -67,11 +67,7 @@ def find_lr(
             f"lowest smoothed loss at {found.lowest:.2e}; suggested: --set optimizer.args.lr={found.suggested:.2g}\n"
         )
     if plot is not None:
-        with axes(plot, "learning rate", "loss") as drawn:
-            drawn.set_xscale("log")
-            drawn.plot(found.rates, found.losses, linewidth=0.5, alpha=0.5)
-            drawn.plot(found.rates, found.smoothed)
-            drawn.axvline(found.suggested, linestyle="--")
+        plot_rates(found, plot)
 
 
 def _tested(config: Config) -> RangeTest:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from pool.commands.arguments import Checkpoint, TrustedTask
+from pool.commands.arguments import Checkpoint, Member, TrustedTask
 
 
 def register(app: typer.Typer) -> None:
@@ -25,17 +25,22 @@ def predict(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="change a key of [data]; may be given several times"),
     ] = None,
+    member: Member = None,
     task: TrustedTask = None,
 ) -> None:
     """Write what a checkpoint's network says of each sample: a line of numbers, separated by tabs, in the data's order.
 
     The data is read with the settings of the run, filters included, and without shuffling. The file is written as a
-    whole or not at all. Sources whose samples go to output buckets (chess) are read one sample at a time, at some
-    thousand a second.
+    whole or not at all. Of an ensemble each number is the mean of its members'. The network is asked about
+    data.batch_size samples at once; the last digits may depend on that number, since libraries add up matrix products
+    in an order that depends on their size.
     """
+    from loader.commands.terminal import sample_count
     from pool.config.changes import Change
     from pool.runs.predict import predict_file
+    from pool.tasks.choosing import parse_member
 
     parsed = [Change.parse(text) for text in changes or ()]
-    found, samples = predict_file(checkpoint, data, output, task, parsed)
-    sys.stdout.write(f"{output}: {samples:,} samples, from {found.checkpoint}\n")
+    with sample_count("predict") as told:
+        asked, samples = predict_file(checkpoint, data, output, task, parsed, parse_member(member), told)
+    sys.stdout.write(f"{output}: {samples:,} samples, from {asked}\n")

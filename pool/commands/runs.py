@@ -19,33 +19,32 @@ def runs(
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="draw the losses, .png or .svg; needs matplotlib")
     ] = None,
+    members: Annotated[
+        bool, typer.Option("--members", help="a row for each member of an ensemble, with the settings that differ")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object a run")] = False,
 ) -> None:
     """Compare runs: steps, best validation, newest loss, speed, time spent on steps, and the settings that differ.
 
-    Reads the folders alone; the runs may go on meanwhile.
+    Of an ensemble the best validation is that of its best member, and the newest loss the median. Reads the folders
+    alone; the runs may go on meanwhile.
     """
+    from pool.commands.showing import show
+    from pool.config.members import differing
     from pool.runs.plot import check_plot, plot_runs
-    from pool.runs.records import differing, read_run
-    from pool.runs.table import as_data, plain, rows
+    from pool.runs.records import read_run
+    from pool.runs.table import as_data, rows
 
     if plot is not None:
         check_plot(plot)
     found = [read_run(folder) for folder in folders]
+    if members:
+        found = [row for run in found for row in (run.members or (run,))]
     if as_json:
+        keys = differing([run.config for run in found])
         for run in found:
-            sys.stdout.write(json.dumps(as_data(run, differing(found))) + "\n")
-    elif sys.stdout.isatty():
-        from rich.console import Console
-        from rich.table import Column, Table
-        from rich.text import Text
-
-        headings, *lines = rows(found)
-        table = Table(*(Column(Text(name), justify="left" if name == "run" else "right") for name in headings))
-        for line in lines:
-            table.add_row(*map(Text, line))
-        Console(highlight=False).print(table)
+            sys.stdout.write(json.dumps(as_data(run, keys)) + "\n")
     else:
-        sys.stdout.write(plain(rows(found)))
+        show(rows(found))
     if plot is not None:
         plot_runs(found, plot)

@@ -50,11 +50,11 @@ class Change:
                 raise ConfigError(f"--set {self.key}: {part} is not a section")
         tree[name] = self.value
 
-    def check_quotes(self, cls: type[BaseModel]) -> None:
+    def check_quotes(self, cls: type[BaseModel], option: str = "--set") -> None:
         """Raises ConfigError for text without quotes where any type is allowed: nothing else would notice 1e-3x."""
         field = field_at(cls, self.key.split("."))
         if not self.is_toml and isinstance(field, FieldInfo) and is_untyped(field):
             quoted = f'{self.key}="{self.value}"'
             raise ConfigError(
-                f"--set {self.key}={self.value}: not a TOML value; text needs quotes here: --set '{quoted}'"
+                f"{option} {self.key}={self.value}: not a TOML value; text needs quotes here: {option} '{quoted}'"
             )

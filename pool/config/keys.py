@@ -40,6 +40,15 @@ def field_at(cls: type[BaseModel], parts: Sequence[str]) -> type[BaseModel] | Fi
     return cls
 
 
+def section_at(cls: type[BaseModel], parts: Sequence[str]) -> type[BaseModel] | None:
+    """The class of the section or of the table of a list that lies at a key; None if there is none."""
+    found = field_at(cls, parts)
+    if not isinstance(found, FieldInfo):
+        return found
+    kinds = (kind for tables in alternatives(found.annotation) for kind in getattr(tables, "__args__", ()))
+    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+
+
 def walk(cls: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
     """Every key of the tree with its field, sections within sections included."""
     for name, field in cls.model_fields.items():

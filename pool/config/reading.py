@@ -8,12 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
+from pydantic import ValidationError
 
 from loader.files.named import read_named
 from pool.config.changes import Change
-from pool.config.keys import dotted, field_at
+from pool.config.explaining import explained
 from pool.config.tree import Config, config_class
 from pool.config.values import unfit
 from pool.errors import ConfigError
@@ -66,32 +65,21 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
     try:
         config = cls.model_validate_json(json.dumps(tree))
     except ValidationError as error:
-        raise ConfigError("; ".join(_explain(cls, where, item) for item in error.errors())) from None
+        raise ConfigError(f"{where}: {explained(cls, error)}") from None
     try:
         model = completed_model(task_module(task), config.model, config.data.settings)
     except ValueError as error:
         raise ConfigError(f"{where}: {error}") from None
     config = config.model_copy(update={"model": model})
-    if config.schedule.problem:
-        raise ConfigError(f"{where}: {config.schedule.problem}")
+    if problem := config.schedule.problem or config.ensemble.problem:
+        raise ConfigError(f"{where}: {problem}")
+    try:
+        config.members()
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
     if config.num_ring_slots < config.train.batches_per_step + 1:
         raise ConfigError(
             f"{where}: pool.ring_slots: {config.pool.ring_slots} is too few; a step keeps its "
             f"train.batches_per_step = {config.train.batches_per_step} until it is committed, and one more is needed"
         )
     return config
-
-
-def _explain(cls: type[BaseModel], where: str, item: Any) -> str:
-    """One line for one pydantic error: where, key, what is wrong, what was given, what the key means."""
-    location = [str(part) for part in item["loc"]]
-    key = dotted(location)
-    if item["type"] == "extra_forbidden":
-        section = field_at(cls, location[:-1])
-        allowed = ", ".join(section.model_fields) if isinstance(section, type) else ""
-        return f"{where}: {key}: unknown key; allowed here: {allowed}"
-    given = json.dumps(item["input"], default=str)
-    said = f"{where}: {key}: {item['msg'][:1].lower()}{item['msg'][1:]}, not {given[:80]}"
-    field = field_at(cls, location)
-    about = field.description if isinstance(field, FieldInfo) else None
-    return f"{said} ({about})" if about else said

@@ -22,6 +22,51 @@ class SchedulePart(Section):
     args: Annotated[dict[str, Any], Field(default_factory=dict, description="its keyword arguments")]
 
 
+class PlateauConfig(Section):
+    """Reduces the learning rate when validations get no better, on top of whatever else the schedule does."""
+
+    patience: Annotated[
+        int | None,
+        Field(
+            ge=0,
+            le=MOST_STEPS,
+            description="reduce the learning rate after more than so many validations in a row that were no better; "
+            "not set: never",
+        ),
+        Effect.RESULT,
+    ] = None
+    factor: Annotated[
+        float, Field(ge=1e-6, lt=1, description="what the learning rate is multiplied by then"), Effect.RESULT
+    ] = 0.1
+    min_lr: Annotated[
+        float, Field(ge=0, le=1e6, description="a learning rate is not reduced below this"), Effect.RESULT
+    ] = 0.0
+    metric: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            description="number of a validation that is compared: loss, or a metric of the task's; not set: "
+            "train.best_metric",
+        ),
+        Effect.RESULT,
+    ] = None
+    threshold: Annotated[
+        float,
+        Field(ge=0, le=1e6, description="better means by more than this share of the best value so far"),
+        Effect.RESULT,
+    ] = 1e-4
+    cooldown: Annotated[
+        int,
+        Field(ge=0, le=MOST_STEPS, description="validations after a reduction that are not counted"),
+        Effect.RESULT,
+    ] = 0
+
+    @property
+    def first_set(self) -> str:
+        """The first key that has another value than its default; empty if none has."""
+        return next((name for name, default in PlateauConfig() if getattr(self, name) != default), "")
+
+
 class ScheduleConfig(Section):
     """How the learning rate changes: one scheduler, or `[[schedule.parts]]`, one after the other.
 
@@ -33,6 +78,10 @@ class ScheduleConfig(Section):
     [[schedule.parts]]
     name = "torch.optim.lr_scheduler.CosineAnnealingLR"
     args = { T_max = 9500 }
+
+    [schedule.plateau]                                 # beside a scheduler, parts, or nothing else
+    patience = 3
+    factor = 0.5
     """
 
     name: Annotated[
@@ -52,6 +101,7 @@ class ScheduleConfig(Section):
         ),
         Effect.FIXED,
     ] = ()
+    plateau: PlateauConfig = PlateauConfig()
 
     @property
     def is_set(self) -> bool:
@@ -63,6 +113,8 @@ class ScheduleConfig(Section):
         """Keys that do not go together, and what to do; empty if all do."""
         if self.parts and (self.name is not None or self.args):
             return "schedule.parts: a schedule is either parts, or one class (schedule.name and schedule.args)"
+        if self.plateau.patience is None and (idle := self.plateau.first_set):
+            return f"schedule.plateau.{idle}: does nothing without schedule.plateau.patience: set that, or leave it out"
         for index, part in enumerate(self.parts):
             key, is_last = f"schedule.parts.{index}", index == len(self.parts) - 1
             if is_last and part.steps is not None:

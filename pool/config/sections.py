@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from loader.config import DataConfig
 from loader.section import Effect, Section
+from pool.config.ensemble import MOST_SEED
 from pool.config.schedule import MOST_STEPS
 
 LONGEST = 1e6  # seconds of a timeout; waiting calls take milliseconds of 32 bits
@@ -28,8 +29,13 @@ class RunConfig(Section):
         str, Field(min_length=1, description="folder of the run: checkpoints, metrics, logs"), Effect.NONE
     ] = "runs/run"
     seed: Annotated[
-        int, Field(ge=0, lt=1 << 63, description="seed of the stream and of the initial weights"), Effect.FIXED
+        int, Field(ge=0, lt=1 << 63, description="seed of the stream, and of the model if it has none"), Effect.FIXED
     ] = 42
+    model_seed: Annotated[
+        int | None,
+        Field(ge=0, le=MOST_SEED, description="seed of the first weights and of dropout; not set: run.seed"),
+        Effect.FIXED,
+    ] = None
     trace: Annotated[
         str,
         Field(description="file for a trace of what each process does when, to look at in Perfetto; none if empty"),
@@ -45,12 +51,22 @@ class RunConfig(Section):
 class DataFiles(Section):
     train: Annotated[CommaList, Field(description="training files, in order; * and ? match"), Effect.SAME_FILES] = ()
     validation: Annotated[
-        CommaList, Field(description="validation files; each validation reads them from their start"), Effect.NONE
+        CommaList,
+        Field(description="validation files; each validation reads them from their start; or set validation_share"),
+        Effect.NONE,
     ] = ()
 
 
 class PoolDataConfig(DataConfig, DataFiles):
     """The stream of batches, and the files that it reads."""
+
+    @model_validator(mode="after")
+    def _validations_have_one_origin(self) -> Self:
+        if self.validation and self.validation_share:
+            raise ValueError(
+                f"validation_share = {self.validation_share:g}: data.validation names files, too; set one of them"
+            )
+        return self
 
 
 class OptimizerConfig(Section):
@@ -209,6 +225,13 @@ class TestingConfig(Section):
         Field(description="POINT[@N]=kill|segv|stop|exit|note: what happens at the N-th pass of a first incarnation"),
         Effect.NONE,
     ] = ()
+    device_module: Annotated[
+        str,
+        Field(
+            description="module that adds a kind of device to torch: pool.devices may name it by the module's last part"
+        ),
+        Effect.NONE,
+    ] = ""
     history: Annotated[
         bool, Field(description="write down every fold, update and commit, with a hash of each step"), Effect.NONE
     ] = False

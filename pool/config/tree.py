@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field, ValidationError, create_model
 
 from loader.files.paths import absolute
 from loader.section import Effect, Section
 from loader.sources import data_class, generates
+from pool.config.ensemble import MOST_SEED, EnsembleConfig
+from pool.config.explaining import explained
 from pool.config.schedule import ScheduleConfig
 from pool.config.sections import (
     OptimizerConfig,
@@ -20,6 +24,7 @@ from pool.config.sections import (
     TestingConfig,
     TrainConfig,
 )
+from pool.devices import parse_device
 from pool.errors import ConfigError
 from pool.tasks.registry import task_module
 from pool.tasks.start import model_class
@@ -42,10 +47,26 @@ class Config(BaseModel):
     optimizer: OptimizerConfig = Field(default_factory=lambda: OptimizerConfig(args={}))
     schedule: ScheduleConfig = Field(default_factory=lambda: ScheduleConfig(args={}))
     train: TrainConfig = TrainConfig()
+    ensemble: EnsembleConfig = EnsembleConfig()
     pool: PoolConfig = PoolConfig()
     testing: Annotated[TestingConfig, Field(description="for tests of the runtime itself")] = TestingConfig()
     model: Section = Section()
     loss: Section = Section()
+
+    def members(self) -> tuple[Self, ...]:
+        """The config of each network that the run trains: that of the run which it would be alone. Raises ConfigError,
+        with the key of a member that is not allowed."""
+        if not self.ensemble.is_set:
+            return (self,)
+        if self.ensemble.member or self.model_seed + (self.ensemble.members or 1) - 1 <= MOST_SEED:
+            trees = self.ensemble.trees(self.model_dump(mode="json"), self.model_seed)
+            return tuple(self._member(m, tree) for m, tree in enumerate(trees))
+        raise ConfigError(f"ensemble.members: the last member's seed would be above {MOST_SEED}: lower run.model_seed")
+
+    @property
+    def model_seed(self) -> int:
+        """Of the first weights and of dropout."""
+        return self.run.seed if self.run.model_seed is None else self.run.model_seed
 
     @property
     def run_dir(self) -> Path:
@@ -69,19 +90,25 @@ class Config(BaseModel):
 
     def num_worker_threads(self, spec: str, workers: int) -> int:
         """Torch threads of the worker on device `spec`, one of `workers`."""
-        if spec.startswith("fake:"):
+        device = parse_device(spec, self.testing.device_module)
+        if device.kind not in ("cpu", "cuda"):  # one for tests: not to depend on the machine's cores
             return 1
         return self.pool.threads or max(1, (os.cpu_count() or 1) // workers)
 
     @property
     def can_validate(self) -> bool:
-        """There are validation files, or the source makes samples, if neither purpose has files."""
-        return bool(self.data.validation) or (not self.data.train and generates(self.data.source))
+        """There are validation files or a share of the training files, or the source makes samples, if neither purpose
+        has files."""
+        return self._reads_validations or (not self.data.train and generates(self.data.source))
 
     @property
     def validates(self) -> bool:
         """There is a stream for validations: of files always, of samples that are made if validations are asked for."""
-        return bool(self.data.validation) or (bool(self.train.validate_every) and self.can_validate)
+        return self._reads_validations or (bool(self.train.validate_every) and self.can_validate)
+
+    @property
+    def _reads_validations(self) -> bool:
+        return bool(self.data.validation) or self.data.validation_share > 0
 
     @property
     def validate_every(self) -> int:
@@ -91,6 +118,16 @@ class Config(BaseModel):
         if self.train.validate_every is None:
             return self.train.checkpoint_every or self.train.steps
         return self.train.validate_every
+
+    def _member(self, m: int, tree: Mapping[str, Any]) -> Self:
+        table = ("ensemble", "member", str(m))
+        try:
+            config = self.model_validate_json(json.dumps(tree))
+        except ValidationError as error:
+            raise ConfigError(explained(type(self), error, table)) from None
+        if config.schedule.problem:
+            raise ConfigError(f"{'.'.join(table)}.{config.schedule.problem}")
+        return config
 
 
 def config_class(task: str, source: str = _DEFAULT_SOURCE) -> type[Config]:

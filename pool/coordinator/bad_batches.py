@@ -31,7 +31,8 @@ class BadBatches:
     def found(self, action: BadBatch) -> None:
         """Raises RunError if there is no step without it."""
         batch = SparseBatch.view(self._schema, self._memory.batch_slot("train", action.batch))
-        text = f"batch {action.batch} of step {action.step}: {action.why}"
+        who = "" if action.member is None else f"member {action.member}, "
+        text = f"{who}batch {action.batch} of step {action.step}: {action.why}"
         try:
             text += f"; it is kept in {poison.save(self._launch.run_dir, batch, action, self._origin(action))}"
         except OSError as error:
@@ -39,8 +40,9 @@ class BadBatches:
         if action.fatal:
             stops = self._launch.config.train.on_bad_batch == "stop"
             raise RunError(text + ('; train.on_bad_batch = "skip" would leave it out' if stops else ""))
-        log.warning("%s; it is left out", shown(text))
-        self._say(f"{text}; it is left out")
+        text += f"; {_consequence(action)}"
+        log.warning("%s", shown(text))
+        self._say(text)
 
     def _origin(self, action: BadBatch) -> Mapping[str, Any]:
         launch = self._launch
@@ -50,3 +52,14 @@ class BadBatches:
         except Exception as error:  # a source of the user's may raise anything, and give what is no plain data
             return {"unknown": told(error)}
         return found
+
+
+def _consequence(action: BadBatch) -> str:
+    """For the user."""
+    if not action.freezes:
+        return "it is left out" if action.member is None else "it is left out for this member"
+    weights = f"the weights of step {action.step}"
+    if action.freezes == (action.member,):
+        return f"the member keeps {weights}, the others go on"
+    members = ", ".join(map(str, action.freezes))
+    return f"it is left out; these members keep {weights}, the others go on: {members}"

@@ -13,18 +13,16 @@ waits in the second area, and no other snapshots are taken until its turn comes.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from pool.checkpoint.schedule import Schedule
+from pool.checkpoint.schedule import Schedule, SnapshotSpacing
 from pool.checkpoint.store import Checkpoint
 from pool.checkpoint.validations import LOWEST_LOSS, Goal, Validation, Validations
 from pool.checkpoint.writer import CheckpointWriter, Written
 from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
 
-LONG_COPY = 0.1  # seconds; a copy that takes longer than this is taken less often, if it must be
-SHARE = 0.1  # of the time that such copies may take
 FINAL_ATTEMPTS = 3
 FINAL_PAUSE = 1.0  # seconds before the next one; within it the supervisor makes a deleted run folder again
 
@@ -49,12 +47,11 @@ class Checkpoints:
         """`*_every`: steps, 0: never; `saved`: step of the checkpoint that the run goes on from, -1: none;
         `validations`: what was known then; `goal`: which of them is the best."""
         self._snapshots = snapshots
-        self._snapshot_every = snapshot_every
+        self._spacing = SnapshotSpacing(snapshot_every)
         self._writer = writer
         self._schedule = Schedule(checkpoint_every, saved)
         self._state = state
         self._say = say
-        self._next_copy = 0.0  # time of the next one that is no checkpoint, at the earliest
         self._final: int | None = None  # step of the attempt that must succeed
         self._final_attempts = 0
         self._next_final = 0.0  # time of the next one, at the earliest
@@ -100,13 +97,13 @@ class Checkpoints:
         if not validated_next:
             self._save_what_is_due(step)
 
-    def validated(self, found: Validation) -> None:
-        """The newest version is validated, and the next step has changed nothing yet."""
+    def validated(self, found: Sequence[Validation]) -> None:
+        """The newest version is validated, each member, and the next step has changed nothing yet."""
         before, self._validations = self._validations.best, self._validations.after(found, self._goal)
         if self._validations.best != before:
             self._save_best()
-        elif found.step > 0:
-            self._save_what_is_due(found.step)
+        elif found[0].step > 0:
+            self._save_what_is_due(found[0].step)
 
     def hear(self) -> None:
         """Handles an attempt that has ended. Raises CheckpointError if it was the final one and failed."""
@@ -128,12 +125,8 @@ class Checkpoints:
     def _save_what_is_due(self, step: int) -> None:
         if self._schedule.committed(step, time.monotonic()) and not self._writer.busy:
             self._begin()
-        elif self._copy_is_due(step) and self._waiting is None:
+        elif self._spacing.due(step, time.monotonic()) and self._waiting is None:
             self._take()
-
-    def _copy_is_due(self, step: int) -> bool:
-        every = self._snapshot_every
-        return every > 0 and step % every == 0 and time.monotonic() >= self._next_copy
 
     def _save_best(self) -> None:
         if self._writer.busy:
@@ -144,9 +137,7 @@ class Checkpoints:
     def _take(self) -> Checkpoint:
         begin = time.monotonic()
         taken = self._snapshots.take(replace(self._state(), validations=self._validations))
-        end = time.monotonic()
-        if (duration := end - begin) > LONG_COPY:
-            self._next_copy = end + duration * (1 / SHARE - 1)
+        self._spacing.taken(begin, time.monotonic())
         return taken
 
     def _begin(self) -> None:

@@ -1,4 +1,4 @@
-"""The model whose weights the run trains: made or restored, stepped bucket by bucket, one version after the other.
+"""The models whose weights the run trains: made or restored, stepped bucket by bucket, one version after the other.
 
 The only writer of weights (I3). Version t lies in half t mod 2 of the weights' memory; step t reads that half
 and writes the other one, bucket by bucket, as the books decide.
@@ -6,119 +6,126 @@ and writes the other one, bucket by bucket, as the books decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 
+from pool.buckets.parts import prefix
 from pool.buckets.plan import Plan
-from pool.buckets.tensors import carried, trained
+from pool.checkpoint.overrides import Override
+from pool.checkpoint.state import MemberState
 from pool.checkpoint.store import Checkpoint
 from pool.config.tree import Config
-from pool.coordinator.books.actions import Fold, TakeBuffers, Update
-from pool.coordinator.stepping.choice import choose
+from pool.coordinator.books.actions import Fold, Freeze, TakeBuffers, Update
+from pool.coordinator.stepping.changes import Changes
 from pool.coordinator.stepping.timing import Timing
+from pool.coordinator.trained_member import TrainedMember
 from pool.crash_points import crash_point
-from pool.errors import CheckpointError
 from pool.exchange.interface import CoordinatorExchange
-from pool.optim.buckets import BucketOptimizers
-from pool.tasks.task import Task
+from pool.members.member import Member
+from pool.optim.members import State, joined_state, states_of
 
 
 class Committer:
-    """Owns the model and its optimizer."""
+    """Owns the members' models and their optimizers. Buckets are numbered through all members."""
 
-    def __init__(self, config: Config, task: Task, plan: Plan, exchange: CoordinatorExchange, timing: Timing) -> None:
-        self._task = task
-        self._exchange = exchange
-        torch.manual_seed(config.run.seed)
-        self.model = task.build_model()
-        self._parameters = [parameter for _, parameter in trained(self.model)]
-        self._buffers = [tensor for _, tensor in carried(self.model)]
-        self.optimizers = BucketOptimizers(plan, self._parameters, config.optimizer, config.schedule)
-        self._steppings = choose(config, plan, self.optimizers, exchange, timing)
-        self.changes = self._steppings.changes
+    def __init__(
+        self,
+        configs: Sequence[Config],
+        members: Sequence[Member],
+        plans: Sequence[Plan],
+        exchanges: Sequence[CoordinatorExchange],
+        timing: Timing,
+    ) -> None:
+        """One of each for each member."""
+        self._configs = configs
+        self._plans = plans
+        self._exchanges = exchanges
+        of_members = zip(configs, members, plans, exchanges, strict=True)
+        self.members = [
+            TrainedMember(*each, timing, prefix=prefix(m, len(members))) for m, each in enumerate(of_members)
+        ]
+        self._buckets = [stepping for member in self.members for stepping in member.steppings.buckets]
+        self.changes = Changes.together(member.steppings.changes for member in self.members)
         self.version = -1  # of the newest complete weights
-        self._buffers_taken = False
+
+    @property
+    def learning_rates(self) -> tuple[float, ...]:
+        """Of the next step, one a member."""
+        return tuple(member.optimizers.learning_rate for member in self.members)
+
+    @property
+    def frozen(self) -> tuple[int, ...]:
+        """Members that are trained no further."""
+        return tuple(m for m, member in enumerate(self.members) if member.frozen_at is not None)
+
+    @property
+    def read_nbytes(self) -> int:
+        """Of gradients, since the beginning."""
+        return sum(exchange.read_nbytes for exchange in self._exchanges)
 
     def initialize(self, start: Mapping[str, torch.Tensor] | None = None) -> None:
         """The weights of a run that begins; `start`: those of another one's checkpoint. Raises CheckpointError."""
-        with torch.no_grad():
-            self._task.initialize(self.model)
-            if start is not None:
-                self._take(start)
-            self._task.after_step(self.model)
+        for m, member in enumerate(self.members):
+            member.initialize(None if start is None else self._weights_of(m, start))
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """The weights and optimizer state of a run that goes on. Raises CheckpointError."""
-        with torch.no_grad():
-            self._take(checkpoint.weights)
-        self.optimizers.load_state(checkpoint.optimizer_tensors, checkpoint.optimizer.plain())
-
-    def _take(self, weights: Mapping[str, torch.Tensor]) -> None:
-        tensors = {**dict(trained(self.model)), **dict(carried(self.model))}
-        if tensors.keys() != weights.keys():
-            different = sorted(tensors.keys() ^ weights.keys())
-            raise CheckpointError(f"weights of the checkpoint are not those of the config's model: {different[0]}")
-        for name, tensor in tensors.items():
-            saved = weights[name]
-            if saved.shape != tensor.shape or saved.dtype != tensor.dtype:
-                raise CheckpointError(
-                    f"{name}: {tuple(saved.shape)} {saved.dtype} in the checkpoint, "
-                    f"{tuple(tensor.shape)} {tensor.dtype} in the config's model"
-                )
-            tensor.copy_(saved)
+        state = checkpoint.optimizer_tensors, checkpoint.optimizer.plain()
+        states = states_of(self._configs, self._plans, state)
+        known = checkpoint.members or (MemberState(),) * len(self.members)
+        for m, (member, own, steering) in enumerate(zip(self.members, states, known, strict=True)):
+            member.restore(self._weights_of(m, checkpoint.weights), own, steering.frozen_at)
 
     def begin(self, step: int) -> None:
-        """The model's present weights become version `step`, in its half."""
-        places = [*self._exchange.weights(step), *self._exchange.buffers(step)]
-        for place, tensor in zip(places, [*self._parameters, *self._buffers], strict=True):
-            place.copy_(tensor.detach())
-        for piece in self._steppings.pieces:
-            piece.forget()
-        self._point_to(step)
+        """The models' present weights become version `step`, in its half."""
+        self.version = step
+        for member in self.members:
+            member.begin(step)
+
+    def publish(self, version: int) -> None:
+        """It is complete: workers may read it."""
+        self._exchanges[0].publish(version)
 
     def fold(self, action: Fold) -> None:
         """Adds up a part of a bucket's sum before the rest is there (I2)."""
-        self._steppings.buckets[action.bucket].fold(action)
+        self._buckets[action.bucket].fold(action)
 
     def update(self, action: Update) -> None:
         """The rest of the sum and the optimizer's step of a bucket."""
-        self._steppings.buckets[action.bucket].update(action)
+        self._buckets[action.bucket].update(action)
 
     def take_buffers(self, action: TakeBuffers) -> None:
-        """Buffers follow the first batch of the step."""
-        self._buffers_taken = action.source is not None
-        if action.source is not None:
-            self._copy_buffers(self._exchange.buffers_of(action.source), action.step + 1)
+        self.members[action.member].take_buffers(action)
+
+    def freeze(self, action: Freeze) -> None:
+        self.members[action.member].freeze(action.step)
 
     def commit(self, step: int) -> None:
         """Completes version step + 1."""
-        if not self._buffers_taken:
-            self._copy_buffers(self._exchange.buffers(step), step + 1)
-        self._buffers_taken = False
-        if self._steppings.clip_norm is not None:
-            self._steppings.clip_norm.step(step)
+        for member in self.members:
+            member.complete(step)
         crash_point("coordinator.before_commit")
-        self._point_to(step + 1)
-        self._after_step()
-        self.optimizers.end_step(step)
+        self.version = step + 1
+        for member in self.members:
+            member.commit(step)
         crash_point("coordinator.after_commit")
 
-    def _after_step(self) -> None:
-        """The task may change weights: of a parameter that it does change, any row."""
-        changes = [parameter._version for parameter in self._parameters]
-        with torch.no_grad():
-            self._task.after_step(self.model)
-        for piece in self._steppings.pieces:
-            if self._parameters[piece.index]._version != changes[piece.index]:
-                piece.forget()
+    def override(self, override: Override) -> None:
+        """Between two steps, of all members. Raises CheckpointError."""
+        for member in self.members:
+            member.optimizers.override(override)
 
-    def _copy_buffers(self, source: Iterable[torch.Tensor], version: int) -> None:
-        for place, tensor in zip(self._exchange.buffers(version), source, strict=True):
-            place.copy_(tensor)
+    def optimizer_state(self) -> State:
+        return joined_state([member.optimizers.state() for member in self.members])
 
-    def _point_to(self, version: int) -> None:
-        self.version = version
-        places = [*self._exchange.weights(version), *self._exchange.buffers(version)]
-        for place, tensor in zip(places, [*self._parameters, *self._buffers], strict=True):
-            tensor.data = place
+    def weights(self) -> dict[str, torch.Tensor]:
+        """The tensors of all members by name; the next step changes them."""
+        return {name: tensor for member in self.members for name, tensor in member.named.items()}
+
+    def _weights_of(self, m: int, weights: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
+        """Those of an ensemble of as many members, by name; or those that each member begins with."""
+        own = prefix(m, len(self.members))
+        if any(name.startswith(prefix(0, len(self.members))) for name in weights):
+            return {name: tensor for name, tensor in weights.items() if name.startswith(own)}
+        return {own + name: tensor for name, tensor in weights.items()}

@@ -13,11 +13,12 @@ import torch
 import zmq
 
 from pool import _native, numerics
+from pool.buckets.parts import member_of_bucket
 from pool.checkpoint.state import FOLDER
 from pool.checkpoint.validations import Goal
 from pool.checkpoint.writer import CheckpointWriter
 from pool.coordinator.bad_batches import BadBatches
-from pool.coordinator.books.actions import Action
+from pool.coordinator.books.actions import Action, Freeze
 from pool.coordinator.books.books import Books
 from pool.coordinator.books.inbox import Inbox
 from pool.coordinator.books.rules import Rules
@@ -32,8 +33,10 @@ from pool.coordinator.record import Record
 from pool.coordinator.snapshots import Snapshots
 from pool.coordinator.state import State
 from pool.coordinator.stepping.timing import Timing
-from pool.coordinator.workers_memory import WorkersMemory, exchange_of
+from pool.coordinator.workers_memory import WorkersMemory, exchanges_of
 from pool.crash_points import crash_point
+from pool.members.making import make_members
+from pool.metrics.members import median_of
 from pool.process.launch import Launch
 from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Hub, Link
@@ -41,7 +44,7 @@ from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import Hello, Notice, Roster
 from pool.run_dir import shown
 from pool.shm.memory import Memory
-from pool.tasks.making import make_task, metrics_of
+from pool.tasks.making import metrics_of
 from pool.telemetry.trace import Trace
 
 REPORT_SECONDS = 0.2
@@ -67,21 +70,20 @@ class Coordinator:
         )
         memory = Memory(launch.memory_map(), launch.segments)
         self._shortcut = memory.coordinator_end(launch.peer, launch.bells)
-        exchange = exchange_of(launch, memory, self._shortcut)
         timing = Timing(self._metrics, self._trace)
-        schema, plan = launch.planned.schema, launch.planned.plan
-        task = make_task(config.task, config.model, config.loss)
-        committer = Committer(config, task, plan, exchange, timing)
+        planned, configs = launch.planned, config.members()
+        members = list(make_members(configs))
+        committer = Committer(configs, members, planned.plans, exchanges_of(launch, memory, self._shortcut), timing)
         snapshots = Snapshots(
             memory.snapshots(), launch.snapshot, changes=committer.changes, threads=config.num_coordinator_threads
         )
-        self._state = State(launch, memory, committer, exchange, snapshots)
         goal = Goal(config.train.best_metric, launch.planned.measured.best(config.train.best_metric))
+        self._state = State(launch, memory, committer, snapshots, goal, self._say)
         self._stopping = EarlyStopping(config.train.early_stopping, goal, config.train.steps)
         self._checkpoints = Checkpoints(
             snapshots,
             CheckpointWriter(launch.run_dir / FOLDER, config.train.keep_checkpoints, config.train.keep_every),
-            validations=self._state.begin(self._say),
+            validations=self._state.begin(),
             goal=goal,
             snapshot_every=config.pool.snapshot_steps,
             checkpoint_every=config.train.checkpoint_every,
@@ -92,18 +94,17 @@ class Coordinator:
         self._checkpoints.resume(launch.step)
         self._hands = CoordinatorHands(
             committer,
-            exchange,
             self._state,
             Record(
                 self._metrics,
                 self._checkpoints,
                 self._trace,
                 first_step=launch.step,
-                read_nbytes=lambda: exchange.read_nbytes,
+                read_nbytes=lambda: committer.read_nbytes,
             ),
             Collected(
-                metrics_of(task, schema),
-                launch.planned.measured,
+                [metrics_of(member.task, planned.schema) for member in members],
+                planned.measured,
                 batches=config.train.validation_batches,
                 place=memory.collected,
             ),
@@ -113,9 +114,14 @@ class Coordinator:
             _history(launch, self._state),
         )
         known = self._checkpoints.validations
-        stopped = self._stopping.stops(known, launch.step)
-        if stopped:
-            self._say(self._stopping.why_again(known))
+        frozen = set(committer.frozen)
+        stops = self._stopping.stops(known, launch.step, set(range(len(members))) - frozen)
+        stopped = len(frozen) + len(stops) == len(members)
+        for member in sorted(stops):
+            if stopped:
+                self._say(self._stopping.why_again(known, member))
+            else:
+                committer.freeze(Freeze(launch.step, member))
         self._books = Books(
             _rules(launch),
             launch.step,
@@ -123,6 +129,8 @@ class Coordinator:
             incarnation=launch.peer.incarnation,
             validated=-1 if known.newest is None else known.newest.step,
             stopped=stopped,
+            frozen=committer.frozen,
+            unused=self._state.unused,
         )
         self._inbox = Inbox(self._books, WorkersMemory(memory, self._shortcut), self._metrics.worker)
         self._next_report = 0.0
@@ -183,8 +191,9 @@ class Coordinator:
         self._hands.act(actions)
         while (version := self._hands.take_validated()) is not None:
             known = self._checkpoints.validations
-            if stop := self._stopping.stops(known, version):
-                self._say(self._stopping.why(known))
+            stop = self._stopping.stops(known, version, self._books.training)
+            for member in sorted(stop):
+                self._say(self._stopping.why(known, member))
             self._hands.act(self._books.judged(version, stop=stop))
 
     def _report(self, *, finished: bool = False) -> None:
@@ -196,7 +205,7 @@ class Coordinator:
                     self._books.step,
                     self._checkpoints.saved,
                     self._state.epoch,
-                    self._state.learning_rate,
+                    median_of(self._state.learning_rates),
                     best=self._checkpoints.best,
                     best_metric=self._stopping.goal.metric,
                     finished=finished,
@@ -212,15 +221,16 @@ def _history(launch: Launch, state: State) -> History | None:
 
 def _rules(launch: Launch) -> Rules:
     config = launch.config
-    plan = launch.planned.plan
+    plans = launch.planned.plans
     return Rules(
         steps=config.train.steps,
         batches_per_step=config.train.batches_per_step,
-        num_buckets=len(plan.buckets),
+        num_buckets=sum(len(plan.buckets) for plan in plans),
         gradient_slots=config.pool.gradient_slots,
-        has_buffers=bool(plan.buffers),
+        has_buffers=bool(plans[0].buffers),
         validate_every=config.validate_every,
         validation_batches=config.train.validation_batches,
         on_bad_batch=config.train.on_bad_batch,
+        member_of=member_of_bucket(plans),
         collects=bool(launch.planned.measured.columns),
     )

@@ -18,6 +18,7 @@ from pool.coordinator.books.actions import (
     Commit,
     End,
     Fold,
+    Freeze,
     GiveUp,
     OrderFeeder,
     OrderWorker,
@@ -48,6 +49,9 @@ class History:
         if action.fold is not None:
             self.fold(action.fold)
         self._write({"update": action.step, "bucket": action.bucket, "batches": action.batches})
+
+    def freeze(self, action: Freeze) -> None:
+        self._write({"freeze": action.step, "member": action.member})
 
     def commit(self, action: Commit) -> None:
         self._write({"commit": action.step, "hash": self._hash()})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from statistics import fmean
 
 from pool import _native
 from pool.checkpoint.validations import Validation
@@ -33,28 +32,27 @@ class Record:
         self._trace = trace
         self._first_step = first_step
         self._read_nbytes = read_nbytes
-        self._open: tuple[Commit, float] | None = None
+        self._open: tuple[Commit, tuple[float, ...]] | None = None
 
-    def committed(self, action: Commit, learning_rate: float) -> None:
-        """`learning_rate`: that the step was made with."""
-        self._open = action, learning_rate
+    def committed(self, action: Commit, learning_rates: tuple[float, ...]) -> None:
+        """`learning_rates`: that the step was made with, one a member."""
+        self._open = action, learning_rates
 
     def settle(self) -> None:
         """Writes down what was committed, if that has not been done."""
         if self._open is None:
             return
-        (commit, learning_rate), self._open = self._open, None
+        (commit, learning_rates), self._open = self._open, None
         crash_point("coordinator.before_record")
         self._metrics.committed(
-            commit.step, commit.losses, commit.next_cursor.epoch, learning_rate, self._read_nbytes()
+            commit.step, commit.losses, commit.next_cursor.epoch, learning_rates, self._read_nbytes()
         )
         with self._trace.span("snapshot, if due", step=commit.step):
             self._checkpoints.committed(commit.step + 1, validated_next=commit.validated_next)
         if commit.step == self._first_step:  # all that stays is there now, optimizer state too
             _native.return_free_memory()  # weights that were loaded or drawn, pieces of optimizer state now joined
 
-    def validated(self, action: Validated, metrics: Sequence[MetricValue]) -> None:
-        """`metrics`: the task's own numbers."""
+    def validated(self, action: Validated, metrics: Sequence[MetricValue], found: Sequence[Validation]) -> None:
+        """`metrics`: the task's own numbers; `found`: all numbers of each member; what follows is in the state."""
         self._metrics.validated(action.version, action.losses, metrics)
-        values = {metric.name: metric.value for metric in metrics}
-        self._checkpoints.validated(Validation(action.version, fmean(action.losses), values))
+        self._checkpoints.validated(found)

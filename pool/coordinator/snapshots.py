@@ -68,6 +68,7 @@ class Snapshots:
             optimizer=found.optimizer,
             optimizer_tensors=_tensors(area, found.tensors, OPTIMIZER),
             validations=found.validations,
+            members=found.members,
         )
 
 

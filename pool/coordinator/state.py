@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pool.checkpoint import store
-from pool.checkpoint.state import OptimizerNumbers, describe_files
-from pool.checkpoint.validations import NONE, Validations, comparable
+from pool.checkpoint.state import MemberState, OptimizerNumbers, describe_files
+from pool.checkpoint.validations import NONE, Goal, Validation, Validations, comparable
 from pool.coordinator.books.actions import Commit
 from pool.coordinator.committer import Committer
 from pool.coordinator.snapshots import Snapshots
-from pool.exchange.interface import CoordinatorExchange
+from pool.optim.plateau import plateau_rule
 from pool.process.launch import Launch
 from pool.shm.memory import Memory, Slot
 
@@ -19,14 +19,24 @@ class State:
     """Weights and optimizer are the committer's; the place in the stream and what was changed by hand are kept here."""
 
     def __init__(
-        self, launch: Launch, memory: Memory, committer: Committer, exchange: CoordinatorExchange, snapshots: Snapshots
+        self,
+        launch: Launch,
+        memory: Memory,
+        committer: Committer,
+        snapshots: Snapshots,
+        goal: Goal,
+        say: Callable[[str], object],
     ) -> None:
+        """`goal`: which number of a validation the run goes by; `say`: to its user."""
         self._launch = launch
         self._memory = memory
         self._committer = committer
-        self._exchange = exchange
         self._snapshots = snapshots
+        self._goal = goal
         self._cursor = launch.start
+        self._unused = (0,) * len(committer.members)
+        self._say = say
+        self._plateaus = [plateau_rule(config, launch.planned.measured) for config in launch.config.members()]
 
     @property
     def epoch(self) -> int:
@@ -34,12 +44,17 @@ class State:
         return self._cursor.epoch
 
     @property
-    def learning_rate(self) -> float:
-        """Of the next step."""
-        return self._committer.optimizers.learning_rate
+    def unused(self) -> tuple[int, ...]:
+        """Of each member, as the last commit has said it."""
+        return self._unused
 
-    def begin(self, say: Callable[[str], object]) -> Validations:
-        """Makes or loads the weights and publishes them. Returns what is known of validations; `say`: to the user.
+    @property
+    def learning_rates(self) -> tuple[float, ...]:
+        """Of the next step, one a member."""
+        return self._committer.learning_rates
+
+    def begin(self) -> Validations:
+        """Makes or loads the weights and publishes them. Returns what is known of validations.
 
         Raises CheckpointError.
         """
@@ -52,24 +67,38 @@ class State:
         if restored is not None:
             committer.restore(restored)
             self._override(launch.step)
+            self._unused = tuple(member.unused for member in restored.members) or self._unused
         else:
             start = None if launch.start_from is None else store.load_weights(launch.start_from).tensors
             committer.initialize(start)
         committer.begin(launch.step)
         if restored is None and launch.start_from is not None:
             self._snapshots.take(self.checkpoint())  # from here on the other run's checkpoint may go
-        self._exchange.publish(launch.step)
-        return NONE if restored is None else self._validations(restored, say)
+        committer.publish(launch.step)
+        return NONE if restored is None else self._validations(restored)
 
     def committed(self, action: Commit) -> None:
         """The next step begins elsewhere in the stream, and with what its user has changed."""
         self._override(action.step + 1)
         self._cursor = action.next_cursor
+        self._unused = action.unused
+
+    def validated(self, found: Sequence[Validation]) -> None:
+        """The newest version of each member is; the next step may be made with lower learning rates. Raises
+        CheckpointError."""
+        for m, (member, rule) in enumerate(zip(self._committer.members, self._plateaus, strict=True)):
+            before = member.optimizers.learning_rate
+            if rule is None or member.frozen_at is not None or not member.optimizers.validated(rule, found[m]):
+                continue
+            who = f"member {m}, " if len(found) > 1 else ""
+            self._say(
+                f"{who}step {found[m].step}: {rule.goal.metric} gets no better: the learning rate is reduced from "
+                f"{before:g} to {member.optimizers.learning_rate:g} (schedule.plateau)"
+            )
 
     def checkpoint(self) -> store.Checkpoint:
         """All of it; between two steps only. The tensors are those that the next step changes."""
-        tensors, plain = self._committer.optimizers.state()
-        model = self._committer.model
+        tensors, plain = self._committer.optimizer_state()
         return store.Checkpoint(
             step=self._committer.version,
             cursor=self._cursor,
@@ -77,9 +106,14 @@ class State:
             fingerprint=self._launch.planned.fingerprint,
             data=describe_files(self._launch.train_files),
             validation=describe_files(self._launch.validation_files),
+            goal=self._goal,
             chunk_sums={purpose: words.copy() for purpose, words in self._memory.sums().items()},
-            weights={**dict(model.named_parameters()), **dict(model.named_buffers())},
+            weights=self._committer.weights(),
             optimizer=OptimizerNumbers.of(plain),
+            members=tuple(
+                MemberState(member.frozen_at, unused)
+                for member, unused in zip(self._committer.members, self._unused, strict=True)
+            ),
             optimizer_tensors=tensors,
         )
 
@@ -87,16 +121,18 @@ class State:
         """The memory of the newest complete version."""
         return self._memory.weight_halves()[self._committer.version % 2]
 
-    def _validations(self, restored: store.Checkpoint, say: Callable[[str], object]) -> Validations:
+    def _validations(self, restored: store.Checkpoint) -> Validations:
         """What is known of them, if the next ones can be compared with it."""
         known = restored.validations
         if known == NONE or comparable(restored.config, self._launch.config.model_dump(mode="json")):
             return known
-        say("validations measure something else now than before: the best checkpoint is chosen anew")
+        for member in self._committer.members:
+            member.optimizers.forget_validations()
+        self._say("validations measure something else now than before: the best checkpoint is chosen anew")
         return NONE
 
     def _override(self, step: int) -> None:
         """Before step `step`: what the user wants changed there, unless the state has been through it."""
         for override in self._launch.overrides:
             if override.step == step:
-                self._committer.optimizers.override(override)
+                self._committer.override(override)

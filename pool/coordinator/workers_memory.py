@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from loader.batch.schema import SparseBatch
+from pool.buckets.parts import Part, parts
+from pool.devices import parse_device
 from pool.exchange.addend import Touched
 from pool.exchange.host.coordinator import HostCoordinator
 from pool.process.launch import Launch
@@ -27,9 +29,10 @@ class WorkersMemory:
         return self._memory.raised(worker).of(attempt)
 
 
-def exchange_of(launch: Launch, memory: Memory, shortcut: CoordinatorEnd) -> HostCoordinator:
-    """The coordinator's end of the exchange."""
-    planned = launch.planned
+def exchanges_of(launch: Launch, memory: Memory, shortcut: CoordinatorEnd) -> list[HostCoordinator]:
+    """The coordinator's end of the exchange, for each member: its part of all memory."""
+    planned, module = launch.planned, launch.config.testing.device_module
+    compact = [worker for worker, spec in enumerate(planned.devices) if parse_device(spec, module).is_accelerator]
     gradient_slots = {
         (worker, slot): place
         for worker in range(len(planned.devices))
@@ -39,10 +42,16 @@ def exchange_of(launch: Launch, memory: Memory, shortcut: CoordinatorEnd) -> Hos
     def touched_rows(batch: int, field: str) -> Touched:
         return SparseBatch.view(planned.schema, memory.batch_slot("train", batch)).sparse[field].touched
 
-    return HostCoordinator(
-        planned.plan,
-        halves=memory.weight_halves(),
-        gradient_slots=gradient_slots,
-        touched_rows=touched_rows,
-        publish=shortcut.publish,
-    )
+    def of_member(part: Part) -> HostCoordinator:
+        own = slice(part.offset, part.offset + part.plan.nbytes)
+        return HostCoordinator(
+            part.plan,
+            halves=[half[own] for half in memory.weight_halves()],
+            gradient_slots={place: slot[own] for place, slot in gradient_slots.items()},
+            compact=compact,
+            touched_rows=touched_rows,
+            publish=shortcut.publish,
+            first_parameter=part.first_parameter,
+        )
+
+    return [of_member(part) for part in parts(planned.plans)]

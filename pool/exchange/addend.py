@@ -18,7 +18,7 @@ class Addend:
     """A contribution's gradient of one piece of the model, or the sum of several at the place of one of them."""
 
     place: int  # in the tree (`pool.exchange.order`)
-    gradient: Tensor  # shaped as the piece
+    gradient: Tensor  # shaped as the piece; or of a table the rows that are defined, one after the other
     touched: Touched | None  # of a table: the rows that are defined, numbered as features; None: all of it
 
 

@@ -3,7 +3,7 @@
 Gradients. Each worker has `pool.gradient_slots` slots that only it writes. The coordinator orders which one a
 contribution goes to. The owner of a slot (I4):
 
-- from the order on the worker, until it says that a bucket is complete (`WorkerExchange.hand_over`): what the bucket
+- from the order on the worker, until a bucket has arrived (`WorkerExchange.hand_over`) and it says so: what the bucket
   holds is then the coordinator's to read, and the worker writes it no more;
 - the coordinator, from the end of the last batch until every bucket is folded; then the slot can be ordered again;
 - after the worker's death, for a contribution that was complete, still the coordinator; one that was not has no owner,
@@ -19,13 +19,13 @@ Bits. Every implementation adds up along the tree of `pool.exchange.order` (I2),
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from torch import Tensor
 
 from pool.buckets.plan import Bucket
-from pool.exchange.addend import Addend
+from pool.exchange.addend import Addend, Touched
 from pool.exchange.contribution import Contribution
 
 
@@ -85,17 +85,24 @@ class WorkerExchange(Protocol):
     def forget(self) -> None:
         """What was loaded may be of a version that was never completed: its coordinator died."""
 
-    def begin(self, slot: int) -> None:
-        """Gradients of a contribution go to this slot of the worker's own."""
+    def begin(self, slot: int, touched: Mapping[str, Touched]) -> None:
+        """Gradients of a contribution go to this slot of the worker's own. `touched`: the batch's, by sparse field."""
 
     def put(self, parameter: int, gradient: Tensor) -> Tensor | bool:
-        """Copies a parameter's gradient to its place. Whether all of it is finite; a tensor is to be read later."""
+        """Takes a parameter's gradient, which nobody changes afterwards; of a table the touched rows, if `rows` has no
+        place for them. Whether all of it is finite; a tensor is for `read`."""
 
-    def rows(self, parameter: int) -> Tensor:
-        """Where a table's gradient is to be written, row by row: touched ones only."""
+    def rows(self, parameter: int) -> Tensor | None:
+        """Where a table's gradient is to be written, row by row: touched ones only. None: they are to be `put`."""
 
-    def hand_over(self, bucket: Bucket) -> None:
-        """The bucket's gradients are complete: after this the coordinator can read them."""
+    def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> None:
+        """The bucket's gradients are complete. Calls `then`, now or later in another thread, when the coordinator can
+        read them."""
 
     def put_buffers(self) -> None:
         """The model's buffers go along with the contribution."""
+
+    def read(self, losses: Tensor, flags: Sequence[Tensor]) -> tuple[list[float], list[bool]]:
+        """The end of a batch: losses [members] and what `put` gave, as numbers. Returns when the coordinator can read
+        all that was handed over, and nothing reads weights or batch any more. Raises what the device has failed
+        with."""

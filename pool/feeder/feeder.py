@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 import zmq
@@ -102,18 +102,21 @@ class Feeder:
             if (now := time.monotonic()) >= next_beat:
                 next_beat = now + HEARTBEAT_SECONDS
                 self._supervisor.send(Heartbeat(0.0))  # from this loop: if it stands, there is silence
-            poller.poll(SAY_AGAIN_MS)
+            events = dict(poller.poll(SAY_AGAIN_MS))
             changed = again.due()
-            self._hear()
+            self._hear(events)
             for ring in self._rings:
                 changed |= ring.take()
             if changed:
                 self._report()
 
-    def _hear(self) -> None:
-        for notice in self._supervisor.receive():
-            if isinstance(notice, Roster) and self._coordinator.follow(notice):
-                self._coordinator.send(Hello(os.getpid()))
+    def _hear(self, events: Mapping[object, int]) -> None:
+        if self._supervisor.socket in events:
+            for notice in self._supervisor.receive():
+                if isinstance(notice, Roster) and self._coordinator.follow(notice):
+                    self._coordinator.send(Hello(os.getpid()))
+        if self._coordinator.socket not in events:
+            return
         for message in self._coordinator.receive():
             if isinstance(message, FeederOrders):
                 self._train.orders(message.train)

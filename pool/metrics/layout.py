@@ -46,6 +46,10 @@ class Measured:
             begin += _aligned(size)
         return found
 
+    def of_members(self, place: npt.NDArray[np.uint8], members: int) -> list[dict[str, npt.NDArray[Any]]]:
+        """Views of one batch's arrays of each member, one after the other in `place`."""
+        return [self.arrays(place[m * self.nbytes : (m + 1) * self.nbytes]) for m in range(members)]
+
     def all_arrays(self, batches: int) -> dict[str, npt.NDArray[Any]]:
         """New memory for so many batches."""
         samples = batches * self.batch_size

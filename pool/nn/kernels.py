@@ -1,7 +1,8 @@
 """The sparse layer's sums on any device: native code on a CPU in float32, elsewhere plain torch (pool.nn.reference).
 
-Native code runs along a plan of the batch where its bags share enough features (pool/native/sparse/sparse_plan.h), else
-one bag and one row after the other. It is given numpy arrays: a third of the time that it takes to look into tensors.
+Native code runs along a plan of the batch where its bags share enough features (pool/native/sparse/plan/sparse_plan.h),
+else one bag and one row after the other. It is given numpy arrays: a third of the time that it takes to look into
+tensors.
 """
 
 from __future__ import annotations
@@ -102,6 +103,11 @@ def column_sum(matrix: Tensor) -> Tensor:
     out = matrix.new_empty(matrix.shape[1])
     _native.column_sum(_array(matrix), _array(out), threads=_threads(matrix.numel()))
     return out
+
+
+def all_finite(vector: Tensor) -> Tensor | bool:
+    """A tensor without dimensions where the answer would have to be waited for."""
+    return bool(np.isfinite(_array(vector)).all()) if is_native(vector) else vector.isfinite().all()
 
 
 def _array(tensor: Tensor) -> npt.NDArray[Any]:

@@ -23,9 +23,14 @@ def backward_rows(sparse: SparseInput, grad_out: Tensor, grad_weight: Tensor) ->
 
     Returns what was written: [touched, out_features].
     """
-    rows = _sum_rows(grad_out, sparse.bags, sparse.touched_offsets, sparse.column_values)
+    rows = touched_rows(sparse, grad_out)
     grad_weight.index_copy_(0, sparse.touched.to(torch.int64), rows)
     return rows
+
+
+def touched_rows(sparse: SparseInput, grad_out: Tensor) -> Tensor:
+    """[touched, out_features]: the gradient's rows of the features that `sparse.touched` lists, in their order."""
+    return _sum_rows(grad_out, sparse.bags, sparse.touched_offsets, sparse.column_values)
 
 
 def _sum_rows(table: Tensor, index: Tensor, offsets: Tensor, values: Tensor | None) -> Tensor:

@@ -6,14 +6,14 @@ straight into its gradient slot.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from pool.nn import kernels
+from pool.nn import kernels, reference
 from pool.nn.batch import SparseInput
 
 
@@ -25,10 +25,17 @@ class TableSink(Protocol):
         their number. Only rows that the batch touched will be written, none read."""
 
     def written(self, weight: Tensor, rows: int) -> None:
-        """Of the first `rows` rows the touched ones are written (on a GPU: queued on the current stream)."""
+        """Of the first `rows` rows the touched ones are written."""
 
-    def done(self, weight: Tensor, finite: Tensor) -> None:
-        """All are. `finite` (bool, no dimensions): False if anything in them is not finite."""
+    def done(self, weight: Tensor, finite: Tensor | bool) -> None:
+        """All are. `finite` (a tensor of bool without dimensions, or a bool): False if anything in them is not."""
+
+
+class RowsSink(Protocol):
+    """The same for a device with memory of its own."""
+
+    def take(self, weight: Tensor, rows: Tensor) -> None:
+        """The touched rows, [touched, out_features], in the order of the batch's list; queued on the current stream."""
 
 
 class SparseLinear(nn.Module):
@@ -41,6 +48,9 @@ class SparseLinear(nn.Module):
 
     Without a sink it is an ordinary layer: weight.grad is dense, zero in untouched rows. With one, weight
     gets no .grad and the layer may be used only once in a backward (RuntimeError).
+
+    torch.func.vmap over tables computes one after the other along the one plan of the batch. With `members` set, the
+    layers of as many models, these are called instead: their tables need not be stacked.
     """
 
     def __init__(
@@ -61,6 +71,8 @@ class SparseLinear(nn.Module):
         self.weight = nn.Parameter(torch.empty(num_features, out_features, dtype=dtype))
         self.bias = nn.Parameter(torch.empty(out_features, dtype=dtype)) if bias else None
         self.gradient_sink: TableSink | None = None
+        self.rows_sink: RowsSink | None = None
+        self.members: Sequence[Callable[[SparseInput], Tensor]] = ()  # that this layer stands for under vmap
         self._last_backward = -1  # torch's number of the backward that used the sink last
         self.reset_parameters()
 
@@ -71,7 +83,12 @@ class SparseLinear(nn.Module):
 
     def forward(self, sparse: SparseInput) -> Tensor:
         """[sparse.num_bags, out_features]. ValueError if a number of `sparse` is out of bounds (CPU only)."""
-        out: Tensor = _SparseLinear.apply(self.weight, self.bias, sparse, self)  # type: ignore[no-untyped-call]
+        return self.sums(self.weight, self.bias, sparse)
+
+    def sums(self, weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:
+        """`forward` with these parameters."""
+        transformed = torch._C._are_functorch_transforms_active()
+        out: Tensor = (_Transformed if transformed else _SparseLinear).apply(weight, bias, sparse, self)  # type: ignore[no-untyped-call]
         return out
 
     def prepare(self, sparse: SparseInput) -> None:
@@ -83,7 +100,7 @@ class SparseLinear(nn.Module):
 
     def write_gradient(self, sparse: SparseInput, grad_out: Tensor) -> tuple[Tensor | None, Tensor]:
         """The table's gradient for autograd, None if it went to the sink; and the sum of grad_out's rows."""
-        if self.gradient_sink is None:
+        if self.gradient_sink is None and self.rows_sink is None:
             grad = torch.zeros_like(self.weight, memory_format=torch.contiguous_format)
             return grad, kernels.backward_rows(sparse, grad_out, grad, [self.num_features], _tell_nobody)[0]
         backward = torch._C._current_graph_task_id()
@@ -94,14 +111,33 @@ class SparseLinear(nn.Module):
             )
         self._last_backward = backward
         sink, weight = self.gradient_sink, self.weight
+        if sink is None:
+            assert self.rows_sink is not None
+            self.rows_sink.take(weight, reference.touched_rows(sparse, grad_out))
+            return None, kernels.column_sum(grad_out)
         memory, borders = sink.begin(weight)
         total, sound = kernels.backward_rows(sparse, grad_out, memory, borders, lambda rows: sink.written(weight, rows))
-        finite = total.isfinite().all()
+        finite = kernels.all_finite(total)
         sink.done(weight, finite if sound is True else finite & sound)
         return None, total
 
 
 class _SparseLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, bias: Tensor | None, sparse: SparseInput, layer: SparseLinear) -> Tensor:
+        ctx.sparse, ctx.layer = sparse, layer
+        return kernels.forward(weight, bias, sparse)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        return _backward(ctx, grad_out)
+
+
+class _Transformed(torch.autograd.Function):
+    """The same in the form that transformations of torch.func know. A call takes a third longer (torch looks into the
+    signature of `forward`), so it serves them alone."""
+
     @staticmethod
     def forward(weight: Tensor, bias: Tensor | None, sparse: SparseInput, layer: SparseLinear) -> Tensor:  # noqa: ARG004
         return kernels.forward(weight, bias, sparse)
@@ -111,14 +147,39 @@ class _SparseLinear(torch.autograd.Function):
         ctx.sparse, ctx.layer = inputs[2:]
 
     @staticmethod
+    def vmap(
+        info: Any,
+        in_dims: tuple[int | None, ...],
+        weight: Tensor,
+        bias: Tensor | None,
+        sparse: SparseInput,
+        layer: SparseLinear,
+    ) -> tuple[Tensor, int]:
+        """[tables, num_bags, out_features]."""
+        if layer.members:
+            return torch.stack([member(sparse) for member in layer.members]), 0
+        weights = _each(weight, in_dims[0], info.batch_size)
+        biases = [None] * info.batch_size if bias is None else _each(bias, in_dims[1], info.batch_size)
+        return torch.stack([layer.sums(*each, sparse) for each in zip(weights, biases, strict=True)]), 0
+
+    @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
-        grad_out = grad_out.contiguous()
-        if ctx.needs_input_grad[0]:
-            grad_weight, total = ctx.layer.write_gradient(ctx.sparse, grad_out)
-        else:
-            grad_weight, total = None, kernels.column_sum(grad_out)
-        return grad_weight, total if ctx.needs_input_grad[1] else None, None, None
+        return _backward(ctx, grad_out)
+
+
+def _backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+    grad_out = grad_out.contiguous()
+    if ctx.needs_input_grad[0]:
+        grad_weight, total = ctx.layer.write_gradient(ctx.sparse, grad_out)
+    else:
+        grad_weight, total = None, kernels.column_sum(grad_out)
+    return grad_weight, total if ctx.needs_input_grad[1] else None, None, None
+
+
+def _each(tensor: Tensor, dim: int | None, count: int) -> Sequence[Tensor]:
+    """Along a dimension; `count` times the whole if there is none."""
+    return [tensor] * count if dim is None else tensor.unbind(dim)
 
 
 def _tell_nobody(rows: int) -> None:

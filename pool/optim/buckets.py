@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -20,7 +20,9 @@ from loader.plugins.words import in_words
 from pool.buckets.plan import Bucket, Plan
 from pool.buckets.tensors import rows_of
 from pool.checkpoint.disk.plain import printable
-from pool.checkpoint.overrides import Override, applied
+from pool.checkpoint.overrides import Override, applied, with_rates
+from pool.checkpoint.plateau import Plateau, ReduceOnPlateau
+from pool.checkpoint.validations import Validation
 from pool.config.schedule import ScheduleConfig
 from pool.config.sections import OptimizerConfig
 from pool.errors import CheckpointError, RunError
@@ -64,6 +66,7 @@ class BucketOptimizers:
         self._whole: dict[str, Tensor] = {}  # state of tables that are several buckets, by `parameter/key`
         self.schedulers = [make_schedule(each, schedule) for each in self._optimizers] if schedule.is_set else []
         self._overrides: list[Override] = []
+        self._plateau = Plateau()
 
     @property
     def learning_rate(self) -> float:
@@ -101,6 +104,24 @@ class BucketOptimizers:
                     part = scheduler.where if isinstance(scheduler, Parts) else f"schedule.name: {self._schedule.name}"
                     raise RunError(f"{part}: fails after step {step + 1}: {in_words(error)}") from error
 
+    def validated(self, rule: ReduceOnPlateau, found: Validation) -> bool:
+        """Between two steps: whether the validation of the newest weights reduced the learning rate."""
+        before = self.learning_rate
+        self._plateau, due = rule.after(self._plateau, found)
+        if due:
+            self.set_rates(rule.reduced)
+        return self.learning_rate != before
+
+    def set_rates(self, rate: Callable[[float], float]) -> None:
+        """Each group's learning rate becomes `rate` of it. Raises CheckpointError if the schedule can't go on from
+        that."""
+        _, plain = self.state()
+        self._set_numbers(with_rates(json.loads(json.dumps(plain)), rate))
+
+    def forget_validations(self) -> None:
+        """Those to come measure something else."""
+        self._plateau = Plateau()
+
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Tensors by `parameter/key`, and the rest as plain data."""
         tensors: dict[str, Tensor] = {}
@@ -121,21 +142,25 @@ class BucketOptimizers:
         ]
         schedulers = [scheduler.state_dict() for scheduler in self.schedulers]
         overrides = [asdict(override) for override in self._overrides]
-        return tensors, {"numbers": numbers, "groups": groups, "schedulers": schedulers, "overrides": overrides}
+        plain = {"numbers": numbers, "groups": groups, "schedulers": schedulers, "overrides": overrides}
+        return tensors, {**plain, "plateaus": [asdict(self._plateau)]}
 
     def override(self, override: Override) -> None:
         """Changes numbers of the state, between two steps, unless this has been done. Raises CheckpointError."""
         if override in self._overrides:
             return
         _, plain = self.state()
-        plain = applied(json.loads(json.dumps(plain)), override)
+        self._set_numbers(applied(json.loads(json.dumps(plain)), override))
+        self._overrides.append(override)
+
+    def _set_numbers(self, plain: Mapping[str, Any]) -> None:
+        """Parameter groups and schedules from changed plain data. Raises CheckpointError."""
         with _fitting():
             for optimizer, groups in zip(self._optimizers, plain["groups"], strict=True):
                 for group, changed in zip(optimizer.param_groups, groups, strict=True):
                     check_group({key: value for key, value in group.items() if key != "params"}, changed)
                     group.update(tuples(changed))
             self._load_schedules(plain["schedulers"])
-        self._overrides.append(override)
 
     def load_state(self, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
         """The inverse of `state`. Raises CheckpointError if it does not fit this optimizer, or these buckets."""
@@ -162,6 +187,7 @@ class BucketOptimizers:
                     check_group(own, group)  # another optimizer's would fail in the first step
             self._load_schedules(plain["schedulers"])
         self._overrides = [Override(**entry) for entry in plain.get("overrides", ())]
+        self._plateau = Plateau(**next(iter(plain.get("plateaus", ())), {}))
 
     def _load_schedules(self, plain: Sequence[Mapping[str, Any]]) -> None:
         for scheduler, entry in zip(self.schedulers, plain, strict=True):

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from pool.config.schedule import ScheduleConfig
+from pool.errors import ConfigError
 from pool.optim.making import made
 from pool.optim.names import load_class
 from pool.optim.plain_state import check_schedule
@@ -34,7 +35,7 @@ class Parts:
         self._parts = config.parts
         self._base_lrs = [group["lr"] for group in optimizer.param_groups]
         self._makes = [
-            None if part.name is None else load_class(part.name, f"schedule.parts.{index}.name")
+            None if part.name is None else _load(part.name, f"schedule.parts.{index}.name")
             for index, part in enumerate(config.parts)
         ]
         self._scheduler = self._begin()
@@ -97,7 +98,18 @@ def make_schedule(optimizer: Any, config: ScheduleConfig) -> Any:
         return Parts(optimizer, config)
     if config.name is None:
         return None
-    return made(load_class(config.name, "schedule.name"), optimizer, config, "schedule.args")
+    return made(_load(config.name, "schedule.name"), optimizer, config, "schedule.args")
+
+
+def _load(name: str, key: str) -> Any:
+    """The class of a scheduler. Raises ConfigError."""
+    found = load_class(name, key)
+    if found is torch.optim.lr_scheduler.ReduceLROnPlateau:
+        raise ConfigError(
+            f"{key}: {name} steps with validations, not with steps: set schedule.plateau.patience and "
+            "schedule.plateau.factor instead, beside any other schedule"
+        )
+    return found
 
 
 def load_schedule(scheduler: Any, state: Mapping[str, Any]) -> None:

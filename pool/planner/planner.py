@@ -5,7 +5,9 @@ Runs before any memory is made, answers with one JSON document, and ends.
 
 from __future__ import annotations
 
+import itertools
 import logging
+from dataclasses import replace
 
 import torch
 
@@ -14,6 +16,8 @@ from loader.errors import DataError
 from loader.exit_codes import EXIT_DATA
 from loader.plugins.words import told
 from pool import numerics
+from pool.accelerator.added import add_devices
+from pool.buckets.parts import joined, prefix
 from pool.buckets.plan import Plan, TensorSpec, make_plan
 from pool.buckets.tensors import specs
 from pool.config.tree import Config
@@ -22,6 +26,7 @@ from pool.devices import parse_device, resolve_devices
 from pool.errors import ConfigError, PoolError
 from pool.metrics.layout import Measured, measured
 from pool.optim.elementwise import ELEMENTWISE
+from pool.optim.plateau import plateau_rule
 from pool.planner.data import Data, look_at
 from pool.planner.model_check import check_model
 from pool.planner.trial import state_nbytes, try_state
@@ -34,27 +39,36 @@ from pool.tasks.start import of_a_resumed_run
 from pool.tasks.task import Task
 from pool.telemetry.sinks import factory_of
 
+Tensors = tuple[list[TensorSpec], list[TensorSpec]]  # trained, carried
+
 log = logging.getLogger(__name__)
 
 
-def plan_run(launch: Launch) -> tuple[Data, Plan, Measured, tuple[str, ...]]:
-    """What the data are, layout of the weights, what validations measure, devices.
+def plan_run(launch: Launch) -> tuple[Data, tuple[Plan, ...], Measured, tuple[str, ...]]:
+    """What the data are, layout of each member's weights, what validations measure, devices.
 
     Raises ConfigError if model, data and machine don't fit, DataError if a file can't be used at all.
     """
     config = launch.config
-    devices = resolve_devices(config.pool.devices, torch.cuda.device_count() if torch.cuda.is_available() else 0)
+    module = config.testing.device_module
+    add_devices(module)
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    devices = resolve_devices(config.pool.devices, count, module)
     _check_sinks(config)
     data = look_at(launch)
-    tensors, found = _look_at_task(launch, data.schema)
+    plans, found = _look_at_members(launch, data.schema)
     _check_best_metric(config, found)
-    plan = make_plan(*tensors, _bucket_limits(config), split_tables=config.optimizer.name in ELEMENTWISE)
-    if len(plan.buckets) > MAX_ITEMS:
+    buckets, parameters = sum(len(plan.buckets) for plan in plans), sum(len(plan.parameters) for plan in plans)
+    if buckets > MAX_ITEMS:
         raise ConfigError(
-            f"pool.bucket_mb: {config.pool.bucket_mb:g} makes {len(plan.buckets)} buckets of gradients, and a message "
-            f"can name {MAX_ITEMS}: raise it"
+            f"pool.bucket_mb: {config.pool.bucket_mb:g} makes {buckets} buckets of gradients, and a message can name "
+            f"{MAX_ITEMS}: raise it"
         )
-    return data, plan, found, devices
+    if parameters > MAX_ITEMS:
+        raise ConfigError(
+            f"ensemble.members: {len(plans)} have {parameters} parameters, and at most {MAX_ITEMS} can be trained"
+        )
+    return data, plans, found, devices
 
 
 def _check_sinks(config: Config) -> None:
@@ -74,10 +88,48 @@ def _check_best_metric(config: Config, found: Measured) -> None:
         raise ConfigError(f"train.best_metric: {error}") from None
 
 
-def _look_at_task(launch: Launch, schema: BatchSchema) -> tuple[tuple[list[TensorSpec], list[TensorSpec]], Measured]:
-    """Trained and carried tensors of the task's model, which is built without memory; what the task measures. Raises
+def _look_at_members(launch: Launch, schema: BatchSchema) -> tuple[tuple[Plan, ...], Measured]:
+    """Raises ConfigError for the first member that is not made as the others are."""
+    members = launch.config.members()
+    looked_at = [_look_at_task(launch, config, schema) for config in members]
+    first, measured_first = looked_at[0]
+    plans = []
+    for m, (config, (tensors, found)) in enumerate(zip(members, looked_at, strict=True)):
+        if (difference := _difference(tensors, first)) is not None:
+            raise ConfigError(f"ensemble.member.{m}: {difference}; members have the same tensors")
+        _check_plateau(launch.config, config, found, m)
+        if found != measured_first:
+            raise ConfigError(f"ensemble.member.{m}: its task has other metrics than that of member 0")
+        begin = prefix(m, len(members))
+        parameters, buffers = ([replace(spec, name=begin + spec.name) for spec in each] for each in tensors)
+        split = config.optimizer.name in ELEMENTWISE
+        plans.append(make_plan(parameters, buffers, _bucket_limits(config), split_tables=split))
+    return tuple(plans), measured_first
+
+
+def _check_plateau(run: Config, member: Config, found: Measured, m: int) -> None:
+    """Raises ConfigError."""
+    try:
+        plateau_rule(member, found)
+    except ConfigError as error:
+        raise ConfigError(f"ensemble.member.{m}: {error}" if run.ensemble.member else str(error)) from None
+
+
+def _difference(tensors: Tensors, first: Tensors) -> str | None:
+    """The first tensor in which a member differs from member 0."""
+    for own, other in itertools.zip_longest(itertools.chain(*tensors), itertools.chain(*first)):
+        if own != other:
+            return f"{_described(own)} here, {_described(other)} in member 0"
+    return None
+
+
+def _described(spec: TensorSpec | None) -> str:
+    return "none" if spec is None else f"{spec.name}, {spec.dtype} {' x '.join(map(str, spec.shape)) or 'scalar'}"
+
+
+def _look_at_task(launch: Launch, config: Config, schema: BatchSchema) -> tuple[Tensors, Measured]:
+    """Trained and carried tensors of a member's model, which is built without memory; what its task measures. Raises
     ConfigError for whatever goes wrong in the task's code; the log has all of that."""
-    config = launch.config
     model_section = config.model if launch.checkpoint is None else of_a_resumed_run(config.model)
     try:
         task = make_task(config.task, model_section, config.loss)
@@ -107,18 +159,19 @@ def _measured(task: Task, schema: BatchSchema) -> Measured:
 def run(launch: Launch) -> Answer:
     answer: Answer
     try:
-        data, plan, found, devices = plan_run(launch)
+        module = launch.config.testing.device_module
+        data, plans, found, devices = plan_run(launch)
         if launch.checkpoint is not None:
-            try_state(launch.config, plan, launch.checkpoint, launch.overrides)
+            try_state(launch.config, plans, launch.checkpoint, launch.overrides)
         planned = Planned(
             schema=data.schema,
-            plan=plan,
+            plans=plans,
             measured=found,
             num_chunks=data.num_chunks,
             devices=devices,
-            device_names=tuple(_device_name(spec) for spec in devices),
-            state_nbytes=state_nbytes(launch.config, plan, launch.overrides, found.metrics),
-            fingerprint=numerics.reference(launch.config, plan, devices),
+            device_names=tuple(_device_name(spec, module) for spec in devices),
+            state_nbytes=state_nbytes(launch.config, plans, launch.overrides, found.metrics),
+            fingerprint=numerics.reference(launch.config, joined(plans), devices),
         )
         sizes = {purpose: tuple(file.size for file in files) for purpose, files in data.files.items()}
         answer = Accepted(planned, sizes)
@@ -128,12 +181,12 @@ def run(launch: Launch) -> Answer:
     return answer
 
 
-def _device_name(spec: str) -> str:
+def _device_name(spec: str, module: str) -> str:
     """What a device is, for people."""
-    device = parse_device(spec)
-    if device.kind != "cuda":
+    device = parse_device(spec, module)
+    if not device.is_accelerator:
         return spec.partition("?")[0]
-    properties = torch.cuda.get_device_properties(device.index)
+    properties = torch.get_device_module(device.kind).get_device_properties(device.index)
     return f"{spec}: {properties.name}, {properties.total_memory / (1 << 30):.0f} GiB"
 
 

@@ -3,12 +3,14 @@ known."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import math
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -29,18 +31,52 @@ from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, PoolError, RunError
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.elementwise import ELEMENTWISE
+from pool.optim.members import states_of
 from pool.optim.schedules import skip_to
 
 LONGEST = 16  # of a dimension of the small tensors
 _VALIDATIONS = 3  # that a snapshot has the numbers of: the newest, the best, the one that others are compared with
+_FIELDS = 120  # bytes of the words around a name in a document
 QUICK = 10_000  # steps of a schedule: a tenth of a second
 
 
+@dataclass(frozen=True)
+class _Tried:
+    """What the state of one member comes to."""
+
+    sizes: tuple[int, ...]  # bytes of each tensor
+    document: int  # bytes of all that is no tensor
+
+
 def state_nbytes(
-    config: Config, plan: Plan, overrides: Sequence[Override] = (), metrics: Sequence[tuple[str, str]] = ()
+    config: Config, plans: Sequence[Plan], overrides: Sequence[Override] = (), metrics: Sequence[tuple[str, str]] = ()
 ) -> int:
     """Bytes of the area that holds weights and optimizer state, for every optimizer whose state grows no faster than
-    its parameters. Raises ConfigError if optimizer or schedule can't be used."""
+    its parameters; `plans`: of each member. Raises ConfigError if optimizer or schedule can't be used."""
+    known: dict[str, _Tried] = {}  # members whose optimizers are the same are tried once
+    tried = []
+    for m, (member, plan) in enumerate(zip(config.members(), plans, strict=True)):
+        kind = f"{member.optimizer} {member.schedule}"
+        if kind not in known:
+            with _naming(config, m):
+                known[kind] = _tried(member, plan)
+        tried.append(known[kind])
+    changes = len(json.dumps([asdict(override) for override in overrides]))
+    validations = (1 + len(plans)) * _VALIDATIONS * (_FIELDS + sum(len(name) + _FIELDS for name, _ in metrics))
+    sizes = [size for each in tried for size in each.sizes]
+    return area_nbytes(sizes, sum(each.document for each in tried) + changes + validations)
+
+
+@contextlib.contextmanager
+def _naming(config: Config, member: int) -> Iterator[None]:
+    """An error says which member it is of, if members have tables."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"ensemble.member.{member}: {error}" if config.ensemble.member else str(error)) from None
+
+
+def _tried(config: Config, plan: Plan) -> _Tried:
     small = _small(plan)
     try:
         tensors, plain = _after_one_step(config, small)
@@ -54,12 +90,7 @@ def state_nbytes(
             if name.rpartition("/")[0] == tensor.name:
                 sizes.append(state.nbytes * _growth(tuple(state.shape), tried.shape, tensor.shape))
     names = [*(tensor.name for tensor in (*plan.parameters, *plan.buffers)), *tensors]
-    fields = 120  # bytes of the words around a name in the document
-    document = {**plain, "overrides": [asdict(override) for override in overrides]}
-    numbers_of_validations = _VALIDATIONS * sum(len(name) + fields for name, _ in metrics)
-    return area_nbytes(
-        sizes, len(json.dumps(document)) + sum(len(name) + fields for name in names) + numbers_of_validations
-    )
+    return _Tried(tuple(sizes), len(json.dumps(plain)) + sum(len(name) + _FIELDS for name in names))
 
 
 def _growth(state: tuple[int, ...], tried: tuple[int, ...], whole: tuple[int, ...]) -> int:
@@ -70,17 +101,34 @@ def _growth(state: tuple[int, ...], tried: tuple[int, ...], whole: tuple[int, ..
     return -(-math.prod(whole) // numbers) if math.prod(state) > 1 or numbers == 1 else 1
 
 
-def try_state(config: Config, plan: Plan, checkpoint: Path, overrides: Sequence[Override] = ()) -> None:
-    """Another step with what a checkpoint's state.json says of optimizer and schedule, and the names and dtypes of its
-    tensors. Raises CheckpointError if they are no good, ConfigError if they are with the overrides only."""
-    saved, small = read_state(checkpoint), _small(plan)
+def try_state(config: Config, plans: Sequence[Plan], checkpoint: Path, overrides: Sequence[Override] = ()) -> None:
+    """Another step of each member with what a checkpoint's state.json says of optimizer and schedule, and the names and
+    dtypes of its tensors. Raises CheckpointError if they are no good, ConfigError if they are with the overrides
+    only."""
+    saved, members = read_state(checkpoint), config.members()
+    header = functools.cache(lambda: read_header(checkpoint, saved, OPTIMIZER))
+    states = states_of(members, plans, ({}, saved.optimizer.plain()))
+    given = [override for override in overrides if override not in saved.optimizer.overrides]
+    for m, (member, plan, (_, plain)) in enumerate(zip(members, plans, states, strict=True)):
+        with _naming(config, m):
+            _try_state_of(member, _small(plan), checkpoint, header, plain, given)
+
+
+def _try_state_of(
+    config: Config,
+    small: Plan,
+    checkpoint: Path,
+    header: Callable[[], Header],
+    saved: Mapping[str, Any],
+    overrides: Sequence[Override],
+) -> None:
+    """Of one member; `saved`: its part of the state."""
     tensors, plain = _after_one_step(config, small)
     optimizers = _optimizers(config, small)
-    numbers = {**plain["numbers"], **saved.optimizer.numbers}
     try:
         if config.optimizer.name in ELEMENTWISE:
-            _compare_tensors(tensors, saved.optimizer.numbers, read_header(checkpoint, saved, OPTIMIZER))
-        state = {**saved.optimizer.plain(), "numbers": numbers}
+            _compare_tensors(tensors, saved["numbers"], header())
+        state = {**saved, "numbers": {**plain["numbers"], **saved["numbers"]}}
         optimizers.load_state(tensors, state)
         _step(config, optimizers)
     except CheckpointError as error:
@@ -89,10 +137,8 @@ def try_state(config: Config, plan: Plan, checkpoint: Path, overrides: Sequence[
         raise CheckpointError(
             f"{checkpoint / STATE}: optimizer and schedule can't go on from this: {in_words(error)}"
         ) from None
-
     for override in overrides:
-        if override not in saved.optimizer.overrides:
-            _try_override(config, small, tensors, state, override)
+        _try_override(config, small, tensors, state, override)
 
 
 def _try_override(
@@ -190,6 +236,11 @@ def _try_schedule(config: Config, plan: Plan) -> None:
                 before = step + 1
     except RunError as error:
         raise ConfigError(f"{error}; the run has train.steps = {config.train.steps}") from None
+    if config.schedule.plateau.patience is not None:
+        try:
+            optimizers.set_rates(lambda rate: rate)
+        except CheckpointError as error:
+            raise ConfigError(f"schedule.plateau: the learning rate can't be reduced: {error}") from None
 
 
 def _worth_trying(begins: Sequence[int], due: int) -> Iterator[int]:

@@ -5,6 +5,7 @@ The line is what `Failure` carries from a dying process to the supervisor, throu
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from pydantic import TypeAdapter
@@ -14,6 +15,10 @@ from loader.exit_codes import EXIT_DATA, EXIT_FAILED
 from loader.plugins.words import LONGEST_REASON, place_of, shortened, text_of, told
 from pool.errors import PoolError
 from pool.process.document import to_json
+
+_SEGMENTATION_FAULT = "Fatal Python error: Segmentation fault"
+_THREAD = re.compile(r"^Current thread [^\n]*\n((?:  File [^\n]*\n?)+)", re.MULTILINE)
+_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (\S+)$', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -46,3 +51,12 @@ def failure_of(error: BaseException, *, started: bool) -> Failure:
         code = error.exit_code if isinstance(error, PoolError) else EXIT_DATA
         return Failure(shortened(text_of(error), LONGEST_REASON), code, started)
     return Failure(told(error), EXIT_FAILED, started, f"{type(error).__name__} {place_of(error)}")
+
+
+def crash_place(log: str) -> str:
+    """Of a process that a SIGSEGV has struck: the innermost line that is no part of torch, from what Python's
+    faulthandler has written; empty if there is none."""
+    dumps = _THREAD.findall(log) if _SEGMENTATION_FAULT in log else []
+    frames = _FRAME.findall(dumps[-1]) if dumps else []
+    place = next((frame for frame in frames if "/torch/" not in frame[0]), None)
+    return "" if place is None else f"{place[2]} ({place[0]}:{place[1]})"

@@ -73,7 +73,8 @@ class Launch:
             workers=len(planned.devices),
             state_nbytes=planned.state_nbytes,
             num_chunks=planned.num_chunks,
-            collected_nbytes=planned.measured.nbytes,
+            collected_nbytes=len(planned.plans) * planned.measured.nbytes,
+            members=len(planned.plans),
         )
 
     def to_json(self) -> bytes:

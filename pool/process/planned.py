@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter
 
 from loader.batch.schema import BatchSchema
+from pool.buckets.parts import joined
 from pool.buckets.plan import Plan
 from pool.metrics.layout import Measured
 from pool.protocol.messages import Purpose
@@ -18,13 +19,18 @@ class Planned:
     """What every other process of the run is told (`Launch`)."""
 
     schema: BatchSchema
-    plan: Plan
+    plans: tuple[Plan, ...]  # of each member
     measured: Measured  # by the task, in validations
     num_chunks: Mapping[Purpose, int]  # of each stream whose chunks are compared
     devices: tuple[str, ...]  # one a worker, `auto` resolved
     device_names: tuple[str, ...]  # what each of them is, for people
     state_nbytes: int  # of weights and optimizer state: one snapshot
     fingerprint: Mapping[str, str]  # of what the run's bits depend on
+
+    @property
+    def plan(self) -> Plan:
+        """Of all members."""
+        return joined(self.plans)
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,11 @@ with the kind and the field; the channel counts and drops it.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgpack
@@ -23,7 +25,9 @@ MAX_STRING = 1 << 13
 MAX_ITEMS = 1 << 14  # of one list
 MAX_INT = 1 << 63
 
-Checker = Callable[[Any, str], Any]
+Where = tuple[Any, str | int]  # of a value: where that is which holds it, and its name or index there
+Checker = Callable[[Any, Where], Any]
+Fields = Callable[[Any], tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -38,16 +42,11 @@ class Envelope:
 
 def encode(envelope: Envelope) -> bytes:
     """Raises ProtocolError if the message is longer than a receiver would accept."""
-    body = [
-        type(envelope.message).__name__,
-        _plain(envelope.sender),
-        _plain(envelope.addressee),
-        envelope.sequence,
-        _plain(envelope.message),
-    ]
-    data: bytes = msgpack.packb(body, use_bin_type=True)
+    kind = type(envelope.message).__name__
+    body = (kind, envelope.sender, envelope.addressee, envelope.sequence, envelope.message)
+    data: bytes = msgpack.packb(body, default=_fields, use_bin_type=True)
     if len(data) > MAX_BYTES:
-        raise ProtocolError(f"{body[0]}: {len(data)} bytes are more than {MAX_BYTES}")
+        raise ProtocolError(f"{kind}: {len(data)} bytes are more than {MAX_BYTES}")
     return data
 
 
@@ -73,57 +72,74 @@ def decode(data: bytes) -> Envelope:
     kind, sender, addressee, sequence, fields = body
     if kind not in _CHECKERS:
         raise ProtocolError(f"unknown kind {kind!r:.80}")
+    message: Where = (None, kind)
     return Envelope(
-        sender=_PEER(sender, f"{kind}.sender"),
-        addressee=_PEER(addressee, f"{kind}.addressee"),
-        sequence=_check_int(sequence, f"{kind}.sequence"),
-        message=_CHECKERS[kind](fields, kind),
+        sender=_PEER(sender, (message, "sender")),
+        addressee=_PEER(addressee, (message, "addressee")),
+        sequence=_check_int(sequence, (message, "sequence")),
+        message=_CHECKERS[kind](fields, message),
     )
 
 
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        return [_plain(getattr(value, field.name)) for field in dataclasses.fields(value)]
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value
+def _fields(value: Any) -> tuple[Any, ...]:
+    """Of a dataclass: what msgpack writes in its place. Raises TypeError for anything else."""
+    cls: Any = type(value)
+    return _fields_of(cls)(value)
 
 
-def _check_int(value: Any, where: str) -> int:
+@functools.cache
+def _fields_of(cls: Any) -> Fields:
+    names = [field.name for field in dataclasses.fields(cls)]
+    read: Fields = attrgetter(*names)
+    return read if len(names) > 1 else lambda value: (read(value),)
+
+
+def _wrong(value: Any, where: Where, expected: str) -> ProtocolError:
+    return ProtocolError(f"{_in_words(where)}: expected {expected}, got {value!r:.80}")
+
+
+def _in_words(where: Where) -> str:
+    outer, here = where
+    if outer is None:
+        return str(here)
+    return _in_words(outer) + (f"[{here}]" if isinstance(here, int) else f".{here}")
+
+
+def _check_int(value: Any, where: Where) -> int:
     if type(value) is not int or not -MAX_INT <= value < MAX_INT:
-        raise ProtocolError(f"{where}: expected an integer of 64 bits, got {value!r:.80}")
+        raise _wrong(value, where, "an integer of 64 bits")
     return value
 
 
 def _check_exact(expected: type) -> Checker:
-    def check(value: Any, where: str) -> Any:
+    def check(value: Any, where: Where) -> Any:
         if type(value) is not expected:
-            raise ProtocolError(f"{where}: expected {expected.__name__}, got {value!r:.80}")
+            raise _wrong(value, where, expected.__name__)
         return value
 
     return check
 
 
 def _check_literal(allowed: tuple[Any, ...]) -> Checker:
-    def check(value: Any, where: str) -> Any:
+    def check(value: Any, where: Where) -> Any:
         if value not in allowed:
-            raise ProtocolError(f"{where}: expected one of {', '.join(map(str, allowed))}, got {value!r:.80}")
+            raise _wrong(value, where, f"one of {', '.join(map(str, allowed))}")
         return value
 
     return check
 
 
 def _check_tuple(item: Checker) -> Checker:
-    def check(value: Any, where: str) -> tuple[Any, ...]:
+    def check(value: Any, where: Where) -> tuple[Any, ...]:
         if type(value) is not list:
-            raise ProtocolError(f"{where}: expected a list, got {value!r:.80}")
-        return tuple(item(entry, f"{where}[{i}]") for i, entry in enumerate(value))
+            raise _wrong(value, where, "a list")
+        return tuple([item(entry, (where, i)) for i, entry in enumerate(value)])
 
     return check
 
 
 def _check_optional(inner: Checker) -> Checker:
-    def check(value: Any, where: str) -> Any:
+    def check(value: Any, where: Where) -> Any:
         return None if value is None else inner(value, where)
 
     return check
@@ -133,10 +149,10 @@ def _check_dataclass(cls: type[Any]) -> Checker:
     hints = get_type_hints(cls)
     fields = [(field.name, _checker(hints[field.name])) for field in dataclasses.fields(cls)]
 
-    def check(value: Any, where: str) -> Any:
+    def check(value: Any, where: Where) -> Any:
         if type(value) is not list or len(value) != len(fields):
-            raise ProtocolError(f"{where}: expected the {len(fields)} fields of {cls.__name__}, got {value!r:.80}")
-        return cls(*(inner(item, f"{where}.{name}") for (name, inner), item in zip(fields, value, strict=True)))
+            raise _wrong(value, where, f"the {len(fields)} fields of {cls.__name__}")
+        return cls(*[inner(item, (where, name)) for (name, inner), item in zip(fields, value, strict=True)])
 
     return check
 

@@ -2,18 +2,18 @@
 
 Rules. Orders and reports carry the sender's whole state as far as the addressee needs it, not a change to it. So the
 next one makes up for a lost one, and a repeated one changes nothing (I5). Of one incarnation of a sender, a message
-with a higher sequence number replaces earlier ones. Numbers of each member (network that is trained) are tuples; a run
-trains one. Messages hold no bulk data, only which process owns which piece of shared memory (I4).
+with a higher sequence number replaces earlier ones. Numbers of each member (network that is trained) are tuples.
+Messages hold no bulk data, only which process owns which piece of shared memory (I4).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Literal
 
 from loader.stream import Cursor
+from pool.metrics.members import median_of
 from pool.protocol.identity import Peer
 
 Purpose = Literal["train", "validate"]
@@ -82,8 +82,8 @@ class MetricValue:
 
     @property
     def value(self) -> float:
-        """The mean over members."""
-        return fmean(self.values)
+        """The median over members."""
+        return median_of(self.values)
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,10 @@ class RunReport:
     samples_per_step: int
     samples: int  # trained on since this process of the run began
     seconds: float  # since the first step of this process
-    losses: tuple[float, ...]  # of the newest step, one a member; empty before the first
+    losses: tuple[float, ...]  # of the newest step, one a member, NaN if it is frozen; empty before the first
     validation_losses: tuple[float, ...]  # empty before the first validation
     validation_step: int  # whose weights that is of
-    learning_rate: float
+    learning_rate: float  # the median over members
     shares: Shares
     computed: float  # seconds that workers have spent on batches they have finished, validation's too
     checkpoint: int  # step of the newest checkpoint, -1: none
@@ -111,13 +111,13 @@ class RunReport:
 
     @property
     def loss(self) -> float:
-        """The mean over members; NaN: none yet."""
-        return fmean(self.losses) if self.losses else math.nan
+        """The median over members; NaN: none yet."""
+        return median_of(self.losses)
 
     @property
     def validation_loss(self) -> float:
-        """The mean over members; NaN: none yet."""
-        return fmean(self.validation_losses) if self.validation_losses else math.nan
+        """The median over members; NaN: none yet."""
+        return median_of(self.validation_losses)
 
 
 @dataclass(frozen=True)
@@ -186,6 +186,7 @@ class WorkerOrders:
     assignments: tuple[Assignment, ...]
     number: int = 0  # of these orders, from 1 on; later ones have higher numbers
     wants_answer: bool = False  # as soon as they are settled (`WorkerReport.settled`), for a batch was taken back
+    frozen: tuple[int, ...] = ()  # members that are not trained any more: nothing of them is wanted
 
 
 # --- worker -> coordinator ---

@@ -12,10 +12,7 @@ def draw(rates: Sequence[float], losses: Sequence[float], marked: float) -> str:
     """Losses over the logarithm of the rate; the columns at `marked` have a line."""
     low, high = math.log10(rates[0]), math.log10(rates[-1])
     span = (high - low) or 1.0
-    finite = [loss for loss in losses if math.isfinite(loss)]
-    bottom, top = min(finite), max(finite)
-    if finite[0] > bottom:  # what has diverged would flatten the rest
-        top = min(top, bottom + 2 * (finite[0] - bottom))
+    bottom, top = limits(losses)
 
     def column_of(rate: float) -> int:
         return round((math.log10(rate) - low) / span * (WIDTH - 1))
@@ -32,3 +29,10 @@ def draw(rates: Sequence[float], losses: Sequence[float], marked: float) -> str:
     lines = [f"{label}{''.join(row).rstrip()}" for label, row in zip(labels, grid, strict=True)]
     begin, end = f"{rates[0]:.1e}", f"{rates[-1]:.1e}"
     return "\n".join([*lines, f"{'':11}{begin}{end:>{WIDTH - len(begin)}}", ""])
+
+
+def limits(losses: Sequence[float]) -> tuple[float, float]:
+    """The lowest and the highest that are worth drawing: what has diverged would flatten the rest."""
+    finite = [loss for loss in losses if math.isfinite(loss)]
+    bottom, top = min(finite), max(finite)
+    return bottom, min(top, bottom + 2 * (finite[0] - bottom)) if finite[0] > bottom else top

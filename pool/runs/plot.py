@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from pool.errors import ConfigError
+from pool.runs.drawing import limits
+from pool.runs.rates import RangeTest
 from pool.runs.records import Run
 
 SUFFIXES = (".png", ".svg")
@@ -49,4 +51,17 @@ def plot_runs(runs: Sequence[Run], path: Path) -> None:
             if run.validations:
                 at, losses = zip(*run.validations, strict=True)
                 drawn.plot(at, losses, "o-", color=line.get_color(), markersize=4, label=f"{run.name}: validation")
+        drawn.legend()
+
+
+def plot_rates(found: RangeTest, path: Path) -> None:
+    """Losses by learning rate, as high as the drawing in letters. Raises OSError."""
+    with axes(path, "learning rate", "loss") as drawn:
+        drawn.set_xscale("log")
+        drawn.plot(found.rates, found.losses, linewidth=0.5, alpha=0.5, label="loss")
+        drawn.plot(found.rates, found.smoothed, label="smoothed")
+        drawn.axvline(found.suggested, color="black", linestyle="--", label=f"suggested: {found.suggested:.2g}")
+        bottom, top = limits(found.smoothed)
+        margin = 0.05 * (top - bottom) or 1.0
+        drawn.set_ylim(bottom - margin, top + margin)
         drawn.legend()

@@ -1,4 +1,4 @@
-"""What a checkpoint's network says of every sample of some files, in their order."""
+"""What a checkpoint's network, or the mean of an ensemble's, says of every sample of some files, in their order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from pool.config.reading import changed_config
 from pool.config.tree import Config
 from pool.errors import ConfigError, PoolError
 from pool.nn.batch import TensorBatch
-from pool.tasks.trained import Trained, load_trained
+from pool.tasks.choosing import One
+from pool.tasks.trained import Trained, described, load_members
 
 Method = Callable[[nn.Module, TensorBatch], torch.Tensor]
 
@@ -33,22 +34,32 @@ _DIGITS = {np.dtype(np.float32): "%.9g", np.dtype(np.float64): "%.17g"}  # a rea
 
 
 def predict_file(
-    where: Path, patterns: Sequence[str], output: Path, task: str | None, changes: Sequence[Change] = ()
-) -> tuple[Trained, int]:
-    """Writes a line of numbers, separated by tabs, for each sample; returns what it asked, and how many there were.
+    where: Path,
+    patterns: Sequence[str],
+    output: Path,
+    task: str | None,
+    changes: Sequence[Change] = (),
+    member: One | None = None,
+    on_progress: Callable[[int], object] | None = None,
+) -> tuple[str, int]:
+    """Writes a line of numbers, separated by tabs, for each sample; returns what it asked, in words, and how many
+    samples there were.
 
-    `changes`: of [data]. Raises PoolError, DataError; `output` is written as a whole or not at all.
+    `changes`: of [data]; `member`: one of an ensemble, None: the mean of all; `on_progress`: told how many samples
+    are written so far. Raises PoolError, DataError; `output` is written as a whole or not at all.
     """
-    found = load_trained(where, task, "predict")
-    task_predicts = _method_of(found)
+    found = load_members(where, task, "predict", member)
+    asked = [(member, _method_of(member)) for member in found]
     samples = 0
     try:
-        config = _config_of(found, changes)
+        config = _config_of(found[0], changes)
         files = identify(find_files(patterns, "--data"))
         with NewFile(output, output.with_name(f".{output.name}.part")) as file:
-            for numbers in _predictions(found, task_predicts, batches_in_order(config.data, files, config.run.seed)):
+            for numbers in _predictions(asked, batches_in_order(config.data, files, config.run.seed)):
                 file.write(_lines(numbers))
                 samples += len(numbers)
+                if on_progress is not None:
+                    on_progress(samples)
             file.publish()
     except FileExistsError:
         raise ConfigError(f"{output}: is there already; give another name, or remove it first") from None
@@ -58,7 +69,7 @@ def predict_file(
         if hasattr(error, "offset"):  # damaged data, which has an exit code of its own
             raise
         raise ConfigError(str(error)) from None
-    return found, samples
+    return described(found), samples
 
 
 def _method_of(found: Trained) -> Method:
@@ -95,27 +106,51 @@ def _config_of(found: Trained, changes: Sequence[Change]) -> Config:
 
 
 def _predictions(
-    found: Trained, method: Method, batches: Iterable[tuple[SparseBatch, npt.NDArray[np.int64]]]
+    asked: Sequence[tuple[Trained, Method]], batches: Iterable[tuple[SparseBatch, npt.NDArray[np.int64]]]
 ) -> Iterator[npt.NDArray[Any]]:
     """[samples, k], in the samples' own order."""
-    found.model.eval()
+    for member, _ in asked:
+        member.model.eval()
     for batch, order in batches:
-        try:
-            with torch.no_grad():
-                given = method(found.model, TensorBatch.from_numpy(batch))
-        except Exception as error:
-            raise PoolError(f"predict: the task {found.name}: {told(error)}") from error
-        shape = tuple(given.shape) if isinstance(given, torch.Tensor) else type(given).__name__
-        if not isinstance(given, torch.Tensor) or given.dim() not in (1, 2) or len(given) != len(order):
-            raise PoolError(
-                f"predict: the task {found.name} gives {shape}, and [{len(order)}] or [{len(order)}, k] is expected"
-            )
-        numbers = given.detach().cpu()
-        if numbers.dtype in (torch.bfloat16, torch.float16):
-            numbers = numbers.float()
-        result = np.empty((len(order), numbers[0].numel()), numbers.numpy().dtype)
-        result[order] = numbers.reshape(len(order), -1).numpy()
+        given = TensorBatch.from_numpy(batch)
+        numbers = _mean([_asked(member, method, given, len(order)) for member, method in asked], asked[0][0].name)
+        result = np.empty_like(numbers)
+        result[order] = numbers
         yield result
+
+
+def _asked(found: Trained, method: Method, batch: TensorBatch, samples: int) -> npt.NDArray[Any]:
+    """[samples, k], in the order of the batch."""
+    try:
+        with torch.no_grad():
+            given = method(found.model, batch)
+    except Exception as error:
+        raise PoolError(f"predict: the task {found.name}: {told(error)}") from error
+    shape = tuple(given.shape) if isinstance(given, torch.Tensor) else type(given).__name__
+    if not isinstance(given, torch.Tensor) or given.dim() not in (1, 2) or len(given) != samples:
+        raise PoolError(f"predict: the task {found.name} gives {shape}, and [{samples}] or [{samples}, k] is expected")
+    numbers = given.detach().cpu()
+    if numbers.dtype in (torch.bfloat16, torch.float16):
+        numbers = numbers.float()
+    return numbers.reshape(samples, -1).numpy()
+
+
+def _mean(members: Sequence[npt.NDArray[Any]], task: str) -> npt.NDArray[Any]:
+    """Added in double precision, in the order of the members."""
+    first = members[0]
+    if len(members) == 1:
+        return first
+    if not np.issubdtype(first.dtype, np.floating):
+        raise ConfigError(
+            f"predict: the task {task} gives {first.dtype}, which has no mean over members: choose with --member M or "
+            "--member best"
+        )
+    if wrong := next((each.shape for each in members if each.shape != first.shape), None):
+        raise PoolError(f"predict: the task {task} gives {first.shape} for one member and {wrong} for another")
+    total = np.zeros(first.shape)
+    for each in members:
+        total += each
+    return (total / len(members)).astype(first.dtype)
 
 
 def _lines(numbers: npt.NDArray[Any]) -> bytes:

@@ -1,19 +1,24 @@
-"""What a run's folder says of it: settings and the numbers of each step."""
+"""What a run's folder says of it, or of each member of an ensemble: settings and the numbers of each step."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pool.errors import ConfigError
+from pool.checkpoint.folder import linked_step, step_path
+from pool.checkpoint.state import BEST, FOLDER, read_state
+from pool.config.members import flat, settings_of_members
+from pool.errors import ConfigError, PoolError
+from pool.metrics.layout import LOSS, PREFIX
+from pool.metrics.members import of_member
+from pool.telemetry.records import METRICS, read_records
 
 CONFIG = "config.json"
-METRICS = "metrics.jsonl"
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,10 @@ class Run:
     name: str  # as it was given
     config: Mapping[str, Any]  # by dotted key
     records: Sequence[Mapping[str, Any]]  # in the order of the file
+    best_step: int | None = None  # of the checkpoint that validated best
+    member: int | None = None  # of an ensemble, as if it were a run of its own
+    members: Sequence[Run] = ()  # of an ensemble
+    best_of_members: tuple[int, float] | None = None  # of an ensemble: as best_checkpoint
 
     @cached_property
     def steps(self) -> list[Mapping[str, Any]]:
@@ -35,8 +44,36 @@ class Run:
 
     @property
     def best(self) -> tuple[int, float] | None:
-        """Step and loss of the first of the lowest validations; None if there is none."""
-        return min(self.validations, key=lambda validation: validation[1], default=None)
+        """Step and loss of the first of the lowest validations, of an ensemble that of its best member; None if there
+        is none."""
+        return (self.best_member or self)._lowest
+
+    @property
+    def best_member(self) -> Run | None:
+        """With the lowest validation of all; None if there are no members, or no validations."""
+        known = [(member._lowest[1], number) for number, member in enumerate(self.members) if member._lowest]
+        return self.members[min(known)[1]] if known else None
+
+    @property
+    def _lowest(self) -> tuple[int, float] | None:
+        finite = [validation for validation in self.validations if math.isfinite(validation[1])]
+        return min(finite, key=lambda validation: validation[1], default=None)
+
+    @property
+    def metric(self) -> str:
+        """The number of a validation that chooses the best checkpoint."""
+        return str(self.config.get("train.best_metric", LOSS))
+
+    @cached_property
+    def best_checkpoint(self) -> tuple[int, float] | None:
+        """Step of the checkpoint that validated best, and its number, of an ensemble that of its best member; None if
+        there is none."""
+        if self.members:
+            return self.best_of_members
+        key = f"{PREFIX}{self.metric}"
+        of_step = (record[key] for record in self.records if key in record and record["step"] == self.best_step)
+        value = next(of_step, None)
+        return None if self.best_step is None or value is None else (self.best_step, float(value))
 
     @property
     def seconds(self) -> float:
@@ -68,34 +105,28 @@ def read_run(folder: Path) -> Run:
         raise ConfigError(f"{folder / CONFIG}: is damaged, or no run has written it") from None
     if not isinstance(config, dict):
         raise ConfigError(f"{folder / CONFIG}: no run has written it: a table is expected")
-    return Run(str(folder), dict(_flat(config)), list(_records(folder / METRICS)))
-
-
-def differing(runs: Sequence[Run]) -> list[str]:
-    """The keys whose values are not the same in all of them, but for what only names the run."""
-    keys = dict.fromkeys(key for run in runs for key in run.config)
-    unlike = (key for key in keys if len({json.dumps(run.config.get(key)) for run in runs}) > 1)
-    return [key for key in unlike if key not in ("run.dir", "run.trace", "overrides")]
-
-
-def _records(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The lines that are records; none of a file that is not there yet."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
-    for line in lines:
-        with suppress(ValueError, RecursionError):  # the last one, of a process that was killed
-            record = json.loads(line)
-            if isinstance(record, dict) and type(record.get("step")) is int:
-                yield record
+        settings = settings_of_members(config)
+    except ValueError as error:
+        raise ConfigError(f"{folder / CONFIG}: no run has written it: {error}") from None
+    records = list(read_records(folder / METRICS))
+    name = str(folder)
+    linked = linked_step(folder / FOLDER, BEST)
+    best = None if linked < 0 else linked
+    if len(settings) == 1:
+        return Run(name, dict(flat(config)), records, best)
+    members = [
+        Run(f"{name} member {m}", dict(flat(own)), [of_member(record, m) for record in records], best, member=m)
+        for m, own in enumerate(settings)
+    ]
+    known = None if best is None else _best_of_members(step_path(folder / FOLDER, best))
+    return Run(name, dict(flat(config)), records, best, members=members, best_of_members=known)
 
 
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
+def _best_of_members(checkpoint: Path) -> tuple[int, float] | None:
+    try:
+        state = read_state(checkpoint)
+    except (OSError, PoolError):  # the run may have removed it meanwhile
+        return None
+    best = state.validations.best
+    return None if best is None else (best.step, best.value(state.goal.metric))

@@ -6,31 +6,49 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from pool.runs.records import Run, differing
+from pool.config.members import differing
+from pool.metrics.layout import LOSS
+from pool.runs.records import Run
 
+METRIC = "best checkpoint"
 COLUMNS = ("run", "steps", "best validation", "at step", "last loss", "samples/s", "time")
+MEMBERS = "members"  # a column more, if there is an ensemble
 
 
 def as_data(run: Run, keys: Sequence[str]) -> dict[str, Any]:
-    """One run; `keys`: of its config. What is not known is None."""
-    best = run.best
+    """One run, or one member; `keys`: of its config. What is not known is None. The last loss of an ensemble is its
+    members' median."""
+    best, best_member, by_metric = run.best, run.best_member, run.best_checkpoint
     return {
         "run": run.name,
         "step": run.steps[-1]["step"] if run.steps else 0,
         "steps": run.config.get("train.steps"),
         "best_validation_loss": best[1] if best else None,
         "best_validation_step": best[0] if best else None,
+        "best_metric": run.metric,
+        "best_checkpoint_value": by_metric[1] if by_metric else None,
+        "best_checkpoint_step": by_metric[0] if by_metric else None,
         "last_loss": run.steps[-1]["loss"] if run.steps else None,
         "samples_per_second": run.samples_per_second,
         "seconds": run.seconds,
+        "member": run.member,
+        "members": len(run.members) or None,
+        "best_member": None if best_member is None else best_member.member,
         "config": {key: run.config.get(key) for key in keys},
     }
 
 
 def rows(runs: Sequence[Run]) -> list[list[str]]:
-    """Headings, then a row a run; the keys that differ stand behind the numbers."""
-    keys = differing(runs)
-    return [[*COLUMNS, *keys], *([*_numbers(as_data(run, ())), *_values(run, keys)] for run in runs)]
+    """Headings, then a row a run; the keys that differ stand behind the numbers. There are columns for members if
+    one is an ensemble, and for the best checkpoint's number if another one than the loss chooses it in any of them."""
+    keys = differing([run.config for run in runs])
+    more = []
+    if any(run.members for run in runs):
+        more.append((MEMBERS, _members))
+    if any(run.metric != LOSS for run in runs):
+        more.append((METRIC, _metric))
+    headings = [*COLUMNS, *(heading for heading, _ in more), *keys]
+    return [headings, *([*_numbers(run), *(cell(run) for _, cell in more), *_values(run, keys)] for run in runs)]
 
 
 def plain(table: Sequence[Sequence[str]]) -> str:
@@ -43,7 +61,13 @@ def plain(table: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _numbers(data: dict[str, Any]) -> list[str]:
+def _metric(run: Run) -> str:
+    best = run.best_checkpoint
+    return "" if best is None or run.metric == LOSS else f"{run.metric} {best[1]:.6f} at {best[0]}"
+
+
+def _numbers(run: Run) -> list[str]:
+    data = as_data(run, ())
     minutes, seconds = divmod(round(data["seconds"]), 60)
     return [
         data["run"],
@@ -54,6 +78,11 @@ def _numbers(data: dict[str, Any]) -> list[str]:
         f"{data['samples_per_second']:,.0f}",
         f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}",
     ]
+
+
+def _members(run: Run) -> str:
+    best = run.best_member
+    return "" if not run.members else f"{len(run.members)}" + ("" if best is None else f", best {best.member}")
 
 
 def _loss(value: float | None) -> str:

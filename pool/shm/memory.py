@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,6 @@ from pool.shm.segment import PAGE, Segment, SegmentHandle
 from pool.shm.shortcut import CoordinatorEnd, Words, WorkerEnd, finished_words, published
 
 _IN_WORK_WORDS = 2
-_FINISHED_WORDS = finished_words(members=1)
 
 Slot = npt.NDArray[np.uint8]
 
@@ -29,9 +28,13 @@ class Memory:
     def __init__(self, memory_map: MemoryMap, segments: Mapping[str, SegmentHandle]) -> None:
         """`segments`: by name, those that the process is given. Raises OSError."""
         self._map = memory_map
-        self._segments = {name: Segment(handle.fd, writable=handle.writable) for name, handle in segments.items()}
+        self._finished_words = finished_words(memory_map.members)
+        self._segments = {
+            name: Segment(handle.fd, writable=handle.writable, registered=handle.registered)
+            for name, handle in segments.items()
+        }
         threading.Thread(target=self._touch, name="touch", daemon=True).start()
-        ring = self.ring = self._segments[RING]
+        ring = self._segments[RING]
         train, slot_bytes = self._map.train_slots, self._map.slot_nbytes
         self.rings: dict[Purpose, list[Slot]] = {
             "train": ring.slots(0, train, slot_bytes),
@@ -41,6 +44,12 @@ class Memory:
     def _touch(self) -> None:
         for segment in self._segments.values():
             segment.touch()
+
+    def register(self, with_device: Callable[[Segment], object]) -> None:
+        """Has every segment registered with a device's driver; then what this process only reads is read-only (I4)."""
+        for segment in self._segments.values():
+            with_device(segment)
+            segment.protect()
 
     def batch_slot(self, purpose: Purpose, batch: int) -> Slot:
         ring = self.rings[purpose]
@@ -79,7 +88,7 @@ class Memory:
 
     def raised(self, worker: int) -> Raised:
         """What the worker says of the exception that ends it."""
-        return Raised(self._last_page(gradients(worker))[_IN_WORK_WORDS + _FINISHED_WORDS :])
+        return Raised(self._last_page(gradients(worker))[_IN_WORK_WORDS + self._finished_words :])
 
     def worker_end(self, peer: Peer, bells: Mapping[str, int]) -> WorkerEnd:
         """For signals through shared memory (`pool.shm.shortcut`)."""
@@ -101,7 +110,7 @@ class Memory:
         )
 
     def _finished(self, worker: int) -> Words:
-        return self._last_page(gradients(worker))[_IN_WORK_WORDS:][:_FINISHED_WORDS]
+        return self._last_page(gradients(worker))[_IN_WORK_WORDS:][: self._finished_words]
 
     def _last_page(self, segment: str) -> Words:
         array = self._segments[segment].array

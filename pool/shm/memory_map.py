@@ -48,6 +48,7 @@ class MemoryMap:
     state_nbytes: int  # of a snapshot
     num_chunks: Mapping[Purpose, int]  # of each stream whose chunks are compared
     collected_nbytes: int = 0  # of one validation batch
+    members: int = 1
 
     @property
     def slots_nbytes(self) -> int:

@@ -54,6 +54,7 @@ class SegmentHandle:
 
     fd: int
     writable: bool
+    registered: bool = False  # read-only, but mapped for writing until it is registered with a device's driver
 
 
 class Segment:
@@ -63,9 +64,11 @@ class Segment:
     is a segmentation fault.
     """
 
-    def __init__(self, fd: int, *, writable: bool) -> None:
+    def __init__(self, fd: int, *, writable: bool, registered: bool = False) -> None:
+        """`registered`: nobody writes it here, but many a device's driver takes only memory that may be written; until
+        `protect`."""
         size = os.fstat(fd).st_size
-        self._map = mmap.mmap(fd, size, prot=mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0))
+        self._map = mmap.mmap(fd, size, prot=mmap.PROT_READ | (mmap.PROT_WRITE if writable or registered else 0))
         self._map.madvise(mmap.MADV_DONTDUMP)  # or a core dump of a big ring delays every recovery
         self._map.madvise(mmap.MADV_DONTFORK)  # a process that a task forks owns nothing of it (I4)
         address = np.frombuffer(self._map, np.uint8).ctypes.data
@@ -78,6 +81,14 @@ class Segment:
         advice = _MADV_POPULATE_WRITE if self.writable else _MADV_POPULATE_READ
         address = ctypes.c_void_p(self.array.ctypes.data)
         ctypes.CDLL(None).madvise(address, ctypes.c_size_t(self.size), advice)
+
+    def protect(self) -> None:
+        """Makes what this process only reads read-only. Raises OSError."""
+        if self.writable:
+            return
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.mprotect(ctypes.c_void_p(self.array.ctypes.data), ctypes.c_size_t(self.size), mmap.PROT_READ) != 0:
+            raise OSError(ctypes.get_errno(), "mprotect")
 
     def slots(self, offset: int, count: int, slot_bytes: int) -> list[npt.NDArray[np.uint8]]:
         """`count` equal pieces that begin at `offset`."""

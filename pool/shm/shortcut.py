@@ -99,7 +99,7 @@ class CoordinatorEnd:
 
     def finished(self, worker: int) -> Finished:
         words = self._finished[worker]
-        attempt, together, *bits = (int(word) for word in words[:-_TIMES])
+        attempt, together, *bits = words[:-_TIMES].tolist()
         times = Times(*words[-_TIMES:].view(np.float64).tolist())
         whole = together == _together(attempt, bits)
         return Finished(attempt, tuple(map(_loss, bits)), times) if whole else Finished(0, (), times)

@@ -15,15 +15,15 @@ from pool.protocol.messages import RunReport
 
 
 def closing_lines(
-    run_dir: str, report: RunReport | None, resume: str | None, task: str | None, suffix: str
+    run_dir: str, report: RunReport | None, resume: str | None, task: str | None, suffix: str, *, members: int = 1
 ) -> Iterator[str]:
     """`report`: the run's last; `resume`: the command that goes on with it, None if all steps are done; `task`: to be
-    named to export, None for a built-in one; `suffix`: of an exported file's name."""
+    named to export, None for a built-in one; `suffix`: of an exported file's name; `members`: networks of the run."""
     if report is not None and report.checkpoint >= 0:
         folder = Path(run_dir) / FOLDER
         yield _checkpoints(folder, report)
         link = LAST if report.best_step < 0 else BEST
-        naming = [] if task is None else ["--task", task]
+        naming = [*([] if members == 1 else ["--member", "best"]), *([] if task is None else ["--task", task])]
         yield f"to export it: {command('export', str(folder / link), '-o', f'{Path(run_dir) / link}{suffix}', *naming)}"
     if resume is not None:
         yield f"to go on: {resume}"
@@ -36,9 +36,12 @@ def command(*words: str) -> str:
     return shlex.join([*program, *words])
 
 
-def resume_command(config: Path, changes: Sequence[str]) -> str:
-    """That goes on with a run of these arguments."""
-    return command("train", str(config), *(word for change in changes for word in ("--set", change)), "--resume")
+def resume_command(config: Path, changes: Sequence[str], *begin: str) -> str:
+    """That goes on with a run of these arguments; `begin`: the command and options before the config's changes, if it
+    is not `train`."""
+    name, *options = begin or ("train",)
+    sets = [word for change in changes for word in ("--set", change)]
+    return command(name, str(config), *options, *sets, "--resume")
 
 
 def again_in(run_dir: str, resume: str) -> str:

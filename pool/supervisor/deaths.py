@@ -24,6 +24,7 @@ class Death:
     last_lines: str  # of its log
     raised: str = ""  # the exception that ended it; empty: none did
     log: Path | None = None  # has the traceback
+    crashed_in: str = ""  # the line of Python code that a SIGSEGV struck, as far as the log has it
 
     def line(self) -> str:
         """All of it but the log."""
@@ -31,6 +32,10 @@ class Death:
         parts = [f"{self.peer} (incarnation {self.peer.incarnation}) {how}"]
         if self.killed_since:
             parts.append(f"since it {self.killed_since}")
+        if self.crashed_in:
+            parts[0] += f" in {self.crashed_in}"
+            if self.peer.role == WORKER:
+                parts.append("as a task does that changes weights in place: workers may only read them, after_step may")
         if self.batch is not None:
             parts.append(f"it was computing batch {self.batch}")
         if self.raised and self.log is not None:

@@ -238,6 +238,7 @@ class Supervisor:
             last_lines=child.last_lines(),
             raised="" if child.failure is None else child.failure.reason,
             log=child.log,
+            crashed_in=child.crashed_in(),
         )
 
     def _look_at_folder(self) -> None:

@@ -115,4 +115,5 @@ def _closing_lines(config: Config, moved_to: Path | None, report: RunReport | No
         again = again and again_in(run_dir, again)
     elif run_dir.startswith("~"):  # in quotes, as another character may need them, the shell would leave it
         run_dir = str(config.run_dir)
-    return closing_lines(run_dir, report, again, name, getattr(module, "EXPORT_SUFFIX", ""))
+    suffix = getattr(module, "EXPORT_SUFFIX", "")
+    return closing_lines(run_dir, report, again, name, suffix, members=len(config.members()))

@@ -8,20 +8,32 @@ from loader.errors import DataError
 from loader.plugins.words import told
 from pool.checkpoint.disk.plain import printable
 from pool.errors import ConfigError, PoolError
+from pool.tasks.choosing import One
 from pool.tasks.task import HeaderTask
 from pool.tasks.trained import Trained, load_trained
 
 _HEADERS = {"c": ".h", "rust": ".rs"}  # endings of names, by language
 
 
-def export_checkpoint(where: Path, output: Path, description: str, task: str | None, header: str | None = None) -> Path:
+def export_checkpoint(
+    where: Path,
+    output: Path,
+    description: str,
+    task: str | None,
+    *,
+    member: One | None = None,
+    average: bool = False,
+    header: str | None = None,
+) -> Trained:
     """Writes the network of a checkpoint, or of the newest of a run's folder, and with `header` source code in that
-    language that describes it beside it; returns the checkpoint.
+    language that describes it beside it; returns the network.
 
-    `task`: the caller's name for the task, needed unless it is built in. Raises CheckpointError for a bad checkpoint,
-    ConfigError for another task, PoolError for weights that the format can't hold.
+    `task`: the caller's name for the task, needed unless it is built in; `member`: which of an
+    ensemble; `average`: that of all. Raises
+    CheckpointError for a bad checkpoint, ConfigError for another task or for several members of which none is chosen,
+    PoolError for weights that the format can't hold.
     """
-    found = load_trained(where, task)
+    found = load_trained(where, task, member=member, average=average)
     source = None if header is None else header_path(output, header)
     for path in filter(None, (output, source)):
         _check_output(path)
@@ -42,7 +54,7 @@ def export_checkpoint(where: Path, output: Path, description: str, task: str | N
         raise PoolError(f"{output}: not written: {told(error)}") from None
     if not output.exists():
         raise PoolError(f"{output}: not written: the method `export` of the task {found.name} makes no file")
-    return found.checkpoint
+    return found
 
 
 def header_path(output: Path, language: str) -> Path:

@@ -63,7 +63,8 @@ class Predicting(Protocol):
 
     def predict(self, model: nn.Module, batch: TensorBatch) -> Tensor:
         """What the network says of each sample: [batch] or [batch, k]; the last batch may have fewer samples. Called
-        without gradients, with the model in eval mode."""
+        without gradients, with the model in eval mode. Of an ensemble the mean over the members is taken: probabilities
+        or scores rather than class numbers."""
         ...
 
 

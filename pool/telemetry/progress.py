@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 
@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Column
 
 from loader.command_line.streams import give_up_stdout
+from pool.metrics.members import median_of
 from pool.protocol.messages import RunReport, Shares
 from pool.run_dir import shown
 
@@ -93,11 +94,11 @@ def describe(report: RunReport, width: int | None = None) -> str:
     if rate > 0:
         parts["samples/s"] = f"{_short(rate)} samples/s"
     if not math.isnan(report.loss):
-        parts["loss"] = f"loss {report.loss:.6f}"
+        parts["loss"] = f"loss {_numbers(report.losses)}"
     if not math.isnan(report.validation_loss):
-        parts["validation"] = f"validation {report.validation_loss:.6f} of step {report.validation_step}"
+        parts["validation"] = f"validation {_numbers(report.validation_losses)} of step {report.validation_step}"
     if report.validation_metrics:
-        parts["metrics"] = "  ".join(f"{metric.name} {metric.value:.6f}" for metric in report.validation_metrics)
+        parts["metrics"] = "  ".join(f"{metric.name} {_numbers(metric.values)}" for metric in report.validation_metrics)
     parts["lr"] = f"lr {report.learning_rate:.3g}"
     if any(asdict(report.shares).values()):
         parts["bound"] = "bound by " + " ".join(f"{name} {share:.0%}" for name, share in _largest(report.shares))
@@ -118,6 +119,14 @@ def _largest(shares: Shares) -> list[tuple[str, float]]:
     """What the run is bound by, most first, as far as it matters."""
     ordered = sorted(asdict(shares).items(), key=lambda item: -item[1])
     return [item for item in ordered if item is ordered[0] or item[1] >= WORTH_SHOWING]
+
+
+def _numbers(of_members: Sequence[float]) -> str:
+    """One number, or of several members the lowest, the median and the highest."""
+    known = [value for value in of_members if not math.isnan(value)]
+    if len(of_members) == 1 or not known:
+        return f"{median_of(of_members):.6f}"
+    return f"{min(known):.6f} / {median_of(known):.6f} / {max(known):.6f}"
 
 
 def _short(number: float) -> str:

@@ -1,8 +1,8 @@
 """The jobs of a worker and how far each is. Pure: no sockets, no torch, no threads.
 
-A new coordinator begins with an empty desk, but the job in work still reads the ring and the weights until it ends.
-Until then the worker sends the new coordinator nothing: its first message says that no job of the old incarnation is in
-work (I4).
+A new coordinator begins with an empty desk, but a job in work still reads the ring and the weights until it ends. Until
+then the worker sends the new coordinator nothing: its first message says that no job of the old incarnation is in work
+(I4). One job is computed at a time; on a device others may be on their way to it meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ class Desk:
         self.incarnation = incarnation
         self.version = -1
         self._jobs: dict[Assignment, Job] = {}
-        self._in_work: Job | None = None
+        self._in_work: list[Job] = []
+        self._frozen: tuple[int, ...] = ()
         self._number = 0  # of the newest orders
         self._settled = 0
 
@@ -28,6 +29,7 @@ class Desk:
         self.incarnation = incarnation
         self.version = -1
         self._jobs = {}
+        self._frozen = ()
         self._number = self._settled = 0
 
     @property
@@ -38,12 +40,13 @@ class Desk:
     @property
     def may_speak(self) -> bool:
         """Nothing is in work for an earlier coordinator."""
-        return self._in_work is None or self._in_work.incarnation == self.incarnation
+        return all(job.incarnation == self.incarnation for job in self._in_work)
 
     def orders(self, orders: WorkerOrders) -> bool:
         """Takes new assignments, forgets revoked ones. True if the coordinator waits for an answer and
         nothing revoked is in work."""
         self.complete(orders.version)
+        self._frozen = orders.frozen
         self._jobs = {
             assignment: self._jobs.get(assignment, Job(assignment, self.incarnation))
             for assignment in orders.assignments
@@ -73,14 +76,16 @@ class Desk:
         return None
 
     def prepared(self, job: Job) -> bool:
-        """The job in work is prepared: it reads no batch any more until it is begun. True if a coordinator waits to
-        hear that."""
-        return self._end(job, Stage.PREPARED)
+        """The job is prepared: it reads no batch any more until it is begun, if it has not been by now. True if a
+        coordinator waits to hear that."""
+        return job.stage is Stage.PREPARING and self._end(job, Stage.PREPARED)
 
     def finish(self, job: Job, losses: tuple[float, ...], absent: tuple[int, ...], unsound: tuple[str, ...]) -> bool:
-        """The job in work has ended: it reads no batch and no weights any more. True if a coordinator waits to hear
-        more than attempt and losses of this one, or may not have heard of the one before yet."""
-        another = any(other.stage is Stage.FINISHED for other in self._jobs.values())
+        """The job has ended: it reads no batch and no weights any more. True if a coordinator waits to hear
+        more than attempt and losses of this one, or may not have heard of the one before yet: of the same step, since
+        the version that this one was computed with has all batches of earlier steps in it."""
+        step = job.assignment.step
+        another = any(other.stage is Stage.FINISHED and other.assignment.step == step for other in self._jobs.values())
         job.losses, job.absent, job.unsound = losses, absent, unsound
         return self._end(job, Stage.FINISHED) or another or bool(absent or any(unsound))
 
@@ -106,18 +111,20 @@ class Desk:
 
     def _take_up(self, job: Job, stage: Stage) -> Job:
         job.enter(stage)
-        self._in_work = job
+        job.frozen = self._frozen
+        if job not in self._in_work:
+            self._in_work.append(job)
         return job
 
     def _end(self, job: Job, stage: Stage) -> bool:
         """True if by this the worker may speak, or has settled orders."""
-        assert job is self._in_work, f"{job.assignment} is not in work"
+        assert job in self._in_work, f"{job.assignment} is not in work"
         before = self.may_speak, self._settled
         job.enter(stage)
-        self._in_work = None
+        self._in_work.remove(job)
         self._settle()
         return before != (self.may_speak, self._settled)
 
     def _settle(self) -> None:
-        if self._in_work is None or self._jobs.get(self._in_work.assignment) is self._in_work:
+        if all(self._jobs.get(job.assignment) is job for job in self._in_work):
             self._settled = self._number

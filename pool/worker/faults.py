@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
 import time
+
+import torch
+from torch import Tensor
 
 from pool.devices import Device, Fault, Phase
 
@@ -16,7 +20,7 @@ class Faults:
     def __init__(self, device: Device, incarnation: int) -> None:
         self._compute_seconds = device.compute_ms / 1000
         self._pending: list[Fault] = list(device.faults) if incarnation == 1 else []
-        self._nan = False
+        self._nan: Fault | None = None  # of the batch in work
 
     def at(self, step: int, phase: Phase) -> None:
         """Does what is scripted for this point, or for the same phase of an earlier step it took no part in."""
@@ -26,10 +30,17 @@ class Faults:
         if phase == "forward" and self._compute_seconds:
             time.sleep(self._compute_seconds)
 
-    def take_nan(self) -> bool:
-        """Whether the batch whose forward has just begun shall have a loss that is not a number."""
-        nan, self._nan = self._nan, False
-        return nan
+    def begin_batch(self, step: int) -> None:
+        """What is scripted for its forward."""
+        self._nan = None
+        self.at(step, "forward")
+
+    def nan(self, losses: Tensor, first: int) -> Tensor:
+        """`losses`, of members from number `first` on, with those that shall not be a number in this batch."""
+        if self._nan is None:
+            return losses
+        factors = [math.nan if self._nan.concerns(first + i) else 1.0 for i in range(len(losses))]
+        return losses * torch.tensor(factors, dtype=losses.dtype, device=losses.device)
 
     def _do(self, fault: Fault) -> None:
         if fault.kind == "crash":
@@ -41,4 +52,4 @@ class Faults:
         elif fault.kind == "slow":
             time.sleep(fault.milliseconds / 1000)
         elif fault.kind == "nan":
-            self._nan = True
+            self._nan = fault

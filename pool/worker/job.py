@@ -18,7 +18,7 @@ class Stage(Enum):
 
 NEXT = {
     Stage.WAITING: (Stage.PREPARING, Stage.COMPUTING),
-    Stage.PREPARING: (Stage.PREPARED,),
+    Stage.PREPARING: (Stage.PREPARED, Stage.COMPUTING),  # on a device what computes waits for the copy
     Stage.PREPARED: (Stage.COMPUTING,),
     Stage.COMPUTING: (Stage.FINISHED,),
     Stage.FINISHED: (),
@@ -33,6 +33,7 @@ class Job:
     assignment: Assignment
     incarnation: int  # of the coordinator that assigned it: version 7 of another one is not this version 7
     stage: Stage = Stage.WAITING
+    frozen: tuple[int, ...] = ()  # members that are not trained any more, when it is begun
     buckets: list[int] = field(default_factory=list)  # complete in the gradient slot
     absent: tuple[int, ...] = ()
     losses: tuple[float, ...] = ()

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Literal, NoReturn
 
 import zmq
@@ -36,6 +35,7 @@ log = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 0.5
 
 Todo = Literal["compute", "prepare"]
+Spent = Literal["computing", "waiting_for_batches", "waiting_for_weights"]  # fields of Times
 
 
 class Mailbox(threading.Thread):
@@ -45,7 +45,7 @@ class Mailbox(threading.Thread):
         self._shortcut = shortcut
         self._trace = trace
         self._desk = Desk(launch.coordinator.incarnation)
-        self._times = Times()
+        self._seconds: dict[Spent, float] = {"computing": 0.0, "waiting_for_batches": 0.0, "waiting_for_weights": 0.0}
         self._lock = threading.Lock()  # of the desk
         self._moved: float | None = None  # when the computing thread last moved; None while it waits for work
         self._to_say = Bell(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))  # rung for this thread
@@ -60,9 +60,14 @@ class Mailbox(threading.Thread):
                     return job, "compute"
                 if (job := self._desk.next_to_prepare()) is not None:
                     return job, "prepare"
-                kind = "waiting_for_weights" if self._desk.waits_for_weights else "waiting_for_batches"
+                kind: Spent = "waiting_for_weights" if self._desk.waits_for_weights else "waiting_for_batches"
             with self._measured(kind), self._trace.span(kind.replace("_", " ")):
                 self._shortcut.wait()
+
+    def next_to_prepare(self) -> Job | None:
+        """A batch whose copying may begin while another is computed; None if there is none."""
+        with self._lock:
+            return self._desk.next_to_prepare()
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -83,7 +88,7 @@ class Mailbox(threading.Thread):
         self._to_say.ring()
 
     def prepared(self, job: Job) -> None:
-        """The batch is ready for its weights."""
+        """The batch is ready for its weights. Safe from any thread."""
         with self._lock:
             waited_for = self._desk.prepared(job)
         if waited_for:
@@ -125,21 +130,27 @@ class Mailbox(threading.Thread):
                 moved = self._moved
                 supervisor.send(Heartbeat(0.0 if moved is None else now - moved))
             followed = False
-            for message in supervisor.receive():
-                if isinstance(message, Roster) and coordinator.follow(message):
-                    followed = True
-                    with self._lock:
-                        self._desk.new_coordinator(coordinator.other.incarnation)
-            orders = [message for message in coordinator.receive() if isinstance(message, WorkerOrders)]
-            waited_for = False
-            if orders:
-                with self._lock:
-                    waited_for = self._desk.orders(orders[-1])
-                self._shortcut.wake()
+            if supervisor.socket in events:
+                for message in supervisor.receive():
+                    if isinstance(message, Roster) and coordinator.follow(message):
+                        followed = True
+                        with self._lock:
+                            self._desk.new_coordinator(coordinator.other.incarnation)
+            waited_for = coordinator.socket in events and self._take_orders(coordinator)
             if rung := self._to_say.fileno() in events:
                 self._to_say.silence()
             if (followed or waited_for or rung or again.due()) and (report := self._report()) is not None:
                 coordinator.send(report)
+
+    def _take_orders(self, coordinator: Link) -> bool:
+        """The newest orders that have come. True if the coordinator waits for an answer."""
+        orders = [message for message in coordinator.receive() if isinstance(message, WorkerOrders)]
+        if not orders:
+            return False
+        with self._lock:
+            waited_for = self._desk.orders(orders[-1])
+        self._shortcut.wake()
+        return waited_for
 
     def _report(self) -> WorkerReport | None:
         """None while the coordinator must not hear of this worker."""
@@ -148,11 +159,14 @@ class Mailbox(threading.Thread):
                 return None
             return WorkerReport(self._desk.reports(), self._times, self._desk.settled)
 
+    @property
+    def _times(self) -> Times:
+        return Times(**self._seconds)
+
     @contextmanager
-    def _measured(self, kind: str) -> Iterator[None]:
+    def _measured(self, kind: Spent) -> Iterator[None]:
         begin = time.monotonic()
         try:
             yield
         finally:
-            spent = getattr(self._times, kind) + time.monotonic() - begin
-            self._times = replace(self._times, **{kind: spent})
+            self._seconds[kind] += time.monotonic() - begin

@@ -15,20 +15,26 @@ from torch import nn
 
 from loader.plugins.words import told
 from pool import _native, numerics
+from pool.accelerator.added import add_devices
+from pool.accelerator.arrivals import Arrivals
+from pool.accelerator.batches import DeviceBatches
+from pool.accelerator.page_lock import page_lock
 from pool.crash_points import crash_point
-from pool.devices import parse_device
+from pool.devices import Device, parse_device
 from pool.errors import ResourceError
+from pool.exchange.host.device import DeviceWorker
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import WorkerExchange
+from pool.members.making import make_members
+from pool.nn.memory import memory_of_device, out_of_memory
 from pool.process.launch import Launch
 from pool.protocol.messages import Assignment
 from pool.shm.memory import Memory
-from pool.tasks.making import make_task
 from pool.telemetry.trace import Trace
+from pool.worker.batches import Batches, HostBatches
 from pool.worker.faults import Faults
 from pool.worker.job import Job
 from pool.worker.mailbox import Mailbox, Todo
-from pool.worker.pinning import page_lock
 from pool.worker.step import Computer, Outcome
 
 
@@ -41,7 +47,8 @@ class Worker:
         config, index = launch.config, launch.peer.index
         planned = launch.planned
         spec = planned.devices[index]
-        device = parse_device(spec)
+        device = parse_device(spec, config.testing.device_module)
+        add_devices(config.testing.device_module)
         torch.set_num_threads(config.num_worker_threads(spec, len(planned.devices)))
         numerics.check_worker(planned.fingerprint, launch.peer, device)
         _native.keep_freed_memory()  # or every large activation costs fresh pages
@@ -49,28 +56,52 @@ class Worker:
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         self._launch = launch
         self._memory = memory = Memory(launch.memory_map(), launch.segments)
-        if device.kind == "cuda":
-            page_lock(memory.ring, torch.device(device.torch_name))
+        self._arrivals: Arrivals | None = None
+        if device.is_accelerator:
+            self._open(device)
         trace = Trace(launch.run_dir, launch.peer, on=bool(config.run.trace))
         self._computer = Computer(
-            make_task(config.task, config.model, config.loss),
-            planned.plan,
+            lambda: make_members(config.members()),
+            planned.plans,
             planned.schema,
             device,
             Faults(device, launch.peer.incarnation),
+            self._batches(device),
             self._join,
             trace=trace,
-            seed=config.run.seed,
             total_steps=config.train.steps,
         )
         self._in_work = memory.in_work(index)
         self._raised = memory.raised(index)
         self._mailbox = Mailbox(launch, memory.worker_end(launch.peer, launch.bells), trace)
 
+    def _open(self, device: Device) -> None:
+        """Begins to use the device. Raises ResourceError if it has no memory for that."""
+        try:
+            torch.accelerator.set_device_index(device.index)  # new tensors, seeds and libraries are this device's
+            torch.zeros(1, device=device.torch_name)
+        except RuntimeError as error:
+            if not out_of_memory(error):
+                raise
+            raise ResourceError(
+                f"{self._launch.peer}: {device.torch_name} has no memory left to begin with: {told(error)}"
+                f"{memory_of_device()}; free it, or name another device in pool.devices"
+            ) from None
+        self._memory.register(page_lock)
+        self._arrivals = Arrivals()
+
+    def _batches(self, device: Device) -> Batches:
+        schema = self._launch.planned.schema
+        if self._arrivals is None:
+            return HostBatches(schema)
+        return DeviceBatches(schema, torch.device(device.torch_name), self._arrivals)
+
     def _join(self, model: nn.Module, device: torch.device) -> WorkerExchange:
-        plan = self._launch.planned.plan
+        plan, halves = self._launch.planned.plan, self._memory.weight_halves()
         slots = self._memory.gradient_slots(self._launch.peer.index)
-        return HostWorker(model, plan, device, halves=self._memory.weight_halves(), slots=slots)
+        if self._arrivals is None:
+            return HostWorker(model, plan, halves=halves, slots=slots)
+        return DeviceWorker(model, plan, device, self._arrivals, halves=halves, slots=slots)
 
     def run(self) -> NoReturn:
         self._mailbox.start()
@@ -92,7 +123,6 @@ class Worker:
                     raise
             if outcome is None:
                 self._in_work[0] = 0
-                self._mailbox.prepared(job)
                 continue
             crash_point("worker.batch_computed")
             self._in_work[0] = 0
@@ -103,21 +133,35 @@ class Worker:
     def _do(self, job: Job, todo: Todo) -> Outcome | None:
         """What came out, None if it is only prepared."""
         assignment = job.assignment
-        slot = self._memory.batch_slot(assignment.purpose, assignment.batch)
         if todo == "prepare":
-            self._computer.prepare(slot, assignment.attempt)
+            self._prepare(job)
             return None
+        slot = self._memory.batch_slot(assignment.purpose, assignment.batch)
         if assignment.purpose == "validate":
             place = self._memory.collected(self._launch.peer.index, assignment.batch)
-            return self._computer.validate(slot, assignment.step, self._launch.planned.measured.arrays(place))
+            planned = self._launch.planned
+            collected = planned.measured.of_members(place, len(planned.plans))
+            return self._computer.validate(slot, assignment.step, collected)
         return self._computer.train(
             slot,
             assignment.step,
             assignment.gradient_slot,
             attempt=assignment.attempt,
             first=assignment.first,
+            frozen=job.frozen,
             announce=lambda bucket: self._mailbox.bucket(job, bucket),
+            meanwhile=self._prepare_next,
         )
+
+    def _prepare(self, job: Job) -> None:
+        assignment = job.assignment
+        slot = self._memory.batch_slot(assignment.purpose, assignment.batch)
+        self._computer.prepare(slot, assignment.attempt, lambda: self._mailbox.prepared(job))
+
+    def _prepare_next(self) -> None:
+        """While a device computes: the next batch is copied beside that."""
+        if self._arrivals is not None and (job := self._mailbox.next_to_prepare()) is not None:
+            self._prepare(job)
 
     def _ended_by(self, error: BaseException, assignment: Assignment) -> None:
         """Leaves the exception's text in the worker's segment. This process may be damaged and ends; the coordinator
@@ -127,16 +171,9 @@ class Worker:
             launch = self._launch
             raise ResourceError(
                 f"{launch.peer} ({launch.planned.devices[launch.peer.index]}) ran out of memory in batch "
-                f"{assignment.batch}: {text}; lower data.batch_size or model sizes"
+                f"{assignment.batch}: {text}{memory_of_device()}; lower data.batch_size or model sizes"
             ) from None
         self._raised.say(assignment.attempt, f"{text}; traceback in {_log()}")
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Torch's allocator for CPUs has no exception of its own."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    return isinstance(error, RuntimeError) and "can't allocate memory" in told(error)
 
 
 def _log() -> str:

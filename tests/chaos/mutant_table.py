@@ -64,7 +64,7 @@ MUTANTS = (
         "worker speaks too early",
         "a worker speaks to the successor while it still computes for the dead coordinator",
         "pool/worker/desk.py",
-        "return self._in_work is None or self._in_work.incarnation == self.incarnation",
+        "return all(job.incarnation == self.incarnation for job in self._in_work)",
         "return True",
     ),
     Mutant(
@@ -116,8 +116,8 @@ MUTANTS = (
         "version announced early",
         "workers hear of the next version when its first bucket is summed",
         "pool/coordinator/books/books.py",
-        "yield from self._crew.orders(self.step)",
-        "yield from self._crew.orders(self.step + self._step.begun)",
+        "yield from self._crew.orders(self.step, self._frozen)",
+        "yield from self._crew.orders(self.step + self._step.begun, self._frozen)",
     ),
     Mutant(
         "batch begun with old weights",
@@ -131,9 +131,9 @@ MUTANTS = (
         "apply twice",
         "the optimizer steps a bucket twice",
         "pool/coordinator/books/step_book.py",
-        "                yield Update(self.step, bucket, len(self.batches), fold)\n",
-        "                yield Update(self.step, bucket, len(self.batches), fold)\n"
-        "                yield Update(self.step, bucket, len(self.batches), None)\n",
+        "                yield Update(self.step, bucket, len(batches), fold)\n",
+        "                yield Update(self.step, bucket, len(batches), fold)\n"
+        "                yield Update(self.step, bucket, len(batches), None)\n",
     ),
     Mutant(
         "stepped too early",
@@ -146,8 +146,8 @@ MUTANTS = (
         "preparing is not reading",
         "a worker speaks to a new coordinator while it prepares a batch of the old one",
         "pool/worker/desk.py",
-        "        self._in_work = job\n        return job\n",
-        "        self._in_work = job if stage is Stage.COMPUTING else self._in_work\n        return job\n",
+        "return all(job.incarnation == self.incarnation for job in self._in_work)",
+        "return all(job.incarnation == self.incarnation for job in self._in_work if job.stage is Stage.COMPUTING)",
     ),
     Mutant(
         "taken back, but still read",
@@ -177,8 +177,8 @@ MUTANTS = (
         "reduce in order of arrival",
         "gradients are added up in the order in which their batches were finished",
         "pool/coordinator/books/step_book.py",
-        "for batch in self.batches[begin:]:",
-        "for batch in sorted(self.batches[begin:], key=[*self.losses, *self.batches].index):",
+        "for batch in batches[begin:]:",
+        "for batch in sorted(batches[begin:], key=[*self.losses, *self.batches].index):",
     ),
     Mutant(
         "added up from left to right",
@@ -207,7 +207,7 @@ MUTANTS = (
         "sum not begun anew",
         "a batch that is left out stays in the sums that had it already",
         "pool/coordinator/books/step_book.py",
-        "        self._folded = [0] * len(self._folded)\n",
+        "                self._folded[bucket] = 0\n",
         "",
     ),
     Mutant(
@@ -246,8 +246,8 @@ MUTANTS = (
         "left out for ever",
         "a run that can use no batch at all goes on to its end, leaving all out",
         "pool/coordinator/books/blame.py",
-        "self._unused = self._unused + left_out if left_out else 0",
-        "self._unused = 0",
+        "[before + now if now else 0 for before, now in zip(self._unused, left_out, strict=True)]",
+        "[0 for _ in left_out]",
         BLAME,
     ),
     Mutant(
@@ -347,6 +347,14 @@ MUTANTS = (
         SNAPSHOTS,
     ),
     Mutant(
+        "changed rows after a failed copy",
+        "a snapshot after one that failed holds changed rows only, over what the failed one has left",
+        "pool/checkpoint/snapshot.py",
+        "before, self._places = self._places, None",
+        "before = self._places",
+        SNAPSHOTS,
+    ),
+    Mutant(
         "sum not looked at",
         "a snapshot that its dying writer has scribbled over is taken for a good one",
         "pool/checkpoint/snapshot.py",
@@ -426,10 +434,10 @@ MUTANTS = (
         "pool/coordinator/hands.py",
         """\
             self._committer.commit(action.step)  # with clip_norm, all of the update
-            self._exchange.publish(action.step + 1)
+            self._committer.publish(action.step + 1)
 """,
         """\
-            self._exchange.publish(action.step + 1)
+            self._committer.publish(action.step + 1)
             self._committer.commit(action.step)  # with clip_norm, all of the update
 """,
         STANDSTILL,
@@ -453,8 +461,65 @@ MUTANTS = (
         "nothing published",
         "a complete version takes the long way only",
         "pool/coordinator/hands.py",
-        "            self._exchange.publish(action.step + 1)\n",
+        "            self._committer.publish(action.step + 1)\n",
         "",
         TRACE,
+    ),
+    # --- members ---
+    Mutant(
+        "left out for another member",
+        "a batch that is bad for one member is left out for another",
+        "pool/coordinator/books/books.py",
+        'is not finite ({worker.peer})", {member})',
+        'is not finite ({worker.peer})", {min(self._training)})',
+    ),
+    Mutant(
+        "left out for all members",
+        "a batch that is bad for one member is left out for all",
+        "pool/coordinator/books/books.py",
+        'is not finite ({worker.peer})", {member})',
+        'is not finite ({worker.peer})", {m for m in self._training if batch in self._step.batches_of(m)})',
+    ),
+    Mutant(
+        "frozen member stepped",
+        "a member that is frozen takes part in the next step",
+        "pool/coordinator/books/books.py",
+        "            frozen=self._frozen,\n",
+        "            frozen=(),\n",
+    ),
+    Mutant(
+        "frozen members forgotten",
+        "a coordinator's successor trains a member that was frozen",
+        "pool/coordinator/books/books.py",
+        "set(range(rules.members)) - set(frozen)",
+        "set(range(rules.members))",
+    ),
+    Mutant(
+        "member stepped before it is judged",
+        "buckets of a member are stepped while another batch may still freeze it",
+        "pool/coordinator/books/books.py",
+        'eager = self.rules.on_bad_batch == "stop" and self.rules.members == 1',
+        'eager = self.rules.on_bad_batch == "stop"',
+    ),
+    Mutant(
+        "all end with one",
+        "a run ends with the first member that stops early",
+        "pool/coordinator/books/books.py",
+        "self._stopped = self._training <= set(stop)",
+        "self._stopped = bool(set(stop))",
+    ),
+    Mutant(
+        "buffers of another member",
+        "the buffers of a left out batch stay with the member that lost it",
+        "pool/coordinator/books/step_book.py",
+        "                self._buffers_wanted.discard(member)\n                if",
+        "                if",
+    ),
+    Mutant(
+        "frozen member computed with",
+        "what a worker says of a member that is frozen by now is taken for news",
+        "pool/coordinator/books/step_book.py",
+        "return self._batches.get(member, ())",
+        "return self._batches.get(member, self.batches)",
     ),
 )

@@ -72,6 +72,8 @@ STOPPING = {
     "train.validation_batches": 5,
     "train.validate_every": 2,
     "train.early_stopping": 2,
+    "schedule.plateau.patience": 0,
+    "schedule.plateau.factor": 0.9,
     "train.steps": 40,
     "train.checkpoint_every": 5,
 }
@@ -104,18 +106,35 @@ def test_a_run_ends_when_its_validations_get_no_better(undisturbed: Ended) -> No
     assert f"stopped early at step {stopped}: 2 validations without a better auc than the " in undisturbed.out
 
 
+def test_a_validation_that_is_no_better_reduces_the_learning_rate_of_the_next_step(undisturbed: Ended) -> None:
+    found = validations(undisturbed)
+    rate, best, expected = 3.0, -math.inf, []
+    for step in range(max(found)):
+        if step in found:
+            rate *= 1.0 if found[step]["validation_auc"] > best * 1.0001 else 0.9
+            best = max(best, found[step]["validation_auc"])
+        expected.append(rate)
+    assert min(expected) < 3.0
+    lines = [entry["learning_rate"] for entry in undisturbed.metrics() if "learning_rate" in entry]
+    assert lines == pytest.approx(expected)
+    assert "auc gets no better: the learning rate is reduced from 3 to 2.7 (schedule.plateau)" in undisturbed.out
+
+
 def test_whatever_dies_a_run_stops_at_the_same_step_with_the_same_bits(undisturbed: Ended, tmp_path: Path) -> None:
     stopped = first_bad_pair(undisturbed)
     killed = {
         "pool.devices": ["fake:0?crash=3", "fake:1"],
         "pool.snapshot_steps": 1,
         "testing.crash_points": [
-            f"coordinator.before_commit@{stopped - 1}=kill",
+            f"coordinator.before_commit@{stopped - 3}=kill",
+            "coordinator.before_commit@1=kill",
             "worker.before_finish@5=kill",
             "feeder.batch_taken@9=kill",
         ],
     }
-    ended = run_well(tmp_path / "run", {**STOPPING, **killed})
+    first = run_well(tmp_path / "run", {**STOPPING, **killed, "train.steps": stopped - 2})
+    ended = run_well(tmp_path / "run", {**STOPPING, **killed}, "--resume")
+    assert "the run goes on from step" in first.out
     assert "the run goes on from step" in ended.out
     assert ended.digest() == undisturbed.digest()
     drop_time = [{**entry, "time": 0} for entry in validations(ended).values()]

@@ -5,42 +5,26 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from loader.errors import DataError
-from pool.tasks.stockfish.quantized import arch
-from pool.tasks.stockfish.quantized.nnue_file import NnueNet, read_net, serialize_net
+from pool.tasks.stockfish.quantized.nnue_file import read_net, serialize_net
+from pool.tasks.stockfish.quantized.versions import padded
+from tests.stockfish.support import V5, random_net
 
 L1 = 8
 DESCRIPTION = "fuzz"
 HEADER = 12 + len(DESCRIPTION) + 4  # with the transformer's hash
-STACK = 4 + 4 * 16 + 16 * arch.padded(L1) + 4 * 32 + 32 * 32 + 4 + 32
+STACK = 4 + 4 * 16 + 16 * padded(L1) + 4 * 32 + 32 * 32 + 4 + 32
 MAX_SECONDS = 1.0  # of CPU, for one file
 
 
 @pytest.fixture(scope="module")
 def whole() -> bytes:
-    rng = np.random.default_rng(1)
-
-    def small(kind: type[np.signedinteger], *shape: int) -> np.ndarray:
-        return rng.integers(-100, 100, shape, kind)
-
-    net = NnueNet(
-        description=DESCRIPTION,
-        transformer_bias=small(np.int16, L1),
-        transformer_weight=small(np.int16, arch.NUM_FEATURES, L1),
-        psqt_weight=small(np.int32, arch.NUM_FEATURES, 8),
-        fc_0_bias=small(np.int32, 8, 16),
-        fc_0_weight=small(np.int8, 8, 16, arch.padded(L1)),
-        fc_1_bias=small(np.int32, 8, 32),
-        fc_1_weight=small(np.int8, 8, 32, 32),
-        fc_2_bias=small(np.int32, 8),
-        fc_2_weight=small(np.int8, 8, 32),
-    )
-    return serialize_net(net)
+    return serialize_net(replace(random_net(L1, seed=1), description=DESCRIPTION))
 
 
 @pytest.fixture
@@ -123,5 +107,5 @@ def test_mutants_give_an_error_or_the_same_file(whole: bytes, path: Path) -> Non
 def test_short_random_bytes_behind_a_right_version_are_refused(path: Path) -> None:
     rng = random.Random(3)
     for _ in range(300):
-        data = arch.VERSION.to_bytes(4, "little") + rng.randbytes(rng.randrange(60))
+        data = V5.word.to_bytes(4, "little") + rng.randbytes(rng.randrange(60))
         assert check(path, data) is not None

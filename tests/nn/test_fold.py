@@ -227,3 +227,32 @@ def test_a_copy_knows_whether_all_of_it_is_finite(size: int) -> None:
 def test_a_copy_of_another_size_is_refused() -> None:
     with pytest.raises(ValueError, match="source has 3 numbers, must have 4"):
         _native.copy_checked(np.empty(4, np.float32), np.empty(3, np.float32))
+
+
+@pytest.mark.usefixtures("simd_level")
+@pytest.mark.parametrize("touched_only", [False, True])
+@pytest.mark.parametrize("first_row", [0, 7])
+def test_touched_rows_one_after_the_other_are_added_as_where_they_belong(first_row: int, touched_only: bool) -> None:
+    """Some of the sources are compact, as a worker on a device writes them."""
+    rows, columns = 90, 24
+    sources = row_sources(4, rows, columns, first_row, 130, seed=5)
+    mixed = [compact(source, first_row) if i != 2 else source for i, source in enumerate(sources)]
+    assert [len(gradient) < rows for gradient, _ in mixed] == [True, True, False, True]
+    found = []
+    for all_of_them in (sources, mixed):
+        out = np.full((rows, columns), 9.0, np.float32)
+        _native.fold_rows(out, all_of_them, scale=0.5, first_row=first_row, touched_only=touched_only, threads=3)
+        found.append(out)
+    np.testing.assert_array_equal(found[0].view(np.uint32), found[1].view(np.uint32))
+
+
+def test_a_compact_source_has_a_row_for_each_that_is_touched() -> None:
+    gradient, touched = np.ones((3, 4), np.float32), np.array([1, 2], np.uint16)
+    with pytest.raises(ValueError, match=r"source 0 is \[3, 4\], but out is \[8, 4\], of which 2 are touched"):
+        _native.fold_rows(np.zeros((8, 4), np.float32), [(gradient, touched)])
+
+
+def compact(source: RowSource, first_row: int) -> RowSource:
+    gradient, touched = source
+    inside = touched[(touched >= first_row) & (touched < first_row + len(gradient))].astype(np.int64) - first_row
+    return np.ascontiguousarray(gradient[inside]), touched

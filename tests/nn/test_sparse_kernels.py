@@ -88,7 +88,7 @@ def test_sums_run_left_to_right_from_the_bias() -> None:
 
 
 @pytest.mark.usefixtures("best_level")
-@pytest.mark.parametrize("width", [8, 33, 256])
+@pytest.mark.parametrize("width", [1, 8, 16, 33, 256])
 def test_bits_do_not_depend_on_threads_or_level(width: int) -> None:
     num_features = 600
     sparse = random_input(500, num_features, most=30)

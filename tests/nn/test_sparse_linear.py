@@ -34,7 +34,7 @@ class Slot:
         self.events.append(f"{rows} rows")
         self.written_rows[rows] = self.memory[:rows].clone()
 
-    def done(self, weight: Tensor, finite: Tensor) -> None:
+    def done(self, weight: Tensor, finite: Tensor | bool) -> None:
         self.finite = bool(finite)
         assert self.memory is not None
         assert self.memory.shape == weight.shape
@@ -90,6 +90,36 @@ def test_gradcheck_in_double_precision() -> None:
 
     assert layer.bias is not None
     assert torch.autograd.gradcheck(run, (layer.weight, layer.bias))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_vmap_over_tables_computes_each_by_itself(bias: bool) -> None:
+    sparse = random_input(60, 100)
+    layers = [SparseLinear(100, 16, bias=bias) for _ in range(3)]
+    names = [name for name, _ in layers[0].named_parameters()]
+    stacked = {name: torch.stack([layer.get_parameter(name).detach() for layer in layers], 1) for name in names}
+    for tensor in stacked.values():
+        tensor.requires_grad_()
+
+    def run(tensors: dict[str, Tensor]) -> Tensor:
+        out: Tensor = torch.func.functional_call(layers[0], tensors, (sparse,))
+        return out
+
+    found = torch.func.vmap(run, in_dims=1)(stacked)
+    backward(loss_of(found))
+    wanted = torch.stack([layer(sparse) for layer in layers])
+    backward(loss_of(wanted))
+    assert torch.equal(found, wanted)
+    for name in names:
+        gradient = stacked[name].grad
+        assert gradient is not None
+        assert torch.equal(gradient, torch.stack([_gradient(layer, name) for layer in layers], 1))
+
+
+def _gradient(layer: SparseLinear, name: str) -> Tensor:
+    gradient = layer.get_parameter(name).grad
+    assert gradient is not None
+    return gradient
 
 
 def test_without_bias_an_empty_bag_is_zeros() -> None:

@@ -38,7 +38,7 @@ class Slot:
     def written(self, weight: Tensor, rows: int) -> None:
         pass
 
-    def done(self, weight: Tensor, finite: Tensor) -> None:  # noqa: ARG002
+    def done(self, weight: Tensor, finite: Tensor | bool) -> None:  # noqa: ARG002
         self.finite = bool(finite)
 
 

@@ -130,10 +130,10 @@ def test_eval_knows_a_file_by_what_lies_beside_it_or_by_a_config(tmp_path: Path)
         f'task = "perspective"\n[data.chess]\nfeatures = "chess768^"\nking_buckets = {list(MIRRORED)}\n'
         'output_buckets = "material_count_8"\n[model]\nwidth = 32\n[loss]\noutput_unit = 361.0\n'
     )
-    named = open_network(tmp_path / "net.bin", tmp_path / "c.toml")
+    named = open_network(tmp_path / "net.bin", None, tmp_path / "c.toml")
     assert named.evaluate([read_fen(fen, inputs) for fen in fens]).value.tolist() == values
     task.export(model, tmp_path / "net.weights.bin", "")
-    floats = open_network(tmp_path / "net.weights.bin", tmp_path / "c.toml")
+    floats = open_network(tmp_path / "net.weights.bin", None, tmp_path / "c.toml")
     assert floats.evaluate([read_fen(fen, inputs) for fen in fens]).value.tolist() == values
 
 
@@ -218,3 +218,22 @@ def test_gradients_reach_every_tensor(rung: str) -> None:
     if model.shape.num_virtual:
         assert model.l0.weight.grad is not None
         assert model.l0.weight.grad[model.shape.num_real :].abs().sum() > 0
+
+
+@pytest.mark.parametrize("name", ["net.bin", "raw.bin"])
+def test_a_file_is_inspected_and_converted_to_a_checkpoint_that_exports_the_same(name: str, tmp_path: Path) -> None:
+    task = task_of(FACTORISED)
+    model = model_of(task)
+    task.export(model, tmp_path / name, "")
+    (tmp_path / "c.toml").write_text(
+        f'task = "perspective"\n[data.chess]\nfeatures = "chess768^"\nking_buckets = {list(MIRRORED)}\n'
+        'output_buckets = "material_count_8"\n[model]\nwidth = 32\n'
+    )
+    config = [] if name == "net.bin" else ["--config", tmp_path / "c.toml"]
+    facts = json.loads(pool("inspect", tmp_path / name, *config, "--json"))
+    assert facts["about"]["network"] == "(7680 -> 32)x2 -> 1, 8 times"
+    assert [tensor["name"] for tensor in facts["tensors"]] == ["l0w", "l0b", "l1w", "l1b"]
+    said = pool("convert", tmp_path / name, "--to", "checkpoint", "-o", tmp_path / "made", *config)
+    assert said.startswith(f"{tmp_path / 'made'}"), said
+    assert pool("export", tmp_path / "made", "-o", tmp_path / f"again.{name}").startswith(f"{tmp_path}/again.{name}: ")
+    assert (tmp_path / f"again.{name}").read_bytes() == (tmp_path / name).read_bytes()

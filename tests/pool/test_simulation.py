@@ -48,6 +48,8 @@ def test_everything_that_may_go_wrong_goes_wrong_in_some_of_the_runs() -> None:
         "steps to do again",
         "worker not finished with the old life",
         "batch left out",
+        "batch left out for one member",
+        "member frozen",
         "stopped by a bad batch",
         "stopped early",
         "stepped while a batch was in work",

@@ -18,10 +18,13 @@ from loader.chess.entry import Entry
 from loader.formats.binpack.file import entries
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.tasks.chess.positions import Position
-from pool.tasks.stockfish.quantized import arch
+from pool.tasks.stockfish.quantized import halfka
 from pool.tasks.stockfish.quantized.evaluate import Evaluation
-from pool.tasks.stockfish.quantized.nnue_file import NnueNet
+from pool.tasks.stockfish.quantized.nnue_file import Net
+from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, VERSIONS, Version
+from pool.tasks.stockfish.quantized.versions import bucket as bucket_of
 
+V5 = VERSIONS["SFNNv5"]
 SAMPLE = Path(__file__).resolve().parents[2] / "configs/sample"
 
 
@@ -47,27 +50,23 @@ def slow_position(fen: str) -> Position:
     return Position(np.array(own), np.array(opponent), len(board.piece_map()))
 
 
-def random_net(l1: int, seed: int, extreme: bool = False) -> NnueNet:
+def random_net(l1: int, seed: int, extreme: bool = False, version: Version = V5) -> Net:
     """A net of plausible size; `extreme` makes every wrap and overflow of the arithmetic happen."""
     rng = np.random.default_rng(seed)
-
-    def integers(kind: type[np.signedinteger], shape: tuple[int, ...], limit: int) -> npt.NDArray[np.signedinteger]:
-        return rng.integers(-limit, limit, shape, kind, endpoint=True)
-
-    fc_1_weight = integers(np.int8, (8, 32, 32), 127 if extreme else 60)
-    fc_1_weight[:, :, arch.FC_1_IN :] = 0
-    return NnueNet(
-        description=f"random {seed}",
-        transformer_bias=integers(np.int16, (l1,), 32000 if extreme else 60),
-        transformer_weight=integers(np.int16, (arch.NUM_FEATURES, l1), 32000 if extreme else 30),
-        psqt_weight=integers(np.int32, (arch.NUM_FEATURES, 8), 1 << 30 if extreme else 9600),
-        fc_0_bias=integers(np.int32, (8, 16), (1 << 31) - 1 if extreme else 8000),
-        fc_0_weight=integers(np.int8, (8, 16, arch.padded(l1)), 127 if extreme else 40),
-        fc_1_bias=integers(np.int32, (8, 32), 8000),
-        fc_1_weight=fc_1_weight,
-        fc_2_bias=integers(np.int32, (8,), 5000),
-        fc_2_weight=integers(np.int8, (8, 32), 127),
-    )
+    plausible = {"transformer_bias": 60, "transformer_weight": 30, "fc_0_weight": 40, "fc_1_weight": 60}
+    plausible |= {"fc_0_bias": 8000, "fc_1_bias": 8000, "fc_2_bias": 5000, "fc_2_weight": 127}
+    largest = {"transformer_bias": 32000, "transformer_weight": 32000, "fc_0_bias": (1 << 31) - 1}
+    kinds = version.kinds()
+    arrays = {}
+    for name, shape in version.shapes(l1).items():
+        limit = plausible.get(name, 9600 if name.endswith("psqt") or name.startswith("psqt") else 30)
+        if extreme:
+            limit = largest.get(
+                name, {np.int8: 127, np.int32: limit if "bias" in name else 1 << 30}.get(kinds[name], limit)
+            )
+        arrays[name] = rng.integers(-limit, limit, shape, kinds[name], endpoint=True)
+    arrays["fc_1_weight"][:, :, version.fc_1_in :] = 0
+    return Net(version, f"random {seed}", arrays)
 
 
 def make_batch(
@@ -77,12 +76,13 @@ def make_batch(
     virtual: bool = False,
 ) -> tuple[TensorBatch, list[int]]:
     """A batch as the loader makes it, and which position each of its samples is."""
-    order = sorted(range(len(positions)), key=lambda i: arch.bucket(positions[i].piece_count))
+    order = sorted(range(len(positions)), key=lambda i: bucket_of(positions[i].piece_count))
     bags = [positions[i].own for i in order] + [positions[i].opponent for i in order]
     if virtual:
-        bags = [np.concatenate([bag, arch.NUM_FEATURES + arch.virtual_features()[bag]]) for bag in bags]
+        bags = [np.concatenate([bag, halfka.INPUTS + halfka.virtual_features()[bag]]) for bag in bags]
     numbers = np.concatenate(bags)
     bag_of = np.repeat(np.arange(len(bags)), [len(bag) for bag in bags])
+    kind = np.uint16 if numbers.max() < 1 << 16 else np.uint32
     touched, counts = np.unique(numbers, return_counts=True)
     columns = np.lexsort((bag_of, numbers))
 
@@ -91,8 +91,8 @@ def make_batch(
 
     features = SparseInput(
         offsets=tensor(np.cumsum([0, *(len(bag) for bag in bags)]), np.uint32),
-        features=tensor(numbers, np.uint16),
-        touched=tensor(touched, np.uint16),
+        features=tensor(numbers, kind),
+        touched=tensor(touched, kind),
         touched_offsets=tensor(np.cumsum([0, *counts]), np.uint32),
         bags=tensor(bag_of[columns], np.uint16),
     )
@@ -101,17 +101,15 @@ def make_batch(
         "result": tensor([results[i] if results else 0 for i in order], np.int8),
         "piece_count": tensor([positions[i].piece_count for i in order], np.uint8),
     }
-    buckets = [arch.bucket(positions[i].piece_count) for i in order]
-    offsets = tuple(sum(bucket < b for bucket in buckets) for b in range(arch.NUM_BUCKETS + 1))
+    buckets = [bucket_of(positions[i].piece_count) for i in order]
+    offsets = tuple(sum(bucket < b for bucket in buckets) for b in range(NUM_BUCKETS + 1))
     return TensorBatch(0, {"features": features}, dense, offsets), order
 
 
-def same_net(one: NnueNet, other: NnueNet) -> bool:
-    """All arrays and the description are equal."""
-    return one.description == other.description and all(
-        np.array_equal(getattr(one, name), getattr(other, name))
-        for name in vars(one)
-        if isinstance(getattr(one, name), np.ndarray)
+def same_net(one: Net, other: Net) -> bool:
+    """Version, all arrays and the description are equal."""
+    return (one.version, one.description) == (other.version, other.description) and all(
+        np.array_equal(one[name], other[name]) for name in one.version.shapes(one.l1)
     )
 
 
@@ -130,8 +128,8 @@ _ROW = re.compile(r"^\|  (\d)         \|([^|]{12})\|([^|]{12})\|([^|]{12})\|( <-
 class Engine:
     """A UCI engine over pipes."""
 
-    def __init__(self, path: str) -> None:
-        self._process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    def __init__(self, *command: str) -> None:
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
 
     def __enter__(self) -> Engine:
         return self

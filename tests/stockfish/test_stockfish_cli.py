@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from pool.tasks.chess.positions import Inputs, listed_positions, read_fen
-from pool.tasks.stockfish.quantized import arch
 from pool.tasks.stockfish.quantized.evaluate import evaluate
-from pool.tasks.stockfish.quantized.nnue_file import NnueNet, write_net
+from pool.tasks.stockfish.quantized.nnue_file import Net, write_net
 from tests.stockfish.support import expected_integers, expected_print, random_net, sample_fens, slow_position
 
 START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
@@ -22,12 +21,12 @@ BARE = "4k3/8/8/8/8/8/8/3QK3 w - -"
 
 
 @pytest.fixture(scope="module")
-def net() -> NnueNet:
+def net() -> Net:
     return random_net(32, seed=1)
 
 
 @pytest.fixture(scope="module")
-def net_file(net: NnueNet, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def net_file(net: Net, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("net") / "random.nnue"
     write_net(net, path)
     return path
@@ -45,7 +44,7 @@ def objects(run: subprocess.CompletedProcess[str]) -> list[dict[str, object]]:
 
 def test_features_of_a_fen_are_those_of_the_slow_computation() -> None:
     for fen in sample_fens(200):
-        found, expected = read_fen(fen, Inputs(arch.FEATURE_SET)), slow_position(fen)
+        found, expected = read_fen(fen, Inputs("HalfKAv2_hm")), slow_position(fen)
         assert sorted(found.own.tolist()) == sorted(expected.own.tolist())
         assert sorted(found.opponent.tolist()) == sorted(expected.opponent.tolist())
         assert found.piece_count == expected.piece_count
@@ -62,7 +61,7 @@ def test_eval_gives_the_engines_integers_for_400_positions(engine_net: Path, sha
     assert np.array_equal(np.array(numbers), expected)
 
 
-def test_json_lines_are_the_evaluators_integers(net: NnueNet, net_file: Path) -> None:
+def test_json_lines_are_the_evaluators_integers(net: Net, net_file: Path) -> None:
     found = objects(pool_eval(net_file, "--fen", "startpos", "--fen", BARE, "--json"))
     expected = evaluate(net, [slow_position(START), slow_position(BARE + " 0 1")])
     for i, fen in enumerate((START, BARE)):
@@ -75,7 +74,7 @@ def test_json_lines_are_the_evaluators_integers(net: NnueNet, net_file: Path) ->
         }
 
 
-def test_plain_output_is_one_line_a_position_under_one_header(net: NnueNet, net_file: Path, tmp_path: Path) -> None:
+def test_plain_output_is_one_line_a_position_under_one_header(net: Net, net_file: Path, tmp_path: Path) -> None:
     fens = [f"{BARE} 0 1", "4k3/8/8/8/8/8/8/3QK3 b - - 0 1", START]
     (tmp_path / "x.epd").write_text(f'{fens[0]} id "queen";\n{fens[1]}\n{fens[2]}\n')
     run = pool_eval(net_file, "--epd", tmp_path / "x.epd")
@@ -92,7 +91,7 @@ def test_plain_output_is_one_line_a_position_under_one_header(net: NnueNet, net_
     assert run.stderr == ""
 
 
-def test_with_buckets_every_bucket_is_shown_and_the_one_in_use_marked(net: NnueNet, net_file: Path) -> None:
+def test_with_buckets_every_bucket_is_shown_and_the_one_in_use_marked(net: Net, net_file: Path) -> None:
     run = pool_eval(net_file, "--fen", START, "--fen", BARE, "--buckets")
     expected = evaluate(net, [slow_position(START)])
     lines = run.stdout.splitlines()
@@ -122,7 +121,7 @@ def test_with_buckets_every_bucket_is_shown_and_the_one_in_use_marked(net: NnueN
 )
 def test_the_id_of_an_epd_line_is_kept(operations: str, id: str, tmp_path: Path) -> None:
     (tmp_path / "x.epd").write_text(f"{BARE} {operations}\n")
-    (found,) = listed_positions(tmp_path / "x.epd", Inputs(arch.FEATURE_SET))
+    (found,) = listed_positions(tmp_path / "x.epd", Inputs("HalfKAv2_hm"))
     assert found.id == id
 
 

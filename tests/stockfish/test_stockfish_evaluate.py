@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pytest
 
-from pool.tasks.chess.positions import Position
-from pool.tasks.stockfish.quantized import arch
+from pool.tasks.chess.positions import Position, read_fen
+from pool.tasks.stockfish.quantized import halfka
 from pool.tasks.stockfish.quantized.evaluate import evaluate, truncating_divide
-from pool.tasks.stockfish.quantized.nnue_file import NnueNet
+from pool.tasks.stockfish.quantized.nnue_file import Net
+from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, VERSIONS
 from tests.stockfish.support import random_net, sample_fens, slow_position
 
 FENS = [
@@ -30,43 +34,77 @@ def divide(value: int, divisor: int) -> int:
     return abs(value) // divisor * (1 if value >= 0 else -1)
 
 
-def slow_terms(net: NnueNet, position: Position, bucket: int) -> tuple[int, int]:
+def slow_terms(net: Net, position: Position, bucket: int) -> tuple[int, int]:
     """PSQT and positional term of one bucket, one number at a time."""
-    half = net.l1 // 2
+    version, half = net.version.name, net.l1 // 2
     psqt, inputs = [], []
     for features in (position.own, position.opponent):
+        rows = [row for feature in features.tolist() for row in rows_of(net, feature)]
         sums = [
-            wrap(int(net.transformer_bias[j]) + sum(int(net.transformer_weight[f, j]) for f in features), 16)
-            for j in range(net.l1)
+            wrap(int(net["transformer_bias"][j]) + sum(int(weight[j]) for weight, _ in rows), 16) for j in range(net.l1)
         ]
-        clamped = [min(max(value, 0), 127) for value in sums]
-        inputs += [clamped[j] * clamped[j + half] >> 7 for j in range(half)]
-        psqt.append(wrap(sum(int(net.psqt_weight[f, bucket]) for f in features)))
-    y = [
-        wrap(int(net.fc_0_bias[bucket, o]) + sum(int(net.fc_0_weight[bucket, o, i]) * inputs[i] for i in range(net.l1)))
-        for o in range(16)
-    ]
-    hidden = [min(127, value * value >> 19) for value in y[:15]]
-    hidden += [min(max(value >> 6, 0), 127) for value in y[:15]]
-    total = int(net.fc_2_bias[bucket])
-    for o in range(32):
-        row = net.fc_1_weight[bucket, o].tolist()
-        z = wrap(int(net.fc_1_bias[bucket, o]) + sum(w * x for w, x in zip(row, hidden, strict=False))) >> 6
-        total += int(net.fc_2_weight[bucket, o]) * min(max(z, 0), 127)
-    skip = divide(wrap(y[15] * 9600), 8128)
-    return divide(wrap(psqt[0] - psqt[1]), 2), wrap(total + skip)
+        if version in ("SFNNv10", "SFNNv16"):
+            clamped = [min(max(value, 0), 255) for value in sums]
+            inputs += [clamped[j] * clamped[j + half] // 512 for j in range(half)]
+        else:
+            clamped = [min(max(value, 0), 127) for value in sums]
+            inputs += [clamped[j] * clamped[j + half] >> 7 for j in range(half)]
+        psqt.append(wrap(sum(int(values[bucket]) for _, values in rows)))
+    layers = layers_of_19 if version == "SFNNv16" else layers_of_15
+    return divide(wrap(psqt[0] - psqt[1]), 2), layers(net, bucket, inputs)
 
 
-@pytest.mark.parametrize(("l1", "extreme"), [(8, False), (32, False), (32, True), (72, True)])
-def test_every_bucket_equals_the_step_by_step_evaluator(l1: int, extreme: bool) -> None:
-    net = random_net(l1, seed=7, extreme=extreme)
-    positions = [slow_position(fen) for fen in FENS]
+def rows_of(net: Net, feature: int) -> Iterator[tuple[Any, Any]]:
+    """Weights and PSQT values of an input."""
+    names = [("transformer_weight", "psqt_weight"), ("threat_weight", "threat_psqt"), ("pair_weight", "pair_psqt")]
+    for weight, psqt in names[: len(net.version.tables)]:
+        if 0 <= feature < len(net[weight]):
+            yield net[weight][feature], net[psqt][feature]
+        feature -= len(net[weight])
+
+
+def sums_of(net: Net, name: str, bucket: int, inputs: list[int]) -> list[int]:
+    weight, bias = np.atleast_2d(net[f"{name}_weight"][bucket]), np.atleast_1d(net[f"{name}_bias"][bucket])
+    rows = zip(weight.tolist(), bias.tolist(), strict=True)
+    return [wrap(start + sum(w * x for w, x in zip(row, inputs, strict=False))) for row, start in rows]
+
+
+def clipped(values: list[int], shift: int) -> list[int]:
+    return [min(max(value >> shift, 0), 127) for value in values]
+
+
+def layers_of_15(net: Net, bucket: int, inputs: list[int]) -> int:
+    y = sums_of(net, "fc_0", bucket, inputs)
+    hidden = [min(127, value * value >> 19) for value in y[:15]] + clipped(y[:15], 6)
+    (total,) = sums_of(net, "fc_2", bucket, clipped(sums_of(net, "fc_1", bucket, hidden), 6))
+    return wrap(total + divide(wrap(y[15] * 9600), 8128))
+
+
+def layers_of_19(net: Net, bucket: int, inputs: list[int]) -> int:
+    y = sums_of(net, "fc_0", bucket, inputs)
+    first = [min(127, value * value >> 21) for value in y] + clipped(y, 7)
+    z = sums_of(net, "fc_1", bucket, first)
+    second = [min(127, value * value >> 19) for value in z] + clipped(z, 6)
+    (total,) = sums_of(net, "fc_2", bucket, first + second)
+    return divide(wrap(total + y[30] - y[31]) * 9600, 16384)
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+@pytest.mark.parametrize(("l1", "extreme"), [(8, False), (32, True)])
+def test_every_bucket_equals_the_step_by_step_evaluator(name: str, l1: int, extreme: bool) -> None:
+    version = VERSIONS[name]
+    net = random_net(l1, seed=7, extreme=extreme, version=version)
+    positions = [read_fen(fen, version.feature_set) for fen in FENS]
     result = evaluate(net, positions)
     for i, position in enumerate(positions):
-        for bucket in range(arch.NUM_BUCKETS):
-            assert (result.psqt[i, bucket], result.positional[i, bucket]) == slow_terms(net, position, bucket)
-        used = result.bucket[i]
-        assert result.value[i] == divide(int(result.psqt[i, used] + result.positional[i, used]), 16)
+        for bucket in range(NUM_BUCKETS):
+            psqt, positional = slow_terms(net, position, bucket)
+            assert (result.psqt[i, bucket], result.positional[i, bucket]) == (psqt, positional)
+            together = divide(psqt + positional, 16)
+            apart = divide(psqt, 16) + divide(positional, 16)
+            before_17 = name in ("SFNNv5", "SFNNv6", "SFNNv8")
+            assert result.values[i, bucket] == (together if before_17 else apart)
+        assert result.value[i] == result.values[i, result.bucket[i]]
 
 
 def test_many_positions_at_once_equal_each_alone() -> None:
@@ -88,7 +126,7 @@ def test_division_truncates_toward_zero() -> None:
 
 
 def test_virtual_features_follow_the_king_bucket() -> None:
-    virtual = arch.virtual_features()
+    virtual = halfka.virtual_features()
     assert virtual[22468] == 10 * 64 + 4  # start position: king bucket 31, the own king on e1
     assert virtual[22524] == 11 * 64 + 60  # and the enemy's on e8
     assert virtual[21832] == 8  # own pawn on a2

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from loader.errors import DataError
-from pool.tasks.stockfish.quantized import arch
-from pool.tasks.stockfish.quantized.nnue_file import NnueNet, read_net, serialize_net, write_net
-from tests.stockfish.support import random_net, same_net
+from pool.tasks.stockfish.quantized import halfka, hashes
+from pool.tasks.stockfish.quantized.nnue_file import Net, read_net, serialize_net, stack_type, write_net
+from pool.tasks.stockfish.quantized.versions import VERSIONS
+from tests.stockfish.support import V5, random_net, same_net
 
 
 @pytest.fixture(scope="module")
-def net() -> NnueNet:
+def net() -> Net:
     return random_net(8, seed=1)
 
 
 @pytest.fixture(scope="module")
-def data(net: NnueNet) -> bytes:
+def data(net: Net) -> bytes:
     return serialize_net(net)
 
 
@@ -43,10 +46,50 @@ def replaced(data: bytes, offset: int, value: int) -> bytes:
     return data[:offset] + value.to_bytes(4, "little") + data[offset + 4 :]
 
 
-def test_hashes_of_stockfish_15_1() -> None:
-    assert arch.network_hash(1024) == 0x1C102EF2
-    assert arch.transformer_hash(1024) == 0x7F2344B8
-    assert arch.stack_hash(1024) == 0x63336A4A
+# Bytes of the file but for the description, if nothing is compressed; hashes of transformer, stacks and file.
+TABLE = {
+    "SFNNv5": (47_001_424, 0x7F2344B8, 0x63336A4A, 0x1C102EF2),
+    "SFNNv6": (70_136_656, 0x7F2340B8, 0x63336BCA, 0x1C102B72),
+    "SFNNv8": (116_407_120, 0x7F2358B8, 0x633368CA, 0x1C103072),
+    "SFNNv9": (139_542_352, 0x7F2354B8, 0x6333744A, 0x1C1020F2),
+    "small": (6_514_768, 0x7F234DB8, 0x6333712A, 0x1C103C92),
+    "SFNNv10": (131_329_360, 0x8F2344B8, 0x63336A4A, 0xEC102EF2),
+    "SFNNv16": (115_114_576, 0xCB685313, 0x63337116, 0xA85B2205),
+}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_sizes_and_hashes_are_those_of_the_table(name: str) -> None:
+    version = VERSIONS[name]
+    size, *expected = TABLE[name]
+    l1 = version.l1
+    found = [of(version, l1) for of in (hashes.transformer_hash, hashes.stack_hash, hashes.network_hash)]
+    assert found == expected
+    kinds = version.kinds()
+    arrays = sum(math.prod(shape) * kinds[array](0).nbytes for array, shape in version.shapes(l1).items())
+    assert arrays + 12 + 4 + 8 * 4 == size
+    assert {array for block in version.blocks for array in block.names} | set(stack_type(version, l1).names or ()) == {
+        *version.shapes(l1),
+        "hash",
+    }
+
+
+@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("l1", [8, 16])
+def test_a_net_of_every_version_reads_back_as_it_was_written(name: str, l1: int, tmp_path: Path) -> None:
+    """Versions that differ in width alone are told apart by it: another width counts to the newest."""
+    version = VERSIONS[name]
+    written = random_net(l1, seed=l1, extreme=True, version=version)
+    write_net(written, tmp_path / "x.nnue")
+    read = read_net(tmp_path / "x.nnue")
+    assert read.version.blocks == version.blocks
+    assert same_net(replace(read, version=version), written)
+    assert serialize_net(read) == (tmp_path / "x.nnue").read_bytes()
+
+
+def test_the_width_says_which_version_it_is(tmp_path: Path) -> None:
+    write_net(random_net(128, seed=1, version=VERSIONS["SFNNv9"]), tmp_path / "x.nnue")
+    assert read_net(tmp_path / "x.nnue").version is VERSIONS["small"]
 
 
 @pytest.mark.parametrize("l1", [8, 32, 40])
@@ -61,7 +104,7 @@ def test_a_net_of_any_width_reads_back_as_it_was_written(l1: int, tmp_path: Path
 
 
 @pytest.mark.parametrize("description", [b"", b"Gr\xc3\xbc\xc3\x9fe", b"\xff\x00 not text"])
-def test_any_description_survives(net: NnueNet, data: bytes, description: bytes, tmp_path: Path) -> None:
+def test_any_description_survives(net: Net, data: bytes, description: bytes, tmp_path: Path) -> None:
     length = len(net.description)
     changed = replaced(data, 8, len(description))[:12] + description + data[12 + length :]
     (tmp_path / "x.nnue").write_bytes(changed)
@@ -79,11 +122,12 @@ def test_truncation_at_any_length_is_refused_with_an_offset(data: bytes, tmp_pat
         assert error.offset <= length
 
 
-def test_truncation_names_the_section_and_both_sizes(data: bytes, tmp_path: Path) -> None:
+def test_truncation_names_the_section_and_both_sizes(net: Net, data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "short.nnue"
     path.write_bytes(data[:5000])
     assert refusal(path).offset == 5000
-    assert f"inside transformer_weight; expected {len(data)} bytes, found 5000" in refusal(path).reason
+    end = 12 + len(net.description) + 4 + 2 * 8 + 2 * 8 * 22528
+    assert f"inside transformer_weight, which ends at {end}; found 5000 bytes" in refusal(path).reason
     path.write_bytes(data[:-1])
     assert "inside stacks" in refusal(path).reason
 
@@ -95,13 +139,13 @@ def test_one_byte_too_many_is_refused(data: bytes, tmp_path: Path) -> None:
     assert "1 bytes too many" in refusal(path).reason
 
 
-def test_wrong_version_and_hashes_are_named(net: NnueNet, data: bytes, tmp_path: Path) -> None:
+def test_wrong_version_and_hashes_are_named(net: Net, data: bytes, tmp_path: Path) -> None:
     start = 12 + len(net.description)
-    stack = len(data) - (len(data) - start - 4 - 16 - arch.NUM_FEATURES * (2 * 8 + 4 * 8))
+    stack = len(data) - (len(data) - start - 4 - 16 - halfka.INPUTS * (2 * 8 + 4 * 8))
     cases = {
-        0: "version 0xdeadbeef, expected 0x7af32f20",
+        0: "version 0xdeadbeef, expected 0x7af32f20 or 0x6a448afa",
         4: "network hash 0xdeadbeef, expected",
-        start: "transformer hash 0xdeadbeef, expected",
+        start: "transformer hash 0xdeadbeef; known are 0x7f2344b8 (SFNNv5), ",
         stack: "hash of layer stack 0 is 0xdeadbeef, expected",
     }
     path = tmp_path / "wrong.nnue"
@@ -118,14 +162,13 @@ def test_a_description_longer_than_the_file_is_refused(data: bytes, tmp_path: Pa
     assert "4294967280" in refusal(path).reason
 
 
-def test_another_architecture_is_named(data: bytes, net: NnueNet, tmp_path: Path) -> None:
+def test_another_architecture_is_named(data: bytes, net: Net, tmp_path: Path) -> None:
     path = tmp_path / "other.nnue"
-    path.write_bytes(replaced(data, 12 + len(net.description), arch.transformer_hash(2560)))
+    path.write_bytes(replaced(data, 12 + len(net.description), hashes.transformer_hash(V5, 2560)))
     assert "another architecture" in refusal(path).reason
-    header = b"".join(value.to_bytes(4, "little") for value in (arch.VERSION, arch.network_hash(2560), 0))
-    body = arch.transformer_hash(2560).to_bytes(4, "little") + b"COMPRESSED_LEB128" + bytes(1000)
-    path.write_bytes(header + body)
-    assert "compressed" in refusal(path).reason
+    raw = serialize_net(random_net(8, seed=1, version=VERSIONS["SFNNv16"]))
+    path.write_bytes(raw.replace(b"COMPRESSED_LEB128", b"UNCOMPRESSED_____", 1))
+    assert "its numbers are not compressed (LEB128), unlike those of SFNNv16" in refusal(path).reason
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -133,7 +176,7 @@ def test_random_bytes_are_refused(seed: int, tmp_path: Path) -> None:
     path = tmp_path / "random.nnue"
     path.write_bytes(random.Random(seed).randbytes(10_000))
     assert refusal(path).offset == 0
-    path.write_bytes(arch.VERSION.to_bytes(4, "little") + random.Random(seed).randbytes(10_000))
+    path.write_bytes(V5.word.to_bytes(4, "little") + random.Random(seed).randbytes(10_000))
     assert refusal(path).offset is not None
 
 
@@ -145,7 +188,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path / "empty.nnue").offset == 0
 
 
-def test_a_net_that_can_not_be_written_leaves_nothing_behind(net: NnueNet, tmp_path: Path) -> None:
+def test_a_net_that_can_not_be_written_leaves_nothing_behind(net: Net, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="can't be written: No such file"):
         write_net(net, tmp_path / "nowhere" / "x.nnue")
     (tmp_path / "taken").mkdir()
@@ -154,7 +197,7 @@ def test_a_net_that_can_not_be_written_leaves_nothing_behind(net: NnueNet, tmp_p
     assert names(tmp_path) == ["taken"]
 
 
-def test_a_pipe_is_not_replaced_by_a_net(net: NnueNet, tmp_path: Path) -> None:
+def test_a_pipe_is_not_replaced_by_a_net(net: Net, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(DataError, match="can't be written: it is not a regular file"):
         write_net(net, tmp_path / "pipe")

@@ -15,10 +15,10 @@ from pool.tasks.chess.loss_config import LossConfig
 from pool.tasks.stockfish import create_task, fused
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
-from pool.tasks.stockfish.quantized import arch
-from tests.stockfish.support import make_batch, slow_position
+from pool.tasks.stockfish.quantized.versions import FC_1_OUT
+from tests.stockfish.support import V5, make_batch, slow_position
 
-SHAPES = [(arch.FC_0_OUT,), (arch.FC_1_OUT, arch.FC_1_IN), (arch.FC_1_OUT,), (arch.FC_1_OUT,), ()]
+SHAPES = [(V5.fc_0_out,), (FC_1_OUT, V5.fc_1_in), (FC_1_OUT,), (FC_1_OUT,), ()]
 
 
 @pytest.fixture(autouse=True)

@@ -12,16 +12,18 @@ import torch
 from loader.chess.entry import Entry
 from pool.nn.batch import TensorBatch
 from pool.tasks.chess.loss_config import LossConfig
-from pool.tasks.chess.positions import Position
+from pool.tasks.chess.positions import Position, read_fen
 from pool.tasks.stockfish import create_task
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
-from pool.tasks.stockfish.quantized import arch
+from pool.tasks.stockfish.quantized import halfka
 from pool.tasks.stockfish.quantized.evaluate import evaluate
 from pool.tasks.stockfish.quantized.nnue_file import read_net
 from pool.tasks.stockfish.quantized.quantize import dequantize, quantize
+from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, OUTPUT_UNIT, VERSIONS
 from pool.tasks.task import Progress
 from tests.stockfish.support import (
+    V5,
     expected_integers,
     make_batch,
     random_net,
@@ -37,7 +39,7 @@ def output_of(model: StockfishModel, positions: list[Position], virtual: bool = 
     batch, order = make_batch(positions, virtual=virtual)
     found = np.empty(len(positions))
     with torch.no_grad():
-        found[order] = model(batch).numpy() * arch.OUTPUT_UNIT
+        found[order] = model(batch).numpy() * OUTPUT_UNIT
     return found
 
 
@@ -97,16 +99,38 @@ def test_a_new_net_sees_material() -> None:
 @pytest.mark.parametrize(("factorized", "shared"), [(False, False), (True, True)])
 def test_loading_and_saving_a_net_changes_nothing(l1: int, factorized: bool, shared: bool) -> None:
     net = random_net(l1, seed=2)
-    net.fc_0_weight[:, :, l1:] = 0  # padding that nothing reads is not kept
+    net["fc_0_weight"][:, :, l1:] = 0  # padding that nothing reads is not kept
     model = StockfishModel(ModelConfig(l1=l1, factorized=factorized, shared_fc_0=shared))
     model.load_folded(dequantize(net))
-    assert same_net(quantize(model.folded(), net.description, clip=True), net)
+    assert same_net(quantize(V5, model.folded(), net.description, clip=True), net)
 
 
-def test_floats_and_integers_agree_up_to_the_floors() -> None:
-    positions = [slow_position(fen) for fen in sample_fens(300)]
-    net = random_net(32, seed=4)
-    model = StockfishModel(ModelConfig(l1=32))
+@pytest.mark.parametrize("name", ["SFNNv10", "SFNNv16"])
+def test_loading_and_saving_a_net_with_threats_changes_nothing(name: str) -> None:
+    version = VERSIONS[name]
+    net = random_net(8, seed=2, version=version)
+    net["fc_0_weight"][:, :, 8:] = 0
+    model = StockfishModel(ModelConfig.model_validate({"version": name, "l1": 8}))
+    model.load_folded(dequantize(net))
+    assert same_net(quantize(version, model.folded(), net.description, clip=True), net)
+
+
+def test_a_new_net_with_threats_has_rows_by_the_size_of_their_sets_and_material_alone() -> None:
+    torch.manual_seed(1)
+    model = StockfishModel(ModelConfig(version="SFNNv16", l1=8))
+    for table in model.version.tables:
+        weight = model.transformer.weight[table.rows]
+        assert weight.abs().max().item() == pytest.approx(table.inputs**-0.5, rel=1e-3)
+    assert model.psqt.weight[: halfka.INPUTS].any()
+    assert not model.psqt.weight[halfka.INPUTS :].any()
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_floats_and_integers_agree_up_to_the_floors(name: str) -> None:
+    version = VERSIONS[name]
+    positions = [read_fen(fen, version.feature_set) for fen in sample_fens(300)]
+    net = random_net(32, seed=4, version=version)
+    model = StockfishModel(ModelConfig.model_validate({"version": name, "l1": 32}))
     model.load_folded(dequantize(net))
     difference = evaluate(net, positions).value - output_of(model, positions)
     assert abs(difference.mean()) < 30
@@ -182,7 +206,7 @@ def test_each_sample_goes_through_its_buckets_stack_only() -> None:
     batch = labelled(60)
     model = StockfishModel(ModelConfig(l1=16, shared_fc_0=False))
     model(batch).sum().backward()
-    for bucket in range(arch.NUM_BUCKETS):
+    for bucket in range(NUM_BUCKETS):
         used = batch.bucket_offsets[bucket + 1] > batch.bucket_offsets[bucket]
         for name, parameter in model.stacks.named_parameters():
             assert parameter.grad is not None

@@ -13,13 +13,13 @@ from loader.batch.schema import BatchSchema, DenseField, SparseField
 from loader.errors import DataError
 from pool.tasks.chess.loss_config import LossConfig
 from pool.tasks.stockfish import create_task
-from pool.tasks.stockfish.clipping import clip_weights
+from pool.tasks.stockfish.clipping import clip_stacks
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
-from pool.tasks.stockfish.quantized import arch
+from pool.tasks.stockfish.quantized import halfka
 from pool.tasks.stockfish.quantized.nnue_file import read_net, write_net
 from pool.tasks.stockfish.quantized.quantize import dequantize, quantize
-from tests.stockfish.support import random_net
+from tests.stockfish.support import V5, random_net
 
 Floats = dict[str, np.ndarray]
 
@@ -36,13 +36,13 @@ def test_scales_and_rounding_are_those_of_the_format(floats: Floats) -> None:
     floats["fc_0_bias"][1, 2] = -1.0
     floats["fc_2_weight"][0, 0] = 1.0
     floats["fc_2_bias"][7] = 0.5
-    net = quantize(floats, "x", clip=True)
-    assert net.transformer_bias[:2].tolist() == [127, -100]
-    assert net.fc_0_weight[0, 0, :5].tolist() == [0, 2, -2, 127, 1]
-    assert net.psqt_weight[3, 4] == 781 * 16
-    assert net.fc_0_bias[1, 2] == -8128
-    assert net.fc_2_weight[0, 0] == 76
-    assert net.fc_2_bias[7] == 4800
+    net = quantize(V5, floats, "x", clip=True)
+    assert net["transformer_bias"][:2].tolist() == [127, -100]
+    assert net["fc_0_weight"][0, 0, :5].tolist() == [0, 2, -2, 127, 1]
+    assert net["psqt_weight"][3, 4] == 781 * 16
+    assert net["fc_0_bias"][1, 2] == -8128
+    assert net["fc_2_weight"][0, 0] == 76
+    assert net["fc_2_bias"][7] == 4800
 
 
 @pytest.mark.parametrize(
@@ -62,22 +62,22 @@ def test_a_value_that_does_not_fit_is_named(
 ) -> None:
     floats[name][index] = value
     with pytest.raises(ValueError, match=message) as caught:
-        quantize(floats, "x", clip=True)
+        quantize(V5, floats, "x", clip=True)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["fc_0_weight", "fc_1_weight", "fc_2_weight"])
 def test_weights_of_the_small_layers_are_clamped_or_refused(floats: Floats, name: str) -> None:
     floats[name].flat[:2] = [50.0, -3.0]
-    assert getattr(quantize(floats, "x", clip=True), name).flat[:2].tolist() == [127, -127]
+    assert quantize(V5, floats, "x", clip=True)[name].flat[:2].tolist() == [127, -127]
     expected = f"{name}: 2 of {floats[name].size} values do not fit int8 .* extreme is 50.*model.clip_weights"
     with pytest.raises(ValueError, match=expected):
-        quantize(floats, "x", clip=False)
+        quantize(V5, floats, "x", clip=False)
 
 
 def test_integers_too_large_for_floats_are_refused() -> None:
     net = random_net(8, seed=1)
-    net.psqt_weight[0, 0] = -(1 << 23) - 1
+    net["psqt_weight"][0, 0] = -(1 << 23) - 1
     with pytest.raises(ValueError, match=r"psqt_weight: 1 of 180224 values are too large .* is -8388609"):
         dequantize(net)
 
@@ -85,11 +85,11 @@ def test_integers_too_large_for_floats_are_refused() -> None:
 def test_the_largest_exact_integers_come_back() -> None:
     net = random_net(8, seed=1)
     rng = np.random.default_rng(2)
-    net.psqt_weight[:] = rng.integers(-(1 << 23), 1 << 23, net.psqt_weight.shape, endpoint=True)
-    net.transformer_weight[:] = rng.integers(-32768, 32767, net.transformer_weight.shape, endpoint=True)
-    again = quantize(dequantize(net), net.description, clip=True)
-    assert np.array_equal(again.psqt_weight, net.psqt_weight)
-    assert np.array_equal(again.transformer_weight, net.transformer_weight)
+    net["psqt_weight"][:] = rng.integers(-(1 << 23), 1 << 23, net["psqt_weight"].shape, endpoint=True)
+    net["transformer_weight"][:] = rng.integers(-32768, 32767, net["transformer_weight"].shape, endpoint=True)
+    again = quantize(V5, dequantize(net), net.description, clip=True)
+    assert np.array_equal(again["psqt_weight"], net["psqt_weight"])
+    assert np.array_equal(again["transformer_weight"], net["transformer_weight"])
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -100,7 +100,7 @@ def test_clipping_keeps_the_sum_with_the_shared_layer_in_range(shared: bool) -> 
         for parameter in stacks.parameters():
             parameter.normal_(0, 3)
     biases = {name: value.clone() for name, value in stacks.named_parameters() if "bias" in name}
-    clip_weights(stacks)
+    clip_stacks(stacks)
     assert stacks.fc_0()[0].abs().max().item() == pytest.approx(1.984375, abs=1e-6)
     assert stacks.fc_1_weight.abs().max().item() == 1.984375
     assert stacks.fc_2_weight.abs().max().item() == pytest.approx(1.6801042, abs=1e-7)
@@ -138,9 +138,31 @@ def test_a_net_of_another_width_is_refused_with_the_key_to_change(tmp_path: Path
         missing.check(schema())
 
 
-def schema(
-    num_features: int = arch.NUM_FEATURES, bags: int = 2, buckets: int = 8, *, values: bool = False
-) -> BatchSchema:
+def test_a_net_of_another_version_is_refused_with_the_key_to_change(tmp_path: Path) -> None:
+    write_net(random_net(8, seed=1), tmp_path / "x.nnue")
+    task = create_task(ModelConfig(version="SFNNv16", l1=8, start_from=str(tmp_path / "x.nnue")), LossConfig())
+    with pytest.raises(ValueError, match=r"x.nnue is SFNNv5 \(Stockfish 15.1\); set model.version = SFNNv5"):
+        task.check(schema(86896))
+    virtual = create_task(ModelConfig(version="SFNNv16", l1=8, factorized=True), LossConfig())
+    with pytest.raises(ValueError, match=r"model.factorized: SFNNv16 has no virtual inputs; set it to false"):
+        virtual.check(schema(86896))
+
+
+@pytest.mark.parametrize("name", ["SFNNv10", "SFNNv16"])
+def test_rows_of_threats_are_clipped_by_their_own_range(name: str) -> None:
+    task = create_task(ModelConfig.model_validate({"version": name, "l1": 8}), LossConfig())
+    model = task.build_model()
+    with torch.no_grad():
+        model.transformer.weight.normal_(0, 2)
+    before = model.transformer.weight.detach().clone()
+    task.after_step(model)
+    weight = model.transformer.weight.detach()
+    assert torch.equal(weight[:22528], before[:22528])
+    lowest, one = (-128, 255) if name == "SFNNv10" else (-127, 256)
+    assert torch.equal(weight[22528:], before[22528:].clamp(lowest / one, 127 / one))
+
+
+def schema(num_features: int = halfka.INPUTS, bags: int = 2, buckets: int = 8, *, values: bool = False) -> BatchSchema:
     dense = (DenseField("score", "int16"), DenseField("result", "int8"))
     return BatchSchema(16, (SparseField("features", num_features, 32, bags, values),), dense, buckets)
 
@@ -153,9 +175,17 @@ def test_batches_that_fit_are_accepted() -> None:
 @pytest.mark.parametrize(
     ("factorized", "given", "message"),
     [
-        (False, schema(23296), "data.chess.features: 23296 inputs, but model.factorized = false needs the 22528"),
-        (True, schema(), "data.chess.features: 22528 inputs, but model.factorized = true needs the 23296"),
-        (False, schema(768), "set data.chess.features = HalfKAv2_hm or change model.factorized"),
+        (
+            False,
+            schema(23296),
+            "SFNNv5 with model.factorized = false needs the 22528",
+        ),
+        (
+            True,
+            schema(),
+            "SFNNv5 with model.factorized = true needs the 23296",
+        ),
+        (False, schema(768), "set data.chess.features = HalfKAv2_hm or change model.version or model.factorized"),
         (False, schema(bags=1), "data.source: batches have no sparse field 'features' with two bags"),
         (False, schema(values=True), "data.source: the sparse field 'features' has values; a .nnue network knows none"),
         (False, schema(buckets=1), "data.chess.features: 1 output buckets, but the net has 8"),

@@ -27,7 +27,7 @@ def planned(**changes: Any) -> Planned:
     """The answer of a planner; `changes`: fields that are others."""
     answer = Planned(
         schema=BatchSchema(8, (SparseField("features", 64, 4, 2),), ()),
-        plan=make_plan([TensorSpec("bias", (), "float32", 4)], [], [512]),
+        plans=(make_plan([TensorSpec("bias", (), "float32", 4)], [], [512]),),
         num_chunks={},
         devices=("fake:0",),
         device_names=("fake:0",),

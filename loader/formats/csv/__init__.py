@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loader.files.identity import DataFile
@@ -10,6 +11,8 @@ from loader.files.identity import DataFile
 if TYPE_CHECKING:
     from loader.config import DataConfig
     from loader.formats.csv.reader import CsvReader
+    from loader.formats.format import OnProgress, Verdict
+    from loader.rows.looks.columns import ColumnStatistics
 
 FAMILY = "rows"
 SUFFIXES = tuple(f".{name}{packed}" for name in ("csv", "tsv") for packed in ("", ".gz", ".zst"))
@@ -34,6 +37,30 @@ def open_with(config: DataConfig, files: Sequence[DataFile]) -> CsvReader:
 
 def whole_size(file: DataFile) -> int:
     """Without a last line that has no end yet."""
-    from loader.formats.csv.lines import whole_size
+    from loader import _native
 
-    return whole_size(file)
+    return _native.LineFile(file.path, file.identity, may_grow=True).whole_size
+
+
+def rows_nbytes(file: DataFile) -> tuple[int, int]:
+    from loader.rows.memory import text_nbytes
+
+    return text_nbytes(file)
+
+
+def verify(path: Path, threads: int, progress: OnProgress | None) -> Verdict:  # noqa: ARG001
+    from loader.formats.csv.file import verify
+
+    return verify(path, progress)
+
+
+def inspect(path: Path, progress: OnProgress | None) -> ColumnStatistics:
+    from loader.formats.csv.file import inspect
+
+    return inspect(path, progress)
+
+
+def dump(path: Path, limit: int | None) -> Iterator[bytes]:
+    from loader.formats.csv.file import dump
+
+    return dump(path, limit)

@@ -1,83 +1,60 @@
-"""Rows from the texts of a file's columns."""
+"""Which columns of a text file are what: its first line, as the settings want it read."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
-
-from loader.rows.block import Array, Rows
-from loader.rows.columns import Column
-from loader.rows.fields import LABEL, QID, WEIGHT, check_labels, dense_names
-from loader.rows.hashing import hashed_field
+from loader import _native
+from loader.rows.columns import LAYOUTS, Column
 from loader.rows.settings import RowsConfig
 
-_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
-_LARGEST = float(np.finfo(np.float32).max)
+_MARK = b"\xef\xbb\xbf"  # of UTF-8, at a file's beginning
+_SHOWN = 40  # names
 
 
-class Table:
-    """Which columns are what. Raises ValueError for a column that is not there."""
-
-    def __init__(self, settings: RowsConfig, names: Sequence[str], width: int) -> None:
-        """`names`: of the columns; none if they have numbers only. `width`: how many there are."""
-        self._settings = settings
-        self.width = width
-        columns = settings.columns
-        wanted = [*dense_names(settings), *([QID] if settings.qid else [])]
-        self._dense = {name: _index(*columns.column_of_number(name), names, width) for name in wanted}
-        self._sparse = {
-            field: [_index(f"sparse.{field}", column, names, width) for column in columns.columns_of_field(field)]
-            for field in settings.ranges()
-        }
-
-    def rows(self, lines: Sequence[Sequence[str]]) -> Rows:
-        """Of lines of `width` texts, one line or more. Raises ValueError for what can't be read as it should."""
-        for line in lines:
-            if len(line) != self.width:
-                raise ValueError(f"expected {self.width} columns, got {len(line)}")
-        texts = list(zip(*lines, strict=True))
-        dense = {name: self._numbers(name, texts[index]) for name, index in self._dense.items()}
-        check_labels(dense[LABEL], self._settings)
-        if WEIGHT in dense and (dense[WEIGHT] < 0).any():
-            raise ValueError(f"expected a weight of 0 or more, got {dense[WEIGHT].min():g}")
-        sizes = {field: end - begin for field, (begin, end) in self._settings.ranges().items()}
-        sparse = {
-            field: hashed_field([texts[index] for index in indices], sizes[field], self._settings.columns)
-            for field, indices in self._sparse.items()
-        }
-        return Rows(dense, sparse)
-
-    def _numbers(self, name: str, texts: Sequence[str]) -> Array:
-        if name == QID:
-            return np.array([_integer(text) for text in texts], np.int64)
-        missing = () if name in (LABEL, WEIGHT) else self._settings.columns.missing
-        known = _Numbers(name, missing, self._settings.columns.missing_number)
-        numbers: npt.NDArray[np.float64] = np.fromiter(map(known.__getitem__, texts), np.float64, len(texts))
-        return numbers
+def cut_of(settings: RowsConfig, name: str) -> _native.CsvCut:
+    """How the lines of a file of that name are cut. Raises ValueError."""
+    columns = settings.columns
+    layout = LAYOUTS.get(columns.layout)
+    if layout:
+        return _native.CsvCut(layout.delimiter, layout.quote, header=False)
+    tabs = any(name.endswith(f".tsv{packed}") for packed in ("", ".gz", ".zst"))
+    delimiter = columns.delimiter or ("\t" if tabs else ",")
+    if delimiter == columns.quote:
+        raise ValueError(f"the delimiter is {delimiter!r}, and data.rows.columns.quote, too")
+    return _native.CsvCut(delimiter, columns.quote, columns.header)
 
 
-class _Numbers(dict[str, float]):
-    """Of the texts of a column; each is read once."""
+def names_of(settings: RowsConfig, cut: _native.CsvCut, first_line: bytes) -> tuple[Sequence[str], int]:
+    """The names of the columns, none if they have numbers only, and how many there are. Raises ValueError."""
+    layout = LAYOUTS.get(settings.columns.layout)
+    if layout:
+        return layout.names, len(layout.names)
+    texts = cut.split(first_line.removeprefix(_MARK))
+    if not settings.columns.header:
+        return (), len(texts)
+    try:
+        return tuple(text.decode().strip() for text in texts), len(texts)
+    except UnicodeDecodeError:
+        raise ValueError("the names of the columns are no UTF-8 text") from None
 
-    def __init__(self, name: str, absent: Collection[str], number_of_absent: float) -> None:
-        self._name = name
-        super().__init__(dict.fromkeys(absent, number_of_absent))
 
-    def __missing__(self, text: str) -> float:
-        number = float(text) if _NUMBER.fullmatch(text.strip(" ")) else np.inf
-        if not abs(number) <= _LARGEST:
-            raise ValueError(f"{self._name}: expected a number that float32 can hold, got {text[:40]!r}")
-        self[text] = number
-        return number
-
-
-def _integer(text: str) -> int:
-    if not re.fullmatch(r" *[-+]?[0-9]{1,18} *", text):
-        raise ValueError(f"{QID}: expected an integer of at most 18 digits, got {text[:40]!r}")
-    return int(text)
+def columns_of(settings: RowsConfig, shape: _native.RowShape, name: str, first_line: bytes) -> _native.CsvColumns:
+    """Of a file of that name. Raises ValueError for a column that is not there."""
+    columns = settings.columns
+    found = _native.CsvColumns(cut_of(settings, name))
+    names, found.width = names_of(settings, found.cut, first_line)
+    found.dense = [_index(*columns.column_of_number(number), names, found.width) for number in shape.dense]
+    found.qid = _index(*columns.column_of_number("qid"), names, found.width) if settings.qid else None
+    found.fields = [
+        [_index(f"sparse.{field.name}", column, names, found.width) for column in columns.columns_of_field(field.name)]
+        for field in shape.fields
+    ]
+    found.seed = columns.seed
+    found.missing = list(columns.missing)
+    found.missing_number = columns.missing_number
+    found.missing_is_feature = columns.missing_category == "feature"
+    return found
 
 
 def _index(key: str, column: Column, names: Sequence[str], width: int) -> int:
@@ -91,4 +68,5 @@ def _index(key: str, column: Column, names: Sequence[str], width: int) -> int:
     if not names:
         raise ValueError(f"no column {column!r} ({key}): without a header, a column is named by its number, from 0 on")
     what = "no column" if column not in names else "more than one column"
-    raise ValueError(f"{what} {column!r} ({key}); there are {', '.join(names[:40])}")
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    raise ValueError(f"{what} {column!r} ({key}); there are {', '.join(names[:_SHOWN])}{more}")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loader.files.identity import DataFile
 
 if TYPE_CHECKING:
     from loader.config import DataConfig
+    from loader.formats.format import OnProgress, Verdict
     from loader.formats.npz.reader import NpzReader
+    from loader.rows.looks.features import FeatureStatistics
 
 FAMILY = "rows"
 SUFFIXES = (".npz",)
@@ -30,3 +33,30 @@ def open_with(config: DataConfig, files: Sequence[DataFile]) -> NpzReader:
     from loader.formats.npz.reader import NpzReader
 
     return NpzReader(files, config.settings, may_grow=config.may_grow)
+
+
+def rows_nbytes(file: DataFile) -> tuple[int, int]:
+    from loader.formats.npz.reader import rows_nbytes
+
+    return rows_nbytes(file)
+
+
+def verify(path: Path, threads: int, progress: OnProgress | None) -> Verdict:  # noqa: ARG001 (a file is read at once)
+    from loader.formats.npz.file import chunks
+    from loader.rows.looks.text import verdict
+
+    return verdict(str(path), chunks(path))
+
+
+def inspect(path: Path, progress: OnProgress | None) -> FeatureStatistics:  # noqa: ARG001
+    from loader.formats.npz.file import chunks
+    from loader.rows.looks.features import statistics
+
+    return statistics(path, chunks(path))
+
+
+def dump(path: Path, limit: int | None) -> Iterator[bytes]:
+    from loader.formats.npz.file import chunks
+    from loader.rows.looks.text import dump
+
+    return dump(chunks(path), limit)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import lzma
+import math
+import os
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +17,7 @@ import numpy as np
 from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.files.part import read_part
+from loader.files.regular import open_regular
 from loader.formats.format import Place
 from loader.rows.block import Array, Rows
 from loader.rows.csr import rows_of_csr
@@ -20,10 +25,17 @@ from loader.rows.fields import LABEL, QID, dense_names
 from loader.rows.settings import RowsConfig
 
 LABELS = "y"
+_HEADERS: Mapping[tuple[int, int], Any] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+_DAMAGE = (ValueError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError)
 
 
 class NpzReader:
     """`loader.formats.format.Reader`: a chunk is a file, which is read whole."""
+
+    noun = ""
 
     def __init__(self, files: Sequence[DataFile], settings: RowsConfig, *, may_grow: bool) -> None:
         self._files = list(files)
@@ -35,32 +47,71 @@ class NpzReader:
     def place(self, chunk: int) -> Place:
         return Place(self._files[chunk].path, 0)
 
+    def count(self, chunk: int) -> int:
+        file = self._files[chunk]
+        try:
+            with _opened(file) as archive, archive.open("indptr.npy") as member:
+                ((count, *_), _, _) = _HEADERS[np.lib.format.read_magic(member)](member)
+        except _DAMAGE as error:
+            raise DataError(file.path, f"can't be used as npz: {error}") from None
+        return int(count) - 1
+
     def read(self, chunk: int) -> Iterator[Rows]:
         file = self._files[chunk]
         data = read_part(file, 0, file.size, may_grow=self._may_grow)
         try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-                if not isinstance(archive, np.lib.npyio.NpzFile):
-                    raise ValueError("is one array, not an archive of arrays")
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 rows = self._rows(archive)
-        except (ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        except _DAMAGE as error:
             raise DataError(file.path, f"can't be used as npz: {error}") from None
         yield rows
 
-    def _rows(self, archive: Any) -> Rows:
-        if "format" in archive.files and archive["format"].item() not in (b"csr", "csr"):
+    def _rows(self, archive: zipfile.ZipFile) -> Rows:
+        if "format.npy" in archive.namelist() and read_array(archive, "format").tolist() not in (b"csr", "csr"):
             raise ValueError("the matrix is not in the csr format; convert it by .tocsr()")
         names = dense_names(self._settings) + ([QID] if self._settings.qid else [])
-        dense = {name: _array(archive, LABELS if name == LABEL else name) for name in names}
-        indptr, indices = _array(archive, "indptr"), _array(archive, "indices")
-        for name, numbers in dense.items():
-            if numbers.shape != (len(indptr) - 1,):
-                raise ValueError(f"{name} has the shape {list(numbers.shape)} for {len(indptr) - 1} rows")
-        return rows_of_csr(indptr, indices, _array(archive, "data"), dense, self._settings)
+        dense = {name: read_array(archive, LABELS if name == LABEL else name) for name in names}
+        indptr = read_array(archive, "indptr")
+        if "shape.npy" in archive.namelist() and (shape := read_array(archive, "shape").tolist())[:1] != [
+            len(indptr) - 1
+        ]:
+            raise ValueError(f"shape is {shape}, and indptr has {len(indptr) - 1} rows")
+        indices, values = read_array(archive, "indices"), read_array(archive, "data")
+        return rows_of_csr(indptr, indices, values, dense, self._settings)
 
 
-def _array(archive: Any, name: str) -> Array:
-    if name not in archive.files:
-        raise ValueError(f"no array {name!r}; there are {', '.join(archive.files)}")
-    array: Array = archive[name]
+def rows_nbytes(file: DataFile) -> tuple[int, int]:
+    """As `loader.rows.memory.SizedFormat`: the arrays, and as many bytes of rows. Raises DataError."""
+    try:
+        with _opened(file) as archive:
+            size = 2 * sum(member.file_size for member in archive.infolist())
+    except _DAMAGE as error:
+        raise DataError(file.path, f"can't be used as npz: {error}") from None
+    return size, size
+
+
+@contextlib.contextmanager
+def _opened(file: DataFile) -> Iterator[zipfile.ZipFile]:
+    with os.fdopen(open_regular(file.path), "rb") as opened, zipfile.ZipFile(opened) as archive:
+        yield archive
+
+
+def read_array(archive: zipfile.ZipFile, name: str) -> Array:
+    """Raises ValueError for one that is not there or is not what its header says; what a damaged archive raises."""
+    names = archive.namelist()
+    if f"{name}.npy" not in names:
+        there = ", ".join(each.removesuffix(".npy") for each in names)
+        raise ValueError(f"no array {name!r}; there are {there or 'none'}")
+    data = archive.read(f"{name}.npy")
+    with io.BytesIO(data) as file:
+        # Before memory is taken for what the header claims.
+        shape, _, dtype = _HEADERS[np.lib.format.read_magic(file)](file)
+        if dtype.hasobject:
+            raise ValueError(f"{name} has Python objects; numbers are expected")
+        if math.prod(shape) * dtype.itemsize != len(data) - file.tell():
+            raise ValueError(f"{name} has {len(data) - file.tell()} bytes, and its header says {dtype} {list(shape)}")
+        file.seek(0)
+        array: Array = np.lib.format.read_array(file, allow_pickle=False)
+    if name != "format" and array.ndim != 1:
+        raise ValueError(f"{name} has the shape {list(array.shape)}; a row of numbers is expected")
     return array

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loader.files.identity import DataFile
 
 if TYPE_CHECKING:
     from loader.config import DataConfig
+    from loader.formats.format import OnProgress, Verdict
     from loader.formats.parquet.reader import ParquetReader
+    from loader.rows.looks.columns import ColumnStatistics
 
 FAMILY = "rows"
 SUFFIXES = (".parquet",)
@@ -30,3 +33,27 @@ def open_with(config: DataConfig, files: Sequence[DataFile]) -> ParquetReader:
     from loader.formats.parquet.reader import ParquetReader
 
     return ParquetReader(files, config.settings, skip_damaged=config.on_bad_data == "skip")
+
+
+def rows_nbytes(file: DataFile) -> tuple[int, int]:
+    from loader.formats.parquet.reader import rows_nbytes
+
+    return rows_nbytes(file)
+
+
+def verify(path: Path, threads: int, progress: OnProgress | None) -> Verdict:  # noqa: ARG001
+    from loader.formats.parquet.file import verify
+
+    return verify(path, progress)
+
+
+def inspect(path: Path, progress: OnProgress | None) -> ColumnStatistics:
+    from loader.formats.parquet.file import inspect
+
+    return inspect(path, progress)
+
+
+def dump(path: Path, limit: int | None) -> Iterator[bytes]:
+    from loader.formats.parquet.file import dump
+
+    return dump(path, limit)

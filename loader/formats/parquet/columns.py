@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow
@@ -15,6 +15,8 @@ from loader.rows.columns import Column
 from loader.rows.fields import LABEL, QID, WEIGHT, dense_names
 from loader.rows.hashing import hashed_field
 from loader.rows.settings import RowsConfig
+
+Read = TypeVar("Read")
 
 
 class Columns:
@@ -33,15 +35,18 @@ class Columns:
 
     def rows(self, table: Any) -> Rows:
         """Raises ValueError for a column of another kind than it should have."""
-        dense = {name: self._numbers(name, table.column(column)) for name, column in self._dense.items()}
-        return Rows(dense, {field: self._field(field, table, columns) for field, columns in self._sparse.items()})
+        return Rows(
+            {name: _named(name, self._numbers, table.column(column)) for name, column in self._dense.items()},
+            {field: _named(field, self._field, table, columns) for field, columns in self._sparse.items()},
+        )
 
     def _numbers(self, name: str, column: Any) -> Array:
         kind = column.type
-        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-            raise ValueError(f"{name}: a column of numbers is expected, not of {kind}")
+        known = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_null(kind)
+        if not known:
+            raise ValueError(f"a column of numbers is expected, not of {kind}")
         if column.null_count and name in (LABEL, WEIGHT, QID):
-            raise ValueError(f"{name}: {column.null_count} rows have none")
+            raise ValueError(f"{column.null_count} rows have none")
         if name == QID:
             return np.asarray(column.cast(pyarrow.int64()).to_numpy())
         numbers = column.cast(pyarrow.float64(), safe=False)
@@ -51,32 +56,46 @@ class Columns:
         columns = [table.column(name) for name in names]
         lists = [column for column in columns if _is_list(column.type)]
         if len(lists) == 1 == len(columns):
-            return _features(field, lists[0].combine_chunks())
+            return _features(lists[0].combine_chunks())
+        if lists:
+            raise ValueError(f"a column of lists is a field alone, and {len(columns)} columns are named")
         begin, end = self._settings.ranges()[field]
-        texts = [_texts(field, column) for column in columns]
+        texts = [_texts(column) for column in columns]
         return hashed_field(texts, end - begin, self._settings.columns)
 
 
+def _named(name: str, read: Callable[..., Read], *arguments: Any) -> Read:
+    """What is wrong is said with the name."""
+    try:
+        return read(name, *arguments)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
 def _is_list(kind: Any) -> bool:
-    return bool(types.is_list(kind) or types.is_large_list(kind))
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
-def _features(field: str, column: Any) -> Sparse:
+def _features(column: Any) -> Sparse:
     """Of lists of feature numbers, counted from 0 within the field; a list that is missing is empty."""
-    if not types.is_integer(column.type.value_type):
-        raise ValueError(f"{field}: lists of integers are expected, not {column.type}")
+    kind = column.type.value_type
+    if not types.is_integer(kind):
+        raise ValueError(f"lists of integers are expected, not {column.type}")
+    if types.is_fixed_size_list(column.type):
+        column = column.cast(pyarrow.list_(kind))
     lengths = pyarrow.compute.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
     features = column.flatten()  # without those of lists that are missing
     if features.null_count:
-        raise ValueError(f"{field}: {features.null_count} features are missing within their lists")
+        raise ValueError(f"{features.null_count} features are missing within their lists")
     return np.concatenate([[0], np.cumsum(lengths)]), features.to_numpy(zero_copy_only=False), None
 
 
-def _texts(field: str, column: Any) -> list[str | None]:
+def _texts(column: Any) -> list[str | None]:
     """Integers as their decimal digits."""
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
-    if not (types.is_string(kind) or types.is_large_string(kind) or types.is_integer(kind)):
-        raise ValueError(f"{field}: a column of text or integers, or one of lists of integers, is expected, not {kind}")
+    text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    if not (text or types.is_integer(kind) or types.is_null(kind)):
+        raise ValueError(f"a column of text or integers, or one of lists of integers, is expected, not {kind}")
     found: list[str | None] = column.cast(pyarrow.string()).to_pylist()
     return found
 
@@ -85,6 +104,10 @@ def _name(key: str, column: Column, names: Sequence[str]) -> str:
     if isinstance(column, int):
         if column >= len(names):
             raise ValueError(f"no column {column} (data.rows.columns.{key}): there are 0 to {len(names) - 1}")
+        if names.count(names[column]) > 1:
+            raise ValueError(
+                f"column {column} (data.rows.columns.{key}) shares its name {names[column]!r} with another"
+            )
         return names[column]
     if names.count(column) != 1:
         what = "no column" if column not in names else "more than one column"

@@ -12,11 +12,13 @@ from loader.files.identity import DataFile
 from loader.files.regular import open_regular
 from loader.formats.format import Place
 from loader.formats.opening import usable
+from loader.plugins.words import LONGEST_TEXT, shortened
 from loader.rows.block import Rows
 from loader.rows.settings import RowsConfig
 
 try:
     import pyarrow
+    import pyarrow.compute
     import pyarrow.parquet
 
     from loader.formats.parquet.columns import Columns
@@ -24,10 +26,13 @@ except ModuleNotFoundError:
     raise ValueError("data.format: parquet needs the package pyarrow: pip install 'sparsepool[parquet]'") from None
 
 Found = TypeVar("Found")
+_MEMORY = 4  # bytes for a byte of a row group before compression, at most about
 
 
 class ParquetReader:
     """`loader.formats.format.Reader`: a chunk is a row group."""
+
+    noun = "row group"
 
     def __init__(self, files: Sequence[DataFile], settings: RowsConfig, *, skip_damaged: bool) -> None:
         self.name = ", ".join(str(file.path) for file in files[:3])
@@ -42,6 +47,10 @@ class ParquetReader:
         file, group = self._chunks[chunk]
         return Place(file.file.path, group)
 
+    def count(self, chunk: int) -> int:
+        file, group = self._chunks[chunk]
+        return int(ask(file.file, lambda opened: opened.metadata.row_group(group).num_rows))
+
     def read(self, chunk: int) -> Iterator[Rows]:
         file, group = self._chunks[chunk]
         yield file.read(group)
@@ -51,31 +60,43 @@ class _File:
     def __init__(self, file: DataFile, settings: RowsConfig) -> None:
         """Raises DataError for a file that can't be used."""
         self.file = file
-        self.num_groups, names = self._ask(lambda opened: (opened.num_row_groups, opened.schema_arrow.names))
+        self.num_groups, names = ask(file, lambda opened: (opened.num_row_groups, opened.schema_arrow.names))
         try:
             self._columns = Columns(settings, names)
         except ValueError as error:
             raise DataError(file.path, str(error)) from None
 
     def read(self, group: int) -> Rows:
-        table = self._ask(lambda opened: opened.read_row_group(group, self._columns.names, use_threads=False))
+        table = ask(self.file, lambda opened: opened.read_row_group(group, self._columns.names, use_threads=False))
         try:
             return self._columns.rows(table)
         except ValueError as error:
             raise DataError(self.file.path, f"row group {group}: {error}") from None
 
-    def _ask(self, question: Callable[[pyarrow.parquet.ParquetFile], Found]) -> Found:
-        """Of the file as it was identified: one that has changed is not said to be damaged."""
-        fault: Exception | None = None
-        with os.fdopen(open_regular(self.file.path), "rb") as opened:
-            try:
-                answer = question(pyarrow.parquet.ParquetFile(opened))
-            except (pyarrow.ArrowException, OSError) as error:
-                if isinstance(error, OSError) and error.errno is not None:
-                    raise
-                fault = error
-        if change := _native.file_change(self.file.path, self.file.identity, False):
-            raise DataChangedError(self.file.path, change)
-        if fault is not None:
-            raise DataError(self.file.path, f"can't be read as parquet: {fault}")
-        return answer
+
+def rows_nbytes(file: DataFile) -> tuple[int, int]:
+    """As `loader.rows.memory.SizedFormat`: of all columns, decoded. Raises DataError."""
+    metadata = ask(file, lambda opened: opened.metadata)
+    sizes = [metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups)]
+    return _MEMORY * max(sizes, default=0), _MEMORY * sum(sizes)
+
+
+def ask(file: DataFile, question: Callable[[pyarrow.parquet.ParquetFile], Found]) -> Found:
+    """Of the file as it was identified: one that has changed is not said to be damaged. Raises DataError."""
+    fault: Exception | None = None
+    try:
+        fd = open_regular(file.path)
+    except OSError as error:
+        raise DataError(file.path, error.strerror or str(error)) from None
+    with os.fdopen(fd, "rb") as opened:
+        try:
+            answer = question(pyarrow.parquet.ParquetFile(opened, page_checksum_verification=True))
+        except (pyarrow.ArrowException, UnicodeDecodeError, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            fault = error
+    if change := _native.file_change(file.path, file.identity, False):
+        raise DataChangedError(file.path, change)
+    if fault is not None:
+        raise DataError(file.path, f"can't be read as parquet: {shortened(str(fault), LONGEST_TEXT)}")
+    return answer

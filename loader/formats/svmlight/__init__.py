@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from loader.files.identity import DataFile
 
 if TYPE_CHECKING:
+    from loader.config import DataConfig
     from loader.formats.format import OnProgress, Verdict
     from loader.formats.svmlight.reader import SvmlightReader
-    from loader.formats.svmlight.statistics import SvmlightStatistics
+    from loader.rows.looks.features import FeatureStatistics
 
 FAMILY = "rows"
 SUFFIXES = tuple(f".{name}{packed}" for name in ("svm", "svmlight", "libsvm") for packed in ("", ".gz", ".zst"))
@@ -27,8 +28,15 @@ def recognizes(head: bytes) -> bool:
 
 def open_files(files: Sequence[DataFile], may_grow: bool, skip_damaged: bool) -> SvmlightReader:  # noqa: ARG001
     from loader.formats.svmlight.reader import SvmlightReader
+    from loader.rows.settings import RowsConfig
 
-    return SvmlightReader(files, may_grow=may_grow)
+    return SvmlightReader(files, RowsConfig(), may_grow=may_grow)
+
+
+def open_with(config: DataConfig, files: Sequence[DataFile]) -> SvmlightReader:
+    from loader.formats.svmlight.reader import SvmlightReader
+
+    return SvmlightReader(files, config.settings, may_grow=config.may_grow)
 
 
 def whole_size(file: DataFile) -> int:
@@ -37,19 +45,28 @@ def whole_size(file: DataFile) -> int:
     return whole_size(file)
 
 
+def rows_nbytes(file: DataFile) -> tuple[int, int]:
+    from loader.rows.memory import text_nbytes
+
+    return text_nbytes(file)
+
+
 def verify(path: Path, threads: int, progress: OnProgress | None) -> Verdict:  # noqa: ARG001 (disk or zlib limits)
-    from loader.formats.svmlight.file import verify
+    from loader.formats.svmlight.file import chunks
+    from loader.rows.looks.text import verdict
 
-    return verify(path, progress)
+    return verdict(str(path), chunks(path, progress))
 
 
-def inspect(path: Path, progress: OnProgress | None) -> SvmlightStatistics:
-    from loader.formats.svmlight.statistics import inspect
+def inspect(path: Path, progress: OnProgress | None) -> FeatureStatistics:
+    from loader.formats.svmlight.file import chunks
+    from loader.rows.looks.features import statistics
 
-    return inspect(path, progress)
+    return statistics(path, chunks(path, progress))
 
 
 def dump(path: Path, limit: int | None) -> Iterator[bytes]:
-    from loader.formats.svmlight.file import dump
+    from loader.formats.svmlight.file import chunks
+    from loader.rows.looks.text import dump
 
-    return dump(path, limit)
+    return dump(chunks(path), limit)

@@ -7,15 +7,24 @@ from collections.abc import Iterator, Sequence
 from loader import _native
 from loader.files.identity import DataFile
 from loader.formats.format import Place
-from loader.formats.svmlight.file import read_chunk
+from loader.formats.svmlight.file import any_shape
 from loader.rows.block import Rows
+from loader.rows.chunks import read_chunk
+from loader.rows.fields import LABEL, WEIGHT
+from loader.rows.settings import RowsConfig
 
 
 class SvmlightReader:
     """`loader.formats.format.Reader`. What is written here has one field `features`, of all numbers as they stand."""
 
-    def __init__(self, files: Sequence[DataFile], *, may_grow: bool) -> None:
-        opened = [(known, _native.SvmlightFile(known.path, known.identity, may_grow)) for known in files]
+    def __init__(self, files: Sequence[DataFile], settings: RowsConfig, *, may_grow: bool) -> None:
+        """Raises ValueError for numbers that such rows have not."""
+        if settings.dense:
+            raise ValueError(
+                f"data.rows.dense: {settings.dense[0]!r}, but svmlight files have no further numbers than {LABEL}, "
+                f"{WEIGHT} and qid: leave data.rows.dense out"
+            )
+        opened = [(known, _native.LineFile(known.path, known.identity, may_grow)) for known in files]
         self._places = [
             Place(known.path, chunk, file.offset(chunk)) for known, file in opened for chunk in range(file.num_chunks)
         ]
@@ -33,7 +42,7 @@ class SvmlightReader:
         return self._places[chunk]
 
     def read(self, chunk: int) -> Iterator[Rows]:
-        rows, error = read_chunk(self.native, chunk)
+        rows, error = read_chunk(self.native, chunk, any_shape())
         yield rows
         if error is not None:
             raise error
@@ -41,4 +50,4 @@ class SvmlightReader:
 
 def whole_size(file: DataFile) -> int:
     """Without a last line that has no end yet."""
-    return _native.SvmlightFile(file.path, file.identity, may_grow=True).whole_size
+    return _native.LineFile(file.path, file.identity, may_grow=True).whole_size

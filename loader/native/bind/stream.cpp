@@ -17,7 +17,7 @@
 #include "bind/errors.h"
 #include "bind/files.h"
 #include "common/check.h"
-#include "stream/order.h"
+#include "stream/order/order.h"
 #include "stream/pipeline.h"
 #include "stream/source.h"
 
@@ -122,9 +122,10 @@ class BoundPipeline {
     std::unique_ptr<Pipeline> pipeline_;
 };
 
-std::vector<std::uint32_t> chunks_of_window(std::size_t num_chunks, std::size_t window_chunks, bool shuffle,
-                                            std::uint64_t seed, std::uint64_t epoch, std::uint64_t window) {
-    const ChunkOrder order(num_chunks, window_chunks, shuffle, seed);
+std::vector<std::uint32_t> chunks_of_window(std::size_t num_chunks, const PipelineSettings& settings, bool in_order,
+                                            bool apart, std::uint64_t epoch, std::uint64_t window) {
+    const ChunkOrder order(settings.split(num_chunks, apart).chunks(num_chunks), settings.window_chunks,
+                           settings.shuffle && !in_order, settings.seed);
     if (window >= order.num_windows()) return {};
     return order.window(epoch, window);
 }
@@ -141,7 +142,9 @@ void bind_stream(nb::module_& module) {
         .def_rw("threads", &PipelineSettings::threads)
         .def_rw("shuffle", &PipelineSettings::shuffle)
         .def_rw("drop_tail", &PipelineSettings::drop_tail)
-        .def_rw("skip_damaged", &PipelineSettings::skip_damaged);
+        .def_rw("skip_damaged", &PipelineSettings::skip_damaged)
+        .def_rw("validation_share", &PipelineSettings::validation_share)
+        .def_rw("validation", &PipelineSettings::validation, "the stream has that share; else the rest");
     nb::class_<BoundPipeline>(module, "Pipeline", "A source's batches in slots, made by threads of its own.")
         .def(nb::init<std::shared_ptr<Source>, const PipelineSettings&>(), "source"_a, "settings"_a)
         .def_prop_ro("num_chunks", &BoundPipeline::num_chunks)
@@ -159,9 +162,10 @@ void bind_stream(nb::module_& module) {
              "Seconds of all threads for decoding and filters, shuffling, building batches; since the start.")
         .def("close", &BoundPipeline::close);
     module.def(
-        "chunks_of_window", &chunks_of_window, "num_chunks"_a, "window_chunks"_a, "shuffle"_a, "seed"_a, "epoch"_a,
+        "chunks_of_window", &chunks_of_window, "num_chunks"_a, "settings"_a, "in_order"_a, "apart"_a, "epoch"_a,
         "window"_a,
-        "Numbers of the chunks that make a window, in the order of the permuted epoch; none behind the last window.");
+        "Numbers of the chunks that make a window, in the order of the permuted epoch; none behind the last window.\n"
+        "`in_order`, `apart`: the source's in_file_order and records_are_apart.");
 }
 
 }  // namespace sparsepool

@@ -33,6 +33,7 @@ enum class Purpose : std::uint32_t {
     kFilter = 1,      // counter: entry, chunk, epoch
     kChunkOrder = 2,  // counter: draw, epoch
     kEntryOrder = 3,  // counter: draw, run, window, epoch
+    kSplit = 4,       // counter: run of places (two words), 0 or chunk + 1
 };
 
 // The key of one purpose under a user's seed: keys of different purposes have nothing to do with each other.

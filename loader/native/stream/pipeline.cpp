@@ -33,8 +33,9 @@ struct Pipeline::Worker {
 Pipeline::Pipeline(std::shared_ptr<const Source> source, const PipelineSettings& settings)
     : source_(std::move(source)),
       settings_(settings),
-      chunk_order_(source_->num_chunks(), settings.window_chunks, settings.shuffle && !source_->in_file_order(),
-                   settings.seed),
+      split_(settings.split(source_->num_chunks(), source_->records_are_apart())),
+      chunk_order_(split_.chunks(source_->num_chunks()), settings.window_chunks,
+                   settings.shuffle && !source_->in_file_order(), settings.seed),
       cutter_(source_->batch_size(), chunk_order_.num_windows(), settings.drop_tail),
       entries_(source_->record_size()),
       carried_(source_->record_size()),
@@ -211,6 +212,9 @@ void Pipeline::decode(DecodeJob& job) const {
     for (ChunkRead& read : job.chunks) read.records.clear();
     source_->decode(job.chunks, loading_.epoch);
     for (ChunkRead& read : job.chunks) {
+        if (split_.parts_chunks()) {
+            read.records.keep([&](std::size_t record) { return split_.has(read.chunk, record); });
+        }
         if (!read.fault || !can_be_skipped(*read.fault)) continue;
         read.records.clear();  // damage is noticed late: what was read before may be invented
         read.entries = 0;

@@ -17,6 +17,7 @@
 #include "stream/event.h"
 #include "stream/scatter.h"
 #include "stream/source.h"
+#include "stream/order/split.h"
 #include "stream/window.h"
 
 // The stream's threads: they decode the next window while batches are built from the current one.
@@ -36,7 +37,13 @@ struct PipelineSettings {
     std::uint32_t threads = 2;
     bool shuffle = true;
     bool drop_tail = false;
-    bool skip_damaged = false;  // a damaged chunk counts as one without entries; else it ends the stream
+    bool skip_damaged = false;      // a damaged chunk counts as one without entries; else it ends the stream
+    double validation_share = 0.0;  // of the files; 0: the stream has all of them
+    bool validation = false;        // the stream has that share; else the rest
+
+    [[nodiscard]] Split split(std::size_t num_chunks, bool apart) const {
+        return validation_share == 0.0 ? Split() : Split(validation_share, validation, apart, num_chunks, seed);
+    }
 };
 
 struct FinishedBatch {
@@ -129,6 +136,7 @@ class Pipeline {
 
     const std::shared_ptr<const Source> source_;
     const PipelineSettings settings_;
+    const Split split_;
     const ChunkOrder chunk_order_;
 
     std::mutex mutex_;

@@ -122,8 +122,9 @@ void Pipeline::close_window() {
     if (rest.starved.empty()) return;
     const auto damaged = std::count(damaged_.begin(), damaged_.end(), true);
     const std::string chunks = std::to_string(damaged) + " of " + std::to_string(damaged_.size());
+    const std::string parted = split_.parts_chunks() ? " (data.validation_share takes a part of each chunk)" : "";
     const std::string skipped = damaged == 0 ? "" : "; " + chunks + " chunks are damaged and left out";
-    end(StreamFault::Kind::kData, {source_->name(), std::nullopt, rest.starved + skipped});
+    end(StreamFault::Kind::kData, {source_->name(), std::nullopt, rest.starved + parted + skipped});
 }
 
 void Pipeline::recycle_chunks() {

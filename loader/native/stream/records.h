@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "common/memory/growing_memory.h"
@@ -106,6 +107,24 @@ class RecordBuffer {
     void append(const RecordSpan& records) {
         if (record_size_ != 0) return bytes_.append(records.bytes());
         for (std::size_t i = 0; i < records.size(); ++i) append(records[i]);
+    }
+
+    // Leaves those out of which `wanted`, of a record's number, is false.
+    template <class Wanted>
+    void keep(Wanted wanted) {
+        const RecordSpan all = records();
+        std::size_t kept = 0;
+        std::size_t bytes = 0;
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            if (!wanted(i)) continue;
+            const std::span<const std::byte> record = all[i];  // before its end is written over
+            std::memmove(bytes_.data() + bytes, record.data(), record.size());
+            bytes += record.size();
+            if (record_size_ == 0) ends_.data()[kept] = bytes;
+            ++kept;
+        }
+        bytes_.shrink(bytes);
+        if (record_size_ == 0) ends_.shrink(kept);
     }
 
     // Room for so many records, of which nothing is initialized and what was there may be lost. Of those with sizes of

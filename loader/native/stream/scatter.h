@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "stream/order.h"
+#include "stream/order/order.h"
 #include "stream/records.h"
 #include "stream/window.h"
 

@@ -68,6 +68,9 @@ class Source {
     // same.
     [[nodiscard]] virtual bool in_file_order() const { return false; }
 
+    // Records of a chunk have nothing to do with one another, and none is left out: a chunk may be parted (split.h).
+    [[nodiscard]] virtual bool records_are_apart() const { return false; }
+
     // From now on each chunk that is read is compared with its word, of num_chunks(). Before any thread decodes.
     virtual void compare_with(ChunkSums sums) = 0;
 

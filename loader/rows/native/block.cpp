@@ -33,6 +33,12 @@ std::string size_fault(const Block& block, const RowShape& shape) {
             return joined(name, " has ", field.offsets.size(), " offsets for ", block.size,
                           " rows: one more than rows");
         }
+        const std::int64_t first = field.offsets.front();
+        const std::int64_t last = field.offsets.back();
+        if (first != 0 || last < 0 || static_cast<std::uint64_t>(last) != field.features.size()) {
+            return joined(name, ".offsets go from ", first, " to ", last, "; from 0 to ", field.features.size(),
+                          " is expected, the number of features");
+        }
         if (shape.fields[i].values && field.values.size() != field.features.size()) {
             return joined(name, " has ", field.values.size(), " values for ", field.features.size(), " features");
         }
@@ -59,7 +65,7 @@ class BlockRows {
     [[nodiscard]] std::string add_dense(std::size_t row) {
         for (std::size_t i = 0; i < shape_.dense.size(); ++i) {
             float number = block_.dense[i][row];
-            if (!std::isfinite(number)) return joined(shape_.dense[i], " is not finite: ", number);
+            if (!std::isfinite(number)) return joined(shape_.dense[i], " is not finite as float32: ", number);
             const char* wanted = i == 0 ? take_label(shape_, number) : nullptr;
             if (wanted != nullptr) return joined("expected ", wanted, ", got ", number);
             if (i == 1 && shape_.weight && number < 0.0F) return joined("expected a weight of 0 or more, got ", number);
@@ -99,7 +105,8 @@ class BlockRows {
                 continue;
             }
             const float value = columns.values[place];
-            if (!std::isfinite(value)) return joined(field.name, ": the value of feature ", number, " is ", value);
+            if (!std::isfinite(value))
+                return joined(field.name, ": the value of feature ", number, " is not finite as float32: ", value);
             builder_.add(index, static_cast<std::uint32_t>(number), value);
         }
         return {};

@@ -56,6 +56,8 @@ def same(one: Any, other: Any) -> bool:
 
 def changed_entry(key: str, now: Any, then: Any) -> tuple[str, Any, Any]:
     """The first dotted key below `key` whose values differ, with both values, ABSENT for none. They must differ."""
+    if isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
+        now, then = ({str(index): value for index, value in enumerate(values)} for values in (now, then))
     if not (isinstance(now, dict) and isinstance(then, dict)):
         return key, now, then
     name = next(name for name in {**now, **then} if not same_entry(now, then, name))

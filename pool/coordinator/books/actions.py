@@ -57,6 +57,8 @@ class BadBatch:
     why: str
     cursor: Cursor  # where it begins in the stream
     fatal: bool
+    member: int | None = None  # the only one that it is bad for, of several
+    freezes: tuple[int, ...] = ()  # members that go no further because of it
 
     def carry_out(self, hands: Hands) -> None:
         hands.bad_batch(self)
@@ -64,9 +66,10 @@ class BadBatch:
 
 @dataclass(frozen=True)
 class TakeBuffers:
-    """The model's buffers after the step's first batch become those of the next version."""
+    """A member's buffers after the step's first batch become those of the next version."""
 
     step: int
+    member: int
     source: Contribution | None  # None: the old ones stay, also if some have been taken
 
     def carry_out(self, hands: Hands) -> None:
@@ -74,12 +77,24 @@ class TakeBuffers:
 
 
 @dataclass(frozen=True)
+class Freeze:
+    """The member keeps the weights and the state of the optimizer that it has before this step."""
+
+    step: int
+    member: int
+
+    def carry_out(self, hands: Hands) -> None:
+        hands.freeze(self)
+
+
+@dataclass(frozen=True)
 class Commit:
     """All buckets of the step are folded: version step + 1 is complete (I3)."""
 
     step: int
-    losses: tuple[tuple[float, ...], ...]  # of the batches that made the step, in batch order, each one a member
+    losses: tuple[tuple[float, ...], ...]  # of each member: of the batches that made its step, in their order
     next_cursor: Cursor  # where the next step's first batch begins
+    unused: tuple[int, ...] = ()  # of each member: batches of its last steps, where it has lost all of them
     validated_next: bool = False  # before anything else is done, the new version is validated
 
     def carry_out(self, hands: Hands) -> None:
@@ -146,7 +161,18 @@ class End:
 
 
 Action = (
-    Fold | Update | BadBatch | TakeBuffers | Commit | Collect | Validated | OrderWorker | OrderFeeder | GiveUp | End
+    Fold
+    | Update
+    | BadBatch
+    | TakeBuffers
+    | Freeze
+    | Commit
+    | Collect
+    | Validated
+    | OrderWorker
+    | OrderFeeder
+    | GiveUp
+    | End
 )
 
 
@@ -156,6 +182,7 @@ class Hands(Protocol):
     def fold(self, action: Fold) -> None: ...
     def update(self, action: Update) -> None: ...
     def take_buffers(self, action: TakeBuffers) -> None: ...
+    def freeze(self, action: Freeze) -> None: ...
     def commit(self, action: Commit) -> None: ...
     def bad_batch(self, action: BadBatch) -> None: ...
     def collect(self, action: Collect) -> None: ...

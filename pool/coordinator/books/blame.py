@@ -7,7 +7,8 @@ cause is not the batches.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
+from collections.abc import Sequence
 
 from pool.protocol.messages import Assignment
 
@@ -21,10 +22,11 @@ _Key = tuple[str, int, int]  # purpose, step, batch
 class Blame:
     """Of the batches of the step in progress and the next."""
 
-    def __init__(self) -> None:
-        self._deaths: Counter[_Key] = Counter()
+    def __init__(self, unused: Sequence[int]) -> None:
+        """`unused`: of each member: batches of the steps before this one that were left out whole."""
+        self._deaths: dict[_Key, int] = {}
         self._raised: defaultdict[_Key, list[str]] = defaultdict(list)
-        self._unused = 0  # batches of the steps before this one that were left out whole
+        self._unused = list(unused)
 
     def ended(self, held: Assignment, raised: str) -> None:
         """A worker is dead that held this batch; `raised`: the exception that ended it, empty if none did."""
@@ -32,22 +34,26 @@ class Blame:
         if raised:
             self._raised[key].append(raised)
         else:
-            self._deaths[key] += 1
+            self._deaths[key] = self._deaths.get(key, 0) + 1
 
     def verdict(self, purpose: str, step: int, batch: int) -> str:
         """Why the batch can't be computed; empty if it may be tried again."""
         key = (purpose, step, batch)
         if len(self._raised.get(key, ())) >= RAISED:
             return f"it failed {RAISED} times, in different processes: {self._raised[key][-1]}"
-        return f"{DEADLY} workers died while they held it" if self._deaths[key] >= DEADLY else ""
+        return f"{DEADLY} workers died while they held it" if self._deaths.get(key, 0) >= DEADLY else ""
 
-    def hopeless(self, batches: int) -> bool:
-        """Asked when the last of the `batches` of a step is about to be left out."""
-        return self._unused + batches >= HOPELESS
+    @property
+    def unused(self) -> tuple[int, ...]:
+        return tuple(self._unused)
 
-    def committed(self, step: int, left_out: int) -> None:
-        """A step is done; `left_out`: how many batches it lost, if that is all of them, else 0."""
-        self._unused = self._unused + left_out if left_out else 0
-        self._deaths = Counter({key: count for key, count in self._deaths.items() if key[1] > step})
+    def hopeless(self, member: int, batches: int) -> bool:
+        """Asked when the last of the `batches` of a member's step is about to be left out."""
+        return self._unused[member] + batches >= HOPELESS
+
+    def committed(self, step: int, left_out: Sequence[int]) -> None:
+        """A step is done; `left_out`: of each member: how many batches it lost, if that is all of them, else 0."""
+        self._unused = [before + now if now else 0 for before, now in zip(self._unused, left_out, strict=True)]
+        self._deaths = {key: count for key, count in self._deaths.items() if key[1] > step}
         for key in [key for key in self._raised if key[1] <= step]:
             del self._raised[key]

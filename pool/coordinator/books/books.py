@@ -17,10 +17,10 @@ actions come out; the caller carries them out in order. Reads like the invariant
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 
 from loader.stream import Cursor
-from pool.coordinator.books.actions import Action, BadBatch, Commit, End, GiveUp, OrderFeeder
+from pool.coordinator.books.actions import Action, BadBatch, Commit, End, Freeze, GiveUp, OrderFeeder
 from pool.coordinator.books.blame import Blame
 from pool.coordinator.books.crew import Crew, Worker
 from pool.coordinator.books.ring import RingBook
@@ -49,10 +49,13 @@ class Books:
         incarnation: int = 1,
         validated: int = -1,
         stopped: bool = False,
+        frozen: Iterable[int] = (),
+        unused: Sequence[int] = (),
     ) -> None:
         """`incarnation`: of the coordinator; after the first, workers and feeder may be those of the one that died.
         `validated`: newest version with a validation on record, -1: none; `stopped`: the run has ended at this step
-        already, before its last."""
+        already, before its last; `frozen`: members that are trained no further; `unused`: of each member, as the last
+        commit has said it."""
         generation = incarnation << 32  # higher than all before it, and by more than an incarnation has attempts
         self.rules = rules
         self.step = step  # the step in progress, and so the newest complete version
@@ -63,7 +66,9 @@ class Books:
         self._feeder_sent: FeederOrders | None = None
         self._work: dict[int, Work] = {}  # by batch, of steps `step` and `step + 1`
         self._attempts = generation  # no number twice: a worker may die of a batch of an earlier incarnation
-        self._blame = Blame()
+        self._member_of = rules.member_of or (0,) * rules.num_buckets
+        self._training = set(range(rules.members)) - set(frozen)
+        self._blame = Blame(unused or (0,) * rules.members)
         self._step = self._open_step()
         self._draining = False
         self._stopped = stopped
@@ -145,14 +150,20 @@ class Books:
             self.validation.ring.report(report.validation)
         return self._advance()
 
-    def judged(self, version: int, *, stop: bool) -> list[Action]:
-        """What follows from the validation of this version is done: the step that begins with it may begin; `stop`: the
-        run ends without it."""
+    def judged(self, version: int, *, stop: Collection[int]) -> list[Action]:
+        """What follows from the validation of this version is done: the step that begins with it may begin, without the
+        members of `stop`; if these are all, the run ends."""
         assert self.validation is not None
         assert version == self.step, f"version {version} is judged in step {self.step}"
         self.validation.judged(version)
-        self._stopped = stop
-        return self._advance()
+        self._stopped = self._training <= set(stop)
+        frozen: list[Action] = [] if self._stopped else [self._freeze(member) for member in sorted(stop)]
+        return frozen + self._advance()
+
+    @property
+    def training(self) -> frozenset[int]:
+        """Members that go on."""
+        return frozenset(self._training)
 
     def drain(self) -> list[Action]:
         """No new step is begun; the one in progress is finished."""
@@ -270,15 +281,19 @@ class Books:
                 yield from self.validation.finished(batch, report.losses)
             return
         work = self._work[batch]
-        if unsound := next(filter(None, report.unsound), ""):
-            yield from self._leave_out(batch, f"{unsound} is not finite ({worker.peer})")
-            return
         work.buckets.update(report.buckets)
         if report.finished:
             work.buckets.update(range(self.rules.num_buckets))
             work.absent = report.absent
             work.finished = True
             self._step.losses[batch] = report.losses
+            yield from self._judge_numbers(worker, batch, report.unsound)
+
+    def _judge_numbers(self, worker: Worker, batch: int, unsound: tuple[str, ...]) -> Iterator[Action]:
+        """Of a finished batch; what was left out for a member is so already if the batch had to be computed again."""
+        for member, what in enumerate(unsound):
+            if what and not self._ended and batch in self._step.batches_of(member):
+                yield from self._leave_out(batch, f"{what} is not finite ({worker.peer})", {member})
 
     def _verdict(self, batch: int, purpose: Purpose = "train") -> str:
         """Why nobody is to compute it any more; empty if somebody may."""
@@ -289,28 +304,56 @@ class Books:
         """Those of this step that can't be computed; some workers may have ended when they prepared it."""
         for batch in list(self._step.batches):
             if not self._ended and (why := self._verdict(batch)):
-                yield from self._leave_out(batch, why)
+                yield from self._leave_out(batch, why, {m for m in self._training if batch in self._step.batches_of(m)})
 
-    def _leave_out(self, batch: int, why: str) -> Iterator[Action]:
-        """Only here is it decided that a batch takes no part in its step."""
+    def _leave_out(self, batch: int, why: str, members: Set[int]) -> Iterator[Action]:
+        """Only here is it decided that a batch takes no part in its step: that of these members."""
         stop = self.rules.on_bad_batch == "stop"
-        hopeless = self._step.batches == [batch] and self._blame.hopeless(self.rules.batches_per_step)
+        hopeless = {member for member in members if self._is_hopeless(member, batch)}
         if hopeless and not stop:
             why += "; no batch of the last steps could be used, so that leaving them out is no help"
-        yield BadBatch(self.step, batch, why, self.train.cursor(batch), stop or hopeless)
-        if stop or hopeless:
+        ends = members if stop else hopeless
+        fatal = self._training <= ends
+        member = next(iter(members)) if len(members) == 1 < self.rules.members else None
+        freezes = () if fatal else tuple(sorted(ends))
+        yield BadBatch(self.step, batch, why, self.train.cursor(batch), fatal, member, freezes)
+        if fatal:
             self._ended = True
             return
-        if batch in self._work:
+        for m in freezes:
+            yield self._freeze(m)
+        yield from self._step.leave_out(batch, sorted(members - ends), self._work.get)
+        if batch in self._work and batch not in self._step.batches:
             self._drop_work(batch)
-        yield from self._step.leave_out(batch, self._work.get)
         self._take_back_next_step()  # or its batches keep slots that this one needs once more
+
+    def _is_hopeless(self, member: int, batch: int) -> bool:
+        """The batch is the last that is left of its step, and the member has lost those before, too."""
+        is_last = list(self._step.batches_of(member)) == [batch]
+        return is_last and self._blame.hopeless(member, self.rules.batches_per_step)
+
+    def _freeze(self, member: int) -> Freeze:
+        """From the step in progress on the member is not trained."""
+        self._training.remove(member)
+        self._step.freeze(member)
+        return Freeze(self.step, member)
 
     def _open_step(self) -> StepBook:
         per_step = self.rules.batches_per_step
         batches = range(self.step * per_step, (self.step + 1) * per_step)
-        eager = self.rules.on_bad_batch == "stop"
-        return StepBook(self.step, batches, self.rules.num_buckets, has_buffers=self.rules.has_buffers, eager=eager)
+        eager = self.rules.on_bad_batch == "stop" and self.rules.members == 1
+        return StepBook(
+            self.step,
+            batches,
+            self._member_of,
+            frozen=self._frozen,
+            has_buffers=self.rules.has_buffers,
+            eager=eager,
+        )
+
+    @property
+    def _frozen(self) -> tuple[int, ...]:
+        return tuple(m for m in range(self.rules.members) if m not in self._training)
 
     def _fold(self) -> Iterator[Action]:
         yield from self._step.advance(self._work.get, starved=self._starved)
@@ -329,12 +372,14 @@ class Books:
 
     def _commit(self) -> Commit:
         end = (self.step + 1) * self.rules.batches_per_step
-        losses = tuple(self._step.losses[batch] for batch in self._step.batches)
+        members = range(self.rules.members)
+        losses = tuple(self._step.losses_of(m) for m in members)
+        lost = [m in self._training and not self._step.batches_of(m) for m in members]
         step, cursor = self.step, self.train.cursor(end)
-        self._blame.committed(step, 0 if self._step.batches else self.rules.batches_per_step)
+        self._blame.committed(step, [self.rules.batches_per_step * each for each in lost])
         self.step += 1
         self._step = self._open_step()
-        return Commit(step, losses, cursor, self._validation_due)
+        return Commit(step, losses, cursor, self._blame.unused, self._validation_due)
 
     def _free(self) -> None:
         """Batches of committed steps, but for those that are still read."""
@@ -342,7 +387,7 @@ class Books:
 
     def _orders(self) -> Iterator[Action]:
         """Orders that differ from what the addressee was told last."""
-        yield from self._crew.orders(self.step)
+        yield from self._crew.orders(self.step, self._frozen)
         if self._feeder is not None and self._crew.all_heard:
             validation = None if self.validation is None else self.validation.ring.orders()
             orders = FeederOrders(self.train.orders(), validation)

@@ -119,14 +119,15 @@ class Crew:
         workers = self._workers.values()
         return bool(workers) and not any(self.free_slots(worker) for worker in workers)
 
-    def orders(self, version: int) -> Iterator[OrderWorker]:
-        """For each worker whose orders have changed."""
+    def orders(self, version: int, frozen: tuple[int, ...] = ()) -> Iterator[OrderWorker]:
+        """For each worker whose orders have changed. `frozen`: members; new ones are told with the next orders."""
         for worker in self._workers.values():
             if worker.to_tell or worker.version != version:
                 worker.to_tell = False
                 worker.version = version
                 worker.number += 1
-                orders = WorkerOrders(version, tuple(worker.assignments), worker.number, bool(worker.taken_back))
+                assignments, taken_back = tuple(worker.assignments), bool(worker.taken_back)
+                orders = WorkerOrders(version, assignments, worker.number, taken_back, frozen)
                 yield OrderWorker(worker.peer, orders)
 
     def say_again(self) -> None:

@@ -16,4 +16,10 @@ class Rules:
     validate_every: int  # steps; 0: never
     validation_batches: int
     on_bad_batch: Literal["stop", "skip"] = "stop"
+    member_of: tuple[int, ...] = ()  # of each bucket the member that it is of; empty: there is one member
     collects: bool = False  # workers leave arrays for metrics with each validation batch
+
+    @property
+    def members(self) -> int:
+        """Networks that are trained."""
+        return 1 + max(self.member_of, default=0)

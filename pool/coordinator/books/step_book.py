@@ -2,12 +2,12 @@
 
 A bucket is stepped when it is complete and no batch of the step can be left out any more: when all are known to be
 sound (all their numbers finite), or at once if a bad one would end the run, and with it this step (`eager`). A batch
-that is left out takes no part in the step: the sums begin anew without it.
+that is left out takes no part in the step: the sums begin anew without it. It may be left out for one member alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pool.coordinator.books.actions import Fold, TakeBuffers, Update
@@ -30,16 +30,31 @@ WorkOf = Callable[[int], Work | None]  # batch -> what is known of it
 
 
 class StepBook:
-    def __init__(self, step: int, batches: range, num_buckets: int, *, has_buffers: bool, eager: bool) -> None:
+    """Of the members that are trained in this step; each has its own batches, which are all of the step's but for those
+    that were left out for it."""
+
+    def __init__(
+        self,
+        step: int,
+        batches: range,
+        member_of: Sequence[int],
+        *,
+        frozen: Container[int] = (),
+        has_buffers: bool,
+        eager: bool,
+    ) -> None:
+        """`member_of`: of each bucket; buckets of `frozen` members take no part."""
         self.step = step
         self._eager = eager
         self._first = batches.start
-        self.batches = list(batches)  # that make the step, in their order (I2)
-        self.losses: dict[int, tuple[float, ...]] = {}  # of finished batches, all of them sound; one a member
-        self._folded = [0] * num_buckets  # how many of `batches` are in each bucket's sum
-        self._updated = [False] * num_buckets
+        self._member_of = member_of
+        self._batches = {member: list(batches) for member in dict.fromkeys(member_of) if member not in frozen}
+        self.batches = list(batches) if self._batches else []  # that are wanted by any member, in their order (I2)
+        self.losses: dict[int, tuple[float, ...]] = {}  # of finished batches, one a member
+        self._folded = [0] * len(member_of)  # how many of its member's batches are in each bucket's sum
+        self._updated = [member in frozen for member in member_of]  # nothing is left to be done
         self._has_buffers = has_buffers
-        self._buffers_wanted = has_buffers  # they follow the step's first batch
+        self._buffers_wanted = set(self._batches) if has_buffers else set()  # they follow the step's first batch
 
     @property
     def begun(self) -> bool:
@@ -54,56 +69,99 @@ class StepBook:
     def _all_finished(self) -> bool:
         return all(batch in self.losses for batch in self.batches)
 
-    def is_folded(self, batch: int) -> bool:
-        """Every bucket of the batch is in the sum, and nothing else of it is wanted."""
-        if self._buffers_wanted and batch == self.batches[0]:
-            return False
-        return all(count > self.batches.index(batch) for count in self._folded)
+    def batches_of(self, member: int) -> Sequence[int]:
+        """That make its step; none if it is frozen."""
+        return self._batches.get(member, ())
 
-    def leave_out(self, batch: int, work_of: WorkOf) -> Iterator[TakeBuffers]:
-        """The sums begin anew without this batch; what is not in a slot any more has to be computed again."""
-        assert not any(self._updated), f"batch {batch} of step {self.step} is in the weights already"
-        if batch == self.batches[0]:
-            self._buffers_wanted = False
-            if self._has_buffers:
-                yield TakeBuffers(self.step, None)
-        self.batches.remove(batch)
-        self._folded = [0] * len(self._folded)
-        for other in self.batches:
-            if work_of(other) is None:
-                self.losses.pop(other, None)
+    def losses_of(self, member: int) -> tuple[float, ...]:
+        """Of its batches, in their order; all of them are finished."""
+        return tuple(self.losses[batch][member] for batch in self.batches_of(member))
+
+    def is_folded(self, batch: int) -> bool:
+        """Every bucket of the batch is in its sum, and nothing else of it is wanted."""
+        if self._buffers_wanted and batch == self._first:
+            return False
+        counts = {member: _count_up_to(batch, batches) for member, batches in self._batches.items()}
+        return all(counts.get(member, 0) <= count for member, count in zip(self._member_of, self._folded, strict=True))
+
+    def leave_out(self, batch: int, members: Iterable[int], work_of: WorkOf) -> Iterator[TakeBuffers]:
+        """These members' sums begin anew without this batch; what is not in a slot any more has to be computed
+        again."""
+        for member in members:
+            if batch == self._first:
+                self._buffers_wanted.discard(member)
+                if self._has_buffers:
+                    yield TakeBuffers(self.step, member, None)
+            self._batches[member].remove(batch)
+            for bucket in self._buckets_of(member):
+                assert not self._updated[bucket], f"batch {batch} of step {self.step} is in the weights already"
+                self._folded[bucket] = 0
+            for other in self._batches[member]:
+                if work_of(other) is None:
+                    self.losses.pop(other, None)
+        self._settle_batches()
+
+    def freeze(self, member: int) -> None:
+        """Nothing of the member is wanted."""
+        del self._batches[member]
+        self._buffers_wanted.discard(member)
+        for bucket in self._buckets_of(member):
+            assert not self._updated[bucket], f"member {member} of step {self.step} is in the weights already"
+            self._folded[bucket], self._updated[bucket] = 0, True
+        self._settle_batches()
 
     def advance(self, work_of: WorkOf, *, starved: bool) -> Iterator[Fold | TakeBuffers | Update]:
         """All that can be folded and updated now: a bucket in one pass when all its batches are there, in parts
         only if gradient slots are needed sooner (`starved`)."""
-        if self._buffers_wanted and self.batches:
-            first = work_of(self.batches[0])
+        if self._buffers_wanted:
+            first = work_of(self._first)
             if first is not None and first.finished:
-                self._buffers_wanted = False
-                yield TakeBuffers(self.step, self._contribution(first))
+                wanted, self._buffers_wanted = sorted(self._buffers_wanted), set()
+                for member in wanted:
+                    yield TakeBuffers(self.step, member, self._contribution(first))
         settled = self._eager or self._all_finished
         for bucket, begin in enumerate(self._folded):
-            fold = self._fold(bucket, begin, work_of, starved=starved)
+            if self._updated[bucket]:
+                continue
+            batches = self._batches[self._member_of[bucket]]
+            fold = self._fold(bucket, batches, work_of, starved=starved)
             if fold is not None:
-                self._folded[bucket] += len(fold.contributions)
-            if self._folded[bucket] == len(self.batches) and settled and not self._updated[bucket]:
+                self._folded[bucket] = begin = begin + len(fold.contributions)
+            if begin == len(batches) and settled:
                 self._updated[bucket] = True
-                yield Update(self.step, bucket, len(self.batches), fold)
+                yield Update(self.step, bucket, len(batches), fold)
             elif fold is not None:
                 yield fold
 
-    def _fold(self, bucket: int, begin: int, work_of: WorkOf, *, starved: bool) -> Fold | None:
+    def _fold(self, bucket: int, batches: Sequence[int], work_of: WorkOf, *, starved: bool) -> Fold | None:
+        begin = self._folded[bucket]
         found = []
-        for batch in self.batches[begin:]:
+        for batch in batches[begin:]:
             work = work_of(batch)
             if work is None or bucket not in work.buckets:
                 break
             found.append(self._contribution(work))
-        complete = begin + len(found) == len(self.batches)
+        complete = begin + len(found) == len(batches)
         if not found or not (complete or starved):
             return None
-        return Fold(self.step, bucket, tuple(found), begin == 0, complete, len(self.batches))
+        return Fold(self.step, bucket, tuple(found), begin == 0, complete, len(batches))
+
+    def _settle_batches(self) -> None:
+        """What no member wants is forgotten."""
+        wanted = set().union(*self._batches.values())
+        for batch in self.batches:
+            if batch not in wanted:
+                self.losses.pop(batch, None)
+        self.batches = sorted(wanted)
+
+    def _buckets_of(self, member: int) -> Iterator[int]:
+        return (bucket for bucket, owner in enumerate(self._member_of) if owner == member)
 
     def _contribution(self, work: Work) -> Contribution:
         batch, slot = work.assignment.batch, work.assignment.gradient_slot
         return Contribution((batch,), batch - self._first, work.worker, slot, work.absent)
+
+
+def _count_up_to(batch: int, batches: Sequence[int]) -> int:
+    """How many have to be in a sum so that the batch is, too; 0 if it is to be in none."""
+    return batches.index(batch) + 1 if batch in batches else 0

@@ -6,11 +6,12 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pool.coordinator.metrics.records import forget_after
+from pool.metrics.members import MEMBERS, member_of
 from pool.telemetry.line_file import LineFile
-
-METRICS = "metrics.jsonl"
+from pool.telemetry.records import METRICS
 
 
 class JsonLines:
@@ -28,10 +29,22 @@ class JsonLines:
         return forget_after(self.path, step)
 
     def add(self, step: int, scalars: Mapping[str, float]) -> bool:
-        self._file.add(json.dumps({"step": step, "time": time.time(), **scalars}))
+        self._file.add(json.dumps({"step": step, "time": time.time(), **_record(scalars)}))
         if self._file.error is not None:
             raise self._file.error
         return True
 
     def close(self) -> None:
         self._file.close()
+
+
+def _record(scalars: Mapping[str, float]) -> dict[str, Any]:
+    """Numbers of members are lists by name, in the order of the members."""
+    record: dict[str, Any] = {}
+    lists: dict[str, list[float]] = {}
+    for name, value in scalars.items():
+        if (found := member_of(name)) is None:
+            record[name] = value
+        else:
+            lists.setdefault(found[1], []).append(value)
+    return {**record, MEMBERS: lists} if lists else record

@@ -9,7 +9,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
 from typing import Literal
@@ -19,6 +18,7 @@ from pool.coordinator.metrics.jsonl import JsonLines
 from pool.coordinator.metrics.shares import Spent, shares
 from pool.coordinator.metrics.sinks import Sinks, made
 from pool.metrics.layout import LOSS, PREFIX
+from pool.metrics.members import median_of, of_members
 from pool.protocol.messages import MetricValue, RunReport, Shares, Times
 
 Activity = Literal["reducing", "optimizing"]
@@ -64,23 +64,31 @@ class Metrics:
             self._begin = self._last_commit = time.monotonic()
 
     def committed(
-        self, step: int, losses: Sequence[tuple[float, ...]], epoch: int, learning_rate: float, gradient_nbytes: int
+        self,
+        step: int,
+        losses: Sequence[tuple[float, ...]],
+        epoch: int,
+        learning_rates: Sequence[float],
+        gradient_nbytes: int,
     ) -> None:
-        """Step `step` is done; `gradient_nbytes`: read of gradient slots since the beginning."""
+        """Step `step` is done; `losses`: of each member's batches; `learning_rates`: one a member; `gradient_nbytes`:
+        read of gradient slots since the beginning."""
         now = time.monotonic()
         seconds = now - (self._last_commit if self._last_commit is not None else now)
         self._last_commit = now
-        self._losses = tuple(map(fmean, zip(*losses, strict=True)))
+        self._losses = tuple(fmean(own) if own else math.nan for own in losses)
         self._look_at_times()
         self._sinks.add(
             step + 1,
             {
-                "loss": fmean(self._losses) if self._losses else math.nan,
-                "learning_rate": learning_rate,
+                "loss": median_of(self._losses),
+                "learning_rate": median_of(learning_rates),
                 "epoch": epoch,
                 "samples_per_second": self._samples_per_step / seconds if seconds > 0 else 0.0,
                 "gradient_mb": (gradient_nbytes - self._gradient_nbytes) / 1e6,
-                **asdict(self._shares),
+                **vars(self._shares),
+                **of_members("loss", self._losses),
+                **of_members("learning_rate", learning_rates),
             },
         )
         self._gradient_nbytes = gradient_nbytes
@@ -96,8 +104,11 @@ class Metrics:
         self._validation_losses, self._validation_step = losses, version
         self._validation_metrics = tuple(metrics)
         if version > self.validated_version:  # a resumed run may do one again
-            own = {f"{PREFIX}{metric.name}": metric.value for metric in metrics}
-            self._sinks.add(version, {f"{PREFIX}{LOSS}": fmean(losses), **own})
+            values = {f"{PREFIX}{LOSS}": losses, **{f"{PREFIX}{metric.name}": metric.values for metric in metrics}}
+            scalars = {name: median_of(each) for name, each in values.items()}
+            for name, each in values.items():
+                scalars |= of_members(name, each)
+            self._sinks.add(version, scalars)
 
     def report(
         self,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pool.metrics.layout import PREFIX
+from pool.metrics.members import member_of
 from pool.telemetry.event_file import EventFile
 
 TENSORBOARD = "tensorboard"
@@ -63,7 +64,9 @@ class TensorBoard:
 
 
 def _tag(name: str) -> str:
-    """A metric of the task's has no tag of its own."""
+    """A metric of the task's has no tag of its own; each member's number is a curve beside that of all."""
+    if (found := member_of(name)) is not None:
+        return f"{_tag(found[1])}/member {found[0]}"
     return TAGS.get(name) or f"validation/{name.removeprefix(PREFIX)}"
 
 

@@ -51,6 +51,13 @@ class Changes:
         """`rows`: how many each table has, by name of the parameter."""
         self._tables = {name: ChangedRows(count, copies) for name, count in rows.items()}
 
+    @classmethod
+    def together(cls, of_members: Iterable[Changes]) -> Changes:
+        """One for all members."""
+        made = cls({}, 0)
+        made._tables = {name: table for changes in of_members for name, table in changes._tables.items()}
+        return made
+
     def of(self, parameter: str) -> ChangedRows:
         return self._tables[parameter]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from pool.buckets.plan import Bucket, Plan
 from pool.buckets.tensors import rows_of, views
 from pool.exchange.addend import Addend, Touched, within
 from pool.exchange.contribution import Contribution
+from pool.exchange.host.compact import compact_rows
 from pool.exchange.host.fold import fold
 
 Slot = npt.NDArray[np.uint8]
@@ -29,16 +30,22 @@ class HostCoordinator:
         *,
         halves: Sequence[Slot],
         gradient_slots: Mapping[tuple[int, int], Slot],
+        compact: Collection[int] = (),
         touched_rows: TouchedRows,
         publish: Callable[[int], None],
+        first_parameter: int = 0,
     ) -> None:
-        """`halves`: the two versions' memory; `gradient_slots`: by (worker, slot)."""
+        """`halves`: the two versions' memory; `gradient_slots`: by (worker, slot); `compact`: the workers that write
+        of a table the touched rows alone, one after the other; `first_parameter`: the number by which contributions
+        know the plan's first."""
         self._plan = plan
         self._weights = [views(half, plan.parameters) for half in halves]
         self._buffers = [views(half, plan.buffers) for half in halves]
         self._gradients = {place: views(slot, plan.parameters) for place, slot in gradient_slots.items()}
         self._slot_buffers = {place: views(slot, plan.buffers) for place, slot in gradient_slots.items()}
         self._sums: list[list[Tensor]] = []
+        self.compact = frozenset(compact)
+        self.first_parameter = first_parameter
         self.touched_rows = touched_rows
         self.publish = publish
         self.read_nbytes = 0
@@ -79,9 +86,14 @@ class HostPiece:
         self._exchange = exchange
         self._bucket = bucket
         self._parameter = parameter
+        self._number = exchange.first_parameter + parameter
         self._field = plan.parameters[parameter].sparse_field
         self._weights = [rows_of(exchange.weights(version)[parameter], bucket) for version in (0, 1)]
-        self._gradients = {place: rows_of(slot[parameter], bucket) for place, slot in gradients.items()}
+        self._compact = exchange.compact if self._field is not None else frozenset[int]()
+        self._gradients = {  # of a compact table all of it: where the piece's rows lie depends on the batch
+            place: slot[parameter] if place[0] in self._compact else rows_of(slot[parameter], bucket)
+            for place, slot in gradients.items()
+        }
         self._sums: list[Tensor] = []
         self.first_row = 0 if bucket.rows is None else bucket.rows[0]
 
@@ -93,8 +105,8 @@ class HostPiece:
         return self._weights[version % 2]
 
     def take(self, contributions: Sequence[Contribution]) -> list[Addend]:
-        present = [each for each in contributions if self._parameter not in each.absent]
-        taken = [Addend(each.place, self._gradients[each.worker, each.slot], self._touched(each)) for each in present]
+        present = [each for each in contributions if self._number not in each.absent]
+        taken = [self._addend(each) for each in present]
         self._exchange.read_nbytes += sum(map(self._nbytes, taken))
         return taken
 
@@ -105,6 +117,12 @@ class HostPiece:
 
     def fold(self, out: Tensor, addends: Sequence[Addend], *, scale: float, touched_only: bool) -> None:
         fold(out, addends, scale=scale, first_row=self.first_row, touched_only=touched_only)
+
+    def _addend(self, contribution: Contribution) -> Addend:
+        gradient, touched = self._gradients[contribution.worker, contribution.slot], self._touched(contribution)
+        if touched is not None and contribution.worker in self._compact:
+            gradient = gradient[compact_rows(touched, self._bucket, len(gradient))]
+        return Addend(contribution.place, gradient, touched)
 
     def _touched(self, contribution: Contribution) -> Touched | None:
         """A group of one batch touches the rows that the batch lists, in its ring slot."""
@@ -117,8 +135,9 @@ class HostPiece:
         """Bytes of it that are read."""
         if addend.touched is None:
             return addend.gradient.nbytes
-        begin, end = within(addend.touched, self.first_row, self.first_row + len(addend.gradient))
-        return (end - begin) * addend.gradient[0].nbytes
+        weights = self._weights[0]
+        begin, end = within(addend.touched, self.first_row, self.first_row + len(weights))
+        return (end - begin) * weights[0].nbytes
 
 
 def _untouched(size: int) -> Slot:

@@ -8,7 +8,6 @@
 namespace sparsepool {
 
 void bind_optimizers(nanobind::module_& module);
-void bind_crc32c(nanobind::module_& module);
 void bind_fold(nanobind::module_& module);
 void bind_memory(nanobind::module_& module);
 void bind_rows(nanobind::module_& module);

@@ -20,7 +20,7 @@ void fold_list(const OutArray& out, const std::vector<Array>& sources, const Pla
 void fold_row_list(const OutArray& out, const RowPairs& sources, const Places& places, float scale,
                    std::size_t first_row, bool touched_only, std::size_t threads) {
     const Matrix to = matrix<float>(out, "out");
-    const std::vector<RowSource> from = row_sources(sources, places, "out", to.rows, to.columns);
+    const std::vector<RowSource> from = row_sources(sources, places, "out", to.rows, to.columns, first_row);
     const nb::gil_scoped_release release;
     fold_rows(to, from, scale, first_row, touched_only, threads);
 }
@@ -50,7 +50,8 @@ source, bit for bit. `out` may be one of the sources. A scale of 1.0 multiplies 
                nb::arg("touched_only") = false, nb::arg("threads") = 1,
                R"(The fold of tables of which a source defines only the rows it touched; its other rows are never read.
 
-out float32 [R, C]; sources: (gradient float32 [R, C], touched uint16 or uint32 [m], strictly ascending).
+out float32 [R, C]; sources: (gradient float32 [R, C], touched uint16 or uint32 [m], strictly ascending). A gradient
+may be [n, C] instead: the n touched rows among these R, one after the other.
 Row r belongs to feature first_row + r; touched holds feature numbers, also beyond these rows. Rows touched by
 none become zeros, or with `touched_only` stay as they are. A sum of -0.0 becomes 0.0.)");
 }

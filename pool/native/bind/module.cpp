@@ -23,7 +23,6 @@ NB_MODULE(_native, module) {
     bind_optimizers(module);
     bind_rows(module);
     bind_memory(module);
-    bind_crc32c(module);
     bind_crash_point(module);
 #define SPARSEPOOL_PLUGIN(name) sparsepool::name::bind(module);
 #include "tasks.inc"

@@ -46,7 +46,7 @@ void by_rows(const OutArray& weights, const Array& old, std::initializer_list<St
         check(matrix<const float>(state.array, state.name), state.name, state.row_wise ? 1 : to.columns);
         tensors.states[s++] = static_cast<float*>(state.array.data());
     }
-    const std::vector<RowSource> from = row_sources(sources, places, "weights", to.rows, to.columns);
+    const std::vector<RowSource> from = row_sources(sources, places, "weights", to.rows, to.columns, first_row);
     const nb::gil_scoped_release release;
     step(tensors, RowGradient{to.rows, to.columns, from, first_row, touched_only});
 }

@@ -42,16 +42,20 @@ inline Sources dense_sources(const std::vector<Array>& sources, const Places& pl
     return found;
 }
 
+// A gradient has all of the rows, of which the first is feature first_row, or those alone that it touched.
 inline std::vector<RowSource> row_sources(const RowPairs& sources, const Places& given, const char* what,
-                                          std::size_t rows, std::size_t columns) {
+                                          std::size_t rows, std::size_t columns, std::size_t first_row) {
     const std::vector<std::uint32_t> places = checked_places(given, sources.size());
     std::vector<RowSource> found;
     for (const auto& [gradient, touched] : sources) {
         const std::string name = "source " + std::to_string(found.size());
         const ConstMatrix from = matrix<const float>(gradient, name.c_str());
-        require(from.rows == rows && from.columns == columns, name, " is [", from.rows, ", ", from.columns, "], but ",
-                what, " is [", rows, ", ", columns, "]");
-        found.push_back({from.data, numbers(touched, ("touched of " + name).c_str()), places[found.size()]});
+        const Numbers list = numbers(touched, ("touched of " + name).c_str());
+        const std::size_t first = lower_bound(list, first_row);
+        const std::size_t defined = lower_bound(list, first_row + rows) - first;
+        require((from.rows == rows || from.rows == defined) && from.columns == columns, name, " is [", from.rows, ", ",
+                from.columns, "], but ", what, " is [", rows, ", ", columns, "], of which ", defined, " are touched");
+        found.push_back({from.data, list, places[found.size()], from.rows != rows, first});
     }
     return found;
 }

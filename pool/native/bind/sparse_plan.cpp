@@ -1,4 +1,4 @@
-#include "sparse/sparse_plan.h"
+#include "sparse/plan/sparse_plan.h"
 
 #include <nanobind/stl/optional.h>
 
@@ -43,7 +43,7 @@ void backward(const SparsePlan& plan, const Array& grad_out, const OutArray& gra
 void bind_sparse_plan(nb::module_& module) {
     nb::class_<SparsePlan>(
         module, "SparsePlan",
-        R"(How the bags of one batch are summed with few reads; see pool/native/sparse/sparse_plan.h. Keeps no view of its input.
+        R"(How the bags of one batch are summed with few reads; see pool/native/sparse/plan/sparse_plan.h. Keeps no view of its input.
 
 Forward and backward compute what sparse_forward and sparse_backward_rows do, in another order of additions,
 which depends on the bags alone.)")

@@ -13,11 +13,19 @@ struct Addends {
     std::size_t count;
 };
 
-// One source of a fold over rows: `rows[r - first_row]` is defined only for r in `touched`.
+// One source of a fold over rows: row r - first_row is defined only for r in `touched`. A compact one has those alone, one
+// after the other from touched[first] on.
 struct RowSource {
     const float* rows;
     Numbers touched;      // strictly ascending
     std::uint32_t place;  // in the tree; ascending from source to source
+    bool compact = false;
+    std::size_t first = 0;
+
+    // Row r, which is touched[index].
+    [[gnu::always_inline]] const float* row(std::size_t r, std::size_t index, std::size_t columns) const {
+        return rows + (compact ? index - first : r) * columns;
+    }
 };
 
 struct RowSources {

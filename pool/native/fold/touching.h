@@ -21,7 +21,7 @@ inline Addends touching_row(const RowSources& sources, std::size_t columns, std:
         std::size_t& cursor = sources.cursor[s];
         if (cursor < source.touched.size && source.touched[cursor] == sources.first_row + r) {
             sources.places[touching] = source.place;
-            sources.found[touching++] = source.rows + r * columns;
+            sources.found[touching++] = source.row(r, cursor, columns);
             ++cursor;
         }
     }
@@ -63,7 +63,8 @@ void each_touched_row(const RowSources& sources, std::size_t columns, const Bloc
             const std::size_t ahead = sources.cursor[s] + kAhead;
             if (ahead >= source.touched.size || source.touched[ahead] >= end) continue;
             const std::size_t r = source.touched[ahead] - sources.first_row;
-            for (std::size_t k = 0; k < columns; k += 16) __builtin_prefetch(source.rows + r * columns + k);
+            const float* at = source.row(r, ahead, columns);
+            for (std::size_t k = 0; k < columns; k += 16) __builtin_prefetch(at + k);
             soon(r);
         }
         row(next - sources.first_row, touching_row(sources, columns, next - sources.first_row));

@@ -5,8 +5,8 @@
 
 #include "common/isa.h"
 #include "sparse/column_sums_kernel.h"
-#include "sparse/list_sums_kernel.h"
-#include "sparse/sparse_plan_kernel.h"
+#include "sparse/lists/list_sums_kernel.h"
+#include "sparse/plan/plan_kernel.h"
 
 const sparsepool::SparseKernels sparsepool::SparseKernels::SPARSEPOOL_ISA{
     sparsepool::row_sums, sparsepool::plan_forward, sparsepool::plan_backward, sparsepool::column_sums};

@@ -10,7 +10,7 @@
 #include "common/crash_point.h"
 #include "common/parallel.h"
 #include "common/simd.h"
-#include "sparse/visiting_order.h"
+#include "sparse/lists/visiting_order.h"
 
 namespace sparsepool {
 namespace {

@@ -136,6 +136,38 @@ struct Vec {
 
 #endif
 
+// One float, for rows that have no more: the same operations.
+struct Single {
+    static constexpr std::size_t kWidth = 1;
+    float v;
+
+    static Single zero() { return {0.0F}; }
+    static Single all(float value) { return {value}; }
+    static Single load(const float* from) { return {*from}; }
+    void store(float* to) const { *to = v; }
+    Single operator+(Single other) const { return {v + other.v}; }
+    Single operator*(Single other) const { return {v * other.v}; }
+    Vec widened() const { return Vec::all(v); }
+};
+
+#if defined(__AVX512F__)
+
+// Half a register, which a partly filled one is slower than.
+struct Half {
+    static constexpr std::size_t kWidth = 8;
+    __m256 v;
+
+    static Half zero() { return {_mm256_setzero_ps()}; }
+    static Half all(float value) { return {_mm256_set1_ps(value)}; }
+    static Half load(const float* from) { return {_mm256_loadu_ps(from)}; }
+    void store(float* to) const { _mm256_storeu_ps(to, v); }
+    Half operator+(Half other) const { return {_mm256_add_ps(v, other.v)}; }
+    Half operator*(Half other) const { return {_mm256_mul_ps(v, other.v)}; }
+    Vec widened() const { return {_mm512_zextps256_ps512(v)}; }
+};
+
+#endif
+
 // Orders streaming stores before whatever tells another thread or process that they are done.
 inline void fence() {
 #if defined(__x86_64__)

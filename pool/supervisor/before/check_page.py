@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from loader.files.identity import DataFile
-from loader.sources import samples_per_epoch
 from pool.devices import idle_devices
 from pool.process.launch import Launch
+from pool.supervisor.before.data_size import estimate
 from pool.supervisor.before.disk_plan import DiskPlan
 from pool.supervisor.before.memory_plan import mib
 
@@ -33,17 +33,15 @@ def _run(launch: Launch) -> Iterator[tuple[str, str]]:
     every = config.validate_every
     if every:
         batches = f"{train.validation_batches:,} x {batch:,} samples"
-        yield "validation", f"{_files(launch.validation_files)}; every {every:,} steps, {batches}"
+        share = config.data.validation_share
+        origin = f"{share:.3g} of the training data" if share else _files(launch.validation_files)
+        yield "validation", f"{origin}; every {every:,} steps, {batches}"
     else:
         yield "validation", "none"
 
 
 def _data(launch: Launch, samples: int) -> str:
-    config = launch.config
-    try:
-        there = samples_per_epoch(config.data, launch.train_files, config.run.seed)
-    except Exception:  # a source of the user's may raise anything; damage further on is the run's to tell
-        there = None
+    there = estimate(launch)
     if not there:
         return _files(launch.train_files)
     return f"{_files(launch.train_files)}; about {there:,} samples after the filters: {samples / there:.2g} epochs"
@@ -59,12 +57,13 @@ def _count(number: int, what: str) -> str:
 
 
 def _model(launch: Launch) -> Iterator[tuple[str, str]]:
-    plan = launch.planned.plan
+    plans = launch.planned.plans
+    plan, members = plans[0], f"{len(plans)} members of " if len(plans) > 1 else ""
     trained = sum(prod(tensor.shape) for tensor in plan.parameters)
     carried = sum(prod(tensor.shape) for tensor in plan.buffers)
     others = f", and {carried:,} numbers that are not trained" if carried else ""
     tensors, buckets = _count(len(plan.parameters), "tensor"), _count(len(plan.buckets), "bucket")
-    yield "parameters", f"{trained:,} in {tensors}, gradients in {buckets}{others}"
+    yield "parameters", f"{members}{trained:,} in {tensors}, gradients in {buckets}{others}"
 
 
 def _machine(launch: Launch, disk: DiskPlan) -> Iterator[tuple[str, str]]:

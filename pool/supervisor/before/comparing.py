@@ -7,9 +7,11 @@ where they differ the user is told what is in force, as the checkpoint's own sta
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pool.buckets.parts import prefix
 from pool.checkpoint.disk.plain import ABSENT, printable, said, same_entry, value_at
 from pool.checkpoint.fingerprint import differences
 from pool.checkpoint.fit import first_difference
@@ -21,14 +23,20 @@ from pool.supervisor.holding.run_folder import RunFolder
 from pool.tasks.start import KEY
 
 
-def compare_model(launch: Launch, checkpoint: Path, saved: SavedState) -> None:
-    """Raises ConfigError that names the first layer that differs, CheckpointError."""
-    plan = launch.planned.plan
+def compare_model(launch: Launch, checkpoint: Path, saved: SavedState, *, to_start: bool = False) -> None:
+    """`to_start`: every member may begin with the weights of the one that the checkpoint holds. Raises ConfigError that
+    names the first layer that differs, CheckpointError."""
+    plans = launch.planned.plans
     try:
         header = read_header(checkpoint, saved, WEIGHTS)
     except OSError as error:
         raise CheckpointError(f"{error.filename or checkpoint}: {error.strerror}") from None
-    difference = first_difference(header, (*plan.parameters, *plan.buffers))
+    tensors = [tensor for plan in plans for tensor in (*plan.parameters, *plan.buffers)]
+    first = prefix(0, len(plans))
+    if to_start and not any(name.startswith(first) for name in header):
+        of_one = (*plans[0].parameters, *plans[0].buffers)
+        tensors = [replace(tensor, name=tensor.name.removeprefix(first)) for tensor in of_one]
+    difference = first_difference(header, tensors)
     if difference is not None:
         changes = _changes("model", launch.config.model_dump(mode="json"), saved.config)
         keys = ", ".join(change for change in changes if not change.startswith(f"model.{KEY}:"))

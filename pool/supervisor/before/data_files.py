@@ -63,6 +63,8 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
         raise RunError(str(error), EXIT_DATA) from None
     except ValueError as error:
         raise ConfigError(str(error)) from None
+    if data.validation_share:
+        found["validation"] = found["train"]
     before, now = recorded.get("validation"), describe_files(found["validation"])
     if before and now and now != list(before):
         notes.append("data.validation: other files than before; the losses of validations can't be compared any more")
@@ -90,7 +92,7 @@ def compare_files(saved: SavedState, files: Sequence[DataFile], checkpoint: Path
 
 def left_out(launch: Launch) -> list[str]:
     """Lines for the user about ends of files that are not read."""
-    cut = [file for file in (*launch.train_files, *launch.validation_files) if file.modified is None]
+    cut = [file for file in dict.fromkeys((*launch.train_files, *launch.validation_files)) if file.modified is None]
     if not cut:
         return []
     more = f", and the ends of {len(cut) - 1} more files" if len(cut) > 1 else ""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from loader.errors import DataError
+from loader.files.identity import DataFile
 from loader.sources import window_nbytes
 from pool.config.tree import Config
 from pool.exchange.order import most_nodes
@@ -52,14 +54,21 @@ def memory_plan(launch: Launch, sizes: Mapping[str, int]) -> list[Row]:
         Row("sums of gradients", most_sums(launch.config) * planned.plan.nbytes, "model"),
         Row("optimizer state", max(0, planned.state_nbytes - planned.plan.nbytes), "optimizer.name, model"),
     ]
-    if collected := launch.config.train.validation_batches * launch.planned.measured.nbytes:
+    if collected := launch.config.train.validation_batches * planned.measured.nbytes * len(planned.plans):
         rows.append(Row("metrics", _WORKING * collected, "train.validation_batches, data.batch_size"))
     streams = (launch.train_files, launch.validation_files)
-    if windows := sum(window_nbytes(launch.config.data, files) for files in streams):
+    if windows := sum(_windows(launch, files) for files in streams):
         rows.append(Row("loader windows", windows, "data.window_chunks"))
     base = 2 * _PROCESS + (2 + workers - cuda) * _TORCH_PROCESS + cuda * _CUDA_PROCESS
     rows.append(Row(f"{workers + 4} processes", base, "pool.devices"))
     return rows
+
+
+def _windows(launch: Launch, files: Sequence[DataFile]) -> int:
+    try:
+        return window_nbytes(launch.config.data, files)
+    except DataError:  # damage is the stream's to tell
+        return 0
 
 
 def most_sums(config: Config) -> int:

@@ -22,6 +22,7 @@ from pool.supervisor.before import data_files
 from pool.supervisor.before.check_page import check_page
 from pool.supervisor.before.comparing import compare_model, compare_numerics, compare_optimizer
 from pool.supervisor.before.data_files import DataFiles
+from pool.supervisor.before.data_size import short_validation
 from pool.supervisor.before.disk_plan import check_disk, disk_plan
 from pool.supervisor.before.memory_plan import memory_plan, shortage, table
 from pool.supervisor.before.overriding import overrides_of
@@ -78,6 +79,8 @@ def prepare(
         folder.note("no validations: data.validation names no file")
     if (idle := idle_devices(len(launch.planned.devices), config.train.batches_per_step)) is not None:
         folder.note(idle)
+    if (short := short_validation(launch)) is not None:
+        folder.note(short)
     return launch, forkserver
 
 
@@ -119,7 +122,8 @@ def _launch(
     signals: StopSignals | None = None,
     overrides: tuple[Override, ...] = (),
 ) -> tuple[Launch, ForkServer]:
-    resolve_devices(config.pool.devices, cuda_count=None)  # a wrong name is refused before torch is imported
+    # a wrong name is refused before torch is imported
+    resolve_devices(config.pool.devices, cuda_count=None, module=config.testing.device_module)
     check_descriptors(config)
     step, start = resume_point(config, checkpoint, files.train)
     module = task_module(config.task)
@@ -150,7 +154,7 @@ def _launch(
     )
     try:
         if launch.start_from is not None:
-            compare_model(launch, launch.start_from, saved_state(launch.start_from))
+            compare_model(launch, launch.start_from, saved_state(launch.start_from), to_start=True)
     except PoolError:
         forkserver.end()
         raise

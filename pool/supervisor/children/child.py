@@ -10,7 +10,7 @@ import socket
 from pathlib import Path
 
 from pool.process import lifeline
-from pool.process.failure import Failure
+from pool.process.failure import Failure, crash_place
 from pool.process.launch import Launch
 from pool.protocol.identity import Peer
 from pool.supervisor.holding.logs import open_log
@@ -34,7 +34,7 @@ class Child:
         self.log = log
         self._output = open_log(log)
         self._log_start = os.fstat(self._output).st_size
-        self._last_lines = ""
+        self._end_of_log = ""
         try:
             self.pidfd = os.pidfd_open(pid)
         except OSError:
@@ -74,7 +74,7 @@ class Child:
         self._kill_group()
         _, status = os.waitpid(self.pid, 0)
         self.returncode = code = os.waitstatus_to_exitcode(status)
-        self._last_lines = self._read_last_lines()
+        self._end_of_log = self._read_log()
         self.failure = lifeline.left(self.channel)
         os.close(self.pidfd)
         os.close(self._output)
@@ -85,16 +85,18 @@ class Child:
 
     def last_lines(self) -> str:
         """The end of what this child, now dead, wrote to its log."""
-        return self._last_lines
+        lines = self._end_of_log.splitlines()
+        lines = [line for line in lines if not line.startswith("Extension modules:")]  # faulthandler's, a page of names
+        return "\n".join(lines[-LAST_LINES:])
 
-    def _read_last_lines(self) -> str:
+    def crashed_in(self) -> str:
+        """The line of Python code that was running when a SIGSEGV killed this child; empty if that did not happen."""
+        return crash_place(self._end_of_log) if self.returncode == -signal.SIGSEGV else ""
+
+    def _read_log(self) -> str:
         begin = max(self._log_start, os.fstat(self._output).st_size - MOST_OF_LOG)
         with contextlib.suppress(OSError):
-            lines = os.pread(self._output, MOST_OF_LOG, begin).decode(errors="replace").strip().splitlines()
-            lines = [
-                line for line in lines if not line.startswith("Extension modules:")
-            ]  # faulthandler's, a page of names
-            return "\n".join(lines[-LAST_LINES:])
+            return os.pread(self._output, MOST_OF_LOG, begin).decode(errors="replace").strip()
         return ""
 
     def _kill_group(self) -> None:

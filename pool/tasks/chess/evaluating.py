@@ -13,16 +13,15 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from pool.commands.arguments import Member
 from pool.errors import ConfigError
+from pool.tasks.chess.arguments import NetConfig
 from pool.tasks.chess.network import Evaluation, Network, open_network
 from pool.tasks.chess.positions import NamedPosition, given_positions, listed_positions
+from pool.tasks.choosing import parse_member
 
 _BLOCK = 1024  # positions evaluated before they are shown
 _LINE_COLUMNS = ("pawns", "units", "position")
-
-
-def register(app: typer.Typer) -> None:
-    app.command(name="eval")(eval_command)
 
 
 @dataclass(frozen=True)
@@ -62,14 +61,8 @@ def eval_command(
             "--epd", metavar="FILE", help="file with a position a line, FEN or EPD; of EPD's operations `id` is kept"
         ),
     ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config",
-            metavar="FILE.toml",
-            help="config of such a network; for a file of numbers without the description that pool export puts beside",
-        ),
-    ] = None,
+    config: NetConfig = None,
+    member: Member = None,
     buckets: Annotated[
         bool, typer.Option("--buckets", help="a table a position: terms and value of every output bucket")
     ] = False,
@@ -85,13 +78,13 @@ def eval_command(
     One line a position: pawns from White's point of view, as the engine's own `eval` prints them, and internal units
     from the side to move's. With --buckets and --json also what it is made of, if it is more than one sum: for
     Stockfish's networks material (psqt) and positional term of each of the 8 output buckets, in sixteenths of internal
-    units.
+    units. Of an ensemble each number is the mean of its members', in whole units.
     """
     if bool(fen) == (epd is not None):
         raise ConfigError("eval: give either --fen (once or more) or --epd FILE")
     if buckets and as_json:
         raise ConfigError("eval: --json has all buckets already; leave out --buckets")
-    network = open_network(net, config)
+    network = open_network(net, parse_member(member), config)
     inputs = network.inputs
     named = list(given_positions(fen or [], inputs) if epd is None else listed_positions(epd, inputs))
     rows = _evaluated(network, named)

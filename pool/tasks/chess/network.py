@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from pool.config.reading import load_config
 from pool.config.tree import Config
 from pool.errors import ConfigError, PoolError
 from pool.tasks.chess.positions import Inputs, Position
+from pool.tasks.choosing import One
 from pool.tasks.registry import TASKS, task_module
 
 if TYPE_CHECKING:
@@ -59,10 +60,58 @@ class Network(Protocol):
         """All buckets of each position."""
 
 
+class MeanNetwork:
+    """A Network: what the members of an ensemble say on average, in whole units, halves to the even one."""
+
+    def __init__(self, members: Sequence[Network]) -> None:
+        first = members[0]
+        self._members = members
+        self.inputs, self.units, self.units_of_terms = first.inputs, first.units, first.units_of_terms
+
+    def evaluate(self, positions: Sequence[Position]) -> Evaluation:
+        each = [member.evaluate(positions) for member in self._members]
+        return Evaluation(
+            each[0].bucket,
+            {name: _mean([found.terms[name] for found in each]) for name in each[0].terms},
+            _mean([found.values for found in each]),
+            _mean([found.value for found in each]),
+            np.mean([found.pawns for found in each], axis=0),
+        )
+
+
+@dataclass(frozen=True)
+class TensorFacts:
+    """What one array of integers holds."""
+
+    name: str
+    shape: tuple[int, ...]
+    kind: str  # int8, int16, int32
+    smallest: int
+    largest: int
+    used: float  # the largest magnitude by that of the range that the array may have
+    clipped: int  # numbers at either end of the range that training keeps them in; 0 if it keeps them in none
+    zeros: float  # share of the numbers
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a network file is."""
+
+    about: Mapping[str, str | int]  # version, engine, widths
+    tensors: Sequence[TensorFacts]
+    dead: Mapping[str, tuple[int, int]]  # by layer: outputs that are 0 in any position, of how many
+
+
 class Family(Protocol):
     """The module with a task's networks. Importing it must not import torch."""
 
     SUFFIXES: Sequence[str]  # of the names of its files
+
+    def facts(self, network: Any) -> Facts:
+        """Of a network that this module has read."""
+
+    def settings(self, network: Any) -> dict[str, Any]:
+        """The sections of a config that train such a network."""
 
     def read_network(self, path: Path, config: Config | None) -> Network:
         """`config`: of such a network, if the user has named one. Raises DataError, PoolError."""
@@ -71,22 +120,32 @@ class Family(Protocol):
         """What a checkpoint would be exported as. Raises ValueError for what does not fit."""
 
 
-def open_network(path: Path, config_file: Path | None = None) -> Network:
-    """That of a file, by the task of `config_file`, else by its name's suffix; or the one that a checkpoint, or the
-    newest of a run, would be exported as.
+def open_network(path: Path, member: One | None = None, config_file: Path | None = None) -> Network:
+    """That of a file (`read_file`); or the one that a checkpoint, or the newest of a run, would be exported as.
 
-    A file with a suffix of its own is read by the first family. Raises PoolError, DataError.
+    A file with a suffix of nobody's is read by the first family. `member`: one of an ensemble, None: the mean of
+    all. Raises PoolError, DataError.
     """
     if path.is_dir():
         if config_file is not None:
-            raise ConfigError(f"eval: --config: the checkpoint {path} has its config itself; leave it out")
-        return _of_checkpoint(locate(path))
+            raise ConfigError(f"--config: the checkpoint {path} has its config itself; leave it out")
+        return _of_checkpoint(locate(path), member)
+    if member is not None:
+        raise ConfigError(f"--member {member}: {path} is a file, of one network")
+    return read_file(path, config_file)[1]
+
+
+def read_file(path: Path, config_file: Path | None = None) -> tuple[Family, Network]:
+    """A network with its family, found by the task of `config_file`, else by the name's suffix. Raises PoolError,
+    DataError."""
     known = families()
     if config_file is not None:
         config = load_config(config_file)
-        return _family(config.task, known, str(config_file)).read_network(path, config)
+        family = _family(config.task, known, str(config_file))
+        return family, family.read_network(path, config)
     found = list(known.values())
-    return next((family for family in found if path.suffix in family.SUFFIXES), found[0]).read_network(path, None)
+    family = next((family for family in found if path.suffix in family.SUFFIXES), found[0])
+    return family, family.read_network(path, None)
 
 
 def families() -> dict[str, Family]:
@@ -110,14 +169,21 @@ def _family(task: str, known: Mapping[str, Family], where: str) -> Family:
     return known[task]
 
 
-def _of_checkpoint(checkpoint: Path) -> Network:
+def _of_checkpoint(checkpoint: Path, member: One | None) -> Network:
     task = str(read_state(checkpoint).config.get("task"))
     known = families()
     family = _family(task, known, str(checkpoint))
-    from pool.tasks.trained import load_trained
+    from pool.tasks.trained import load_members
 
-    found = load_trained(checkpoint, task)
-    try:
-        return family.exported_network(found)
-    except ValueError as error:
-        raise PoolError(f"{found.checkpoint}: {error}") from None
+    networks = []
+    for found in load_members(checkpoint, task, "eval", member):
+        try:
+            networks.append(family.exported_network(found))
+        except ValueError as error:
+            raise PoolError(f"{found}: {error}") from None
+    return networks[0] if len(networks) == 1 else MeanNetwork(networks)
+
+
+def _mean(members: Sequence[Ints]) -> Ints:
+    mean: npt.NDArray[np.float64] = np.mean(members, axis=0)
+    return np.rint(mean).astype(np.int64)

@@ -20,34 +20,40 @@ class Rounding:
 
     scale: float
     kind: type[np.signedinteger[Any]]
-    limit: int | None = None  # training keeps the weights within +-limit steps; None: whatever the type holds
+    lowest: int | None = None  # training keeps the weights between these, in steps; None: whatever the type holds
+    highest: int | None = None
     way: Way = "half to even"
     remedy: str = ""  # what keeps values within bounds, in words
 
     @property
+    def clips(self) -> bool:
+        return self.lowest is not None
+
+    @property
     def bounds(self) -> tuple[int, int]:
         """The smallest and the largest integer."""
-        if self.limit is not None:
-            return -self.limit, self.limit
         info = np.iinfo(self.kind)
-        return int(info.min), int(info.max)
+        return (
+            int(info.min) if self.lowest is None else self.lowest,
+            int(info.max) if self.highest is None else self.highest,
+        )
 
 
 def to_integers(name: str, floats: npt.NDArray[np.float32], rule: Rounding, clip: bool) -> npt.NDArray[Any]:
-    """With `clip` an array with a limit is clamped to it. Any other value that does not fit raises ValueError: the
+    """With `clip` an array with limits is clamped to them. Any other value that does not fit raises ValueError: the
     array's name, how many, the extreme one, and what would have prevented it."""
     broken = int(np.count_nonzero(~np.isfinite(floats)))
     if broken:
         raise ValueError(f"{name}: {broken} of {floats.size} values are not finite")
     scaled = floats.astype(np.float64) * rule.scale
     low, high = rule.bounds
-    if rule.limit is not None and clip:
+    if rule.clips and clip:
         np.clip(scaled, low, high, out=scaled)
     scaled = rounded(scaled, rule.way)
     outside = int(np.count_nonzero((scaled < low) | (scaled > high)))
     if outside:
         extreme = float(floats.flat[int(np.argmax(np.abs(scaled)))])
-        clamping = "model.clip_weights = true clamps them" if rule.limit is not None else ""
+        clamping = "model.clip_weights = true clamps them" if rule.clips else ""
         remedy = f"; {rule.remedy or clamping}" if rule.remedy or clamping else ""
         raise ValueError(
             f"{name}: {outside} of {floats.size} values do not fit {np.dtype(rule.kind)} (times {rule.scale:g}); "

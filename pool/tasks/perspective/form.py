@@ -10,14 +10,14 @@ from pool.tasks.perspective.files.export_list import export_list
 from pool.tasks.perspective.files.shape import Shape
 from pool.tasks.perspective.files.tensors import ExportTensor
 
-_FACTORISED = "^"  # ends the name of a feature set with virtual inputs
+FACTORISED = "^"  # ends the name of a feature set with virtual inputs
 
 
 def shape_of(model: ModelConfig) -> Shape:
     """Raises ValueError if there is no such network."""
     if model.features is None or model.output_buckets is None:
         raise ValueError("model.features and model.output_buckets: not set, and there is no [data.chess] to have them")
-    inputs = Inputs(model.features.removesuffix(_FACTORISED), model.king_buckets or ())
+    inputs = Inputs(model.features.removesuffix(FACTORISED), model.king_buckets or ())
     try:
         real = _native.describe_feature_set(*inputs)[0]
         virtual = _native.describe_feature_set(model.features, inputs.king_buckets)[0] - real

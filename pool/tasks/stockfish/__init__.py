@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS", "EXPORT_SUFFIX", "NETWORKS", "LossConfig", "ModelConfig", "create_task"]
 
-COMMANDS = "pool.tasks.chess.evaluating"
+COMMANDS = "pool.tasks.chess.commands"
 NETWORKS = "pool.tasks.stockfish.networks"
 EXPORT_SUFFIX = ".nnue"
 

@@ -1,25 +1,44 @@
-"""Keeps the weights of the small layers within what their int8 integers can say.
+"""Keeps weights within what their int8 integers can say.
 
-Transformer, PSQT and biases are never clipped: their integers are wide enough.
+Wider integers, and all biases, are never clipped.
 """
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from pool.tasks.stockfish.quantized import arch
+from pool.tasks.stockfish.quantized.quantize import roundings
+from pool.tasks.stockfish.quantized.versions import Version
 from pool.tasks.stockfish.stacks import LayerStacks
 
 
 @torch.no_grad()
-def clip_weights(stacks: LayerStacks) -> None:
+def clip_stacks(stacks: LayerStacks) -> None:
     """In place. Of fc_0 the sum with the shared layer is kept in range, by changing the bucket's own part."""
-    limit = arch.HIDDEN_WEIGHT_LIMIT
-    shared: Tensor | None = stacks.shared_weight
-    if shared is None:
-        stacks.fc_0_weight.clamp_(-limit, limit)
-    else:
-        stacks.fc_0_weight.copy_(torch.clamp(stacks.fc_0_weight, -limit - shared, limit - shared))
-    stacks.fc_1_weight.clamp_(-limit, limit)
-    stacks.fc_2_weight.clamp_(-arch.FC_2_WEIGHT_LIMIT, arch.FC_2_WEIGHT_LIMIT)
+    for name, weight in (
+        ("fc_0_weight", stacks.fc_0_weight),
+        ("fc_1_weight", stacks.fc_1_weight),
+        ("fc_2_weight", stacks.fc_2_weight),
+    ):
+        low, high = _limits(stacks.version, name)
+        shared: Tensor | None = stacks.shared_weight if name == "fc_0_weight" else None
+        if shared is None:
+            weight.clamp_(low, high)
+        else:
+            weight.copy_(torch.clamp(weight, low - shared, high - shared))
+
+
+@torch.no_grad()
+def clip_rows(version: Version, weight: nn.Parameter) -> None:
+    """In place: the rows of the first layer that are stored as int8."""
+    for table in version.tables:
+        if table.lowest is not None:
+            low, high = _limits(version, table.weight)
+            weight[table.rows].clamp_(low, high)
+
+
+def _limits(version: Version, name: str) -> tuple[float, float]:
+    rule = roundings(version)[name]
+    low, high = rule.bounds
+    return low / rule.scale, high / rule.scale

@@ -1,4 +1,4 @@
-"""Settings of the NNUE task; the defaults are the recipe that Stockfish 15.1's network was trained with.
+"""Settings of the task; the defaults are the recipe that Stockfish 15.1's network was trained with.
 
 Free of torch: the supervisor reads them.
 """
@@ -10,19 +10,28 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from loader.section import Effect, Section
-from pool.tasks.stockfish.quantized.arch import L1_STEP, MAX_L1
+from pool.tasks.stockfish.quantized.versions import L1_STEP, MAX_L1, VERSIONS, Version
 
 
 class ModelConfig(Section):
     """The network."""
 
+    version: Annotated[
+        Literal["SFNNv5", "SFNNv6", "SFNNv8", "SFNNv9", "small", "SFNNv10", "SFNNv16"],
+        Field(
+            description="architecture of the network. SFNNv5: Stockfish 15.1, v6: 16, v8: 16.1, v9: 17 and 17.1, "
+            "small: the second network of 16.1 to 18, v10: 18, v16: 19"
+        ),
+        Effect.FIXED,
+    ] = "SFNNv5"
     l1: Annotated[
         int,
         Field(
             gt=0,
             le=MAX_L1,
             multiple_of=L1_STEP,
-            description=f"outputs of the first layer per side, a multiple of {L1_STEP}; Stockfish 15.1 loads 1024 only",
+            description=f"outputs of the first layer per side, a multiple of {L1_STEP}; engines load: "
+            + ", ".join(f"{version.l1} ({version.name})" for version in VERSIONS.values()),
         ),
         Effect.FIXED,
     ] = 1024
@@ -30,7 +39,7 @@ class ModelConfig(Section):
         bool,
         Field(
             description="train 768 extra inputs (piece and square without the king's bucket) that are added to the "
-            "real ones on export; needs data.chess.features = HalfKAv2_hm^, and false needs HalfKAv2_hm"
+            "real ones on export; needs data.chess.features = HalfKAv2_hm^, and false needs the version's own set"
         ),
         Effect.FIXED,
     ] = False
@@ -42,7 +51,8 @@ class ModelConfig(Section):
     clip_weights: Annotated[
         bool,
         Field(
-            description="after each step and on export, clamp the weights of fc_0, fc_1, fc_2 to what int8 can say; "
+            description="after each step and on export, clamp the weights that are stored as int8 (fc_0, fc_1, fc_2, "
+            "rows of threats and pawn pairs) to what it can say; "
             "if false, export refuses what does not fit"
         ),
         Effect.RESULT,
@@ -51,7 +61,7 @@ class ModelConfig(Section):
         Literal["fused", "torch"],
         Field(
             description="fused: what follows the first layer is one native operation on CPU workers, torch's own "
-            "operations elsewhere; torch: torch's own everywhere. The results differ in the last digits"
+            "operations elsewhere and for SFNNv16; torch: torch's own everywhere. Results differ in the last digits"
         ),
         Effect.RESULT,
     ] = "fused"
@@ -59,8 +69,17 @@ class ModelConfig(Section):
         str | None,
         Field(
             min_length=1,
-            description="a .nnue file of the same l1, or the folder of a checkpoint or of a run, whose weights the run "
-            "starts with",
+            description="a .nnue file of the same version and l1, or the folder of a checkpoint or of a run, whose "
+            "weights the run starts with",
         ),
         Effect.SAVED,
     ] = None
+
+    @property
+    def architecture(self) -> Version:
+        return VERSIONS[self.version]
+
+    @property
+    def feature_set(self) -> str:
+        """The data.chess.features that it needs."""
+        return self.architecture.feature_set + ("^" if self.factorized else "")

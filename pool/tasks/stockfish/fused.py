@@ -15,9 +15,19 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from pool import _native
-from pool.tasks.stockfish.quantized import arch
+from pool.tasks.stockfish.quantized.versions import FC_1_OUT, Version
 
+_OUTPUTS = 16  # of fc_0
 _MIN_SAMPLES = 2048  # per thread: a piece is 1024, and starting a thread costs as much as some hundred samples
+
+
+def fits(version: Version) -> bool:
+    """Whether the native operation has this version's arithmetic, apart from what parameters hold."""
+    return (
+        (version.fc_0_out, version.skips, version.all_activations) == (_OUTPUTS, 1, False)
+        and (version.largest_float_sum, version.largest_float_input) == (1.0, 1.0)
+        and version.square_factor(0) == 127 / 128
+    )
 
 
 def is_served(tensor: Tensor) -> bool:
@@ -41,8 +51,8 @@ class _Stacks(torch.autograd.Function):
         samples = accumulated.shape[0] // 2
         accumulated = accumulated.contiguous()
         parameters = tuple(parameter.contiguous() for parameter in parameters)
-        first = accumulated.new_empty(samples, arch.FC_0_OUT)
-        second = accumulated.new_empty(samples, arch.FC_1_OUT)
+        first = accumulated.new_empty(samples, _OUTPUTS)
+        second = accumulated.new_empty(samples, FC_1_OUT)
         out = accumulated.new_empty(samples)
         _native.stacks_forward(
             accumulated.detach(),

@@ -1,10 +1,11 @@
-"""The network of Stockfish 15.1 in floats, any width: what is trained, and what it is as integers' floats.
+"""Stockfish's network in floats, any version and width: what is trained, and what it is as integers' floats.
 
 One unit of the output is 600 internal units. Equal to the integer network except for its floors.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from itertools import pairwise
 
@@ -18,9 +19,12 @@ from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.stockfish import fused
 from pool.tasks.stockfish.config import ModelConfig
-from pool.tasks.stockfish.quantized import arch
+from pool.tasks.stockfish.quantized import halfka
 from pool.tasks.stockfish.quantized.quantize import Floats
+from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, OUTPUT_UNIT, Table
 from pool.tasks.stockfish.stacks import LayerStacks
+
+log = logging.getLogger(__name__)
 
 FIELD = "features"
 _PIECE_VALUES = (126, 781, 825, 1276, 2538)  # pawn .. queen, internal units
@@ -31,21 +35,29 @@ class StockfishModel(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.num_features = arch.NUM_FEATURES + (arch.NUM_VIRTUAL if config.factorized else 0)
+        self.version = config.architecture
+        self.num_virtual = halfka.VIRTUAL if config.factorized else 0
+        self.num_features = self.version.inputs + self.num_virtual
         self.transformer = SparseLinear(self.num_features, config.l1, bias=True, field=FIELD)
-        self.psqt = SparseLinear(self.num_features, arch.NUM_BUCKETS, bias=False, field=FIELD)
-        self.stacks = LayerStacks(config.l1, config.shared_fc_0)
-        self._fused = config.kernels == "fused"
+        self.psqt = SparseLinear(self.num_features, NUM_BUCKETS, bias=False, field=FIELD)
+        self.stacks = LayerStacks(self.version, config.l1, config.shared_fc_0)
+        self._fused = config.kernels == "fused" and fused.fits(self.version)
+        if config.kernels == "fused" and not self._fused:
+            log.info("%s has no fused kernels: torch's own operations are used", self.version.name)
         self.reset_parameters()
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
         """Initial values of the 2022 trainer, drawn from torch's default generator."""
-        limit = self.num_features**-0.5
-        self.transformer.weight.uniform_(-limit, limit)
+        for table in self.version.tables:
+            limit = (table.inputs + (self.num_virtual if table.first == 0 else 0)) ** -0.5
+            rows = table.rows if table.first else slice(0, table.inputs + self.num_virtual)
+            self.transformer.weight[rows].uniform_(-limit, limit)
+        limit = (halfka.INPUTS + self.num_virtual) ** -0.5
         assert self.transformer.bias is not None
         self.transformer.bias.uniform_(-limit, limit)
-        self.psqt.weight[: arch.NUM_FEATURES].copy_(_material()[:, None])
+        self.psqt.weight.zero_()
+        self.psqt.weight[: halfka.INPUTS].copy_(_material()[:, None])
         self._clear_virtual()
         self.stacks.reset_parameters()
 
@@ -66,7 +78,7 @@ class StockfishModel(nn.Module):
 
     def _positional(self, accumulated: Tensor, counts: list[int]) -> Tensor:
         # hardtanh: clamp with a backward of one pass
-        low, high = functional.hardtanh(accumulated, 0.0, 1.0).chunk(2, dim=1)
+        low, high = functional.hardtanh(accumulated, 0.0, self.version.largest_float_sum).chunk(2, dim=1)
         product = low * high  # [2 * B, l1 / 2]; the stacks know its scale
         inputs = torch.cat(product.chunk(2), dim=1)  # own perspectives first, then the opponents'
         out: Tensor = self.stacks(inputs, counts)
@@ -75,18 +87,12 @@ class StockfishModel(nn.Module):
     @torch.no_grad()
     def folded(self) -> dict[str, npt.NDArray[np.float32]]:
         """Parameters as an exported net has them: see pool.tasks.stockfish.quantized.quantize. Copies."""
-        weight: Tensor = self.transformer.weight
-        psqt: Tensor = self.psqt.weight
-        if self.num_features > arch.NUM_FEATURES:
-            virtual = arch.NUM_FEATURES + torch.from_numpy(arch.virtual_features()).to(weight.device)
-            weight = weight[: arch.NUM_FEATURES] + weight[virtual]
-            psqt = psqt[: arch.NUM_FEATURES] + psqt[virtual]
         assert self.transformer.bias is not None
         fc_0_weight, fc_0_bias = self.stacks.fc_0()
         tensors = {
             "transformer_bias": self.transformer.bias,
-            "transformer_weight": weight,
-            "psqt_weight": psqt,
+            **{table.weight: self._folded_rows(self.transformer.weight, table) for table in self.version.tables},
+            **{table.psqt: self._folded_rows(self.psqt.weight, table) for table in self.version.tables},
             "fc_0_bias": fc_0_bias,
             "fc_0_weight": fc_0_weight,
             "fc_1_bias": self.stacks.fc_1_bias,
@@ -100,17 +106,24 @@ class StockfishModel(nn.Module):
     def load_folded(self, floats: Floats) -> None:
         """The inverse: extra features and the shared layer become zero."""
         assert self.transformer.bias is not None
-        _copy(self.transformer.weight[: arch.NUM_FEATURES], floats, "transformer_weight")
-        _copy(self.psqt.weight[: arch.NUM_FEATURES], floats, "psqt_weight")
+        for table in self.version.tables:
+            _copy(self.transformer.weight[table.rows], floats, table.weight)
+            _copy(self.psqt.weight[table.rows], floats, table.psqt)
         _copy(self.transformer.bias, floats, "transformer_bias")
         for name in ("fc_0_bias", "fc_0_weight", "fc_1_bias", "fc_1_weight", "fc_2_bias", "fc_2_weight"):
             _copy(getattr(self.stacks, name), floats, name)
         self._clear_virtual()
         self.stacks.clear_shared()
 
+    def _folded_rows(self, weight: Tensor, table: Table) -> Tensor:
+        rows = weight[table.rows]
+        if not self.num_virtual:
+            return rows
+        return rows + weight[halfka.INPUTS + torch.from_numpy(halfka.virtual_features()).to(weight.device)]
+
     def _clear_virtual(self) -> None:
         for table in (self.transformer, self.psqt):
-            table.weight[arch.NUM_FEATURES :].zero_()
+            table.weight[self.version.inputs :].zero_()
 
 
 def _copy(destination: Tensor, floats: Mapping[str, npt.NDArray[np.float32]], name: str) -> None:
@@ -120,8 +133,8 @@ def _copy(destination: Tensor, floats: Mapping[str, npt.NDArray[np.float32]], na
 
 def _material() -> Tensor:
     """[22528]: the value of the piece that a feature says is there, in units of the output; kings 0."""
-    planes = torch.zeros(arch.PLANES)
+    planes = torch.zeros(halfka.PLANES)
     for kind, value in enumerate(_PIECE_VALUES):
-        planes[2 * kind] = value / arch.OUTPUT_UNIT
-        planes[2 * kind + 1] = -value / arch.OUTPUT_UNIT
-    return planes.repeat_interleave(arch.SQUARES).repeat(arch.NUM_FEATURES // (arch.PLANES * arch.SQUARES))
+        planes[2 * kind] = value / OUTPUT_UNIT
+        planes[2 * kind + 1] = -value / OUTPUT_UNIT
+    return planes.repeat_interleave(halfka.SQUARES).repeat(halfka.INPUTS // (halfka.PLANES * halfka.SQUARES))

@@ -5,46 +5,94 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pool.errors import ConfigError
-from pool.tasks.chess.network import Evaluation
+from pool.tasks.chess.inspecting import tensor_facts
+from pool.tasks.chess.network import Evaluation, Facts
 from pool.tasks.chess.positions import Inputs, Position
-from pool.tasks.stockfish.quantized import arch
-from pool.tasks.stockfish.quantized.evaluate import evaluate, truncating_divide
-from pool.tasks.stockfish.quantized.nnue_file import NnueNet, read_net
+from pool.tasks.stockfish.quantized import halfka
+from pool.tasks.stockfish.quantized.evaluate import evaluate
+from pool.tasks.stockfish.quantized.nnue_file import Net, read_net
+from pool.tasks.stockfish.quantized.quantize import roundings
+from pool.tasks.stockfish.quantized.versions import LARGEST_INPUT
 
 if TYPE_CHECKING:
     from pool.config.tree import Config
     from pool.tasks.trained import Trained
 
 SUFFIXES = (".nnue",)
-_INPUTS = Inputs(arch.FEATURE_SET)
-_PAWN = 361  # internal units
+_WEIGHTS = np.repeat([1, 3, 3, 5, 9, 0], 2)[: halfka.PLANES]  # of material, by plane
 
 
 @dataclass(frozen=True)
 class StockfishNetwork:
     """`pool.tasks.chess.network.Network`."""
 
-    net: NnueNet
-    inputs: Inputs = _INPUTS
-    units: str = f"internal units ({_PAWN} = one pawn)"
+    net: Net
     units_of_terms: str = "sixteenths of them"
+
+    @property
+    def inputs(self) -> Inputs:
+        return Inputs(self.net.version.feature_set)
+
+    @property
+    def units(self) -> str:
+        pawn = self.net.version.pawn.coefficients
+        one = f"{pawn[0]} = one pawn" if len(pawn) == 1 else "a pawn's worth depends on the material"
+        return f"internal units ({one})"
 
     def evaluate(self, positions: Sequence[Position]) -> Evaluation:
         found = evaluate(self.net, positions)
-        values = truncating_divide(found.psqt + found.positional, 16)
         terms = {"psqt": found.psqt, "positional": found.positional}
-        return Evaluation(found.bucket, terms, values, found.value, found.value.astype(np.float64) / _PAWN)
+        return Evaluation(found.bucket, terms, found.values, found.value, found.value / self.pawn_units(positions))
+
+    def pawn_units(self, positions: Sequence[Position]) -> npt.NDArray[np.float64]:
+        """Of each position: internal units of what the engine prints as one pawn."""
+        units: npt.NDArray[np.float64] = self.net.version.pawn.units(_material(positions))
+        return units
+
+
+def facts(network: StockfishNetwork) -> Facts:
+    """Dead outputs are found by bounds: an output is dead if 0 even with the largest inputs there can be."""
+    net = network.net
+    rules = roundings(net.version)
+    version = net.version
+    about: dict[str, str | int] = {
+        "version": version.name,
+        "engine": version.engine + ("" if net.l1 == version.l1 else f" (which loads {version.l1} outputs only)"),
+        "description": "".join(letter if letter.isprintable() else "?" for letter in net.description),
+        "inputs": version.inputs,
+        "outputs of the first layer": net.l1,
+    }
+    tensors = [tensor_facts(name, net[name], rule) for name, rule in rules.items()]
+    highest = net["transformer_bias"].astype(np.int64)
+    for table in version.tables:
+        largest = net[table.weight].max(axis=0).astype(np.int64)
+        highest = highest + table.most_active * np.maximum(largest, 0)
+    weight = net["fc_1_weight"][:, :, : version.fc_1_in].astype(np.int64)
+    second = net["fc_1_bias"] + LARGEST_INPUT * np.maximum(weight, 0).sum(axis=2)
+    dead = {"the first layer": (highest <= 0), "fc_1": second >> version.clip_shift[1] <= 0}
+    return Facts(about, tensors, {name: (int(found.sum()), found.size) for name, found in dead.items()})
+
+
+def settings(network: StockfishNetwork) -> dict[str, Any]:
+    """Of a run that trains such a network."""
+    version = network.net.version
+    return {
+        "task": "stockfish",
+        "data": {"chess": {"features": version.feature_set}},
+        "model": {"version": version.name, "l1": network.net.l1},
+    }
 
 
 def read_network(path: Path, config: Config | None) -> StockfishNetwork:
     """Raises DataError; ConfigError, since such a file says itself what network it holds."""
     if config is not None:
-        raise ConfigError(f"eval: --config: {path} says itself what network it holds; leave it out")
+        raise ConfigError(f"--config: {path} says itself what network it holds; leave it out")
     return StockfishNetwork(read_net(path))
 
 
@@ -54,3 +102,9 @@ def exported_network(found: Trained) -> StockfishNetwork:
 
     assert isinstance(found.task, StockfishTask)
     return StockfishNetwork(found.task.exported(found.model, ""))
+
+
+def _material(positions: Sequence[Position]) -> npt.NDArray[np.int64]:
+    planes = halfka.planes()
+    pieces = [position.own[position.own < halfka.INPUTS] for position in positions]
+    return np.array([_WEIGHTS[planes[numbers]].sum() for numbers in pieces], np.int64)

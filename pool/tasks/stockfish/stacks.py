@@ -12,25 +12,24 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pool.tasks.stockfish.quantized import arch
-
-_FLOOR = 127 / 128  # of products and squares: the integer network shifts by 7 where 127 * 127 stands for 1
+from pool.tasks.stockfish.quantized.versions import FC_1_OUT, NUM_BUCKETS, Version
 
 
 class LayerStacks(nn.Module):
-    """fc_0, squared and clipped activations, fc_1, fc_2, and the output of fc_0 that skips them."""
+    """fc_0, squared and clipped activations, fc_1, fc_2, and the outputs of fc_0 that skip them."""
 
-    def __init__(self, l1: int, shared_fc_0: bool) -> None:
+    def __init__(self, version: Version, l1: int, shared_fc_0: bool) -> None:
         super().__init__()
-        buckets = arch.NUM_BUCKETS
-        self.fc_0_weight = nn.Parameter(torch.empty(buckets, arch.FC_0_OUT, l1))
-        self.fc_0_bias = nn.Parameter(torch.empty(buckets, arch.FC_0_OUT))
-        self.fc_1_weight = nn.Parameter(torch.empty(buckets, arch.FC_1_OUT, arch.FC_1_IN))
-        self.fc_1_bias = nn.Parameter(torch.empty(buckets, arch.FC_1_OUT))
-        self.fc_2_weight = nn.Parameter(torch.empty(buckets, arch.FC_1_OUT))
-        self.fc_2_bias = nn.Parameter(torch.empty(buckets))
-        self.shared_weight = nn.Parameter(torch.empty(arch.FC_0_OUT, l1)) if shared_fc_0 else None
-        self.shared_bias = nn.Parameter(torch.empty(arch.FC_0_OUT)) if shared_fc_0 else None
+        self.version = version
+        outputs = version.fc_0_out
+        self.fc_0_weight = nn.Parameter(torch.empty(NUM_BUCKETS, outputs, l1))
+        self.fc_0_bias = nn.Parameter(torch.empty(NUM_BUCKETS, outputs))
+        self.fc_1_weight = nn.Parameter(torch.empty(NUM_BUCKETS, FC_1_OUT, version.fc_1_in))
+        self.fc_1_bias = nn.Parameter(torch.empty(NUM_BUCKETS, FC_1_OUT))
+        self.fc_2_weight = nn.Parameter(torch.empty(NUM_BUCKETS, version.fc_2_in))
+        self.fc_2_bias = nn.Parameter(torch.empty(NUM_BUCKETS))
+        self.shared_weight = nn.Parameter(torch.empty(outputs, l1)) if shared_fc_0 else None
+        self.shared_bias = nn.Parameter(torch.empty(outputs)) if shared_fc_0 else None
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -56,7 +55,7 @@ class LayerStacks(nn.Module):
                 parameter.zero_()
 
     def fc_0(self) -> tuple[Tensor, Tensor]:
-        """Weight [8, 16, l1] and bias [8, 16] in effect: the shared layer is added in."""
+        """Weight [8, out, l1] and bias [8, out] in effect: the shared layer is added in."""
         if self.shared_weight is None or self.shared_bias is None:
             return self.fc_0_weight, self.fc_0_bias
         return self.fc_0_weight + self.shared_weight, self.fc_0_bias + self.shared_bias
@@ -65,7 +64,7 @@ class LayerStacks(nn.Module):
         """Weight and bias of fc_0, fc_1 and fc_2, all buckets; fc_0 as it applies to unscaled products."""
         weight, bias = self.fc_0()
         return (
-            weight * _FLOOR,  # instead of scaling the products: there are far fewer weights
+            weight * self.version.product_factor,  # instead of scaling the products: there are far fewer weights
             bias,
             self.fc_1_weight,
             self.fc_1_bias,
@@ -78,13 +77,27 @@ class LayerStacks(nn.Module):
         # split and unbind: their backward is one concatenation each, not a sum of eight mostly empty tensors
         parameters = zip(*(parameter.unbind() for parameter in self.parameters_in_effect()), strict=True)
         groups = torch.split(inputs, list(counts))
-        return torch.cat([_stack(group, *layers) for group, layers in zip(groups, parameters, strict=True)])
+        return torch.cat(
+            [_stack(self.version, group, *layers) for group, layers in zip(groups, parameters, strict=True)]
+        )
 
 
-def _stack(x: Tensor, w0: Tensor, b0: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
+def _stack(
+    version: Version, x: Tensor, w0: Tensor, b0: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor
+) -> Tensor:
     """One bucket's layers: [n, l1] -> [n]."""
     y = functional.linear(x, w0, b0)
-    paired = y[:, : arch.PAIR_OUT]
-    hidden = functional.hardtanh(torch.cat([paired.square() * _FLOOR, paired], dim=1), 0.0, 1.0)
-    z = functional.hardtanh(functional.linear(hidden, w1, b1), 0.0, 1.0)
-    return z @ w2 + b2 + y[:, arch.PAIR_OUT]
+    hidden = _activated(version, 0, y[:, : version.paired])
+    z = functional.linear(hidden, w1, b1)
+    if version.all_activations:
+        last = torch.cat([hidden, _activated(version, 1, z)], dim=1)
+    else:
+        last = functional.hardtanh(z, 0.0, version.largest_float_input)
+    out: Tensor = last @ w2 + b2 + (y[:, -2] - y[:, -1] if version.skips == 2 else y[:, -1])
+    return out
+
+
+def _activated(version: Version, layer: int, y: Tensor) -> Tensor:
+    """Squares, then clipped."""
+    both = torch.cat([y.square() * version.square_factor(layer), y], dim=1)
+    return functional.hardtanh(both, 0.0, version.largest_float_input)

@@ -10,19 +10,18 @@ from loader.batch.schema import BatchSchema
 from pool.nn.batch import TensorBatch
 from pool.tasks.chess.loss import mean_loss, score_weight
 from pool.tasks.chess.loss_config import LossConfig
-from pool.tasks.stockfish.clipping import clip_weights
+from pool.tasks.stockfish.clipping import clip_rows, clip_stacks
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import FIELD, StockfishModel
-from pool.tasks.stockfish.quantized import arch
-from pool.tasks.stockfish.quantized.nnue_file import NnueNet, read_net, write_net
+from pool.tasks.stockfish.quantized import halfka
+from pool.tasks.stockfish.quantized.nnue_file import Net, read_net, write_net
 from pool.tasks.stockfish.quantized.quantize import dequantize, quantize
+from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS
 from pool.tasks.task import Progress
-
-_SETS = {False: arch.FEATURE_SET, True: f"{arch.FEATURE_SET}^"}  # by model.factorized
 
 
 class StockfishTask:
-    """Trains the network of Stockfish 15.1 and writes it as a .nnue file."""
+    """Trains a network of Stockfish and writes it as a .nnue file."""
 
     def __init__(self, model: ModelConfig, loss: LossConfig) -> None:
         self._model = model
@@ -30,16 +29,19 @@ class StockfishTask:
 
     def check(self, schema: BatchSchema) -> None:
         """Raises ValueError if batches or the file to start from don't fit the model."""
-        name = _SETS[self._model.factorized]
-        inputs = arch.NUM_FEATURES + (arch.NUM_VIRTUAL if self._model.factorized else 0)
-        remedy = f"set data.chess.features = {name} or change model.factorized"
+        if self._model.factorized and len(self._model.architecture.tables) > 1:
+            raise ValueError(f"model.factorized: {self._model.version} has no virtual inputs; set it to false")
+        name = self._model.feature_set
+        inputs = self._model.architecture.inputs + (halfka.VIRTUAL if self._model.factorized else 0)
+        remedy = f"set data.chess.features = {name} or change model.version or model.factorized"
         fields = {field.name: field for field in schema.sparse}
         if FIELD not in fields or fields[FIELD].bags_per_sample != 2:
             raise ValueError(f"data.source: batches have no sparse field {FIELD!r} with two bags a sample")
         if fields[FIELD].values:
             raise ValueError(f"data.source: the sparse field {FIELD!r} has values; a .nnue network knows none")
         if fields[FIELD].num_features != inputs:
-            setting = f"model.factorized = {str(self._model.factorized).lower()}"
+            factorized = str(self._model.factorized).lower()
+            setting = f"model.version = {self._model.version} with model.factorized = {factorized}"
             found = fields[FIELD].num_features
             raise ValueError(
                 f"data.chess.features: {found} inputs, but {setting} needs the {inputs} of {name}; {remedy}"
@@ -47,9 +49,9 @@ class StockfishTask:
         missing = {"score", "result"} - {field.name for field in schema.dense}
         if missing:
             raise ValueError(f"data.source: batches have no dense field {', '.join(sorted(missing))}")
-        if schema.num_buckets != arch.NUM_BUCKETS:
+        if schema.num_buckets != NUM_BUCKETS:
             raise ValueError(
-                f"data.chess.features: {schema.num_buckets} output buckets, but the net has {arch.NUM_BUCKETS}; "
+                f"data.chess.features: {schema.num_buckets} output buckets, but the net has {NUM_BUCKETS}; "
                 f"set data.chess.features = {name}"
             )
         self._start()
@@ -75,24 +77,29 @@ class StockfishTask:
         return output
 
     def after_step(self, model: nn.Module) -> None:
-        """Clips the weights of the small layers."""
+        """Clips the weights that are stored as int8."""
         if self._model.clip_weights:
-            clip_weights(_nnue(model).stacks)
+            network = _nnue(model)
+            clip_stacks(network.stacks)
+            clip_rows(network.version, network.transformer.weight)
 
     def export(self, model: nn.Module, path: Path, description: str) -> None:
         """Writes a .nnue file. ValueError if a value doesn't fit, DataError if the file can't be written."""
         write_net(self.exported(model, description), path)
 
-    def exported(self, model: nn.Module, description: str) -> NnueNet:
+    def exported(self, model: nn.Module, description: str) -> Net:
         """What a .nnue file holds. ValueError if a value doesn't fit."""
-        return quantize(_nnue(model).folded(), description, self._model.clip_weights)
+        return quantize(self._model.architecture, _nnue(model).folded(), description, self._model.clip_weights)
 
-    def _start(self) -> NnueNet | None:
+    def _start(self) -> Net | None:
         """The net to start from, checked. Raises DataError or ValueError."""
         path = self._model.start_from
         if path is None:
             return None
         net = read_net(path)
+        if net.version.name != self._model.version:
+            found = f"{net.version.name} ({net.version.engine})"
+            raise ValueError(f"model.start_from: {path} is {found}; set model.version = {net.version.name}")
         if net.l1 != self._model.l1:
             raise ValueError(f"model.start_from: {path} has l1 = {net.l1}; set model.l1 = {net.l1}")
         return net

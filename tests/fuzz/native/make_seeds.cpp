@@ -1,7 +1,8 @@
 // Cuts real files into small inputs for the targets: make_seeds FOLDER FILE.binpack...
 //
 // FOLDER/binpack gets files of a few chains, FOLDER/features their stems, FOLDER/fen their entries as text,
-// FOLDER/layout a few changes to a table, FOLDER/svmlight lines of a label and features.
+// FOLDER/layout a few changes to a table, FOLDER/svmlight lines of a label and features, FOLDER/csv lines with
+// columns.
 
 #include <filesystem>
 #include <fstream>
@@ -89,6 +90,11 @@ int main(int count, char** arguments) {
                                   "\r\n-1:2.5 2:1\t7:" + std::to_string(1.0 / number) +
                                   " # end\n\n0 9:12345678901234567890";
         save(folder / "svmlight", number, lines.data(), lines.size());
+        const std::string columns = std::string(1, static_cast<char>(number * 4)) + static_cast<char>(number) +
+                                    "1,1.5,\"a \"\"b\"\", c\",\xC3\xBC\n\r\n0," + std::to_string(number) +
+                                    ",NA,\r\n-1\t2\t" + std::to_string(1.0 / number) + "\t\n1,-3,1e" +
+                                    std::to_string(number) + ",x\"y";
+        save(folder / "csv", number, columns.data(), columns.size());
     }
     return 0;
 }

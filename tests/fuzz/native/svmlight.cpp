@@ -4,24 +4,18 @@
 // What is read has rows that the settings allow, or a fault with a place in the text; each line alone gives the same;
 // a compressed file gives the rows of its text, up to the damage.
 
-#include <sys/mman.h>
-#include <unistd.h>
-#include <zlib.h>
-
-#include <cmath>
-#include <cstring>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "entries.h"
-#include "formats/svmlight/native/file/lines.h"
 #include "formats/svmlight/native/text/parser.h"
+#include "rows/native/lines/lines.h"
 #include "target.h"
+#include "text_rows.h"
 
 namespace {
 
 using namespace sparsepool;
+using namespace sparsepool::fuzz;
 
 rows::RowShape shape_of(std::uint8_t choice) {
     rows::RowShape shape;
@@ -38,33 +32,9 @@ rows::RowShape shape_of(std::uint8_t choice) {
     return shape;
 }
 
-void check_row(const rows::RowShape& shape, std::span<const std::byte> record) {
-    const rows::RowView row(shape, record);
-    std::size_t words = shape.head_words();
-    for (std::size_t i = 0; i < shape.dense.size(); ++i) FUZZ_REQUIRE(std::isfinite(row.dense(i)));
-    for (std::size_t i = 0; i < shape.fields.size(); ++i) {
-        const rows::Field& field = shape.fields[i];
-        const std::uint32_t* word = row.words(i);
-        FUZZ_REQUIRE(row.count(i) <= field.max_active);
-        std::int64_t last = -1;
-        for (std::uint32_t left = row.count(i); left != 0; --left) {
-            FUZZ_REQUIRE(*word < field.size() && std::int64_t{*word} > last);
-            last = *word++;
-            if (field.values) ++word;
-        }
-        words += std::size_t{row.count(i)} * (field.values ? 2 : 1);
-    }
-    FUZZ_REQUIRE(record.size() == 4 * words);
-}
-
-bool same(const stream::RecordBuffer& a, const stream::RecordBuffer& b) {
-    return a.size() == b.size() && a.num_bytes() == b.num_bytes() &&
-           (a.num_bytes() == 0 || std::memcmp(a.data(), b.data(), a.num_bytes()) == 0);
-}
-
 // The text must have its line feed behind it.
-svmlight::Parsed check_text(std::string_view text, const rows::RowShape& shape, stream::RecordBuffer& rows) {
-    svmlight::Parsed parsed = svmlight::parse_lines(text, shape, rows);
+rows::Parsed check_text(std::string_view text, const rows::RowShape& shape, stream::RecordBuffer& rows) {
+    rows::Parsed parsed = svmlight::parse_lines(text, shape, rows);
     FUZZ_REQUIRE(parsed.rows == rows.size());
     for (std::size_t i = 0; i < rows.size(); ++i) check_row(shape, rows.records()[i]);
     stream::RecordBuffer alone(0);
@@ -72,7 +42,7 @@ svmlight::Parsed check_text(std::string_view text, const rows::RowShape& shape, 
     for (std::size_t begin = 0; begin < text.size(); ++line) {
         const std::size_t end = std::min(text.find('\n', begin), text.size());
         const std::string copy(text.substr(begin, end - begin));  // so that reading past its end is seen
-        const svmlight::Parsed one =
+        const rows::Parsed one =
             svmlight::parse_lines(std::string_view(copy + "\n").substr(0, copy.size()), shape, alone);
         if (one.fault) {
             FUZZ_REQUIRE(parsed.fault && parsed.fault->line == line && parsed.fault->column == one.fault->column);
@@ -84,31 +54,6 @@ svmlight::Parsed check_text(std::string_view text, const rows::RowShape& shape, 
     }
     FUZZ_REQUIRE(same(rows, alone));
     return parsed;
-}
-
-std::string packed(std::string_view text) {
-    z_stream stream{};
-    FUZZ_REQUIRE(::deflateInit2(&stream, 6, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY) == Z_OK);
-    std::string out(::deflateBound(&stream, text.size()), '\0');
-    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-    stream.avail_in = static_cast<uInt>(text.size());
-    stream.next_out = reinterpret_cast<Bytef*>(out.data());
-    stream.avail_out = static_cast<uInt>(out.size());
-    FUZZ_REQUIRE(::deflate(&stream, Z_FINISH) == Z_STREAM_END);
-    out.resize(stream.total_out);
-    ::deflateEnd(&stream);
-    return out;
-}
-
-// One file in memory for all inputs: opened by its name, as any file.
-std::shared_ptr<const svmlight::LineFile> open_bytes(std::string_view bytes) {
-    static const int descriptor = ::memfd_create("input", MFD_CLOEXEC);
-    static const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
-    FUZZ_REQUIRE(::ftruncate(descriptor, 0) == 0);
-    FUZZ_REQUIRE(::pwrite(descriptor, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
-    svmlight::LineFile::Opened opened = svmlight::LineFile::open(path);
-    FUZZ_REQUIRE(opened.file != nullptr);
-    return opened.file;
 }
 
 }  // namespace
@@ -126,7 +71,7 @@ void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
     const auto file = open_bytes(bytes);
     std::string read;
     for (std::size_t piece = 0; piece < file->num_pieces(); ++piece) {
-        const svmlight::Piece found = file->read(piece);
+        const rows::Piece found = file->read(piece);
         stream::RecordBuffer rows(0);
         (void)check_text(found.lines(), shape, rows);
         read += found.lines();

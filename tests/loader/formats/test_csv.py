@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
+import subprocess
+import tempfile
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -13,13 +16,16 @@ from typing import Any
 import numpy as np
 import pytest
 import xxhash
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from loader import _native
 from loader.batch.schema import SparseBatch
 from loader.batch.slots import allocate_slots, read_batches
 from loader.config import DataConfig
 from loader.errors import DataError
 from loader.files.identity import identify
-from loader.formats.csv import lines, whole_size
+from loader.formats.csv import whole_size
 from loader.sources import data_config, open_stream, samples_per_epoch
 from tests.loader.stream.batch_contents import digest
 from tests.loader.stream.test_stream import run
@@ -62,7 +68,9 @@ def table(count: int) -> str:
         user = ["", f"ü{random.integers(300)}", f'{i % 7}, "{random.integers(30)}"'][random.integers(3)]
         age = ["", f"{random.normal():.4f}", "1e3"][random.integers(3)]
         first, second = (["", *"abcdef"][k] for k in random.integers(7, size=2))
-        writer.writerow([f"{random.integers(1, 4)}", age, user, first, second, "x" * random.integers(40), f"{i % 2}"])
+        writer.writerow(
+            [f"{random.integers(1, 4)}", age, user, first, second, "x" * random.integers(PADDING), f"{i % 2}"]
+        )
     return text.getvalue()
 
 
@@ -81,10 +89,17 @@ def samples_of(batch: SparseBatch) -> list[Sample]:
     return list(zip(*dense, *(field[: len(dense[0])] for field in fields), strict=True))
 
 
+PADDING = 15_000  # bytes of a line at most: 400 lines are some pieces of 1 MiB
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return table(400)
+
+
 @pytest.fixture
-def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(lines, "BLOCK", 700)
-    (tmp_path / "clicks.csv").write_text(table(400), encoding="utf-8")
+def path(text: str, tmp_path: Path) -> Path:
+    (tmp_path / "clicks.csv").write_text(text, encoding="utf-8")
     return tmp_path / "clicks.csv"
 
 
@@ -126,22 +141,6 @@ def test_order_and_seek_are_those_of_any_source(path: Path) -> None:
     assert samples_per_epoch(config(), [path], 3) == pytest.approx(400, rel=0.1)
 
 
-def test_blocks_of_any_size_are_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "lines.csv"
-    text = b"".join(b"x" * length + b"\n" for length in (0, 3, 3, 7, 0, 0, 30, 1, 3, 3, 2))
-    for whole in (text, text + b"no end", b"x" * 20):
-        path.write_bytes(whole)
-        (file,) = identify([path])
-        for size in range(1, 25):
-            monkeypatch.setattr(lines, "BLOCK", size)
-            there = lines.Lines(file, may_grow=False)
-            blocks = [there.block(number) for number in range(there.num_blocks)]
-            assert b"".join(blocks) == whole
-            assert all(block.endswith(b"\n") for block in [block for block in blocks if block][:-1])
-            before = [len(b"".join(blocks[:number]).splitlines()) for number in range(len(blocks))]
-            assert [there.lines_before(number) for number in range(len(blocks))] == before
-
-
 def test_missing_values_are_as_the_settings_say(path: Path) -> None:
     few = path.with_name("few.csv")
     few.write_text("clicked,weight,age,user,first,second\n1,1,NA,NA,,x\n")
@@ -174,32 +173,143 @@ HEADER = "clicked,weight,age,user,first,second\n"
 GOOD = "1,1,,a,b,c\n"
 
 
+NUMBER = "expected a decimal number that float32 can hold, got"
+
+
 @pytest.mark.parametrize(
-    ("text", "columns", "said"),
+    ("line", "said"),
     [
-        (GOOD + "1,1,,a,b\n", {}, "expected 6 columns, got 5"),
-        (GOOD + "2,1,,a,b,c\n", {}, "expected a label of 0, 1 or -1 (data.rows.label), got 2"),
-        (GOOD + ",1,,a,b,c\n", {}, "label: expected a number that float32 can hold, got ''"),
-        (GOOD + "1,-1,,a,b,c\n", {}, "expected a weight of 0 or more, got -1"),
-        (GOOD + "1,1,1e39,a,b,c\n", {}, "age: expected a number that float32 can hold, got '1e39'"),
-        (GOOD + "1,1,nan,a,b,c\n", {}, "age: expected a number that float32 can hold, got 'nan'"),
-        (GOOD + "1,1,1_0,a,b,c\n", {}, "age: expected a number that float32 can hold, got '1_0'"),
-        (GOOD + '1,1,,"a\nb",b,c\n', {}, "quoted text does not end on its line; text with line breaks can't be read"),
-        (GOOD + '1,1,,"a"b,b,c\n', {}, "',' expected after '\"'"),
-        (GOOD + "1,1,,\xff,b,c\n", {}, "byte 5 is no UTF-8 text"),
+        ("1,1,,a,b", ": expected 6 columns, got 5"),
+        ("1,1,,a,b,c,d", ": expected 6 columns, got 7"),
+        ("1;1;;a;b;c", ": expected 6 columns, got 1"),
+        (" ", ": expected 6 columns, got 1"),
+        ("2,1,,a,b,c", ", byte 1: expected a label of 0, 1 or -1 (data.rows.label), got '2'"),
+        (",1,,a,b,c", f", byte 1: label: {NUMBER} ''"),
+        ("nan,1,,a,b,c", f", byte 1: label: {NUMBER} 'nan'"),
+        ("1,-1,,a,b,c", ", byte 3: expected a weight of 0 or more, got '-1'"),
+        ("1,,,a,b,c", f", byte 3: weight: {NUMBER} ''"),
+        ("1,1,1e39,a,b,c", f", byte 5: age: {NUMBER} '1e39'"),
+        ("1,1,nan,a,b,c", f", byte 5: age: {NUMBER} 'nan'"),
+        ("1,1,-inf,a,b,c", f", byte 5: age: {NUMBER} '-inf'"),
+        ("1,1,1_0,a,b,c", f", byte 5: age: {NUMBER} '1_0'"),
+        ("1,1,0x10,a,b,c", f", byte 5: age: {NUMBER} '0x10'"),
+        ("1,1,1 2,a,b,c", f", byte 5: age: {NUMBER} '1 2'"),
+        ("1,1,1e,a,b,c", f", byte 5: age: {NUMBER} '1e'"),
+        ("1,1, ,a,b,c", f", byte 5: age: {NUMBER} ' '"),
+        ("1,1,\u0661,a,b,c", f", byte 5: age: {NUMBER} '\\xd9\\xa1'"),
+        ('1,1,"",a,"b\n', ", byte 10: quoted text does not end on its line; text with line breaks can't be read"),
+        ('1,1,,"a"b,b,c', ", byte 9: expected ',' or the end of the line behind quoted text"),
+        ('1,1,,"a""b,b,c', ", byte 6: quoted text does not end on its line"),
+        ("1,1,,\udcff,b,c", ", byte 6: expected UTF-8 text"),
+        ("1,1,,a,b,\udcc3", ", byte 10: expected UTF-8 text"),
+        ("1,1,,a,\udced\udca0\udc80,c", ", byte 8: expected UTF-8 text"),
     ],
 )
-def test_a_line_that_is_none_is_told_with_its_number(
-    text: str, columns: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lines, "BLOCK", 64)
+@pytest.mark.parametrize("far", [False, True], ids=["near", "far"])
+def test_a_line_that_is_none_is_told_with_its_place(line: str, said: str, far: bool, tmp_path: Path) -> None:
     path = tmp_path / "bad.csv"
-    path.write_bytes((HEADER + GOOD * 30 + "\n" + text).encode("latin-1"))
+    good = GOOD * 30 if not far else GOOD.replace("c", "c" * 50_000) * 30  # of two pieces
+    path.write_bytes((HEADER + good + "\n" + line + "\n" + GOOD).encode("utf-8", "surrogateescape"))
     with pytest.raises(DataError) as caught:
-        read(config(columns, shuffle=False), [path], 1)
-    assert str(caught.value).startswith(f"{path}: line 34: {said}")
-    before = read(config(columns, shuffle=False, on_bad_data="skip", batch_size=10), [path], 3)
-    assert len(before) == 30
+        read(config(shuffle=False), [path], 1)
+    assert str(caught.value).startswith(f"{path}: line 33{said}")
+    before = read(config(shuffle=False, on_bad_data="skip", batch_size=10), [path], 2) if far else []
+    assert len(before) == (20 if far else 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        (HEADER, 0),
+        ("", 0),
+        ("\n\n" + HEADER, None),
+        (HEADER + GOOD.rstrip(), 1),
+        (HEADER + "\n\r\n" + GOOD + "\n\n" + GOOD, 2),
+        (HEADER.replace("\n", "\r\n") + GOOD.replace("\n", "\r\n") * 3, 3),
+        ("\ufeff" + HEADER + GOOD, 1),
+        ("\ufeff" + HEADER.replace("clicked", '"clicked"') + GOOD, 1),
+        (HEADER.replace("age", " age "), 0),
+        (HEADER.replace("\n", ",\n") + GOOD.replace("\n", ",\n"), 1),
+        (HEADER + '"1"," 1 "," 5 ",a,b,c\n', 1),
+        (HEADER + '1,1,,"a ""b"" c","",\n', 1),
+        (HEADER + '1,1,,a "b,"",c""\n', 1),
+        (HEADER + "1,1,,a\0b,b,c\n", 1),
+        (HEADER + "1,1,-0," + "a" * 3_000_000 + ",b,c\n" + GOOD, 2),
+    ],
+)
+def test_odd_files_are_read_or_refused(
+    text: str, rows: int | None, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    limit = csv.field_size_limit(1 << 24)
+    request.addfinalizer(lambda: csv.field_size_limit(limit))
+    path = tmp_path / "odd.csv"
+    path.write_bytes(text.encode())
+    if rows is None:
+        with pytest.raises(DataError, match=r"odd\.csv: line 1: no column 'clicked' .* there are $"):
+            open_stream(config(), [path], 3)
+        return
+    if rows == 0:
+        with pytest.raises(
+            DataError, match=r"a whole epoch has no entry|there is nothing to read: no file has a chunk"
+        ):
+            read(config(), [path], 1)
+        return
+    used = config(batch_size=rows, shuffle=False)
+    found = read(used, [path], 1)
+    wanted = [sample(row) for row in csv.DictReader(io.StringIO(text.removeprefix("\ufeff")), strict=True) if any(row)]
+    assert [row[0] for row in found] == [1.0] * rows
+    assert found == wanted
+
+
+@pytest.mark.parametrize("quote", ['"', "'", ""])
+@given(rows=st.lists(st.lists(st.text(max_size=6), min_size=3, max_size=3), min_size=1, max_size=8))
+@settings(max_examples=150, deadline=None)
+def test_lines_are_cut_as_pythons_csv_cuts_them(quote: str, rows: list[list[str]]) -> None:
+    cut = _native.CsvCut(";", quote, header=False)
+    for row in rows:
+        texts = [re.sub(r"[\r\n\0]", "", text) for text in row]
+        if not quote:
+            texts = [text.replace(";", ",") for text in texts]
+        line = io.StringIO()
+        style: Any = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE, "quotechar": None}
+        csv.writer(line, delimiter=";", lineterminator="", **style).writerow(texts)
+        assert [text.decode() for text in cut.split(line.getvalue().encode())] == texts
+        loose = ";".join(texts)
+        try:
+            expected = next(csv.reader([loose], delimiter=";", strict=True, **style), [""])
+        except csv.Error:
+            with pytest.raises(ValueError, match=r"byte \d+: "):
+                cut.split(loose.encode())
+        else:
+            assert [text.decode() for text in cut.split(loose.encode())] == (expected or [""])
+
+
+@given(text=st.binary(max_size=40), seed=st.integers(0, 2**64 - 1))
+@settings(max_examples=200, deadline=None)
+def test_the_hash_is_that_of_the_package_xxhash(text: bytes, seed: int) -> None:
+    assert _native.xxh64(text, seed) == xxhash.xxh64(text, seed=seed).intdigest()
+
+
+@given(data=st.binary(max_size=30) | st.text(max_size=12).map(lambda text: text.encode("utf-8", "surrogatepass")))
+@settings(max_examples=300, deadline=None)
+def test_text_is_utf_8_as_python_takes_it(data: bytes) -> None:
+    line = b"1," + data.replace(b"\n", b"").replace(b",", b"").replace(b"\r", b"")
+    with tempfile.NamedTemporaryFile(suffix=".csv") as file:
+        file.write(line + b"\n")
+        file.flush()
+        rows = {"num_features": 9, "values": False, "columns": {"header": False, "label": 0, "sparse": {"features": 1}}}
+        used = data_config(source="rows", batch_size=1, rows=rows | {"columns": rows["columns"] | {"quote": ""}})  # type: ignore[operator]
+        try:
+            line.decode()
+            read_one = True
+        except UnicodeDecodeError:
+            read_one = False
+        with closing(open_stream(used, [Path(file.name)], 3)) as stream:
+            if read_one:
+                assert len(list(read_batches(stream, 1))) == 1
+                return
+            with pytest.raises(DataError, match=r"line 1, byte \d+: expected UTF-8 text"):
+                list(read_batches(stream, 1))
 
 
 @pytest.mark.parametrize(
@@ -219,12 +329,30 @@ def test_columns_that_are_not_there_are_told(columns: dict[str, Any], said: str,
     assert str(caught.value).startswith(f"{path}: {said}")
 
 
-def test_compressed_text_is_refused_and_left_out_on_demand(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    packed = path.with_name("clicks.csv.gz")
-    packed.write_bytes(gzip.compress(path.read_bytes()))
-    with pytest.raises(DataError, match=r"is compressed, and columns are read as plain text: gzip -dk /"):
-        open_stream(config(), [path, packed], seed=3)
-    open_stream(config(on_bad_data="skip"), [path, packed], seed=3).close()
+def test_compressed_files_are_read_in_their_order(path: Path) -> None:
+    expected = read(config(shuffle=False), [path], 8)
+    for name, packed in (("a.csv.gz", gzip.compress(path.read_bytes())), ("b.csv.zst", zstd(path))):
+        file = path.with_name(name)
+        file.write_bytes(packed)
+        assert read(config(shuffle=False), [file], 8) == expected
+        assert sorted(read(config(), [file], 8)) == sorted(expected)
+    (path.with_name("cut.csv.gz")).write_bytes(gzip.compress(path.read_bytes())[:-9])
+    with pytest.raises(
+        DataError, match=r"gzip data can't be decoded behind line \d+: the file ends in the middle of a"
+    ):
+        read(config(), [path.with_name("cut.csv.gz")], 9)
+
+
+def zstd(path: Path) -> bytes:
+    return subprocess.run(["zstd", "-c", path], check=True, capture_output=True).stdout
+
+
+def test_a_file_whose_header_lacks_a_column_is_left_out_on_demand(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    other = path.with_name("other.csv")
+    other.write_text("a,b\n1,2\n")
+    with pytest.raises(DataError, match=r"other\.csv: line 1: no column 'clicked'"):
+        open_stream(config(), [path, other], seed=3)
+    open_stream(config(on_bad_data="skip"), [path, other], seed=3).close()
     assert "is left out (data.on_bad_data)" in caplog.text
 
 
@@ -240,6 +368,8 @@ def test_a_growing_file_ends_with_its_last_whole_line(path: Path) -> None:
     [
         ({"delimiter": "\n"}, "delimiter = '\\n': expected one ASCII character that ends no line"),
         ({"delimiter": '"'}, "quote = '\"': the delimiter is the same"),
+        ({"delimiter": "5"}, "delimiter = '5': expected one ASCII character that ends no line and no number has"),
+        ({"quote": "-"}, "quote = '-': expected one ASCII character that ends no line and no number has"),
         ({"label": -1}, "label"),
         ({"sparse": {"tags": []}}, "sparse.tags"),
     ],

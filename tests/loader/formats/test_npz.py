@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import zipfile
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from loader.batch.slots import allocate_slots, read_batches
 from loader.config import DataConfig
 from loader.errors import DataError
 from loader.rows import blocks
+from loader.rows.block import Rows
 from loader.rows.source import RowsSource
 from loader.sources import data_config, open_stream, open_validation, samples_per_epoch
 from tests.loader.stream.batch_contents import digest
@@ -137,7 +139,8 @@ def test_validations_have_blocks_of_their_own() -> None:
         ("NoBlocks", "num_blocks() is 0; an integer of at least 1 is expected"),
         ("fails", "RuntimeError: no data"),
         ("slice", "has no slice"),
-        ("too_few_labels", "label has 3 numbers for 300 rows of the matrix"),
+        ("too_few_labels", "label has the shape [3] for 300 rows of the matrix"),
+        ("one_label", "label has the shape [] for 300 rows of the matrix"),
         ("dict", "has no dict"),
     ],
 )
@@ -151,15 +154,67 @@ def test_code_that_gives_no_rows_is_told_in_one_line(name: str, said: str) -> No
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("Fails", f"{MODULE}:Fails: KeyError: 0"),
-        ("Odd", f"{MODULE}:Odd: TypeError: a block is loader.Rows or (csr_matrix, labels), not list"),
-        ("beyond", "row 0 has feature number 60, which is in no field (data.rows.fields)"),
+        ("Fails", f"{MODULE}:Fails: block 0: Fails.block: KeyError: 0 ({rows_blocks.__file__}:"),
+        ("Leaves", f"{MODULE}:Leaves: block 0: Leaves.block: SystemExit: 3 ({rows_blocks.__file__}:"),
+        ("stops", f"{MODULE}:stops: block 0: OSError: [Errno 5] gone ({rows_blocks.__file__}:"),
+        ("Odd", f"{MODULE}:Odd: block 0: a block is loader.Rows or (csr_matrix, labels), not list"),
+        ("Short", f"{MODULE}:Short: block 0: label has the shape [19] for 20 rows of the matrix"),
+        ("beyond", f"{MODULE}:beyond: block 0: row 0 has feature number 60, which is in no field (data.rows.fields)"),
     ],
 )
 def test_a_block_that_fails_ends_the_stream_in_one_line(name: str, said: str) -> None:
     with pytest.raises(DataError) as caught:
         read(of_code(name, shuffle=False), [])
     assert said in str(caught.value)
+
+
+LABELS = np.array([0, 1])
+ONE = (np.array([0, 1, 2]), np.array([3, 4]), None)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (5, "block 0: a block is loader.Rows or (csr_matrix, labels), not int"),
+        (Rows([0, 1], {"features": ONE}), "block 0: dense and sparse of loader.Rows must be mappings of names"),  # type: ignore[arg-type]
+        (Rows({"label": 3}, {"features": ONE}), "block 0: label: int64 [] given; a row of numbers is expected"),  # type: ignore[dict-item]
+        (Rows({"label": [[1], [2, 3]]}, {"features": ONE}), "block 0: label: setting an array element with a sequence"),  # type: ignore[dict-item]
+        (
+            Rows({"label": np.array([0, np.nan])}, {"features": ONE}),
+            "block 0, row 1: label is not finite as float32: nan",
+        ),
+        (Rows({"label": LABELS}, {"features": ONE[:2]}), "block 0: field features: a tuple of offsets, features, and"),  # type: ignore[dict-item]
+        (
+            Rows({"label": LABELS}, {"features": (ONE[0], ONE[1] + 0.5, None)}),
+            "block 0: features: features: float64 [2]",
+        ),
+        (
+            Rows({"label": LABELS}, {"features": (ONE[0][:2], ONE[1], None)}),
+            "block 0: features has 2 offsets for 2 rows",
+        ),
+        (
+            Rows({"label": LABELS}, {"features": (np.array([1, 1, 2]), ONE[1], None)}),
+            "block 0: features.offsets go from 1 to 2; from 0 to 2 is expected, the number of features",
+        ),
+        (
+            Rows({"label": LABELS}, {"features": (np.array([0, 1, 1]), ONE[1], None)}),
+            "block 0: features.offsets go from 0 to 1; from 0 to 2 is expected, the number of features",
+        ),
+        (
+            Rows({"label": LABELS}, {"features": (ONE[0], np.array([3, 1 << 63], np.uint64), None)}),
+            "block 0: features: features: 9223372036854775808 given; at most 9223372036854775807 is expected",
+        ),
+        (
+            Rows({"label": LABELS}, {"features": (ONE[0], np.array([3, -1]), None)}),
+            "block 0, row 1: features has feature -1",
+        ),
+    ],
+)
+def test_rows_that_can_not_be_are_told(rows: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows_blocks.Parts, "block", lambda *_: rows)
+    with pytest.raises(DataError) as caught:
+        read(of_code("Parts", shuffle=False), [])
+    assert str(caught.value).startswith(f"{MODULE}:Parts: {said}")
 
 
 def test_rows_have_one_origin_and_files_come_first(tmp_path: Path) -> None:
@@ -174,9 +229,17 @@ def test_rows_have_one_origin_and_files_come_first(tmp_path: Path) -> None:
     [
         ({"y": None}, "no array 'y'; there are data, indices, indptr, shape"),
         ({"y": np.zeros(3)}, "label has the shape [3] for 70 rows"),
+        ({"y": np.array(3.0)}, "y has the shape []; a row of numbers is expected"),
+        ({"y": np.array([{}] * 70)}, "y has Python objects; numbers are expected"),
+        ({"shape": np.array([69, 60])}, "shape is [69, 60], and indptr has 70 rows"),
+        ({"indptr": np.array(3)}, "indptr has the shape []; a row of numbers is expected"),
         ({"indptr": np.arange(71)[::-1]}, "indptr must ascend from 0 to"),
         ({"indices": np.zeros(3)}, "indptr and indices must be rows of integers"),
-        ({"data": np.zeros(3)}, "there are 3 values for"),
+        ({"data": np.zeros(3)}, "data has the shape [3]; ["),
+        (
+            {"indices": np.full(matrix()[0][:70].nnz, 1 << 63, np.uint64)},
+            "row 0 has feature number 9223372036854775808,",
+        ),
         ({"format": b"coo"}, "the matrix is not in the csr format"),
     ],
 )
@@ -185,6 +248,24 @@ def test_an_archive_that_is_no_matrix_is_told(changed: dict[str, Any], said: str
     with pytest.raises(DataError) as caught:
         read(config(), [path])
     assert str(caught.value).startswith(f"{path}: can't be used as npz: {said}")
+
+
+def test_what_an_array_claims_is_compared_with_what_is_there(tmp_path: Path) -> None:
+    path = save(tmp_path / "bad.npz", slice(0, 70), y=None)
+    with zipfile.ZipFile(path, "a") as archive, archive.open("y.npy", "w") as member:
+        np.lib.format.write_array_header_1_0(member, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)})  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=r"y has 0 bytes, and its header says float64 \[1000000000000\]"):
+        read(config(), [path])
+    np.save(tmp_path / "one.npy", np.zeros(70))
+    path.write_bytes((tmp_path / "one.npy").read_bytes())
+    with pytest.raises(DataError, match=r"can't be used as npz: File is not a zip file"):
+        read(config(), [path])
+
+
+def test_query_numbers_beyond_64_bits_are_not_wrapped_around(tmp_path: Path) -> None:
+    path = save(tmp_path / "bad.npz", slice(0, 70), qid=np.full(70, (1 << 64) - 1, np.uint64))
+    with pytest.raises(DataError, match=r"qid: 18446744073709551615 given; at most 9223372036854775807 is expected"):
+        read(config({"qid": True}), [path])
 
 
 def test_damaged_archives_are_told_and_left_out_on_demand(tmp_path: Path) -> None:

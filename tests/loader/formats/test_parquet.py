@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -45,6 +46,11 @@ def write(path: Path, **changed: Any) -> Path:
     table = pyarrow.table({name: column for name, column in (columns() | changed).items() if column is not None})
     pyarrow.parquet.write_table(table, path, row_group_size=40)
     return path
+
+
+def uint64_lists() -> Any:
+    """Of hashes, which are numbers of 64 bits."""
+    return pyarrow.array([[(1 << 63) + 5]] * COUNT, pyarrow.list_(pyarrow.uint64()))
 
 
 def digests(used: DataConfig, path: Path) -> list[str]:
@@ -98,11 +104,19 @@ def test_order_and_seek_are_those_of_any_source(tmp_path: Path) -> None:
         ({"clicked": None}, "no column 'clicked' (data.rows.columns.label); there are age, name, number, words"),
         ({"clicked": ["a"] * COUNT}, "row group 0: label: a column of numbers is expected, not of string"),
         ({"clicked": [None, *[1] * (COUNT - 1)]}, "row group 0: label: 1 rows have none"),
-        ({"clicked": [2] * COUNT}, "chunk 0, block 0, row 0: expected a label of 0, 1 or -1 (data.rows.label)"),
+        ({"clicked": [2] * COUNT}, "row group 0, row 0: expected a label of 0, 1 or -1 (data.rows.label)"),
         ({"number": [1.5] * COUNT}, "row group 0: user: a column of text or integers, or one of lists of integers, is"),
         ({"words": [["a"]] * COUNT}, "row group 0: words: lists of integers are expected, not list"),
         ({"words": [[1, None]] * COUNT}, "row group 0: words: 40 features are missing within their lists"),
-        ({"words": [[500]] * COUNT}, "chunk 0, block 0, row 0: words has feature 500; it has 0 to 499"),
+        ({"words": [*[[1]] * 45, *[[500]] * 255]}, "row group 1, row 5: words has feature 500; it has 0 to 499"),
+        (
+            {"words": uint64_lists()},
+            "row group 0: words: features: 9223372036854775813 given; at most 92233720368547758",
+        ),
+        ({"words": [[[1]]] * COUNT}, "row group 0: words: lists of integers are expected, not list<element: list<"),
+        ({"number": [[1]] * COUNT}, "row group 0: user: a column of lists is a field alone, and 2 columns are named"),
+        ({"age": [float("nan")] * COUNT}, "row group 0, row 0: age is not finite as float32: nan"),
+        ({"age": [1e39] * COUNT}, "row group 0, row 0: age is not finite as float32: inf"),
     ],
 )
 def test_columns_of_another_kind_are_told(changed: dict[str, Any], said: str, tmp_path: Path) -> None:
@@ -110,6 +124,44 @@ def test_columns_of_another_kind_are_told(changed: dict[str, Any], said: str, tm
     with pytest.raises(DataError) as caught:
         digests(config(shuffle=False), path)
     assert str(caught.value).startswith(f"{path}: {said}")
+
+
+def test_columns_of_every_kind_of_text_and_list_are_read_alike(tmp_path: Path) -> None:
+    same = columns() | {"words": [[i % 9, 100 + i] for i in range(COUNT)], "number": [None] * COUNT}
+    path = write(tmp_path / "a.parquet", **same | {"number": pyarrow.array(same["number"], pyarrow.int64())})
+    for changed in (
+        {"words": pyarrow.array(same["words"], pyarrow.list_(pyarrow.int32(), 2))},
+        {"words": pyarrow.array(same["words"], pyarrow.large_list(pyarrow.uint64()))},
+        {"name": pyarrow.array(same["name"], pyarrow.large_string())},
+        {"name": pyarrow.array(same["name"], pyarrow.string_view())},
+        {"name": pyarrow.array(same["name"]).dictionary_encode()},
+    ):
+        other = write(tmp_path / "b.parquet", **same | {"number": pyarrow.nulls(COUNT)} | changed)
+        assert digests(config(), other) == digests(config(), path)
+
+
+def test_a_column_is_not_taken_for_another_of_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    parts = [pyarrow.array([0, 1]), pyarrow.array([1, 0]), pyarrow.array(["a", "b"])]
+    pyarrow.parquet.write_table(pyarrow.Table.from_arrays(parts, names=["clicked", "clicked", "name"]), path)
+    rows = {"num_features": 9, "values": False}
+    for label, said in (
+        ("clicked", "more than one column 'clicked' (data.rows.columns.label); there are clicked, clicked, name"),
+        (1, "column 1 (data.rows.columns.label) shares its name 'clicked' with another"),
+    ):
+        used = config(rows=rows | {"columns": {"label": label, "sparse": {"features": "name"}}})
+        with pytest.raises(DataError) as caught:
+            digests(used, path)
+        assert str(caught.value) == f"{path}: {said}"
+
+
+def test_no_byte_of_a_file_makes_more_than_a_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet")
+    whole = path.read_bytes()
+    for place in range(4, len(whole), max(1, len(whole) // 200)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        with contextlib.suppress(DataError):
+            digests(config(), path)
 
 
 def test_a_file_that_is_cut_or_damaged_is_told(tmp_path: Path) -> None:
@@ -121,15 +173,10 @@ def test_a_file_that_is_cut_or_damaged_is_told(tmp_path: Path) -> None:
             digests(config(), path)
 
 
-@pytest.mark.parametrize(
-    ("package", "extra", "name"), [("pyarrow", "parquet", "a.parquet"), ("xxhash", "columns", "a.csv")]
-)
-def test_a_package_that_is_not_installed_is_told(
-    package: str, extra: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / name
+def test_a_package_that_is_not_installed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.parquet"
     path.write_text("clicked\n")
-    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.delitem(sys.modules, "loader.formats.parquet.reader", raising=False)
-    with pytest.raises(ValueError, match=rf"needs the package {package}: pip install 'sparsepool\[{extra}\]'"):
+    with pytest.raises(ValueError, match=r"needs the package pyarrow: pip install 'sparsepool\[parquet\]'"):
         open_stream(config(), [path], seed=3)

@@ -72,7 +72,7 @@ STRICTER = {
 
 def rows_of(path: Path, settings: RowsConfig) -> tuple[list[Row], tuple[str, str] | None]:
     """The rows up to the first fault, and its file and reason."""
-    reader = _native.SvmlightReader([_native.SvmlightFile(path)])
+    reader = _native.SvmlightReader([_native.LineFile(path)])
     rows: list[Row] = []
     for chunk in range(reader.num_chunks):
         (label, *_), _, ((offsets, features, values),), fault = _native.read_rows(reader, chunk, row_shape(settings))
@@ -127,7 +127,7 @@ def test_what_the_settings_exclude_is_refused_by_their_names(
     path = tmp_path / "rows.svm"
     path.write_text(f"0 5:1\n{line}\n" if settings.get("values", True) and "fields" not in settings else f"0\n{line}\n")
     shape = row_shape(RowsConfig(**{"num_features": 10, **settings}))
-    fault = _native.read_rows(_native.SvmlightReader([_native.SvmlightFile(path)]), 0, shape)[-1]
+    fault = _native.read_rows(_native.SvmlightReader([_native.LineFile(path)]), 0, shape)[-1]
     assert fault is not None
     assert fault[1].startswith(f"line 2, {reason}"), fault[1]
 
@@ -138,7 +138,7 @@ def test_weights_classes_and_queries_are_read(tmp_path: Path) -> None:
     settings = RowsConfig(
         num_features=5, label="class", num_classes=3, weight=True, qid=True, values=False, zero_based=False
     )
-    reader = _native.SvmlightReader([_native.SvmlightFile(path)])
+    reader = _native.SvmlightReader([_native.LineFile(path)])
     (label, weight), qid, ((offsets, features, values),), fault = _native.read_rows(reader, 0, row_shape(settings))
     assert fault is None
     assert values is None

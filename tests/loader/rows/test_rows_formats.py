@@ -90,13 +90,14 @@ def low(**changed: Any) -> Callable[[dict[str, Any], Sparse], object]:
     [
         (lambda dense, _: dense.pop("label"), "label is missing"),
         (lambda dense, _: dense.update(label=np.array(["a"])), "label: <U1 [1] given; a row of numbers is expected"),
-        (lambda dense, _: dense.update(label=np.array([0, np.nan, 1])), "row 1: label is not finite: nan"),
+        (lambda dense, _: dense.update(label=np.array([0, np.nan, 1])), "row 1: label is not finite as float32: nan"),
         (lambda dense, _: dense.update(label=[0, 0.5, 1]), "row 1: expected a label of 0, 1 or -1 (data.rows.label)"),
         (lambda _, sparse: sparse.pop("low"), "field low is missing; there are high"),
         (low(offsets=[0, 1, 2]), "low has 3 offsets for 3 rows: one more than rows"),
-        (low(offsets=[0, 1, 2, 5]), "row 2: low.offsets go from 2 to 5, of 4 features"),
+        (low(offsets=[0, 1, 2, 5]), "low.offsets go from 0 to 5; from 0 to 4 is expected"),
+        (low(offsets=[0, 5, 2, 4]), "row 0: low.offsets go from 0 to 5, of 4 features"),
         (low(offsets=[0, 2, 1, 4]), "row 1: low.offsets go from 2 to 1, of 4 features"),
-        (low(offsets=[-1, 1, 2, 4]), "row 0: low.offsets go from -1 to 1, of 4 features"),
+        (low(offsets=[-1, 1, 2, 4]), "low.offsets go from -1 to 4; from 0 to 4 is expected"),
         (low(offsets=[0, 0, 0, 4]), "row 2: low has 4 features, more than the 2 of data.rows.max_active"),
         (low(features=[5, 6, 7, 20_000]), "row 2: low has feature 20000; it has 0 to 19999"),
         (low(features=[5, -1, 7, 8]), "row 1: low has feature -1; it has 0 to 19999"),
@@ -106,7 +107,7 @@ def low(**changed: Any) -> Callable[[dict[str, Any], Sparse], object]:
             "low: features: float64 [4] given; a row of numbers is expected",
         ),
         (low(values=[1.0]), "low has 1 values for 4 features"),
-        (low(values=[1.0, 1e39, 3.0, 4.0]), "row 1: low: the value of feature 6 is inf"),
+        (low(values=[1.0, 1e39, 3.0, 4.0]), "row 1: low: the value of feature 6 is not finite as float32: inf"),
     ],
 )
 def test_rows_that_are_none_are_refused_with_their_place(

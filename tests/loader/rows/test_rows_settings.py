@@ -29,6 +29,12 @@ from tests.loader.rows.odd_svmlight import FILES
         ({"dense": ["features"]}, "'features' can't be the name of a field or number"),
         ({"fields": {"a": [0, 5]}, "max_active": {"b": 1}}, "max_active has b; the fields are a: each needs a number"),
         ({"values": ["b"]}, "values: 'b' is no field; the fields are features"),
+        ({"columns": {"sparse": {"a": "b"}}}, "columns.sparse.a: no field of data.rows.fields; there are features"),
+        ({"columns": {"dense": {"a": "b"}}}, "columns.dense.a: no number of data.rows.dense; there are none"),
+        ({"columns": {"weight": "w"}}, "columns.weight = 'w' is not read: data.rows.weight is false"),
+        ({"columns": {"qid": 3}}, "columns.qid = 3 is not read: data.rows.qid is false"),
+        ({"columns": {"layout": "criteo", "header": False}}, "header = False: layout = 'criteo' says it already"),
+        ({"columns": {"layout": "criteo", "quote": ""}}, "quote = '': layout = 'criteo' says it already; set one"),
     ],
 )
 def test_settings_that_contradict_one_another_are_refused(settings: dict[str, Any], said: str) -> None:

@@ -15,12 +15,33 @@
 
 using namespace sparsepool;
 
-TEST_CASE("crc32c of the standard's check string, in one piece and in two") {
+namespace {
+// RFC 3720 B.4, bit by bit.
+std::uint32_t crc32c_by_bits(const std::vector<std::uint8_t>& data) {
+    std::uint32_t value = 0xFFFFFFFF;
+    for (const std::uint8_t byte : data) {
+        value ^= byte;
+        for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1) != 0 ? 0x82F63B78U : 0U);
+    }
+    return ~value;
+}
+}  // namespace
+
+TEST_CASE("crc32c of the standard's examples") {
     const std::string_view text = "123456789";
-    const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
-    CHECK(crc32c(bytes, text.size(), 0) == 0xE3069283);
-    for (std::size_t cut = 0; cut <= text.size(); ++cut) {
-        CHECK(crc32c(bytes + cut, text.size() - cut, crc32c(bytes, cut, 0)) == 0xE3069283);
+    CHECK(crc32c(reinterpret_cast<const std::uint8_t*>(text.data()), text.size(), 0) == 0xE3069283);
+    CHECK(crc32c(std::vector<std::uint8_t>(32).data(), 32, 0) == 0x8A9136AA);  // RFC 3720 B.4
+    CHECK(crc32c(nullptr, 0, 0) == 0);
+}
+
+TEST_CASE("crc32c of any length, in one piece and in two") {
+    for (const std::size_t length : {1, 7, 8, 9, 63, 1000}) {
+        std::vector<std::uint8_t> data(length);
+        for (std::size_t i = 0; i < length; ++i) data[i] = static_cast<std::uint8_t>((length + i) * 2654435761U >> 24);
+        const std::uint32_t whole = crc32c_by_bits(data);
+        for (std::size_t cut = 0; cut <= length; ++cut) {
+            CHECK(crc32c(data.data() + cut, length - cut, crc32c(data.data(), cut, 0)) == whole);
+        }
     }
 }
 

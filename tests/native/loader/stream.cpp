@@ -10,7 +10,7 @@
 
 #include "stream/chunk_sums.h"
 #include "stream/cutter.h"
-#include "stream/order.h"
+#include "stream/order/order.h"
 #include "stream/pipeline.h"
 #include "stream/records.h"
 
@@ -234,7 +234,7 @@ TEST_CASE("a window's order puts every entry in one place, and spreads neighbour
 }
 
 TEST_CASE("an epoch's windows are a permutation of its chunks, another one each epoch") {
-    const ChunkOrder order(10, 4, true, 5);
+    const ChunkOrder order(Split().chunks(10), 4, true, 5);
     std::vector<std::vector<std::uint32_t>> epochs;
     for (std::uint64_t epoch = 0; epoch < 2; ++epoch) {
         std::vector<std::uint32_t> chunks;
@@ -246,6 +246,55 @@ TEST_CASE("an epoch's windows are a permutation of its chunks, another one each 
         for (std::uint32_t i = 0; i < 10; ++i) CHECK(chunks[i] == i);
     }
     CHECK(epochs[0] != epochs[1]);
+}
+
+TEST_CASE("a split gives each place to one side, and to validations one of each run of 1 / share") {
+    for (const double share : {0.5, 0.37, 0.1, 0.02, 0.001}) {
+        for (const bool apart : {false, true}) {
+            const std::size_t chunks = apart ? 3 : 4000;
+            const Split train(share, false, apart, chunks, 9);
+            const Split held(share, true, apart, chunks, 9);
+            REQUIRE(train.parts_chunks() == apart);
+            if (!apart) {
+                CHECK(train.chunks(chunks).size() + held.chunks(chunks).size() == chunks);
+                CHECK(std::abs(static_cast<double>(held.chunks(chunks).size()) - share * 4000) <= 1);
+            }
+            for (std::size_t chunk = 0; apart && chunk < chunks; ++chunk) {
+                double count = 0;
+                for (std::size_t record = 0; record < 64'000; ++record) {
+                    CHECK(train.has(chunk, record) != held.has(chunk, record));
+                    CHECK(held.has(chunk, record) == held.has(chunk, record / 16 * 16));
+                    count += held.has(chunk, record) ? 1 : 0;
+                }
+                CHECK(std::abs(count - share * 64'000) <= 16);
+            }
+        }
+    }
+    CHECK_THROWS_AS(Split(0.1, false, false, 9, 1), std::invalid_argument);
+    CHECK_THROWS_AS(Split(0.6, false, false, 90, 1), std::invalid_argument);
+}
+
+TEST_CASE("records that are kept stay in their order") {
+    RecordBuffer sized(3);
+    RecordBuffer any(0);
+    for (std::uint8_t i = 0; i < 9; ++i) {
+        const std::vector<std::byte> record(i, std::byte{i});
+        any.append(record);
+        std::byte* const room = sized.room<std::byte>(3);
+        std::fill_n(room, 3, std::byte{i});
+        sized.grow(1);
+    }
+    const auto wanted = [](std::size_t i) { return i % 4 == 3; };
+    any.keep(wanted);
+    sized.keep(wanted);
+    REQUIRE(any.size() == 2);
+    REQUIRE(sized.size() == 2);
+    for (const std::uint8_t i : {0, 1}) {
+        const auto number = static_cast<std::uint8_t>(4 * i + 3);
+        CHECK(any.records()[i].size() == number);
+        CHECK(std::ranges::all_of(any.records()[i], [&](std::byte each) { return each == std::byte{number}; }));
+        CHECK(sized.records()[i][2] == std::byte{number});
+    }
 }
 
 TEST_CASE("the cutter's batches follow one another through windows of any size") {

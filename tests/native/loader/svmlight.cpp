@@ -12,13 +12,14 @@
 #include <string>
 #include <vector>
 
-#include "formats/svmlight/native/file/packed_file.h"
-#include "formats/svmlight/native/file/plain_file.h"
-#include "formats/svmlight/native/text/number.h"
 #include "formats/svmlight/native/text/parser.h"
+#include "rows/native/lines/number.h"
+#include "rows/native/lines/packed_file.h"
+#include "rows/native/lines/plain_file.h"
 
 using namespace sparsepool;
-using namespace sparsepool::svmlight;
+using namespace sparsepool::rows;
+using sparsepool::svmlight::parse_lines;
 
 namespace {
 

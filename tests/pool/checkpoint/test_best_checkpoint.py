@@ -59,7 +59,7 @@ def state(step: int, validations: Validations = NONE) -> Checkpoint:
 def test_the_first_of_the_lowest_is_the_best(losses: Sequence[tuple[int, float]], best: int | None) -> None:
     known = NONE
     for step, loss in losses:
-        known = known.after(Validation(step, loss))
+        known = known.after([Validation(step, loss)])
     assert known.newest is not None
     assert known.newest.step == losses[-1][0]
     assert (known.best and known.best.step) == best
@@ -119,7 +119,7 @@ class Run:
         self.step += 1
         self.checkpoints.committed(self.step, validated_next=loss is not None)
         if loss is not None:
-            self.checkpoints.validated(Validation(self.step, loss))
+            self.checkpoints.validated([Validation(self.step, loss)])
 
     def written(self, problem: str | None = None) -> None:
         self.writer.end(problem)
@@ -143,7 +143,7 @@ def test_what_is_due_at_a_validated_step_waits_for_the_result_and_holds_it() -> 
     run.step = 2
     run.checkpoints.committed(2, validated_next=True)
     assert run.writer.begun == [1]
-    run.checkpoints.validated(Validation(2, 5.0))
+    run.checkpoints.validated([Validation(2, 5.0)])
     assert run.writer.in_work is not None
     first = Validation(1, 2.0)
     assert run.writer.in_work.validations == Validations(Validation(2, 5.0), first, first, 1)

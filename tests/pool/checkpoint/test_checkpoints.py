@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import select
@@ -20,7 +21,7 @@ from pool.checkpoint import store
 from pool.checkpoint.disk import files
 from pool.checkpoint.folder import checkpoints, newest_good
 from pool.checkpoint.overrides import Override
-from pool.checkpoint.schedule import FIRST_PAUSE, LONGEST_PAUSE, Schedule
+from pool.checkpoint.schedule import FIRST_PAUSE, LONG_COPY, LONGEST_PAUSE, SHARE, Schedule, SnapshotSpacing
 from pool.checkpoint.state import FORMAT, LAST, STATE, WEIGHTS, OptimizerNumbers, read_state, verify
 from pool.checkpoint.store import Checkpoint
 from pool.checkpoint.writer import CheckpointWriter, Written
@@ -307,6 +308,37 @@ def test_a_checkpoint_is_due_every_so_many_steps_and_after_a_failure_when_the_pa
     assert schedule.ended(40, 0.0, well=True) == 0.0
     assert schedule.saved == 40
     assert schedule.ended(50, 0.0, well=False) == FIRST_PAUSE
+
+
+@pytest.mark.parametrize(
+    ("copy_seconds", "step_seconds", "taken_at"),
+    [
+        (0.09, 0.01, [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]),
+        (0.2, 0.1, [10, 30, 50, 70, 90]),
+        (0.4, 0.1, [10, 50, 90]),
+        (1.3, 0.06, [10, 210, 410]),
+        (3.0, 0.1, [10, 280, 550]),
+        (0.0, 100.0, [10, 20, 30, 40, 50]),
+    ],
+    ids=["short copies", "0.2 s", "0.4 s", "10 million rows x 16", "3 s", "long steps"],
+)
+def test_snapshots_take_at_most_a_tenth_of_the_time(
+    copy_seconds: float, step_seconds: float, taken_at: list[int]
+) -> None:
+    spacing, now, found = SnapshotSpacing(10), 0.0, []
+    for step in range(1, taken_at[-1] + 1):
+        now += step_seconds
+        if spacing.due(step, now):
+            found.append(step)
+            spacing.taken(now, now + copy_seconds)
+            now += copy_seconds
+    assert found == taken_at
+    between = [(b - a) * step_seconds + copy_seconds for a, b in itertools.pairwise(taken_at)]
+    assert copy_seconds <= LONG_COPY or copy_seconds <= 1.001 * SHARE * min(between)
+
+
+def test_without_an_interval_there_are_no_snapshots() -> None:
+    assert not any(SnapshotSpacing(0).due(step, 1e9) for step in range(20))
 
 
 def test_without_an_interval_only_the_last_checkpoint_is_written() -> None:

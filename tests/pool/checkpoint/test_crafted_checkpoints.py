@@ -85,7 +85,7 @@ def resume(genuine: Genuine, checkpoint: Path) -> None:
     assert (found.good, found.damaged) == (checkpoint, ())
     resume_point(config, checkpoint, ())
     plan = launch.planned.plan
-    try_state(config, plan, checkpoint)
+    try_state(config, [plan], checkpoint)
     saved = saved_state(checkpoint)
     folder = RunFolder(
         config.model_copy(update={"run": config.run.model_copy(update={"dir": str(checkpoint.parents[1])})}),
@@ -224,6 +224,11 @@ CRAFTED: list[tuple[str, Callable[[Path], None], str]] = [
     ("schedule for nobody", put("optimizer/schedulers/0/base_lrs", []), "base_lrs of the schedule has 0 entries"),
     ("milestones are text", put("optimizer/schedulers/0/milestones", {"x": 1}), "optimizer state does not fit"),
     ("schedules are a number", put("optimizer/schedulers", 5), "state.json: optimizer.schedulers: "),
+    ("frozen later", put("members/0/frozen_at", 5), "members.0.frozen_at: 5 is after step 4"),
+    ("frozen in words", put("members/0/frozen_at", "now"), "state.json: members.0.frozen_at: "),
+    ("more members", put("members", [{"frozen_at": None, "unused": 0}] * 2), "members: 2 entries, of a run of 1"),
+    ("validations of more", put("validations/members", [{}, {}]), "validations.members: 2 entries, of a run of 1"),
+    ("plateaus of nobody", put("optimizer/plateaus", 5), "state.json: optimizer.plateaus: "),
     ("a newer format", newer, f"format {FORMAT + 1}; this version reads "),
     ("deep nesting", text(lambda t: t[:-1] + f', "x": {DEEP}}}'), "state.json: nested too deeply"),
     ("a name twice", text(lambda t: t[:-1] + ', "step": 4}'), "state.json: no JSON: 'step' is given twice"),

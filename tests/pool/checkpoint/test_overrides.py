@@ -28,6 +28,7 @@ SCHEDULES = [
     ("LinearLR", {"start_factor": 0.5, "total_iters": 8}),
     ("OneCycleLR", {"max_lr": 1.0, "total_steps": 20}),
     ("CosineAnnealingWarmRestarts", {"T_0": 5}),
+    ("CyclicLR", {"base_lr": 0.1, "max_lr": 1.0, "step_size_up": 5, "cycle_momentum": False}),
 ]
 
 

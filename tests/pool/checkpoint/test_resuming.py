@@ -98,7 +98,7 @@ def test_other_files_are_refused_by_name_and_a_changed_one_by_size(
 FIXED = [
     (key, field)
     for key, field in walk(config_class("tests.support.toy"))
-    if Effect.of(field) is Effect.FIXED and key not in ("task", "schedule.parts")
+    if Effect.of(field) is Effect.FIXED and key not in ("task", "schedule.parts", "ensemble.member")
 ]
 
 
@@ -109,6 +109,8 @@ def another(value: Any, field: FieldInfo) -> Any:
             return next(choice for choice in get_args(kind) if choice != value)
     if isinstance(value, bool):
         return not value
+    if value is None and int in alternatives(field.annotation):
+        return 5
     return "another" if isinstance(value, str | None) else value + 1
 
 
@@ -139,6 +141,12 @@ def test_parts_in_place_of_a_schedule_are_another_schedule(tmp_path: Path, files
     given = config(tmp_path, **{**RECIPE, "schedule": {"every": 3, "parts": [part]}})
     with pytest.raises(ConfigError, match=r"^schedule\.(name|parts): .* a resumed run keeps it: set it back"):
         resume_point(given, checkpoint, identify(files))
+
+
+def test_of_tables_in_a_list_the_one_that_differs_is_named() -> None:
+    then, now = ([{"seed": 1}, {"loss": {"scale": scale}}] for scale in (1.0, 2.0))
+    assert changed_entry("ensemble.member", now, then) == ("ensemble.member.1.loss.scale", 2.0, 1.0)
+    assert changed_entry("ensemble.member", now, then[:1]) == ("ensemble.member", now, then[:1])
 
 
 TREES = st.recursive(
@@ -221,7 +229,7 @@ def test_another_model_is_refused_by_its_first_layer_that_differs(tmp_path: Path
     def launch(*tensors: TensorSpec) -> Any:
         plan = make_plan(list(tensors), [], [1])
         given = config(tmp_path, model={"hidden": 4})
-        return SimpleNamespace(config=given, planned=SimpleNamespace(plan=plan))
+        return SimpleNamespace(config=given, planned=SimpleNamespace(plans=(plan,)))
 
     saved = saved_state(checkpoint)
     compare_model(launch(TensorSpec("w", (2,), "float32", 4)), checkpoint, saved)

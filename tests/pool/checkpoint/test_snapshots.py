@@ -250,6 +250,24 @@ def test_a_flipped_bit_anywhere_is_noticed() -> None:
     assert snapshot.read(whole) is not None
 
 
+def test_after_a_copy_that_failed_the_next_one_is_whole() -> None:
+    whole = area()
+    writer = snapshot.Writer(whole)
+    before, after = state(1), state(2)
+    writer.write(before, {"weights": tensor_bytes(before.weights)})
+    unfit = replace(before, optimizer=OptimizerNumbers({"table": {"beta": object()}}, [], []))
+    with pytest.raises(CheckpointError, match="plain data"):
+        writer.write(unfit, {"weights": tensor_bytes(before.weights)})
+    assert snapshot.read(whole) is None
+    nothing = {"table": np.zeros(2, np.uint64)}
+    writer.write(after, {"weights": tensor_bytes(after.weights)}, nothing)
+    found = snapshot.read(whole)
+    assert found is not None
+    place = next(place for place in found.tensors["weights"] if place.name == "table")
+    table = whole[place.offset : place.offset + place.nbytes].view(np.float32)
+    assert np.array_equal(table, after.weights["table"].numpy().reshape(-1))
+
+
 def test_a_state_that_has_grown_beyond_its_area_is_one_line() -> None:
     with pytest.raises(CheckpointError, match=r"takes \d+ bytes, and 4096 were reserved"):
         Snapshots([area(4096), area(4096)]).take(state(1))

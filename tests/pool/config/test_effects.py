@@ -49,6 +49,7 @@ OTHER_VALUES: dict[str, Any] = {
     "pool.start_timeout": 100.0,
     "pool.stop_timeout": 30.0,
     "testing.crash_points": ["coordinator.after_publish@1000=note"],
+    "testing.device_module": "tests.support.toy",
     "testing.history": True,
 }
 

@@ -203,11 +203,12 @@ EXTREME: list[Any] = [
 def bounds(field: FieldInfo) -> tuple[float | None, float | None]:
     """The lowest and the highest value, both allowed."""
     low = high = None
+    whole = int in alternatives(field.annotation)
     for entry in field.metadata:
         if isinstance(entry, Ge | Gt):
-            low = entry.ge if isinstance(entry, Ge) else entry.gt + 1  # type: ignore[operator]
+            low = entry.ge if isinstance(entry, Ge) else entry.gt + 1 if whole else math.nextafter(entry.gt, math.inf)  # type: ignore[operator]
         elif isinstance(entry, Le | Lt):
-            high = entry.le if isinstance(entry, Le) else entry.lt - 1  # type: ignore[operator]
+            high = entry.le if isinstance(entry, Le) else entry.lt - 1 if whole else math.nextafter(entry.lt, -math.inf)  # type: ignore[operator]
     return low, high  # type: ignore[return-value]
 
 
@@ -256,6 +257,7 @@ def test_any_number_for_any_numeric_key_gives_a_config_or_one_line_that_names_it
         assert math.isfinite(found) if isinstance(found, float) else -MAX_INT < found < MAX_INT
 
 
+NEEDED = {"schedule.plateau.cooldown": {"schedule.plateau.patience": 1}}  # by key: without which it is refused
 INTEGERS = [(task, key, field) for task, key, field in NUMERIC if int in alternatives(field.annotation)]
 
 
@@ -266,7 +268,7 @@ def test_an_integral_float_is_an_integer_and_another_float_is_refused(task: str,
     assert high is not None
     value = 64 if low <= 64 <= high else int(high)
     section, name = key.rsplit(".", 1)
-    config: Any = parse_config(tree_of(task, {key: float(value)}), "here")
+    config: Any = parse_config(tree_of(task, {**NEEDED.get(key, {}), key: float(value)}), "here")
     for part in section.split("."):
         config = getattr(config, part)
     assert type(getattr(config, name)) is int

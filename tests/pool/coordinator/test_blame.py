@@ -70,7 +70,7 @@ def bad(actions: Sequence[Action]) -> list[BadBatch]:
 
 
 def test_a_batch_is_bad_that_raises_in_a_second_life_or_that_three_die_of() -> None:
-    blame = Blame()
+    blame = Blame((0,))
     for number in range(DEADLY):
         assert not blame.verdict("train", 4, 9)
         blame.ended(HELD, WHY if number == 0 else "")
@@ -79,7 +79,7 @@ def test_a_batch_is_bad_that_raises_in_a_second_life_or_that_three_die_of() -> N
     assert blame.verdict("train", 4, 9) == "it failed 2 times, in different processes: KeyError: other"
     assert not blame.verdict("validate", 4, 9)
     assert not blame.verdict("train", 4, 8)
-    blame.committed(4, 0)
+    blame.committed(4, (0,))
     assert not blame.verdict("train", 4, 9), "forgotten with its step"
 
 

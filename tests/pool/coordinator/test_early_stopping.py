@@ -18,7 +18,7 @@ def after(values: Sequence[float], goal: Goal) -> Validations:
     known = NONE
     for number, value in enumerate(values):
         loss, auc = (value, -value) if goal.metric == "loss" else (-value, value)
-        known = known.after(Validation(5 * number, loss, {"auc": auc}), goal)
+        known = known.after([Validation(5 * number, loss, {"auc": auc})], goal)
     return known
 
 
@@ -43,12 +43,12 @@ def test_validations_since_the_best_one_are_counted(values: list[float], since: 
 
 def test_a_run_stops_with_the_validation_that_makes_it_so_many_and_before_its_last_step() -> None:
     known = after([9.0, 1.0, 0.0, 0.5], AUC)
-    assert EarlyStopping(2, AUC, 100).stops(known, 15)
-    assert not EarlyStopping(3, AUC, 100).stops(known, 15)
-    assert not EarlyStopping(None, AUC, 100).stops(known, 15)
-    assert not EarlyStopping(2, AUC, 15).stops(known, 15), "it has ended anyway"
-    assert not EarlyStopping(2, AUC, 100).stops(known, 16), "resumed with more patience, and then with less again"
-    assert not EarlyStopping(1, AUC, 100).stops(NONE, 0)
+    assert EarlyStopping(2, AUC, 100).stops(known, 15, [0])
+    assert not EarlyStopping(3, AUC, 100).stops(known, 15, [0])
+    assert not EarlyStopping(None, AUC, 100).stops(known, 15, [0])
+    assert not EarlyStopping(2, AUC, 15).stops(known, 15, [0]), "it has ended anyway"
+    assert not EarlyStopping(2, AUC, 100).stops(known, 16, [0]), "resumed with more patience, and then with less again"
+    assert not EarlyStopping(1, AUC, 100).stops(NONE, 0, [0])
 
 
 def test_the_user_is_told_why() -> None:
@@ -66,7 +66,7 @@ def test_the_user_is_told_why() -> None:
 def test_a_checkpoint_that_is_gone_does_not_change_what_is_an_improvement() -> None:
     known = after([9.0, 3.0, 1.0], AUC)
     without = Validations(known.newest, None, known.record, known.since)
-    found = without.after(Validation(15, 0.0, {"auc": 2.0}), AUC)
+    found = without.after([Validation(15, 0.0, {"auc": 2.0})], AUC)
     assert (found.since, found.best and found.best.step) == (2, 15)
 
 

@@ -91,7 +91,7 @@ class Step:
         self.optimizers = BucketOptimizers(self.plan, parameters, config.optimizer, config.schedule)
         timing = cast("Timing", NoTiming())
         self.steppings = choose(config, self.plan, self.optimizers, self.exchange, timing)
-        self.book = StepBook(0, range(count), len(self.plan.buckets), has_buffers=False, eager=False)
+        self.book = StepBook(0, range(count), [0] * len(self.plan.buckets), has_buffers=False, eager=False)
         self.work: dict[int, Work] = {}
         self.parts = 0
 
@@ -103,7 +103,7 @@ class Step:
             self.work[batch].buckets.update(range(len(self.plan.buckets)))
             self.advance()
             if batch in leave_out:
-                list(self.book.leave_out(batch, self.work.get))
+                list(self.book.leave_out(batch, [0], self.work.get))
             else:
                 self.book.losses[batch] = (0.0,)
             self.advance()

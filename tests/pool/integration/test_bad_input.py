@@ -55,6 +55,12 @@ BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
         {"train.early_stopping": 5},
         "train.early_stopping: 5, but there are no validations; name files in data.validation",
     ),
+    (
+        {"data.validation": [str(SAMPLE)], "data.validation_share": 0.1},
+        "data: validation_share = 0.1: data.validation names files, too; set one of them",
+    ),
+    ({"data.validation_share": 0.6}, "data.validation_share: input should be less than or equal to 0.5, not 0.6"),
+    ({"data.validation_share": 0.02}, "data.validation_share: 0.02 of "),
     ({"train.best_metric": "auc"}, "train.best_metric: 'auc' is not measured; allowed: loss"),
     ({"data.validation": ["/nowhere/*.binpack"]}, "data.validation: no file matches '/nowhere/*.binpack'"),
     ({"run.trace": "~nosuchuser/x"}, "run.trace: '~nosuchuser/x': the home folder is not known"),

@@ -38,11 +38,17 @@ def test_deaths_change_no_bit(text: bytes, tmp_path: Path, packed: bool) -> None
         "pool.snapshot_steps": 4,
         "pool.devices": ["fake:0", "fake:1"],
     }
+    if not packed:  # one file for training and validation
+        settings |= {"data.validation_share": 0.1, "train.validate_every": 10, "train.validation_batches": 5}
     undisturbed = run_well(tmp_path / "undisturbed", settings)
     disturbed = run_well(tmp_path / "disturbed", {**settings, "testing.crash_points": DEATHS})
     assert disturbed.out.count("restart") >= len(DEATHS)
     assert disturbed.digest() == undisturbed.digest()
     assert ("files are compressed" in undisturbed.out) == packed
+    assert ("train.validation_batches: 5 batches of 512, and there are about 2,0" in undisturbed.out) == (not packed)
+    losses = [[entry for entry in ended.metrics() if "validation_loss" in entry] for ended in (undisturbed, disturbed)]
+    steps = [[entry["step"] for entry in found] for found in losses]
+    assert steps[0] == steps[1] == ([] if packed else [0, 10, 20, 30])
 
 
 def test_the_note_is_about_compressed_files_only(text: bytes, tmp_path: Path) -> None:

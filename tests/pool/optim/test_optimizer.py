@@ -118,7 +118,7 @@ def test_row_wise_state_has_a_number_for_each_row_of_a_table_and_room_for_it_is_
         assert tensors["table/sum"].shape == (200, 1)
         assert tensors["bias/sum"].shape == BIAS
         used = sum(tensor.nbytes for tensor in (*parameters, *tensors.values()))
-        assert used < state_nbytes(config, plan) < used + (32 << 10)
+        assert used < state_nbytes(config, [plan]) < used + (32 << 10)
 
 
 def test_numbers_of_our_optimizers_can_be_overridden() -> None:

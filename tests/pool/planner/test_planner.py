@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,50 @@ def refused(answer: Answer) -> Refused:
 @pytest.mark.parametrize("kind", ["good", "half", "buffer without elements"])
 def test_a_model_that_can_be_trained_is_planned(kind: str) -> None:
     assert isinstance(plan({**ODD, "model": {"kind": kind}}), Accepted)
+
+
+TOY_TREE = {
+    "task": "tests.support.toy",
+    "data": {"source": "synthetic", "batch_size": 4},
+    "pool": {"devices": ["fake:0"], "bucket_mb": 0.01, "first_bucket_mb": 1e-6},
+    "optimizer": {"name": "pool.optim.Adam"},
+}
+
+
+def test_members_are_planned_as_their_own_runs_one_after_the_other() -> None:
+    own = [{}, {"optimizer": {"name": "torch.optim.Adafactor"}}]
+    both = plan({**TOY_TREE, "ensemble": {"member": own}})
+    assert isinstance(both, Accepted)
+    alone = [plan({**TOY_TREE, **member}) for member in own]
+    for m, (together, single) in enumerate(zip(both.planned.plans, alone, strict=True)):
+        assert isinstance(single, Accepted)
+        (expected,) = single.planned.plans
+        assert together.buckets == expected.buckets
+        for found, tensor in zip(together.parameters, expected.parameters, strict=True):
+            assert found == replace(tensor, name=f"member.{m}.{tensor.name}")
+    assert len(both.planned.plans[0].buckets) > len(both.planned.plans[1].buckets), "only ours cuts tables"
+    assert both.planned.plan.nbytes == sum(each.nbytes for each in both.planned.plans)
+
+
+@pytest.mark.parametrize(
+    ("member", "complaint"),
+    [
+        (
+            {"model": {"hidden": 8}},
+            "ensemble.member.1: table.weight, float32 1000 x 8 here, table.weight, float32 1000 x 16 in member 0; "
+            "members have the same tensors",
+        ),
+        ({"model": {"batch_norm": True}}, "ensemble.member.1: norm.weight, float32 16 here, extra.weight, "),
+        ({"optimizer": {"name": "torch.optim.Adan"}}, "ensemble.member.1: optimizer.name: 'torch.optim.Adan' can't be"),
+        ({"optimizer": {"args": {"lr": "a"}}}, "ensemble.member.1: optimizer.args"),
+        (
+            {"schedule": {"plateau": {"patience": 1, "metric": "auc"}}},
+            "ensemble.member.1: schedule.plateau.metric: 'auc' is not measured",
+        ),
+    ],
+)
+def test_members_that_do_not_go_together_are_refused(member: dict[str, Any], complaint: str) -> None:
+    assert refused(plan({**TOY_TREE, "ensemble": {"member": [{}, member]}})).error.startswith(complaint)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ FILES = (DataFile(NO_UTF8, 1 << 40, 2, (1 << 64) - 1, 1_700_000_000_123_456_789)
 SPECS = (TensorSpec("table", (64, 8), "float32", 4, "features"), TensorSpec("bias", (), "float32", 4))
 PLANNED = Planned(
     schema=BatchSchema(8, (SparseField("features", 64, 4, 2),), (DenseField("score", "int16"),), num_buckets=3),
-    plan=make_plan(SPECS, [TensorSpec("buffer", (2, 3), "int64", 8)], [512], split_tables=True),
+    plans=(make_plan(SPECS, [TensorSpec("buffer", (2, 3), "int64", 8)], [512], split_tables=True),),
     measured=Measured(8, (("auc", "max"),), (("scores", Column("float32", 2)),)),
     num_chunks={"train": 6, "validate": 7},
     devices=("cpu", "fake:0?compute_ms=20"),

@@ -4,7 +4,7 @@ messages or slots."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from loader.stream import Cursor
@@ -12,7 +12,7 @@ from tests.pool.simulation.setup import Setup
 
 Weights = tuple[int, ...]  # a number a bucket
 
-BUFFERS = -1  # stands where a bucket's number would
+BUFFERS = -1  # stands where a bucket's number would; those of member m for BUFFERS - m
 LARGEST = 8  # batches of a step, at most: a power of two
 
 
@@ -22,7 +22,7 @@ class Version:
 
     weights: Weights
     optimizer: tuple[int, ...]  # a number a bucket
-    buffers: int
+    buffers: tuple[int, ...]  # a number a member
 
 
 def cursor_of(batch: int) -> Cursor:
@@ -37,7 +37,12 @@ def content(cursor: Cursor) -> int:
 
 def first_version(setup: Setup) -> Version:
     count = setup.rules.num_buckets
-    return Version(tuple(range(count)), tuple(range(count)), 0)
+    return Version(tuple(range(count)), tuple(range(count)), (0,) * len(setup.members))
+
+
+def weights_of(setup: Setup, weights: Weights, member: int) -> Weights:
+    """A member's own."""
+    return tuple(weights[bucket] for bucket in setup.buckets_of(member))
 
 
 def gradient(weights: Weights, batch: int, bucket: int) -> int:
@@ -80,21 +85,18 @@ def stepped(weight: int, state: int, total: int, batches: int) -> tuple[int, int
     return hash((weight, state)), state
 
 
-def next_version(setup: Setup, version: Version, step: int, batches: Sequence[int]) -> Version:
-    """What the step must give that is made of `batches`."""
-    weights = []
-    optimizer = []
-    for bucket, (weight, state) in enumerate(zip(version.weights, version.optimizer, strict=True)):
-        first = step * setup.rules.batches_per_step
-        total = tree({b - first: gradient(version.weights, b, bucket) for b in batches}, 0, LARGEST)
-        weight, state = stepped(weight, state, total or 0, len(batches))
-        weights.append(weight)
-        optimizer.append(state)
-    buffers = version.buffers
+def next_version(setup: Setup, version: Version, step: int, batches: Mapping[int, Sequence[int]]) -> Version:
+    """What the step must give; `batches`: that make it, by member; frozen members are left as they are."""
+    weights, optimizer, buffers = list(version.weights), list(version.optimizer), list(version.buffers)
     first = step * setup.rules.batches_per_step
-    if setup.rules.has_buffers and first in batches:
-        buffers = gradient(version.weights, first, BUFFERS)
-    return Version(tuple(weights), tuple(optimizer), buffers)
+    for member, own in batches.items():
+        before = weights_of(setup, version.weights, member)
+        for bucket in setup.buckets_of(member):
+            total = tree({b - first: gradient(before, b, bucket) for b in own}, 0, LARGEST)
+            weights[bucket], optimizer[bucket] = stepped(weights[bucket], optimizer[bucket], total or 0, len(own))
+        if setup.rules.has_buffers and first in own:
+            buffers[member] = gradient(before, first, BUFFERS - member)
+    return Version(tuple(weights), tuple(optimizer), tuple(buffers))
 
 
 def batches_of(setup: Setup, step: int) -> range:
@@ -103,8 +105,31 @@ def batches_of(setup: Setup, step: int) -> range:
 
 def undisturbed(setup: Setup, steps: int) -> Version:
     """What a run must end with."""
-    version = first_version(setup)
-    bad = setup.bad
+    version, training = first_version(setup), set(setup.members)
+    values: dict[int, list[float]] = {member: [] for member in setup.members}  # of validations after the first step
     for step in range(steps):
-        version = next_version(setup, version, step, [b for b in batches_of(setup, step) if b not in bad])
+        every = setup.rules.validate_every
+        if setup.rules.collects and every and step % every == 0 and step > 0:
+            for member in setup.members:
+                values[member].append(measured(setup, version, member))
+            training -= {member for member in training if stops_early(setup, values[member])}
+        batches = {
+            member: [b for b in batches_of(setup, step) if not setup.is_bad(member, b)] for member in sorted(training)
+        }
+        if setup.rules.on_bad_batch == "stop":
+            training = {member for member in training if len(batches[member]) == setup.rules.batches_per_step}
+        version = next_version(setup, version, step, {member: batches[member] for member in sorted(training)})
     return version
+
+
+def measured(setup: Setup, version: Version, member: int) -> float:
+    """The metric of a member with a version of the weights."""
+    own = weights_of(setup, version.weights, member)
+    return metric([collected(own, batch) for batch in range(setup.rules.validation_batches)])
+
+
+def stops_early(setup: Setup, values: Sequence[float]) -> bool:
+    """`values`: of the validations so far; the first of the best is what counts."""
+    if setup.early_stopping is None or not values:
+        return False
+    return len(values) - 1 - list(values).index(max(values)) >= setup.early_stopping

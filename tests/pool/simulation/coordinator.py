@@ -19,6 +19,7 @@ from pool.coordinator.books.actions import (
     Commit,
     End,
     Fold,
+    Freeze,
     GiveUp,
     OrderFeeder,
     OrderWorker,
@@ -34,7 +35,7 @@ from pool.protocol.admission import Admission
 from pool.protocol.identity import Peer
 from pool.protocol.messages import Roster
 from pool.shm.shortcut import CoordinatorEnd, Finished
-from tests.pool.simulation.arithmetic import Version, add, batches_of, metric, stepped
+from tests.pool.simulation.arithmetic import BUFFERS, Version, add, batches_of, metric, stepped
 from tests.pool.simulation.process import THE_SUPERVISOR, Process
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class Saved:
     cursor: Cursor
     version: Version
     validations: Validations
+    frozen: tuple[int, ...] = ()
+    unused: tuple[int, ...] = ()
 
 
 METRIC = "metric"
@@ -100,29 +103,39 @@ class SimCoordinator(Process):
         self._counts = [0] * len(self._optimizer)  # batches in each sum
         self._divisors = [0] * len(self._optimizer)  # that make its mean
         self._version = saved.step
-        if world.history.resumed(saved.step):
+        self._frozen = set(saved.frozen)
+        if world.history.resumed(saved.step, self._frozen):
             world.seen["steps to do again"] += 1
         self._to_restore: Version | None = saved.version
         self._shortcut = world.memory.coordinator_end(peer.incarnation)
         self._validations = saved.validations
         self._stopping = EarlyStopping(world.setup.early_stopping, Goal(METRIC, "max"), world.setup.rules.steps)
         newest = saved.validations.newest
+        training = set(world.setup.members) - self._frozen
+        stops = self._stopping.stops(saved.validations, saved.step, training)
+        self._to_freeze = set() if stops == training else stops
         self.books = Books(
             world.setup.rules,
             saved.step,
             saved.cursor,
             incarnation=peer.incarnation,
             validated=-1 if newest is None else newest.step,
-            stopped=self._stopping.stops(saved.validations, saved.step),
+            stopped=stops == training,
+            frozen=self._frozen | self._to_freeze,
+            unused=saved.unused,
         )
         self._inbox = Inbox(self.books, WorkersMemory(world, self._shortcut), lambda *_: None)
-        self._buffers_taken = False
-        self._collected: dict[int, int] = {}  # by validation batch
+        self._buffers_taken: set[int] = set()
+        self._collected: dict[int, tuple[int, ...]] = {}  # by validation batch, a number a member
         self._to_save: Saved | None = None  # until it is validated
 
     def step(self) -> None:
         if self._to_restore is not None:
             self.world.memory.begin_version(self._version, self._to_restore)
+            for member in sorted(self._frozen):
+                self.world.memory.freeze(self._version, member)
+            for member in sorted(self._to_freeze):
+                self.freeze(Freeze(self._version, member))
             self._shortcut.publish(self._version)
             self._to_restore = None
         elif self._todo:
@@ -150,15 +163,25 @@ class SimCoordinator(Process):
     # --- hands ---
 
     def take_buffers(self, action: TakeBuffers) -> None:
-        self._buffers_taken = action.source is not None
+        self._buffers_taken.discard(action.member)
         if (source := action.source) is not None:
-            taken = self.world.memory.gradient(source.worker, source.slot)
-            self.world.memory.buffers[(action.step + 1) % 2] = taken
+            self._buffers_taken.add(action.member)
+            taken = self.world.memory.gradient(source.worker, source.slot, BUFFERS - action.member)
+            self.world.memory.buffers[(action.step + 1) % 2][action.member] = taken
+
+    def freeze(self, action: Freeze) -> None:
+        assert action.step == self._version
+        self.world.memory.freeze(action.step, action.member)
+        self.world.history.froze(action)
+        self._frozen.add(action.member)
+        self.world.seen["member frozen"] += 1
 
     def bad_batch(self, action: BadBatch) -> None:
         self.world.memory.check_batch("train", action.batch)  # it is kept for its user
         self.world.history.left_out(self.peer, action)
         self.world.seen["stopped by a bad batch" if action.fatal else "batch left out"] += 1
+        if action.member is not None and not action.freezes:
+            self.world.seen["batch left out for one member"] += 1
         self.world.ended |= action.fatal
 
     def collect(self, action: Collect) -> None:
@@ -166,14 +189,15 @@ class SimCoordinator(Process):
 
     def validated(self, action: Validated) -> None:
         arrays = [self._collected[batch] for batch in sorted(self._collected)]
-        value = metric(arrays) if self.world.setup.rules.collects else math.nan
+        collects, members = self.world.setup.rules.collects, self.world.setup.members
+        values = [metric([of_members[m] for of_members in arrays]) if collects else math.nan for m in members]
         self._collected.clear()
-        self.world.history.validated(action, self.world.memory.weights(self._version), value)
-        found = Validation(action.version, action.losses[0], {METRIC: value})
+        self.world.history.validated(action, self.world.memory.weights(self._version), values)
+        found = [Validation(action.version, action.losses[m], {METRIC: values[m]}) for m in members]
         self._validations = self._validations.after(found, self._stopping.goal)
         if self._to_save is not None:
             self.world.save(replace(self._to_save, validations=self._validations))
-        stop = self._stopping.stops(self._validations, action.version)
+        stop = self._stopping.stops(self._validations, action.version, self.books.training)
         if stop:
             self.world.seen["stopped early"] += 1
         self._todo += self.books.judged(action.version, stop=stop)
@@ -229,14 +253,16 @@ class SimCoordinator(Process):
         memory, history = self.world.memory, self.world.history
         assert action.step == self._version, f"I3: step {action.step} committed on version {self._version}"
         new = (action.step + 1) % 2
-        if not self._buffers_taken:
-            memory.buffers[new] = memory.buffers[action.step % 2]
-        self._buffers_taken = False
+        for member in self.world.setup.members:
+            if member not in self._buffers_taken | self._frozen:
+                memory.buffers[new][member] = memory.buffers[action.step % 2][member]
+        self._buffers_taken.clear()
         self._version += 1
-        version = Version(memory.weights(self._version), tuple(self._optimizer), memory.buffers[new])
+        version = Version(memory.weights(self._version), tuple(self._optimizer), tuple(memory.buffers[new]))
         history.committed(action, version)
         self._shortcut.publish(self._version)
-        saved = Saved(self._version, action.next_cursor, version, self._validations)
+        frozen = tuple(sorted(self._frozen))
+        saved = Saved(self._version, action.next_cursor, version, self._validations, frozen, action.unused)
         self._to_save = saved if action.validated_next else None
         if not action.validated_next:
             self.world.save(saved)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence, Set
 from statistics import fmean
 
-from pool.coordinator.books.actions import BadBatch, Commit, Validated
+from pool.coordinator.books.actions import BadBatch, Commit, Freeze, Validated
 from pool.coordinator.books.blame import DEADLY, RAISED
 from pool.protocol.identity import Peer
 from tests.pool.simulation.arithmetic import (
@@ -18,7 +19,9 @@ from tests.pool.simulation.arithmetic import (
     loss,
     metric,
     next_version,
+    stops_early,
     undisturbed,
+    weights_of,
 )
 from tests.pool.simulation.setup import Setup
 
@@ -27,18 +30,23 @@ class History:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._versions = [first_version(setup)]  # by number
-        self._left_out: dict[int, set[int]] = {}  # by step
-        self._validations: dict[int, float] = {}  # the metric, by version
+        self._left_out: dict[int, set[tuple[int, int]]] = {}  # (member, batch) by step
+        self._frozen: dict[int, int] = {}  # step by member
+        self._frozen_by_numbers: set[int] = set()  # those of them that had a bad batch
+        self._validations: dict[int, list[float]] = {}  # the metric of each member, by version
         self._ends: Counter[tuple[Peer, int, bool]] = Counter()  # by coordinator in charge, batch in work, exception
         self._stopped = False
         self._blameless = True  # no batch was left out that kills of our own have made look deadly
 
-    def resumed(self, step: int) -> bool:
+    def resumed(self, step: int, frozen: Set[int]) -> bool:
         """A coordinator begins at a step: those after it will be done again, and must give the same. True if there
-        are any."""
+        are any. `frozen`: members that it knows to be."""
         again = len(self._versions) > step + 1
         del self._versions[step + 1 :]
         self._left_out = {s: batches for s, batches in self._left_out.items() if s < step}
+        self._frozen = {member: since for member, since in self._frozen.items() if since < step}
+        self._frozen_by_numbers &= self._frozen.keys()
+        assert frozen == self._frozen.keys(), "I9: frozen members"
         self._validations = {version: value for version, value in self._validations.items() if version <= step}
         self._ends.clear()  # nobody tells a coordinator what its predecessor has seen
         return again
@@ -48,36 +56,58 @@ class History:
         self._ends[coordinator, batch, raised] += 1
 
     def left_out(self, coordinator: Peer, action: BadBatch) -> None:
-        innocent = action.batch not in self._setup.bad
-        if action.batch not in self._setup.unsound:
+        concerned = self._training if action.member is None else {action.member}
+        innocent = not all(self._setup.is_bad(member, action.batch) for member in concerned)
+        if not all((member, action.batch) in self._setup.unsound for member in concerned):
             died, raised = (self._ends[coordinator, action.batch, exception] for exception in (False, True))
             assert died >= DEADLY or raised >= RAISED, f"batch {action.batch} left out: {action.why}"
         assert action.step == len(self._versions) - 1
         assert action.cursor == cursor_of(action.batch), "I1"
-        self._left_out.setdefault(action.step, set()).add(action.batch)
+        assert concerned <= self._training, "nothing of a frozen member is wanted"
+        self._left_out.setdefault(action.step, set()).update((member, action.batch) for member in concerned)
+        self._frozen_by_numbers.update(action.freezes)
         self._blameless &= not innocent
         self._stopped |= action.fatal
+
+    @property
+    def _training(self) -> Set[int]:
+        return set(self._setup.members) - self._frozen.keys()
+
+    def froze(self, action: Freeze) -> None:
+        """A member has a bad batch in this step, or stops early with its version."""
+        assert action.step == len(self._versions) - 1
+        assert action.member in self._training
+        self._frozen[action.member] = action.step
 
     def committed(self, action: Commit, version: Version) -> None:
         """I2, I3: each version follows from the one before by all its batches, each once, in order."""
         assert action.step == len(self._versions) - 1, f"step {action.step} after {len(self._versions) - 1} versions"
         gone = self._left_out.get(action.step, set())
-        batches = [batch for batch in batches_of(self._setup, action.step) if batch not in gone]
+        batches = {
+            member: [batch for batch in batches_of(self._setup, action.step) if (member, batch) not in gone]
+            for member in sorted(self._training)
+        }
         before = self._versions[-1]
         assert version == next_version(self._setup, before, action.step, batches), f"I2: step {action.step}"
-        assert action.losses == tuple((loss(before.weights, batch),) for batch in batches)
-        assert not self._setup.unsound.intersection(batches), "not finite"
+        assert action.losses == tuple(
+            tuple(loss(weights_of(self._setup, before.weights, member), batch) for batch in batches.get(member, ()))
+            for member in self._setup.members
+        )
+        used = {(member, batch) for member, own in batches.items() for batch in own}
+        assert not self._setup.unsound & used, "not finite"
         assert action.next_cursor == cursor_of((action.step + 1) * self._setup.rules.batches_per_step), "I1"
         self._versions.append(version)
 
-    def validated(self, action: Validated, weights: Weights, value: float) -> None:
-        """A successor may do one again that is in nothing it goes on from; `value`: NaN if nothing is collected."""
+    def validated(self, action: Validated, weights: Weights, values: Sequence[float]) -> None:
+        """A successor may do one again that is in nothing it goes on from; `values`: of each member, NaN if nothing is
+        collected."""
         assert action.version == len(self._versions) - 1
         assert weights == self._versions[-1].weights
         batches = range(self._setup.rules.validation_batches)
-        assert action.losses == (fmean(loss(weights, batch) for batch in batches),)
-        expected = metric([collected(weights, batch) for batch in batches]) if self._setup.rules.collects else 0.0
-        assert value == expected or not self._setup.rules.collects, f"metric of version {action.version}: {value}"
+        own = [weights_of(self._setup, weights, member) for member in self._setup.members]
+        assert action.losses == tuple(fmean(loss(each, batch) for batch in batches) for each in own)
+        expected = [metric([collected(each, batch) for batch in batches]) for each in own]
+        assert values == expected or not self._setup.rules.collects, f"metric of version {action.version}: {values}"
         assert action.version == max([action.version, *self._validations])
         self._validations[action.version] = expected
 
@@ -99,12 +129,17 @@ class History:
             assert self._versions[-1] == undisturbed(self._setup, done), "I9"
 
     def _stops(self, done: int) -> int | None:
-        """The version with which the run must end early, if it is one of those that were validated."""
-        patience, values = self._setup.early_stopping, [self._validations.get(v) for v in range(done + 1)]
+        """The version with which the run must end early, if it is one of those that were validated: all members that
+        have not met a bad batch stop with it, or have stopped before."""
+        versions = [
+            self._stop_of(member, done) for member in self._setup.members if member not in self._frozen_by_numbers
+        ]
+        found = [version for version in versions if version is not None]
+        return max(found) if found and len(found) == len(versions) else None
+
+    def _stop_of(self, member: int, done: int) -> int | None:
         for version in range(1, min(done + 1, self._setup.rules.steps)):
-            before = [value for value in values[1 : version + 1] if value is not None]
-            if patience is None or values[version] is None or not before:
-                continue
-            if len(before) - 1 - before.index(max(before)) >= patience:
+            before = [self._validations[v][member] for v in range(1, version + 1) if v in self._validations]
+            if version in self._validations and stops_early(self._setup, before):
                 return version
         return None

@@ -35,11 +35,12 @@ class Memory:
         self.gradients: dict[tuple[int, int], dict[int, int]] = {}  # (worker, slot) -> by bucket
         start = first_version(setup)
         self.halves: list[list[int]] = [list(start.weights), [TORN] * setup.rules.num_buckets]
-        self.buffers = [start.buffers, TORN]
+        self.buffers = [list(start.buffers), [TORN] * len(setup.members)]
         self.attempts = [0] * setup.workers  # by worker: what it computes, 0 between batches
         self.raised = [Raised(np.zeros(4, np.int64)) for _ in range(setup.workers)]  # by worker
-        self._collected: dict[tuple[int, int], int] = {}  # (worker, place) -> of a validation batch
-        self._finished = [np.zeros(finished_words(1), np.int64) for _ in range(setup.workers)]
+        self._setup = setup
+        self._collected: dict[tuple[int, int], tuple[int, ...]] = {}  # (worker, place) -> of a validation batch
+        self._finished = [np.zeros(finished_words(len(setup.members)), np.int64) for _ in range(setup.workers)]
         self._version = np.zeros(1, np.int64)
         self._readers: dict[Peer, tuple[Purpose, int]] = {}
 
@@ -89,11 +90,12 @@ class Memory:
 
     # --- what is collected of validation batches ---
 
-    def write_collected(self, worker: int, batch: int, value: int) -> None:
+    def write_collected(self, worker: int, batch: int, value: tuple[int, ...]) -> None:
         self._collected[worker, batch % VALIDATION_SLOTS] = value
 
-    def collected(self, worker: int, batch: int) -> int:
-        return self._collected.get((worker, batch % VALIDATION_SLOTS), TORN)
+    def collected(self, worker: int, batch: int) -> tuple[int, ...]:
+        """A number a member."""
+        return self._collected.get((worker, batch % VALIDATION_SLOTS), (TORN,) * len(self._setup.members))
 
     # --- weights ---
 
@@ -105,6 +107,13 @@ class Memory:
         """A coordinator publishes what it begins with; the other half is not worth anything to it."""
         here, there = number % 2, (number + 1) % 2
         self.halves[here] = list(version.weights)
-        self.buffers[here] = version.buffers
+        self.buffers[here] = list(version.buffers)
         self.halves[there] = [TORN] * len(version.weights)
-        self.buffers[there] = TORN
+        self.buffers[there] = [TORN] * len(version.buffers)
+
+    def freeze(self, number: int, member: int) -> None:
+        """Both halves hold this version of the member."""
+        here, there = number % 2, (number + 1) % 2
+        for bucket in self._setup.buckets_of(member):
+            self.halves[there][bucket] = self.halves[here][bucket]
+        self.buffers[there][member] = self.buffers[here][member]

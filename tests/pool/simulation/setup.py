@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pool.coordinator.books.rules import Rules
 
 VALIDATION_SLOTS = 2
+OF_MEMBERS = (0, 2, 4)  # seeds with these last digits have several members
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ class Setup:
     ring_slots: int
     disasters: int = 0  # processes killed or frozen in the run
     loss: float = 0.0  # share of messages lost; as many are repeated, as many overtaken
-    unsound: frozenset[int] = frozenset()  # batches whose gradient is not finite
+    unsound: frozenset[tuple[int, int]] = frozenset()  # (member, batch) whose gradient is not finite
     deadly: frozenset[int] = frozenset()  # batches that nobody survives who computes them
     raising: frozenset[int] = frozenset()  # batches that always raise an exception
     flaky: float = 0.0  # share of the others that raise one
@@ -28,9 +29,18 @@ class Setup:
     says_once: bool = False  # nothing is said again: a run in which nothing is lost needs no second time
 
     @property
-    def bad(self) -> frozenset[int]:
-        """Batches that can take part in no step."""
-        return self.unsound | self.deadly | self.raising
+    def members(self) -> range:
+        return range(self.rules.members)
+
+    def is_bad(self, member: int, batch: int) -> bool:
+        """The batch can take part in no step of that member."""
+        return (member, batch) in self.unsound or batch in self.deadly or batch in self.raising
+
+    def buckets_of(self, member: int) -> list[int]:
+        return [bucket for bucket in range(self.rules.num_buckets) if self.member_of(bucket) == member]
+
+    def member_of(self, bucket: int) -> int:
+        return self.rules.member_of[bucket] if self.rules.member_of else 0
 
 
 def setup_of(seed: int) -> Setup:
@@ -55,7 +65,7 @@ def setup_of(seed: int) -> Setup:
         ring_slots=batches + draw.randint(0, batches + 2),
         disasters=draw.choice((0, 1, 2, 3, 4, 6)),
         loss=draw.choice((0.0, 0.02, 0.1)),
-        unsound=frozenset(strange[:1] if draw.random() < 0.2 else ()),
+        unsound=frozenset((0, batch) for batch in strange[:1] if draw.random() < 0.2),
         deadly=frozenset(strange[1:] if draw.random() < 0.05 else ()),
         snapshot_every=draw.choice((1, 2, 3)),
         checkpoint_every=draw.choice((2, 3)),
@@ -75,4 +85,20 @@ def setup_of(seed: int) -> Setup:
         setup = replace(setup, rules=replace(setup.rules, collects=collects, validate_every=every))
         if collects:
             setup = replace(setup, early_stopping=draw.choice((None, 1, 1, 2)))
-    return setup
+    return _of_members(setup, draw) if seed % 10 in OF_MEMBERS else setup
+
+
+def _of_members(setup: Setup, draw: random.Random) -> Setup:
+    """The same with several members, which have buckets of their own; batches are bad for some of them, more often. A
+    member may be frozen early, and coordinators die after that."""
+    members, rules = draw.choice((2, 2, 3)), setup.rules
+    member_of = tuple(member for member in range(members) for _ in range(draw.choice((1, rules.num_buckets))))
+    rules = replace(rules, num_buckets=len(member_of), member_of=member_of, steps=rules.steps + draw.choice((0, 3)))
+    batches = range(rules.steps * rules.batches_per_step)
+    early = range(draw.choice((2 * rules.batches_per_step, len(batches))))
+    stop = rules.on_bad_batch == "stop"
+    spoilt = range(1 if stop and draw.random() < 0.5 else 0, members)
+    pairs = [(member, batch) for member in spoilt for batch in early]
+    unsound = draw.sample(pairs, min(len(pairs), draw.choice((1, 2, 3) if stop else (0, 0, 1, 1, 2, 3))))
+    disasters = setup.disasters + draw.choice((0, 2, 4)) if setup.disasters else 0
+    return replace(setup, rules=rules, unsound=frozenset(unsound), disasters=disasters)

@@ -9,7 +9,7 @@ from pool.protocol.identity import Peer
 from pool.protocol.messages import Assignment, Times, WorkerOrders, WorkerReport
 from pool.worker.desk import Desk
 from pool.worker.job import Job
-from tests.pool.simulation.arithmetic import BUFFERS, collected, gradient, loss
+from tests.pool.simulation.arithmetic import BUFFERS, Weights, collected, gradient, loss, weights_of
 from tests.pool.simulation.memory import TORN
 from tests.pool.simulation.process import Child
 
@@ -93,18 +93,20 @@ class SimWorker(Child):
         if train:
             memory.begin_gradients(self.peer.index, assignment.gradient_slot)
         else:
-            memory.write_collected(self.peer.index, assignment.batch, TORN)
+            memory.write_collected(self.peer.index, assignment.batch, (TORN,) * len(setup.members))
         yield
-        for bucket in range(setup.rules.num_buckets) if train else ():
+        buckets = [b for b in range(setup.rules.num_buckets) if train and setup.member_of(b) not in job.frozen]
+        for bucket in buckets:
             self._write(job, bucket)
-            if bucket < setup.rules.num_buckets - 1:  # the last one is told with the end
+            if bucket != buckets[-1]:  # the last one is told with the end
                 job.buckets.append(bucket)
                 self._bell = True
             if assignment.batch in setup.deadly and self.world.chance() < 0.5:
                 self.world.kill(self.peer.place)
             yield
         if train and setup.rules.has_buffers and assignment.first:
-            self._write(job, BUFFERS)
+            for member in setup.members:
+                self._write(job, BUFFERS - member)
         if train and assignment.batch in setup.deadly:
             self.world.kill(self.peer.place)
             return
@@ -112,12 +114,15 @@ class SimWorker(Child):
             self._raise(assignment)
             return
         if not train:
-            value = collected(memory.weights(assignment.step), assignment.batch)
-            memory.write_collected(self.peer.index, assignment.batch, value)
+            values = tuple(collected(self._weights(job, member), assignment.batch) for member in setup.members)
+            memory.write_collected(self.peer.index, assignment.batch, values)
             yield
         self._end_reading(assignment)
-        unsound = ("the loss",) if train and assignment.batch in setup.unsound else ("",)
-        losses = (loss(memory.weights(assignment.step), assignment.batch),)
+        unsound = tuple(
+            "the loss" if train and m not in job.frozen and (m, assignment.batch) in setup.unsound else ""
+            for m in setup.members
+        )
+        losses = tuple(loss(self._weights(job, member), assignment.batch) for member in setup.members)
         self._bell |= self._desk.finish(job, losses, (), unsound)
         if not any(unsound):
             self._shortcut.finish(assignment.attempt, losses, Times())
@@ -143,6 +148,10 @@ class SimWorker(Child):
         self.holds = None
 
     def _write(self, job: Job, bucket: int) -> None:
-        memory, assignment = self.world.memory, job.assignment
-        value = gradient(memory.weights(assignment.step), assignment.batch, bucket)
-        memory.write_gradient(self.peer.index, assignment.gradient_slot, bucket, value)
+        setup, assignment = self.world.setup, job.assignment
+        member = BUFFERS - bucket if bucket <= BUFFERS else setup.member_of(bucket)
+        value = gradient(self._weights(job, member), assignment.batch, bucket)
+        self.world.memory.write_gradient(self.peer.index, assignment.gradient_slot, bucket, value)
+
+    def _weights(self, job: Job, member: int) -> Weights:
+        return weights_of(self.world.setup, self.world.memory.weights(job.assignment.step), member)

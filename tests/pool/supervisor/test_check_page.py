@@ -43,6 +43,11 @@ def test_validation_files_alone_mean_a_validation_at_each_checkpoint_and_idle_de
     assert "1 of 2 devices stand idle: train.batches_per_step = 1" in ended.out
 
 
+def test_a_share_of_the_training_files_validates_as_files_do() -> None:
+    tree = {"task": "tests.support.toy", "data": {"validation_share": 0.02}, "train": {"checkpoint_every": 7}}
+    assert parse_config(tree, "here").validate_every == 7
+
+
 @pytest.mark.parametrize(
     ("train", "validation", "every"),
     [

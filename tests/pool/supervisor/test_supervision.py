@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from loader.exit_codes import EXIT_CRASH_LOOP, EXIT_FAILED
-from pool.process.failure import Failure
+from pool.process.failure import Failure, crash_place
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, WORKER, Peer
 from pool.supervisor.deaths import Death, account
 from pool.supervisor.holding.signals import StopSignals
@@ -151,6 +151,45 @@ def death(incarnation: int, **changes: object) -> Death:
 
 def test_a_death_is_told_with_who_how_and_what_it_held() -> None:
     assert death(2, batch=17).line() == "worker 1 (incarnation 2) was killed by SIGKILL, it was computing batch 17"
+
+
+DUMP = """\
+a line of before
+Fatal Python error: Segmentation fault
+
+Thread 0x00007f01 (most recent call first):
+  File "/usr/lib/selectors.py", line 9 in select
+
+Current thread 0x00007f02 (most recent call first):
+  File "/venv/torch/_tensor.py", line 40 in wrapped
+  File "/home/me/my_task.py", line 12 in loss
+  File "/venv/pool/worker/step.py", line 90 in train
+
+Extension modules: numpy (total: 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "place"),
+    [
+        (DUMP, "loss (/home/me/my_task.py:12)"),
+        (DUMP.replace("Segmentation fault", "Aborted"), ""),
+        (DUMP.partition("Current")[0], ""),
+        ("", ""),
+        (DUMP[: DUMP.index("/home")], ""),
+    ],
+    ids=["whole", "another signal", "cut off", "empty", "within torch alone"],
+)
+def test_the_line_that_a_crash_struck_is_found_in_the_log(log: str, place: str) -> None:
+    assert crash_place(log) == place
+
+
+def test_a_crash_in_a_worker_is_told_with_its_place_and_what_may_be_the_cause() -> None:
+    line = death(1, how="was killed by SIGSEGV", crashed_in="loss (task.py:3)").line()
+    assert line == (
+        "worker 1 (incarnation 1) was killed by SIGSEGV in loss (task.py:3), as a task does that changes weights in "
+        "place: workers may only read them, after_step may"
+    )
 
 
 def test_an_exception_is_told_instead_of_an_exit_code_with_the_place_of_the_traceback() -> None:

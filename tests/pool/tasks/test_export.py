@@ -48,8 +48,8 @@ def test_a_runs_folder_means_its_newest_checkpoint(tmp_path: Path) -> None:
     run = tmp_path / "run"
     first, second = save(run, 1), save(run, 2)
     for where in (run, run / FOLDER, run / FOLDER / "last", second):
-        assert export_checkpoint(where, tmp_path / "net", "toy", TASK) == second
-    assert export_checkpoint(first, tmp_path / "net", "toy", TASK) == first
+        assert export_checkpoint(where, tmp_path / "net", "toy", TASK).checkpoint == second
+    assert export_checkpoint(first, tmp_path / "net", "toy", TASK).checkpoint == first
     (run / FOLDER / "last").unlink()
     assert locate(run) == second
     assert (tmp_path / "net").read_text().startswith("toy ")

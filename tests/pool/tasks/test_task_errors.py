@@ -62,6 +62,16 @@ if os.path.getsize("calls") {condition}:
 """
 
 
+def test_a_task_that_changes_weights_in_place_is_told_with_its_line_and_the_cause(tmp_path: Path) -> None:
+    code = "with torch.no_grad():\n    model.output.weight.mul_(0.99)\nreturn usual()"
+    settings = {**SHORT, **hostile_task.write(tmp_path, code, at=6), "pool.restarts": 0}
+    ended = run(tmp_path / "run", settings, cwd=tmp_path)
+    assert ended.code == 75, ended.out + ended.err
+    line = next(line for line in ended.err.splitlines() if "was killed by SIGSEGV in mischief (" in line)
+    assert PLACE in line
+    assert "as a task does that changes weights in place: workers may only read them, after_step may" in line
+
+
 @pytest.mark.parametrize(("condition", "code"), [("== 5", 0), (">= 5", 1)])
 def test_after_step_that_raises_is_tried_in_one_more_life_of_the_coordinator(
     condition: str, code: int, whole: Ended, tmp_path: Path

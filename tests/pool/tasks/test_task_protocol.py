@@ -19,10 +19,10 @@ from loader.section import Section
 from pool.cli import PROGRAM
 from pool.config.tree import config_class
 from pool.errors import ConfigError
+from pool.members.member import problem_of
 from pool.tasks import registry
 from pool.tasks.making import make_task
 from pool.tasks.registry import TASKS
-from pool.worker.step import problem_of
 from tests.support import toy
 from tests.support.runs import TOY, run
 from tests.support.toy import LossConfig, ModelConfig

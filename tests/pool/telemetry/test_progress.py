@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -41,6 +42,14 @@ def test_metrics_of_the_task_stand_beside_the_validation_loss() -> None:
     assert "  validation 0.002000 of step 300  auc 0.750000  share 0.500000  lr " in describe(measured)
     assert "auc" not in describe(measured, 120)
     assert "ETA" not in describe(replace(measured, finished=True)), "it has ended early"
+
+
+def test_of_several_members_the_lowest_the_median_and_the_highest_are_shown() -> None:
+    several = replace(REPORT, losses=(0.3, 0.1, 0.2, math.nan), validation_losses=(1.0, 2.0, 4.0, 3.0))
+    assert "  loss 0.100000 / 0.200000 / 0.300000  validation 1.000000 / 2.500000 / 4.000000 of step" in describe(
+        several
+    )
+    assert "  loss " not in describe(replace(REPORT, losses=(math.nan, math.nan)))
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120])

@@ -15,13 +15,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pool.checkpoint.validations import Goal, Validation
 from pool.cli import main
+from pool.config.members import differing
 from pool.config.reading import load_config
 from pool.errors import ConfigError
 from pool.runs.drawing import HEIGHT, WIDTH, draw
+from pool.runs.plot import plot_rates
 from pool.runs.rates import LEAST, changes_for, judge
-from pool.runs.records import differing, read_run
+from pool.runs.records import read_run
 from pool.runs.table import COLUMNS, as_data, plain, rows
+from tests.support.checkpoints import save
 from tests.support.runs import ROOT, TOY, toml
 
 HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
@@ -46,16 +50,22 @@ def test_runs_stand_side_by_side_with_the_settings_that_differ(tmp_path: Path, c
     one = made(tmp_path / "one", 0.1, [3, 2, 1], {1: 5.0, 2: 4.0, 3: 4.0}, task="a")
     other = made(tmp_path / "other", 0.2, [3, math.nan], {}, task="a", schedule={"args": {}})
     runs = [read_run(folder) for folder in (one, other)]
-    assert differing(runs) == ["optimizer.args.lr"]
+    assert differing([run.config for run in runs]) == ["optimizer.args.lr"]
     assert as_data(runs[0], ["optimizer.args.lr"]) == {
         "run": str(one),
         "step": 3,
         "steps": 9,
         "best_validation_loss": 4.0,
         "best_validation_step": 2,
+        "best_metric": "loss",
+        "best_checkpoint_value": None,
+        "best_checkpoint_step": None,
         "last_loss": 1,
         "samples_per_second": 400.0,
         "seconds": 1.0,
+        "member": None,
+        "members": None,
+        "best_member": None,
         "config": {"optimizer.args.lr": 0.1},
     }
     assert main(["runs", str(one), str(other)]) == 0
@@ -67,6 +77,74 @@ def test_runs_stand_side_by_side_with_the_settings_that_differ(tmp_path: Path, c
     assert second.split() == [str(other), "2/9", "nan", "400", "0:00:00", "0.2"]
     assert main(["runs", str(one), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["best_validation_step"] == 2
+
+
+ENSEMBLE: dict[str, Any] = {
+    "schedule": {},
+    "loss": {},
+    "model": {},
+    "ensemble": {"member": [{"seed": 5}, {"optimizer": {"args": {"lr": 0.3}}}]},
+}
+
+
+def of_members(path: Path, values: list[tuple[float, float]], validations: list[tuple[float, float]]) -> None:
+    """Numbers of two members: of steps, then of validations of the last of them."""
+    steps = [{"step": n, "loss": max(own), "members": {"loss": own}} for n, own in enumerate(values, 1)]
+    last = [
+        {"step": n, "validation_loss": 9.0, "members": {"validation_loss": own}} for n, own in enumerate(validations)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in [*steps, *last]))
+
+
+def test_an_ensemble_is_its_best_member_or_a_row_for_each(tmp_path: Path, capsys: Any) -> None:
+    one = made(tmp_path / "one", 0.1, [3, 2, 1], {1: 5.0})
+    two = made(tmp_path / "two", 0.1, [], {}, **ENSEMBLE)
+    tree = json.loads((two / "config.json").read_text())
+    tree["run"]["seed"] = 4
+    (two / "config.json").write_text(json.dumps(tree))
+    of_members(two / "metrics.jsonl", [(3.0, 2.0), (1.0, 2.0)], [(math.nan, 0.5), (0.25, 0.75), (0.5, math.inf)])
+    assert main(["runs", str(one), str(two)]) == 0
+    headings, first, second = (line.split("  ") for line in capsys.readouterr().out.splitlines())
+    assert [word.strip() for word in headings if word][: len(COLUMNS) + 1] == [*COLUMNS, "members"]
+    assert [word.strip() for word in second if word][:6] == [str(two), "2/9", "0.250000", "1", "2.000000", "0"]
+    assert "2, best 0" in [word.strip() for word in second]
+    assert not any("best" in word for word in first)
+    assert main(["runs", str(two), "--members", "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["config"] for row in rows] == [
+        {"run.model_seed": 5, "optimizer.args.lr": 0.1},
+        {"run.model_seed": 4, "optimizer.args.lr": 0.3},
+    ]
+    assert [(row["member"], row["best_validation_loss"], row["best_validation_step"]) for row in rows] == [
+        (0, 0.25, 1),
+        (1, 0.5, 0),
+    ]
+    assert [row["last_loss"] for row in rows] == [1.0, 2.0]
+    several = {"task": "clicks", "ensemble": {"members": 2}}
+    save(two, several, validations=[Validation(1, 0.5, {"auc": auc}) for auc in (0.5, 0.75)], goal=Goal("auc", "max"))
+    assert read_run(two).best_checkpoint == (1, 0.75)
+    assert main(["runs", str(two), str(one), "--members"]) == 0
+    assert [line.split("  ")[0] for line in capsys.readouterr().out.splitlines()[1:]] == [
+        f"{two} member 0",
+        f"{two} member 1",
+        str(one),
+    ]
+
+
+def test_what_the_best_checkpoint_is_worth_is_shown_where_a_metric_chooses_it(tmp_path: Path) -> None:
+    by_auc = made(tmp_path / "auc", 0.1, [3, 2, 1], {}, train={"steps": 9, "best_metric": "auc"})
+    with (by_auc / "metrics.jsonl").open("w") as file:
+        for step, auc in ((1, 0.7), (2, 0.9), (3, 0.8)):
+            file.write(json.dumps({"step": step, "loss": 1.0, "samples_per_second": 400.0}) + "\n")
+            file.write(json.dumps({"step": step, "validation_loss": 1 / step, "validation_auc": auc}) + "\n")
+    (by_auc / "checkpoints/step-000000002").mkdir(parents=True)
+    (by_auc / "checkpoints/best").symlink_to("step-000000002")
+    runs = [read_run(by_auc), read_run(made(tmp_path / "loss", 0.1, [3], {1: 5.0}))]
+    data = as_data(runs[0], ())
+    assert (data["best_metric"], data["best_checkpoint_value"], data["best_checkpoint_step"]) == ("auc", 0.9, 2)
+    headings, first, second = rows(runs)
+    assert headings[: len(COLUMNS) + 1] == [*COLUMNS, "best checkpoint"]
+    assert (first[len(COLUMNS)], second[len(COLUMNS)]) == ("auc 0.900000 at 2", "")
 
 
 def test_a_run_that_has_just_begun_has_no_numbers_yet(tmp_path: Path) -> None:
@@ -94,6 +172,10 @@ def test_a_picture_or_one_line_that_says_what_it_needs(tmp_path: Path, capsys: A
     one = made(tmp_path / "one", 0.1, [3, 2, 1], {2: 4.0})
     for suffix, begin in ((".png", b"\x89PNG"), (".svg", b"<?xml")):
         picture = tmp_path / f"x{suffix}"
+        if HAS_MATPLOTLIB:
+            rates = [10 ** (-6 + 6 * step / 199) for step in range(200)]
+            plot_rates(judge(rates, curve(rates)), picture)
+            assert picture.read_bytes().startswith(begin)
         code = main(["runs", str(one), "--plot", str(picture)])
         if HAS_MATPLOTLIB:
             assert code == 0

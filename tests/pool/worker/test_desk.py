@@ -57,6 +57,16 @@ def test_what_else_than_attempt_and_loss_somebody_waits_for_is_said() -> None:
     assert desk.finish(begun(desk, *both), (0.5,), (), ("",))  # whoever has not heard of the first would not any more
 
 
+def test_nothing_is_said_of_a_batch_that_the_newest_version_has_in_it() -> None:
+    desk = Desk(1)
+    desk.orders(WorkerOrders(3, (assignment(0, step=3), assignment(1, step=4, attempt=2))))
+    for version in (3, 4):
+        desk.complete(version)
+        job = desk.next()
+        assert job is not None
+        assert not desk.finish(job, (0.5,), (), ("",))
+
+
 def test_what_is_ordered_twice_is_one_batch() -> None:
     """I5."""
     desk = Desk(1)
@@ -155,3 +165,40 @@ def test_a_job_enters_no_stage_but_those_that_follow(stage: Stage) -> None:
         else:
             with pytest.raises(AssertionError, match=f"{other.name} after {stage.name}"):
                 job.enter(other)
+
+
+def test_on_a_device_a_batch_is_on_its_way_while_another_is_computed() -> None:
+    desk = Desk(1)
+    job = begun(desk, assignment(0), assignment(1, step=1, attempt=2))
+    coming = desk.next_to_prepare()
+    assert coming is not None
+    assert coming.assignment.batch == 1
+    assert not desk.prepared(coming)
+    desk.finish(job, (0.5,), (), ("",))
+    desk.complete(1)
+    assert desk.next() is coming
+
+
+def test_a_batch_may_be_begun_before_all_of_it_has_come() -> None:
+    """What computes it waits for the copy; that it has come says nothing more then."""
+    desk = Desk(1)
+    desk.orders(WorkerOrders(0, (assignment(1, step=1),)))
+    coming = desk.next_to_prepare()
+    desk.complete(1)
+    job = desk.next()
+    assert job is coming
+    assert job is not None
+    assert not desk.prepared(job)
+    assert job.stage is Stage.COMPUTING
+    desk.finish(job, (0.5,), (), ("",))
+
+
+def test_orders_are_settled_when_a_revoked_batch_has_been_copied() -> None:
+    desk = Desk(1)
+    desk.orders(WorkerOrders(0, (assignment(1, step=1),), number=1))
+    coming = desk.next_to_prepare()
+    assert coming is not None
+    desk.orders(WorkerOrders(0, (), number=2))
+    assert desk.settled == 1
+    assert desk.prepared(coming)
+    assert desk.settled == 2

@@ -12,9 +12,9 @@ from pool.buckets.plan import make_plan
 from pool.buckets.tensors import specs
 from pool.exchange.host.worker import HostWorker
 from pool.nn.batch import TensorBatch
+from pool.nn.memory import out_of_memory
 from pool.tasks.task import Progress
 from pool.worker.gradients import GradientWriter
-from pool.worker.worker import out_of_memory
 from tests.support.toy import LossConfig, ModelConfig
 from tests.support.toy_model import ToyTask
 
@@ -26,17 +26,17 @@ def test_a_penalty_on_a_sparse_table_is_refused_instead_of_lost() -> None:
         model = task.build_model()
     plan = make_plan(*specs(model), [1, 1 << 20])
     halves, slots = ([np.zeros(plan.nbytes, np.uint8) for _ in range(2)] for _ in range(2))
-    exchange = HostWorker(model, plan, torch.device("cpu"), halves=halves, slots=slots)
+    exchange = HostWorker(model, plan, halves=halves, slots=slots)
     exchange.load(0)
-    writer = GradientWriter(model, plan, exchange)
+    writer = GradientWriter(model, [plan], exchange)
     stream = open_stream(data_config(source="synthetic", batch_size=64), [], 42)
     batch = TensorBatch.from_numpy(next(iter(read_batches(stream, 1))))
     announced: list[int] = []
-    writer.begin_batch(0, announced.append)
+    writer.begin_batch(0, {}, announced.append)
     task.loss(model, batch, Progress(0, 1)).backward()
     assert writer.end_batch() == ()
     assert announced == [0]  # the last one is said by the end of the batch
-    writer.begin_batch(0, announced.append)
+    writer.begin_batch(0, {}, announced.append)
     penalty = model.get_parameter("table.weight").square().sum()
     with pytest.raises(RuntimeError, match=r"table\.weight gets a gradient from elsewhere"):
         (task.loss(model, batch, Progress(0, 1)) + penalty).backward()
@@ -46,6 +46,8 @@ def test_a_penalty_on_a_sparse_table_is_refused_instead_of_lost() -> None:
 def test_too_little_memory_is_known_by_each_of_its_names() -> None:
     assert out_of_memory(MemoryError())
     assert out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
+    assert out_of_memory(RuntimeError("CUDA error: out of memory"))  # a context
+    assert out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"))
     with pytest.raises(RuntimeError) as error:
         torch.empty(1 << 60)
     assert out_of_memory(error.value)

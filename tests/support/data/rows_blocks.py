@@ -56,6 +56,21 @@ class Fails(Parts):
         raise KeyError(i)
 
 
+class Leaves(Parts):
+    def block(self, i: int) -> tuple[Any, Any]:
+        raise SystemExit(i + 3)
+
+
+class Short(Parts):
+    def block(self, i: int) -> tuple[Any, Any]:
+        return self.matrix[20 * i : 20 * i + 20], self.labels[20 * i : 20 * i + 19]
+
+
+def stops() -> Iterator[Rows]:
+    raise OSError(5, "gone")
+    yield
+
+
 class Odd(Parts):
     def block(self, i: int) -> Any:
         return [i]
@@ -67,6 +82,10 @@ def fails() -> None:
 
 def beyond() -> tuple[Any, Any]:
     return scipy.sparse.csr_matrix(np.eye(3, FEATURES + 1)[:, ::-1]), np.zeros(3)
+
+
+def one_label() -> tuple[Any, Any]:
+    return matrix()[0], 1
 
 
 def too_few_labels() -> tuple[Any, Any]:

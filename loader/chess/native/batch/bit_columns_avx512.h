@@ -115,9 +115,10 @@ inline std::uint32_t append_bags(Scratch scratch, std::uint32_t num_items, const
     return place;
 }
 
-// What count_columns does, from the boards.
+// What count_columns does for the parts, from the boards.
+template <class Number>
 inline std::uint32_t bit_columns(const FeatureSet& set, std::uint32_t num_bags, std::uint32_t active, Scratch scratch,
-                                 batch::Columns<std::uint16_t, std::uint16_t> columns) {
+                                 batch::Columns<Number, std::uint16_t> columns) {
     const std::uint32_t room = num_bags * set.max_active < set.num_inputs ? num_bags * set.max_active : set.num_inputs;
     std::uint32_t touched = 0;
     std::uint32_t place = 0;
@@ -142,7 +143,7 @@ inline std::uint32_t bit_columns(const FeatureSet& set, std::uint32_t num_bags, 
                 std::uint32_t begin = 0;
                 for (std::uint32_t input = 0; input < 64; ++input, ++number) {
                     if (touched < room) [[likely]]
-                        columns.touched[touched] = static_cast<std::uint16_t>(number);
+                        columns.touched[touched] = static_cast<Number>(number);
                     columns.touched_offsets[touched] = scratch.item_places[begin];
                     touched += scratch.item_ends[input] != begin ? 1 : 0;
                     begin = scratch.item_ends[input];

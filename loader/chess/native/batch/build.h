@@ -1,6 +1,7 @@
 #pragma once
 
 #include "batch/columns.h"
+#include "chess/native/batch/relation_columns.h"
 #include "chess/native/batch/relation_rows.h"
 #include "chess/native/batch/rows.h"
 #include "chess/native/batch/samples.h"
@@ -20,8 +21,11 @@ inline std::uint32_t write_columns(const FeatureSet& set, std::uint32_t num_bags
     const batch::Columns<Number, Bag> columns{static_cast<Number*>(slot.touched), slot.touched_offsets,
                                               static_cast<Bag*>(slot.bags)};
 #if defined(__AVX512VBMI2__)
-    if constexpr (sizeof(Number) == 2 && sizeof(Bag) == 2) {
-        if (!set.has_relations()) return bit_columns(set, num_bags, slot.offsets[num_bags], scratch, columns);
+    if constexpr (sizeof(Bag) == 2) {
+        const std::uint32_t touched = bit_columns(set, num_bags, slot.offsets[num_bags], scratch, columns);
+        if (!set.has_relations()) return touched;
+        const std::uint32_t place = columns.touched_offsets[touched];
+        return relation_columns(set, num_bags / 2, scratch, slot, columns, touched, place);
     }
 #endif
     return batch::count_columns(slot.offsets, num_bags, static_cast<const Number*>(slot.features), set.num_inputs,

@@ -1,34 +1,20 @@
 #pragma once
 
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "formats/svmlight/native/file/lines.h"
-#include "rows/native/reader.h"
+#include "formats/svmlight/native/text/parser.h"
+#include "rows/native/lines/reader.h"
 
 namespace sparsepool::svmlight {
 
-// The pieces of svmlight files, in the order of the files.
-class Reader final : public rows::RowReader {
+class Reader final : public rows::LineReader {
   public:
-    explicit Reader(std::vector<std::shared_ptr<const LineFile>> files);
-
-    [[nodiscard]] std::size_t num_chunks() const override { return chunks_.size(); }
-    [[nodiscard]] std::string name() const override;
-    [[nodiscard]] bool in_file_order() const override;
-    void compare_with(stream::ChunkSums sums) override { sums_ = sums; }
-    [[nodiscard]] Read read(std::size_t chunk, const rows::RowShape& shape, stream::RecordBuffer& rows) const override;
+    using LineReader::LineReader;
 
   private:
-    struct Chunk {
-        const LineFile* file = nullptr;
-        std::size_t piece = 0;
-    };
-
-    std::vector<std::shared_ptr<const LineFile>> files_;
-    std::vector<Chunk> chunks_;
-    stream::ChunkSums sums_;
+    [[nodiscard]] rows::Parsed parse(std::size_t, std::size_t, std::string_view text, const rows::RowShape& shape,
+                                     stream::RecordBuffer& rows) const override {
+        return parse_lines(text, shape, rows);
+    }
+    [[nodiscard]] const char* column_word() const override { return "column"; }
 };
 
 }  // namespace sparsepool::svmlight

@@ -42,8 +42,15 @@ Block block_of(const nb::handle& answer) {
     return block;
 }
 
+// The place of a fault in front of what it says of a row or of the whole block.
+std::string placed(std::string place, std::size_t block, std::size_t num_blocks, const std::string& fault) {
+    if (num_blocks > 1) place += (place.empty() ? "block " : ", block ") + std::to_string(block);
+    if (place.empty()) return fault;
+    return place + (fault.starts_with("row ") ? ", " : ": ") + fault;
+}
+
 // A reader written in Python (loader/rows/python_reader.py): an object with num_chunks, name and
-// read(chunk) -> (blocks, fault, file). Its work is done under the GIL, one chunk at a time.
+// read(chunk) -> (blocks, fault, file, place). Its work is done under the GIL, one chunk at a time.
 class PythonReader final : public RowReader {
   public:
     explicit PythonReader(nb::object reader)
@@ -83,13 +90,14 @@ class PythonReader final : public RowReader {
     std::optional<stream::SourceFault> read_chunk(std::size_t chunk, const RowShape& shape,
                                                   stream::RecordBuffer& rows) const {
         const auto answer = nb::cast<nb::tuple>(reader_.attr("read")(chunk));
+        const auto blocks = nb::cast<nb::sequence>(answer[0]);
+        const std::size_t count = nb::len(blocks);
         std::size_t number = 0;
-        for (const nb::handle given : nb::cast<nb::sequence>(answer[0])) {
+        for (const nb::handle given : blocks) {
             std::string fault = append_block(block_of(given), shape, rows);
             if (!fault.empty()) {
-                return stream::SourceFault{
-                    nb::cast<std::string>(answer[2]), std::nullopt,
-                    "chunk " + std::to_string(chunk) + ", block " + std::to_string(number) + ", " + fault};
+                return stream::SourceFault{nb::cast<std::string>(answer[2]), std::nullopt,
+                                           placed(nb::cast<std::string>(answer[3]), number, count, fault)};
             }
             ++number;
         }
@@ -108,7 +116,8 @@ class PythonReader final : public RowReader {
 void bind_python_reader(nb::module_& module) {
     nb::class_<PythonReader, RowReader>(module, "PythonRowReader", "A reader written in Python.")
         .def(nb::init<nb::object>(), "reader"_a,
-             "`reader`: num_chunks, name, read(chunk) -> (blocks, fault or None, file). A block: (rows, float32 arrays "
+             "`reader`: num_chunks, name, read(chunk) -> (blocks, fault or None, file, place). A block: (rows, float32 "
+             "arrays "
              "of\n"
              "the dense numbers, int64 array of qids or None, (int64 offsets, int64 features, float32 values or None)\n"
              "of each field). A fault: (file, reason, offset or None, \"damaged\", \"changed\" or \"unreadable\"). It\n"

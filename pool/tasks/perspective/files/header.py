@@ -54,12 +54,10 @@ def _rust(net: Net, file_name: str) -> str:
 
 def _about(net: Net, file_name: str) -> list[str]:
     shape = net.shape
-    layers = "".join(f" -> {outputs}" for _, outputs in shape.layers[:-1])
-    last = " -> 1" if shape.buckets == 1 else f" -> 1, {shape.buckets} times"
     how = "integers all through" if is_whole(shape) else f"float from the sums of l1 on, products >> {PAIR_SHIFT}"
     padding = f"The file is filled up to a multiple of {ALIGNMENT} bytes."
     return [
-        f"{file_name}: ({shape.num_real} -> {shape.width})x2{layers}{last}, {shape.activation}; {how}.",
+        f"{file_name}: {shape.in_words}, {shape.activation}; {how}.",
         f"Inputs {shape.inputs.features}, output buckets {shape.output_buckets}. Little endian. {padding}",
     ]
 

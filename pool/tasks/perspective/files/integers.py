@@ -45,6 +45,11 @@ def dequantise(net: Net) -> dict[str, npt.NDArray[np.float32]]:
     return floats
 
 
+def roundings(net: Net) -> dict[str, Rounding]:
+    """Of the tensors that are integers."""
+    return {entry.weight: _rounding(entry) for entry in net.entries if entry.type != "f32"}
+
+
 def _merged(entry: ExportTensor, floats: Floats, shape: Shape) -> npt.NDArray[np.float32]:
     values = floats[entry.weight]
     if entry.weight == "l0f":

@@ -48,6 +48,11 @@ class Shape:
         )
 
     @property
+    def in_words(self) -> str:
+        layers = "".join(f" -> {outputs}" for _, outputs in self.layers)
+        return f"({self.num_real} -> {self.width})x2{layers}" + (f", {self.buckets} times" if self.buckets > 1 else "")
+
+    @property
     def tensors(self) -> dict[str, tuple[int, ...]]:
         """Shapes by name."""
         found: dict[str, tuple[int, ...]] = {"l0w": (self.num_real, self.width), "l0b": (self.width,)}

@@ -1,8 +1,8 @@
-"""Integer inference of an exported network, exact to the last bit: what Stockfish 15.1 computes.
+"""Integer inference of an exported network, exact to the last bit: what Stockfish computes.
 
 numpy only; every step of the integer arithmetic (wrapping, floors, truncation) is written down. Terms
-are in sixteenths of internal units, from the point of view of the side to move. Rules: SFNNv5 as in
-Stockfish 15.1, builds without int16 saturation.
+are in sixteenths of internal units, from the point of view of the side to move. Rules: those of builds without int16
+saturation of products.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pool.tasks.chess.int32 import truncating_divide, wrapped
 from pool.tasks.chess.positions import Position
-from pool.tasks.stockfish.quantized import arch
-from pool.tasks.stockfish.quantized.nnue_file import NnueNet
+from pool.tasks.stockfish.quantized.nnue_file import Net
+from pool.tasks.stockfish.quantized.versions import LARGEST_INPUT, NUM_BUCKETS, OUTPUT_SCALE, Version, bucket
 
 _BLOCK = 1024  # positions at a time: bounds the memory
 _Ints = npt.NDArray[np.int64]
@@ -29,69 +30,83 @@ class Evaluation:
     bucket: _Ints  # [n], the one that value is made of
     psqt: _Ints  # [n, 8], material term, sixteenths
     positional: _Ints  # [n, 8], sixteenths
-    value: _Ints  # [n], internal units
+    values: _Ints  # [n, 8], internal units
+    value: _Ints  # [n], the bucket's
 
 
-def evaluate(net: NnueNet, positions: Sequence[Position]) -> Evaluation:
-    """All buckets of each position."""
+def evaluate(net: Net, positions: Sequence[Position]) -> Evaluation:
+    """All buckets of each position. `positions`: with the inputs of the net's version."""
     blocks = [positions[i : i + _BLOCK] for i in range(0, len(positions), _BLOCK)]
     terms = [_terms(net, block) for block in blocks]
-    psqt = np.concatenate([np.zeros((0, arch.NUM_BUCKETS), np.int64), *(block[0] for block in terms)])
-    positional = np.concatenate([np.zeros((0, arch.NUM_BUCKETS), np.int64), *(block[1] for block in terms)])
-    bucket = np.array([arch.bucket(position.piece_count) for position in positions], np.int64)
-    used = np.arange(len(positions)), bucket
-    return Evaluation(bucket, psqt, positional, truncating_divide(psqt[used] + positional[used], 16))
+    psqt = np.concatenate([np.zeros((0, NUM_BUCKETS), np.int64), *(block[0] for block in terms)])
+    positional = np.concatenate([np.zeros((0, NUM_BUCKETS), np.int64), *(block[1] for block in terms)])
+    used = np.array([bucket(position.piece_count) for position in positions], np.int64)
+    if net.version.cut_apart:
+        values = truncating_divide(psqt, 16) + truncating_divide(positional, 16)
+    else:
+        values = truncating_divide(psqt + positional, 16)
+    return Evaluation(used, psqt, positional, values, values[np.arange(len(positions)), used])
 
 
-def truncating_divide(value: _Ints, divisor: int) -> _Ints:
-    """Division that rounds toward zero, as C's; numpy's rounds down."""
-    quotient: _Ints = np.sign(value) * (np.abs(value) // divisor)
-    return quotient
-
-
-def _terms(net: NnueNet, positions: Sequence[Position]) -> tuple[_Ints, _Ints]:
+def _terms(net: Net, positions: Sequence[Position]) -> tuple[_Ints, _Ints]:
     own = [_accumulate(net, position.own) for position in positions]
     opponent = [_accumulate(net, position.opponent) for position in positions]
     difference = np.stack([psqt for _, psqt in own]) - np.stack([psqt for _, psqt in opponent])
-    psqt = truncating_divide(_wrap(difference), 2)
-    inputs = np.concatenate([_pair(np.stack([acc for acc, _ in side])) for side in (own, opponent)], axis=1)
-    return psqt, _layers(net, inputs)
+    psqt = truncating_divide(wrapped(difference), 2)
+    sides = [_pair(net.version, np.stack([sums for sums, _ in side])) for side in (own, opponent)]
+    return psqt, _layers(net, np.concatenate(sides, axis=1))
 
 
-def _accumulate(net: NnueNet, features: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int16], _Ints]:
+def _accumulate(net: Net, features: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int16], _Ints]:
     """First layer of one perspective: int16 sums that wrap [l1], PSQT sums [8]."""
-    accumulator = net.transformer_weight[features].sum(axis=0, dtype=np.int16)
-    accumulator += net.transformer_bias
-    return accumulator, _wrap(net.psqt_weight[features].sum(axis=0, dtype=np.int64))
+    sums = net["transformer_bias"].copy()
+    psqt = np.zeros(NUM_BUCKETS, np.int64)
+    for table in net.version.tables:
+        rows = features[(features >= table.rows.start) & (features < table.rows.stop)] - table.first
+        sums += net[table.weight][rows].sum(axis=0, dtype=np.int16)
+        psqt += net[table.psqt][rows].sum(axis=0, dtype=np.int64)
+    return sums, wrapped(psqt)
 
 
-def _pair(accumulator: npt.NDArray[np.int16]) -> _Ints:
+def _pair(version: Version, sums: npt.NDArray[np.int16]) -> _Ints:
     """[n, l1] -> [n, l1 / 2]: the clamped halves multiplied."""
-    clamped = np.clip(accumulator, 0, 127).astype(np.int64)
+    clamped = np.clip(sums.astype(np.int64) * (2 if version.doubled else 1), 0, version.largest_sum)
     half = clamped.shape[1] // 2
-    product: _Ints = clamped[:, :half] * clamped[:, half:] >> 7
+    product: _Ints = clamped[:, :half] * clamped[:, half:] >> 9
     return product
 
 
-def _layers(net: NnueNet, inputs: _Ints) -> _Ints:
+def _layers(net: Net, inputs: _Ints) -> _Ints:
     """[n, l1] -> positional terms [n, 8]. Between the layers the bucket is the first axis."""
-    y = _affine(inputs[None], net.fc_0_weight[:, :, : net.l1], net.fc_0_bias)
-    paired, skipped = y[..., : arch.PAIR_OUT], y[..., arch.PAIR_OUT]
-    squared = np.minimum(127, paired * paired >> 19)
-    clipped = np.clip(paired >> 6, 0, 127)
-    hidden = np.concatenate([squared, clipped], axis=2)
-    z = np.clip(_affine(hidden, net.fc_1_weight[:, :, : arch.FC_1_IN], net.fc_1_bias) >> 6, 0, 127)
-    v = _affine(z, net.fc_2_weight[:, None], net.fc_2_bias[:, None])[..., 0]
-    skip = truncating_divide(_wrap(skipped * arch.OUTPUT_SCALE), arch.HIDDEN_BIAS_SCALE)
-    return _wrap(v + skip).T
+    version = net.version
+    y = _affine(inputs[None], net["fc_0_weight"][:, :, : net.l1], net["fc_0_bias"])
+    hidden = _activated(version, 0, y[..., : version.paired])
+    z = _affine(hidden, net["fc_1_weight"][:, :, : version.fc_1_in], net["fc_1_bias"])
+    if version.all_activations:
+        last = np.concatenate([hidden, _activated(version, 1, z)], axis=2)
+    else:
+        last = _clipped(version, 1, z)
+    weight = net["fc_2_weight"][:, None, : version.fc_2_in]
+    v = _affine(last, weight, net["fc_2_bias"][:, None])[..., 0]
+    skipped = y[..., -2] - y[..., -1] if version.skips == 2 else y[..., -1]
+    if version.skip_one == version.output_one:
+        return truncating_divide(wrapped(v + skipped) * OUTPUT_SCALE, version.output_one).T
+    return wrapped(v + truncating_divide(wrapped(skipped * OUTPUT_SCALE), version.skip_one)).T
+
+
+def _activated(version: Version, layer: int, y: _Ints) -> _Ints:
+    """Squares, then clipped."""
+    shift = version.square_shift[layer]
+    assert shift is not None
+    return np.concatenate([np.minimum(LARGEST_INPUT, y * y >> shift), _clipped(version, layer, y)], axis=2)
+
+
+def _clipped(version: Version, layer: int, y: _Ints) -> _Ints:
+    clipped: _Ints = np.clip(y >> version.clip_shift[layer], 0, LARGEST_INPUT)
+    return clipped
 
 
 def _affine(inputs: _Ints, weight: npt.NDArray[np.int8], bias: npt.NDArray[np.int32]) -> _Ints:
     """[8 or 1, n, in] x [8, out, in] -> int32 [8, n, out]. Doubles hold the products exactly and use BLAS."""
     product = inputs.astype(np.float64) @ weight.astype(np.float64).transpose(0, 2, 1)
-    return _wrap(product.astype(np.int64) + bias[:, None])
-
-
-def _wrap(value: _Ints) -> _Ints:
-    """As an int32 would hold it."""
-    return value.astype(np.int32).astype(np.int64)
+    return wrapped(product.astype(np.int64) + bias[:, None])

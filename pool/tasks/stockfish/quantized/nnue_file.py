@@ -1,17 +1,18 @@
-"""The .nnue file: integers in, the same bytes out. The only code that knows its layout. Free of torch.
+"""The .nnue file: integers in, the same bytes out. Free of torch.
 
-Every hash and size is checked, the width of the first layer is taken from the transformer's hash, and
-what does not fit ends in a DataError that names file, offset, what was expected and what was found (I8).
-Files appear whole or not at all.
+What lies where is `versions.Version.blocks`. Every hash and size is checked; version and width follow from the hashes
+and from whether numbers are compressed. What does not fit ends in a DataError that names file, offset, what was
+expected and what was found (I8). Files appear whole or not at all.
 """
 
 from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,170 +20,201 @@ import numpy.typing as npt
 from loader.errors import DataError
 from loader.files.regular import open_regular
 from pool.tasks.chess.whole_file import write_whole
-from pool.tasks.stockfish.quantized import arch
+from pool.tasks.stockfish.quantized import hashes, leb128
+from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, VERSIONS, Block, Encoding, Version
 
 _HEADER = struct.Struct("<III")  # version, network hash, length of the description
-_COMPRESSED = b"COMPRESSED_LEB128"  # how newer architectures' parameters begin
+_STACK_NAMES = ("fc_0_bias", "fc_0_weight", "fc_1_bias", "fc_1_weight", "fc_2_bias", "fc_2_weight")
+
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class NnueNet:
-    """An integer network. Layer stacks lie side by side: the first axis of fc_* is the bucket."""
+class Net:
+    """An integer network; its arrays by name, with the shapes and types of its version.
 
+    transformer_bias [l1] int16; of each feature set rows of weights [inputs, l1], int16 or int8, and of PSQT values
+    [inputs, 8] int32; of fc_0, fc_1, fc_2 biases [8, out] int32 and weights [8, out, in] int8, `in` padded to a
+    multiple of 32. The first axis of fc_* is the bucket; fc_2 has one output, and no axis for it.
+    """
+
+    version: Version
     description: str
-    transformer_bias: npt.NDArray[np.int16]  # [l1]
-    transformer_weight: npt.NDArray[np.int16]  # [22528, l1]
-    psqt_weight: npt.NDArray[np.int32]  # [22528, 8]
-    fc_0_bias: npt.NDArray[np.int32]  # [8, 16]
-    fc_0_weight: npt.NDArray[np.int8]  # [8, 16, l1 padded to a multiple of 32]
-    fc_1_bias: npt.NDArray[np.int32]  # [8, 32]
-    fc_1_weight: npt.NDArray[np.int8]  # [8, 32, 32], of which 30 columns are used
-    fc_2_bias: npt.NDArray[np.int32]  # [8]
-    fc_2_weight: npt.NDArray[np.int8]  # [8, 32]
+    arrays: Mapping[str, Array]
+
+    def __getitem__(self, name: str) -> Array:
+        return self.arrays[name]
 
     @property
     def l1(self) -> int:
         """Outputs of the first layer, per side."""
-        return len(self.transformer_bias)
+        return len(self["transformer_bias"])
 
 
-_TRANSFORMER_FIELDS = ("transformer_bias", "transformer_weight", "psqt_weight")
-_STACK_FIELDS = ("fc_0_bias", "fc_0_weight", "fc_1_bias", "fc_1_weight", "fc_2_bias", "fc_2_weight")
-
-
-def _stack_type(l1: int) -> np.dtype[Any]:
-    return np.dtype(
-        [
-            ("hash", "<u4"),
-            ("fc_0_bias", "<i4", (arch.FC_0_OUT,)),
-            ("fc_0_weight", "i1", (arch.FC_0_OUT, arch.padded(l1))),
-            ("fc_1_bias", "<i4", (arch.FC_1_OUT,)),
-            ("fc_1_weight", "i1", (arch.FC_1_OUT, arch.padded(arch.FC_1_IN))),
-            ("fc_2_bias", "<i4"),
-            ("fc_2_weight", "i1", (arch.FC_1_OUT,)),
-        ]
-    )
-
-
-def _body_type(l1: int) -> np.dtype[Any]:
-    """Everything behind the description."""
-    return np.dtype(
-        [
-            ("hash", "<u4"),
-            ("transformer_bias", "<i2", (l1,)),
-            ("transformer_weight", "<i2", (arch.NUM_FEATURES, l1)),
-            ("psqt_weight", "<i4", (arch.NUM_FEATURES, arch.NUM_BUCKETS)),
-            ("stacks", _stack_type(l1), (arch.NUM_BUCKETS,)),
-        ]
-    )
-
-
-def read_net(path: Path | str) -> NnueNet:
+def read_net(path: Path | str) -> Net:
     """Reads and checks a file. Raises DataError."""
     path = Path(path)
     try:
         with os.fdopen(open_regular(path), "rb") as stream:
-            return _parse(stream, os.fstat(stream.fileno()).st_size, path)
+            return _Reader(path, memoryview(stream.read())).net()
     except IsADirectoryError:
         raise DataError(path, "is a folder, not a .nnue file (pool export makes one of a checkpoint)") from None
     except OSError as error:
         raise DataError(path, f"can't be read: {error.strerror}") from None
 
 
-def write_net(net: NnueNet, path: Path | str) -> None:
+def write_net(net: Net, path: Path | str) -> None:
     """The file appears as a whole or not at all. Raises DataError."""
     write_whole(Path(path), serialize_net(net))
 
 
-def serialize_net(net: NnueNet) -> bytes:
+def serialize_net(net: Net) -> bytes:
     """The bytes of the file."""
-    body = np.zeros((), _body_type(net.l1))
-    body["hash"] = arch.transformer_hash(net.l1)
-    body["stacks"]["hash"] = arch.stack_hash(net.l1)
-    for name in _TRANSFORMER_FIELDS:
-        body[name] = getattr(net, name)
-    for name in _STACK_FIELDS:
-        body["stacks"][name] = getattr(net, name)
+    return b"".join(_parts(net))
+
+
+def stack_type(version: Version, l1: int) -> np.dtype[Any]:
+    """One layer stack as it lies in a file."""
+    shapes, kinds = version.shapes(l1), version.kinds()
+    fields = [(name, np.dtype(kinds[name]).newbyteorder("<"), shapes[name][1:]) for name in _STACK_NAMES]
+    return np.dtype([("hash", "<u4"), *fields])
+
+
+def _parts(net: Net) -> Iterator[bytes]:
+    version, l1 = net.version, net.l1
     description = net.description.encode("utf-8", "surrogateescape")
-    header = _HEADER.pack(arch.VERSION, arch.network_hash(net.l1), len(description))
-    return header + description + body.tobytes()
+    yield _HEADER.pack(version.word, hashes.network_hash(version, l1), len(description))
+    yield description
+    yield hashes.transformer_hash(version, l1).to_bytes(4, "little")
+    for block in version.blocks:
+        arrays = [net[name] for name in block.names]
+        if block.encoding is Encoding.LEB128:
+            data = b"".join(leb128.encode(array) for array in arrays)
+            yield leb128.MAGIC + len(data).to_bytes(4, "little")
+            yield data
+        else:
+            yield from (array.astype(array.dtype.newbyteorder("<")).tobytes() for array in arrays)
+    stacks = np.zeros(NUM_BUCKETS, stack_type(version, l1))
+    stacks["hash"] = hashes.stack_hash(version, l1)
+    for name in _STACK_NAMES:
+        stacks[name] = net[name]
+    yield stacks.tobytes()
 
 
-def _parse(stream: BinaryIO, size: int, file: Path) -> NnueNet:
-    header = stream.read(_HEADER.size)
-    if len(header) < _HEADER.size:
-        _check_version(header, file)
-        raise DataError(file, f"the file ends inside the header of {_HEADER.size} bytes", len(header))
-    _check_version(header, file)
-    _, network, length = _HEADER.unpack(header)
-    start = _HEADER.size + length
-    if start + 4 > size:
-        found = f"the description's length is {length}, but the file ends at {size}"
-        raise DataError(file, found, 8)
-    description = stream.read(length)
-    head = stream.read(4)
-    l1 = _check_hashes(network, int.from_bytes(head, "little"), start, file)
-    kind = _body_type(l1)
-    if start + kind.itemsize != size:
-        compressed = stream.read(len(_COMPRESSED)) == _COMPRESSED
-        raise _wrong_size(kind, start, size, compressed, file)
-    data = head + stream.read(kind.itemsize - len(head))
-    if len(data) != kind.itemsize:
-        raise DataError(file, "the file became shorter while it was read", start + len(data))
-    body = np.frombuffer(data, kind, 1)[0]
-    _check_stacks(body["stacks"]["hash"], kind, l1, start, file)
-    return NnueNet(
-        description.decode("utf-8", "surrogateescape"),
-        **{name: _native(body[name]) for name in _TRANSFORMER_FIELDS},
-        **{name: _native(body["stacks"][name]) for name in _STACK_FIELDS},
+class _Reader:
+    """A file's bytes, and how far they are read."""
+
+    def __init__(self, file: Path, data: memoryview) -> None:
+        self._file = file
+        self._data = data
+        self._at = 0
+
+    def net(self) -> Net:
+        self._check_word()
+        word, network, length = _HEADER.unpack(self._take(_HEADER.size, "the header"))
+        if _HEADER.size + length + 4 > len(self._data):
+            raise self._error(f"the description's length is {length}, but the file ends at {len(self._data)}", 8)
+        description = bytes(self._take(length, "the description")).decode("utf-8", "surrogateescape")
+        version, l1 = self._version(word, network)
+        arrays: dict[str, Array] = {}
+        for block in version.blocks:
+            arrays.update(self._block(block, version, l1))
+        arrays.update(self._stacks(version, l1))
+        if rest := len(self._data) - self._at:
+            raise self._error(f"{rest} bytes too many; the file should end here", self._at)
+        return Net(version, description, arrays)
+
+    def _check_word(self) -> None:
+        found, words = bytes(self._data[:4]), {version.word for version in VERSIONS.values()}
+        if not any(found == word.to_bytes(4, "little")[: len(found)] for word in words):
+            expected = " or ".join(f"{word:#010x}" for word in sorted(words, reverse=True))
+            version = int.from_bytes(found, "little")
+            raise self._error(f"not a .nnue file: version {version:#010x}, expected {expected}", 0)
+
+    def _version(self, word: int, network: int) -> tuple[Version, int]:
+        """Version and width, once all hashes agree about them."""
+        start = self._at
+        found = int.from_bytes(self._take(4, "the transformer's hash"), "little")
+        compressed = self._data[start + 4 : start + 4 + len(leb128.MAGIC)] == leb128.MAGIC
+        fitting = [
+            (version, l1)
+            for version in VERSIONS.values()
+            if version.word == word and (l1 := hashes.l1_of_transformer_hash(version, found)) is not None
+        ]
+        if not fitting:
+            raise self._error(
+                f"another architecture: transformer hash {found:#010x}; known are {_known_hashes()}, "
+                "and those of other widths",
+                start,
+            )
+        same = [(version, l1) for version, l1 in fitting if hashes.network_hash(version, l1) == network]
+        if not same:
+            version, l1 = fitting[0]
+            expected = f"expected {hashes.network_hash(version, l1):#010x} ({version.engine}, {l1} per side)"
+            raise self._error(f"another architecture: network hash {network:#010x}, {expected}", 4)
+        encoded = [(version, l1) for version, l1 in same if _is_compressed(version) == compressed]
+        if not encoded:
+            what = "compressed" if compressed else "not compressed"
+            names = ", ".join(version.name for version, _ in same)
+            raise self._error(f"its numbers are {what} (LEB128), unlike those of {names}", start + 4)
+        # Versions that differ in width alone: the one of this width, else the newest.
+        return next((pair for pair in encoded if pair[0].l1 == pair[1]), encoded[-1])
+
+    def _block(self, block: Block, version: Version, l1: int) -> dict[str, Array]:
+        shapes, kinds = version.shapes(l1), version.kinds()
+        if block.encoding is Encoding.RAW:
+            return {name: self._raw(name, shapes[name], kinds[name]) for name in block.names}
+        label = " and ".join(block.names)
+        start = self._at
+        if self._take(len(leb128.MAGIC), label) != leb128.MAGIC:
+            raise self._error(f"{label}: expected {leb128.MAGIC.decode()}", start)
+        length = int.from_bytes(self._take(4, label), "little")
+        begin = self._at
+        data = self._take(length, label)
+        sizes = [int(np.prod(shapes[name])) for name in block.names]
+        (kind,) = {kinds[name] for name in block.names}
+        try:
+            numbers = leb128.decode(data, sum(sizes), kind)
+        except leb128.BadNumberError as error:
+            raise self._error(f"{label}: {error}", begin + error.offset) from None
+        split = np.split(numbers, np.cumsum(sizes)[:-1])
+        return {name: part.reshape(shapes[name]) for name, part in zip(block.names, split, strict=True)}
+
+    def _raw(self, name: str, shape: tuple[int, ...], kind: type[np.signedinteger[Any]]) -> Array:
+        stored = np.dtype(kind).newbyteorder("<")
+        data = self._take(int(np.prod(shape)) * stored.itemsize, name)
+        return np.frombuffer(data, stored).reshape(shape).astype(kind)  # aligned, and in this machine's byte order
+
+    def _stacks(self, version: Version, l1: int) -> dict[str, Array]:
+        kind = stack_type(version, l1)
+        start = self._at
+        stacks = np.frombuffer(self._take(NUM_BUCKETS * kind.itemsize, "stacks"), kind)
+        expected = hashes.stack_hash(version, l1)
+        for number, value in enumerate(stacks["hash"].tolist()):
+            if value != expected:
+                reason = f"hash of layer stack {number} is {value:#010x}, expected {expected:#010x}"
+                raise self._error(reason, start + number * kind.itemsize)
+        return {name: np.array(stacks[name], stacks[name].dtype.newbyteorder("=")) for name in _STACK_NAMES}
+
+    def _take(self, size: int, what: str) -> memoryview:
+        """The next bytes. Raises DataError if the file ends in them."""
+        end = self._at + size
+        if end > len(self._data):
+            reason = f"the file ends inside {what}, which ends at {end}; found {len(self._data)} bytes"
+            raise self._error(reason, len(self._data))
+        taken = self._data[self._at : end]
+        self._at = end
+        return taken
+
+    def _error(self, reason: str, offset: int) -> DataError:
+        return DataError(self._file, reason, offset)
+
+
+def _is_compressed(version: Version) -> bool:
+    return version.blocks[0].encoding is Encoding.LEB128
+
+
+def _known_hashes() -> str:
+    return ", ".join(
+        f"{hashes.transformer_hash(version, version.l1):#010x} ({version.name})" for version in VERSIONS.values()
     )
-
-
-def _check_version(header: bytes, file: Path) -> None:
-    found, expected = header[:4], arch.VERSION.to_bytes(4, "little")
-    if found != expected[: len(found)]:
-        version = int.from_bytes(found, "little")
-        raise DataError(file, f"not a .nnue file: version {version:#010x}, expected {arch.VERSION:#010x}", 0)
-
-
-def _check_hashes(network: int, transformer: int, start: int, file: Path) -> int:
-    """The width of the first layer, once both hashes agree about it."""
-    l1 = arch.l1_of_transformer_hash(transformer)
-    if l1 is None:
-        expected = f"expected {arch.transformer_hash(1024):#010x} (HalfKAv2_hm, 1024 per side) or another width's"
-        raise DataError(file, f"another architecture: transformer hash {transformer:#010x}, {expected}", start)
-    if network != arch.network_hash(l1):
-        expected = f"expected {arch.network_hash(l1):#010x} (Stockfish 15.1, {l1} per side)"
-        raise DataError(file, f"another architecture: network hash {network:#010x}, {expected}", 4)
-    return l1
-
-
-def _check_stacks(hashes: npt.NDArray[np.uint32], kind: np.dtype[Any], l1: int, start: int, file: Path) -> None:
-    expected = arch.stack_hash(l1)
-    for bucket, value in enumerate(hashes.tolist()):
-        if value != expected:
-            offset = start + _offset(kind, "stacks") + bucket * _stack_type(l1).itemsize
-            reason = f"hash of layer stack {bucket} is {value:#010x}, expected {expected:#010x}"
-            raise DataError(file, reason, offset)
-
-
-def _wrong_size(kind: np.dtype[Any], start: int, size: int, compressed: bool, file: Path) -> DataError:
-    expected = start + kind.itemsize
-    if compressed:
-        return DataError(file, "compressed parameters (LEB128): a newer architecture than Stockfish 15.1", start + 4)
-    if size > expected:
-        return DataError(file, f"{size - expected} bytes too many; the file should end here", expected)
-    names = [name for name in kind.names or () if start + _offset(kind, name) <= size]
-    reason = f"the file ends inside {names[-1]}; expected {expected} bytes, found {size}"
-    return DataError(file, reason, size)
-
-
-def _offset(kind: np.dtype[Any], name: str) -> int:
-    fields = kind.fields
-    assert fields is not None
-    return fields[name][1]
-
-
-def _native(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """An aligned copy in this machine's byte order: fields of a packed file are neither."""
-    return np.array(array, dtype=array.dtype.newbyteorder("="))

@@ -6,12 +6,14 @@
 #include <limits>
 #include <sstream>
 
-#include "formats/svmlight/native/text/number.h"
+#include "rows/native/lines/number.h"
 
 namespace sparsepool::svmlight {
 namespace {
 
 using rows::Field;
+using rows::read_float;
+using rows::read_whole;
 using rows::RowShape;
 
 [[nodiscard]] bool is_blank(char character) {
@@ -210,8 +212,8 @@ class LineParser {
 
 }  // namespace
 
-Parsed parse_lines(std::string_view text, const RowShape& shape, stream::RecordBuffer& rows) {
-    Parsed parsed;
+rows::Parsed parse_lines(std::string_view text, const RowShape& shape, stream::RecordBuffer& rows) {
+    rows::Parsed parsed;
     LineParser parser(shape, rows);
     const char* line = text.data();
     const char* const end = line + text.size();
@@ -219,7 +221,8 @@ Parsed parse_lines(std::string_view text, const RowShape& shape, stream::RecordB
         const auto* const feed =
             static_cast<const char*>(std::memchr(line, '\n', static_cast<std::size_t>(end + 1 - line)));
         if (!parser.parse(line, feed)) {
-            parsed.fault = TextFault{parsed.lines, static_cast<std::uint64_t>(parser.at() - line), parser.reason()};
+            parsed.fault =
+                rows::TextFault{parsed.lines, static_cast<std::uint64_t>(parser.at() - line), parser.reason()};
             break;
         }
         ++parsed.lines;

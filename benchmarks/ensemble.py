@@ -1,0 +1,259 @@
+"""Many members in one run: a step of K small networks, and whole runs of K chess networks.
+
+MLP: layers of 24, 200, 200, 200 and 22, or of another width in the middle, a batch of 32, K networks. Forward and
+backward as `pool.members.batched` computes them, and of one network after the other: by the same machinery, and by the
+plainest loop over modules. The same losses in the same process, in turns; medians. No optimizer in any.
+
+Runs: `pool train` of the task stockfish, loader included, one CPU worker of one thread. A run of K members against K
+runs of one. A run of one has steps of s + m: s is shared by members (loader, plan of the batch, pool), m is a member's
+own. With a and b the times of a step with one member and with the most, m = (b - a) / (K - 1) and s = a - m. K runs
+take K (s + m) where an ensemble takes s + Km. Steps are counted from the second second on. What is reached: positions x
+members a second, in those of separate runs; required: at least 0.9 of K (s + m) / (s + Km).
+
+Prints two tables and one line of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor, nn
+from torch.nn import functional
+
+from benchmarks.rotated import REAL, ROOT, rotated_copies
+from pool import _native
+from pool.members.batched import Batched
+from pool.members.choice import FEWEST, MOST_WORK, dense
+from pool.members.execution import Execution, OneByOne
+from pool.members.member import Member
+from pool.nn.batch import TensorBatch
+from pool.tasks.task import Progress, Task
+
+SAMPLES, INPUTS, OUTPUTS = 32, 24, 22
+POSITIONS = 16384  # a batch of the runs
+REQUIRED = 0.9
+WARM_UP = 1.0  # seconds that are not counted
+FEWEST_STEPS = 8  # that are counted
+
+
+class MlpTask(Task):
+    def __init__(self, width: int) -> None:
+        self._widths = (INPUTS, width, width, width, OUTPUTS)
+
+    def build_model(self) -> nn.Module:
+        layers: list[nn.Module] = []
+        for inputs, outputs in itertools.pairwise(self._widths):
+            layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+        return nn.Sequential(*layers[:-1])
+
+    def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:  # noqa: ARG002
+        return functional.mse_loss(model(batch.dense["inputs"]), batch.dense["outputs"])
+
+
+def steps_of(width: int, count: int, device: torch.device) -> dict[str, Callable[[], object]]:
+    """Ways to make the gradients of `count` networks; each leaves them in .grad."""
+    task = MlpTask(width)
+    with device:
+        members = [Member(task, task.build_model(), seed, None) for seed in range(count)]
+        dense_fields = {"inputs": torch.randn(SAMPLES, INPUTS), "outputs": torch.randn(SAMPLES, OUTPUTS)}
+    batch = TensorBatch(0, {}, dense_fields, (0, SAMPLES))
+    one_by_one = OneByOne(members, device)
+
+    def execute(execution: Execution) -> None:
+        for losses in execution.losses(batch, Progress(0, 1)):
+            losses.sum().backward()  # type: ignore[no-untyped-call]
+
+    def plain() -> None:
+        for member in members:
+            output = member.model(batch.dense["inputs"])
+            functional.mse_loss(output, batch.dense["outputs"]).backward()  # type: ignore[no-untyped-call]
+
+    def clean(step: Callable[[], object]) -> Callable[[], object]:
+        def run() -> None:
+            for member in members:
+                member.model.zero_grad()
+            step()
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+
+        return run
+
+    together = Batched(members, one_by_one)
+    ways: dict[str, Callable[[], object]] = {
+        "plain loop": plain,
+        "one by one": lambda: execute(one_by_one),
+        "together": lambda: execute(together),
+    }
+    return {name: clean(step) for name, step in ways.items()}
+
+
+def seconds_of(steps: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
+    """Medians; the ways take turns."""
+    for step in steps.values():
+        step()
+        step()
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times["together"]) < 5:
+        for name, step in steps.items():
+            start = time.perf_counter()
+            step()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def small_networks(console: Console, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    device = torch.device(arguments.device)
+    torch.set_num_threads(1)
+    _native.keep_freed_memory()  # as a worker does
+    table = Table("width", "members", "plain loop, ms", "one by one, ms", "together, ms", "gain", "chosen", title="MLP")
+    results = []
+    for width, count in itertools.product(arguments.widths, arguments.members):
+        found = seconds_of(steps_of(width, count, device), arguments.seconds / 4)
+        gain = found["plain loop"] / found["together"]
+        work = SAMPLES * sum(parameter.numel() for parameter in dense(MlpTask(width).build_model()))
+        pays = count >= FEWEST[device.type] and work <= MOST_WORK[device.type]
+        chosen = "together" if pays else "one by one"
+        table.add_row(str(width), str(count), *(f"{1e3 * each:.2f}" for each in found.values()), f"{gain:.2f}", chosen)
+        results.append({"width": width, "members": count, **found, "gain": gain, "chosen": chosen})
+    console.print(table)
+    return results
+
+
+def step_seconds(members: int, l1: int, data: Path, seconds: float) -> float:
+    """A step of a run that is stopped from outside: the mean after the warm-up."""
+    with tempfile.TemporaryDirectory() as folder:
+        dir, config = Path(folder) / "run", Path(folder) / "run.toml"
+        config.write_text(
+            f"""
+task = "stockfish"
+run.dir = "{dir}"
+data.train = ["{data}"]
+data.chess.features = "HalfKAv2_hm"
+data.batch_size = {POSITIONS}
+data.threads = 1
+model.l1 = {l1}
+optimizer.name = "pool.optim.Adam"
+optimizer.args = {{ lr = 1e-3 }}
+train.steps = 1000000
+train.batches_per_step = 1
+train.checkpoint_every = 0
+pool.devices = ["cpu"]
+pool.threads = 1
+{f"ensemble.members = {members}" if members > 1 else ""}
+""",
+            encoding="utf-8",
+        )
+        command = [sys.executable, "-m", "pool", "train", str(config)]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+        moments: list[float] = []
+        while not enough(moments, seconds):
+            if process.poll() is not None:
+                raise SystemExit(f"pool train ended with {process.returncode}")
+            time.sleep(0.2)
+            moments = moments_of(dir / "metrics.jsonl")
+        process.kill()
+        process.wait()
+    later = after_warm_up(moments)
+    return (later[-1] - later[0]) / (len(later) - 1)
+
+
+def moments_of(metrics: Path) -> list[float]:
+    """When each step was done."""
+    if not metrics.exists():
+        return []
+    lines = metrics.read_text(encoding="utf-8").splitlines(keepends=True)
+    records = [json.loads(line) for line in lines if line.endswith("\n")]
+    return sorted({record["step"]: record["time"] for record in records if "step" in record}.values())
+
+
+def after_warm_up(moments: Sequence[float]) -> list[float]:
+    return [moment for moment in moments if moment > moments[0] + WARM_UP]
+
+
+def enough(moments: Sequence[float], seconds: float) -> bool:
+    later = after_warm_up(moments)
+    return len(later) > FEWEST_STEPS and later[-1] - later[0] >= seconds
+
+
+def runs(console: Console, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    times: dict[tuple[int, int], list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "rotated.binpack"
+        rotated_copies(REAL, data)
+        for _, l1, members in itertools.product(range(arguments.repeats), arguments.l1, arguments.runs):
+            times.setdefault((l1, members), []).append(step_seconds(members, l1, data, arguments.seconds))
+    columns = ("l1", "members", "ms a step", "positions x members/s", "x separate runs", "K(s+m) / (s+Km)", "share")
+    table = Table(*columns, title=f"stockfish, {POSITIONS:,} positions a step")
+    results = []
+    for l1 in arguments.l1:
+        found = {members: statistics.median(times[l1, members]) for members in arguments.runs}
+        results += summary(l1, found)
+    for each in results:
+        required = "" if each["members"] == 1 else f" (at least {REQUIRED})"
+        table.add_row(
+            str(each["l1"]),
+            str(each["members"]),
+            f"{1e3 * each['seconds']:.1f}",
+            f"{each['rate']:,.0f}",
+            f"{each['gain']:.2f}",
+            f"{each['wanted']:.2f}",
+            f"{each['share']:.2f}{required}",
+        )
+    console.print(table)
+    for l1 in arguments.l1:
+        shared, own = next((each["s"], each["m"]) for each in results if each["l1"] == l1)
+        console.print(f"l1 = {l1}: s = {1e3 * shared:.1f} ms, m = {1e3 * own:.1f} ms")
+    return results
+
+
+def summary(l1: int, found: Mapping[int, float]) -> list[dict[str, Any]]:
+    """`found`: seconds of a step by number of members."""
+    alone, most = found[1], max(found)
+    own = (found[most] - alone) / (most - 1)
+    shared = alone - own
+    results = []
+    for members, seconds in found.items():
+        gain = members * alone / seconds
+        wanted = members * (shared + own) / (shared + members * own)
+        rate = members * POSITIONS / seconds
+        row = {"l1": l1, "members": members, "seconds": seconds, "rate": rate, "gain": gain, "wanted": wanted}
+        results.append({**row, "share": gain / wanted, "s": shared, "m": own})
+    return results
+
+
+def numbers(console: Console, arguments: argparse.Namespace) -> dict[str, Sequence[Mapping[str, Any]]]:
+    parts = {"mlp": small_networks, "runs": runs}
+    return {name: part(console, arguments) for name, part in parts.items() if arguments.only in (None, name)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=("mlp", "runs"))
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="of the MLP")
+    parser.add_argument("--widths", type=int, nargs="+", default=[200, 64, 16], help="of the MLP")
+    parser.add_argument("--members", type=int, nargs="+", default=[1, 2, 4, 8, 16, 32, 64], help="of the MLP")
+    parser.add_argument("--l1", type=int, nargs="+", default=[32, 256], help="of the runs")
+    parser.add_argument("--runs", type=int, nargs="+", default=[1, 4, 8, 16], help="members of the runs; 1 is needed")
+    parser.add_argument("--seconds", type=float, default=6.0, help="of a run at least; of four MLPs")
+    parser.add_argument("--repeats", type=int, default=3, help="of each run")
+    arguments = parser.parse_args()
+    console = Console(width=120)
+    print(json.dumps({"benchmark": "ensemble", **numbers(console, arguments)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What files of rows hold, for people: `loader inspect`, `verify` and `dump`."""

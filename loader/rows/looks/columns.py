@@ -1,0 +1,85 @@
+"""What the columns of a file hold, in numbers: among them what data.rows.columns asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+MOST_DISTINCT = 10_000  # texts of a column that are told apart
+
+
+@dataclass
+class Column:
+    """One of a file; `add` takes it piece by piece."""
+
+    name: str
+    kind: str = "empty"  # "number", "text", "list" or another, as soon as there is a value
+    missing: int = 0
+    smallest: float | None = None  # of numbers, and of those in lists
+    largest: float | None = None
+    longest: int | None = None  # characters of text, numbers of a list
+    distinct: int | None = 0  # texts; None: more than MOST_DISTINCT, or of another kind
+    _texts: set[str] = field(default_factory=set, repr=False)
+
+    def add(self, kind: str, missing: int, numbers: Sequence[float] = (), longest: int | None = None) -> None:
+        """`numbers`: the extremes, at least."""
+        self.missing += missing
+        if kind != "empty":
+            self.kind = kind if self.kind in ("empty", kind) else "text"
+        if len(numbers):
+            self.smallest = min([float(min(numbers)), *([] if self.smallest is None else [self.smallest])])
+            self.largest = max([float(max(numbers)), *([] if self.largest is None else [self.largest])])
+        if longest is not None:
+            self.longest = max(longest, self.longest or 0)
+
+    def add_texts(self, texts: set[str]) -> None:
+        if self.distinct is None:
+            return
+        self._texts |= texts
+        self.distinct = len(self._texts)
+        if self.distinct > MOST_DISTINCT:
+            self.distinct = None
+            self._texts.clear()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        found = asdict(self)
+        del found["_texts"]
+        if self.kind not in ("number", "list"):
+            found["smallest"] = found["largest"] = None
+        return found
+
+    def words(self) -> str:
+        parts = [self.kind]
+        if self.kind in ("number", "list") and self.smallest is not None and self.largest is not None:
+            parts.append(f"{self.smallest:.7g} to {self.largest:.7g}")
+        if self.kind == "list" and self.longest is not None:
+            parts.append(f"{self.longest} at most")
+        if self.kind in ("number", "text"):
+            parts.append(
+                f"more than {MOST_DISTINCT:,} values" if self.distinct is None else f"{self.distinct:,} values"
+            )
+        return ", ".join([*parts, *([f"{self.missing:,} missing"] if self.missing else [])])
+
+
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """Of one file."""
+
+    file: str
+    bytes: int
+    entries: int
+    columns: Sequence[Column]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        columns = [column.to_dict() for column in self.columns]
+        return {"file": self.file, "bytes": self.bytes, "entries": self.entries, "columns": columns}
+
+    def rows(self) -> list[tuple[str, str]]:
+        return [
+            ("bytes", f"{self.bytes:,}"),
+            ("rows", f"{self.entries:,} ({self.bytes / max(self.entries, 1):,.1f} bytes each)"),
+            *((f"{number}: {column.name}", column.words()) for number, column in enumerate(self.columns)),
+        ]

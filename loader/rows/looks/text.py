@@ -1,0 +1,59 @@
+"""Rows as lines of svmlight text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from loader.errors import DataError
+from loader.formats.format import Verdict
+from loader.rows.block import Rows
+
+Chunks = Iterable[
+    tuple[Rows, DataError | None]
+]  # with `label`, `features`, and perhaps `qid`; what is wrong behind them
+
+
+def verdict(path: str, chunks: Chunks) -> Verdict:
+    """How many rows there are, up to the first damage."""
+    entries = 0
+    try:
+        for rows, error in chunks:
+            entries += len(rows.dense["label"])
+            if error is not None:
+                return Verdict(path, False, entries, error.offset, error.reason)
+    except DataError as error:
+        return Verdict(path, False, entries, error.offset, error.reason)
+    return Verdict(path, True, entries)
+
+
+def dump(chunks: Chunks, limit: int | None = None) -> Iterator[bytes]:
+    """Blocks of whole lines, one line a row. Raises DataError at damage, after the rows before it."""
+    left = limit
+    for rows, error in chunks:
+        lines = list(_lines(rows, left))
+        if left is not None:
+            left -= len(lines)
+        if lines:
+            yield "".join(lines).encode()
+        if left == 0:
+            return
+        if error is not None:
+            raise error
+
+
+def _lines(rows: Rows, limit: int | None) -> Iterator[str]:
+    offsets, features, values = rows.sparse["features"]
+    labels = rows.dense["label"][:limit]
+    queries = rows.dense.get("qid", np.zeros(len(labels), np.int64))
+    for row, (label, qid) in enumerate(zip(labels, queries, strict=False)):
+        part = slice(offsets[row], offsets[row + 1])
+        weights = np.ones(part.stop - part.start, np.float32) if values is None else values[part]
+        pairs = [f" {number}:{_text(value)}" for number, value in zip(features[part], weights, strict=True)]
+        yield f"{_text(label)}{f' qid:{qid}' if qid else ''}{''.join(pairs)}\n"
+
+
+def _text(number: np.floating) -> str:
+    """The shortest that is read as the same float32."""
+    return str(np.float32(number)).removesuffix(".0")

@@ -1,0 +1,50 @@
+"""Memory for the rows that a stream holds: by a look at the largest files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from loader.config import DataConfig
+from loader.files.identity import DataFile
+from loader.rows.readers import format_of
+
+_MIB = 1 << 20
+_TEXT = 4  # bytes of memory for a byte of text, at most about
+_WINDOWS = 2  # one is read while the next is decoded
+_LOOKED_AT = 8  # files
+
+
+@runtime_checkable
+class SizedFormat(Protocol):
+    """What a format of rows has besides, if its chunks are not about 1 MiB of text."""
+
+    def rows_nbytes(self, file: DataFile) -> tuple[int, int]:
+        """Memory for the rows of its largest chunk, and of all, about. Raises DataError."""
+
+
+def window_nbytes(config: DataConfig, files: Sequence[DataFile]) -> int:
+    """No window holds more than the files have. Raises DataError."""
+    known = sorted(files, key=lambda file: file.size)[-_LOOKED_AT:]
+    looks = [_rows_nbytes(config, file) for file in known]
+    size = sum(file.size for file in known)
+    if not size:
+        return 0
+    largest, there = max(largest for largest, _ in looks), sum(there for _, there in looks)
+    return _WINDOWS * min(config.window_chunks * largest, there * sum(file.size for file in files) // size)
+
+
+def _rows_nbytes(config: DataConfig, file: DataFile) -> tuple[int, int]:
+    found = format_of(config, file)
+    if isinstance(found, SizedFormat):
+        return found.rows_nbytes(file)
+    return _TEXT * min(file.size, _MIB), _TEXT * file.size
+
+
+def text_nbytes(file: DataFile) -> tuple[int, int]:
+    """Of a file of lines, compressed or not."""
+    from loader import _native
+
+    packed = _native.LineFile(file.path, file.identity, may_grow=True).is_packed
+    chunk, unpacked = (_MIB // 4, 6) if packed else (_MIB, 1)
+    return _TEXT * unpacked * min(file.size, chunk), _TEXT * unpacked * file.size

@@ -1,0 +1,85 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <vector>
+
+#include "bind/errors.h"
+#include "bind/files.h"
+#include "rows/native/bind/bind.h"
+#include "rows/native/lines/lines.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace sparsepool::rows {
+namespace {
+
+std::shared_ptr<const LineFile> open_file(const FileName& name, const std::optional<Identity>& identity,
+                                          bool may_grow) {
+    std::optional<ExpectedFile> expected;
+    if (identity) expected = expected_file(*identity, may_grow);
+    LineFile::Opened opened;
+    {
+        const nb::gil_scoped_release release;
+        opened = LineFile::open(name.path, expected);
+    }
+    if (!opened.file) raise_data_error(name.given, opened.fault.reason, std::nullopt, opened.fault.changed);
+    return opened.file;
+}
+
+}  // namespace
+
+void bind_line_files(nb::module_& module) {
+    nb::class_<LineFile>(module, "LineFile", "The pieces of a file of lines, compressed or not.")
+        .def(nb::new_(&open_file), "path"_a, "identity"_a = nb::none(), "may_grow"_a = false,
+             "Raises DataError if the file can't be read at all. `identity`: as BinpackFile's.")
+        .def_prop_ro("size", &LineFile::size, "bytes")
+        .def_prop_ro("num_chunks", &LineFile::num_pieces)
+        .def_prop_ro("is_packed", &LineFile::is_packed, "compressed: decoded in the order of the file")
+        .def_prop_ro("whole_size", &LineFile::whole_size, "bytes up to the end of the last whole line")
+        .def(
+            "offset",
+            [](const LineFile& file, std::size_t chunk) {
+                if (chunk >= file.num_pieces()) throw nb::index_error("the file has not so many chunks");
+                return file.offset(chunk);
+            },
+            "chunk"_a, "Bytes of the file before the chunk, about.")
+        .def(
+            "text",
+            [](const LineFile& file, std::size_t chunk) {
+                if (chunk >= file.num_pieces()) throw nb::index_error("the file has not so many chunks");
+                Piece piece;
+                {
+                    const nb::gil_scoped_release release;
+                    piece = file.read(chunk);
+                }
+                return nb::bytes(piece.lines().data(), piece.lines().size());
+            },
+            "chunk"_a, "Whole lines; those before a fault.")
+        .def(
+            "first_line",
+            [](const LineFile& file) {
+                Piece piece;
+                {
+                    const nb::gil_scoped_release release;
+                    for (std::size_t i = 0; i < file.num_pieces() && piece.text.size() < 2 && !piece.fault; ++i) {
+                        piece = file.read(i);
+                    }
+                }
+                if (piece.text.size() < 2 && piece.fault) {
+                    const bool changed = piece.fault->kind == stream::SourceFault::Kind::kChanged;
+                    raise_data_error(name_of(file.path()), piece.fault->reason, piece.fault->offset, changed);
+                }
+                const std::string_view line = std::string_view(piece.text).substr(0, piece.text.find('\n'));
+                return nb::bytes(line.data(), line.size());
+            },
+            "Without its line feed. Raises DataError.");
+}
+
+}  // namespace sparsepool::rows

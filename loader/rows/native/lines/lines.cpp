@@ -1,0 +1,33 @@
+#include "rows/native/lines/lines.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "rows/native/lines/packed_file.h"
+#include "rows/native/lines/plain_file.h"
+
+namespace sparsepool::rows {
+
+LineFile::Opened LineFile::open(const std::string& path, const std::optional<ExpectedFile>& expected) {
+    const FileDescriptor descriptor(path);
+    std::uint64_t present = 0;
+    std::optional<FileFault> fault = descriptor.opening_fault(expected.has_value(), present);
+    if (!fault) fault = descriptor.change(expected);
+    if (fault) return {nullptr, std::move(*fault)};
+    const std::uint64_t size = expected ? expected->identity.size : present;
+    std::array<std::uint8_t, 4> bytes;
+    const auto head = std::span(bytes).first(std::min<std::uint64_t>(size, bytes.size()));
+    fault = descriptor.read(head, 0);
+    if (!fault) {
+        if (const MakeUnpacker make = unpacker_of(head)) {
+            return {std::make_shared<PackedFile>(path, expected, size, make), {}};
+        }
+        const auto file = std::make_shared<PlainFile>(path, expected, size);
+        fault = file->cut(descriptor);
+        if (!fault) return {file, {}};
+    }
+    return {nullptr, std::move(*fault)};
+}
+
+}  // namespace sparsepool::rows

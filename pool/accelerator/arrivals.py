@@ -1,0 +1,55 @@
+"""Waits for a device, in a thread of its own, so that the threads that compute never do."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class _Arrival:
+    event: torch.Event
+    then: Callable[[], object]
+    waiter: Future[None] | None = None
+
+
+class Arrivals(threading.Thread):
+    """Events in the order in which they are given, and what is to be done when each has happened. Once the device or
+    what was to be done has failed, nothing more is done."""
+
+    def __init__(self) -> None:
+        super().__init__(name="arrivals", daemon=True)
+        self._queue: queue.SimpleQueue[_Arrival] = queue.SimpleQueue()
+        self._error: BaseException | None = None
+        self.start()
+
+    def when(self, event: torch.Event, then: Callable[[], object]) -> None:
+        """Calls `then` in this thread after the event. Returns at once; safe from any thread."""
+        self._queue.put(_Arrival(event, then))
+
+    def wait(self, event: torch.Event) -> None:
+        """Returns after the event and all that was given before. Raises what the device, or anything given before, has
+        failed with."""
+        waiter: Future[None] = Future()
+        self._queue.put(_Arrival(event, lambda: None, waiter))
+        waiter.result()
+
+    def run(self) -> None:
+        while True:
+            arrival = self._queue.get()
+            if self._error is None:
+                try:
+                    arrival.event.synchronize()
+                    arrival.then()
+                except BaseException as error:
+                    self._error = error
+            if arrival.waiter is not None:
+                if self._error is None:
+                    arrival.waiter.set_result(None)
+                else:
+                    arrival.waiter.set_exception(self._error)

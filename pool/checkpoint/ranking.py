@@ -1,0 +1,79 @@
+"""Which member of an ensemble is the best, as a checkpoint and the records of its run say. Free of torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cmp_to_key
+from pathlib import Path
+from statistics import fmean
+
+from pool.checkpoint.state import SavedState
+from pool.checkpoint.validations import LOWEST_LOSS, Goal, Validation
+from pool.metrics.members import of_member
+from pool.telemetry.records import METRICS, read_records
+
+LAST_STEPS = 100  # whose mean the training loss is
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Of all members of a checkpoint."""
+
+    goal: Goal  # that decides
+    found: tuple[Validation, ...]  # what each is worth by it, in the order of the members
+    trained: str = ""  # the steps whose mean training loss it is, in words; empty: numbers of a validation
+
+    @property
+    def order(self) -> list[int]:
+        """Members, the best first; what is no finite number comes last, equals in their order."""
+        return sorted(range(len(self.found)), key=cmp_to_key(self._compare))
+
+    def value(self, member: int) -> float:
+        return self.found[member].value(self.goal.metric)
+
+    def said(self, member: int) -> str:
+        """What the member is worth, in words."""
+        if self.trained:
+            return f"training loss {self.value(member):.6f}, the mean of {self.trained}"
+        step = self.found[member].step
+        return f"validation {self.goal.metric} {self.value(member):.6f} of step {step}"
+
+    def _compare(self, one: int, other: int) -> int:
+        if self.goal.better(self.found[one], self._rival(other)):
+            return -1
+        return 1 if self.goal.better(self.found[other], self._rival(one)) else 0
+
+    def _rival(self, member: int) -> Validation | None:
+        """What is no finite number is worse than anything."""
+        return self.found[member] if math.isfinite(self.value(member)) else None
+
+
+def rank(checkpoint: Path, state: SavedState) -> Ranking | None:
+    """By train.best_metric in the newest validation; of a run without one by the training loss of the last steps, which
+    metrics.jsonl of the run's folder has. None if nothing is known."""
+    known = state.validations.of_members
+    newest = tuple(each.newest for each in known if each.newest is not None)
+    if newest and len(newest) == len(known):
+        return Ranking(state.goal, newest)
+    steps = [
+        record
+        for record in read_records(checkpoint.parent.parent / METRICS)
+        if "loss" in record and record["step"] <= state.step
+    ][-LAST_STEPS:]
+    if not steps:
+        return None
+    losses = tuple(training_loss(steps, m) for m in range(len(state.members) or 1))
+    first, last = steps[0]["step"], steps[-1]["step"]
+    return Ranking(
+        LOWEST_LOSS,
+        tuple(Validation(last, loss) for loss in losses),
+        f"step {last}" if first == last else f"steps {first} to {last}",
+    )
+
+
+def training_loss(steps: Sequence[Mapping[str, object]], member: int) -> float:
+    """The mean over the records of these steps; NaN if the member has not trained in all of them."""
+    losses = [of_member(record, member).get("loss") for record in steps]
+    return fmean(loss if isinstance(loss, int | float) else math.nan for loss in losses)

@@ -1,0 +1,85 @@
+"""`pool sweep`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="sweep")(sweep)
+
+
+def sweep(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="settings that all members have in common")],
+    vary: Annotated[
+        list[str],
+        typer.Option(
+            "--vary",
+            metavar="KEY=VALUE,VALUE,...",
+            help="values to try, of a key of optimizer, schedule, loss or model; of several keys every combination",
+        ),
+    ],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="change a setting; may be given several times"),
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option("--seeds", min=1, max=1024, metavar="N", help="members of each combination: N model seeds")
+    ] = 1,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="go on from run.dir's last checkpoint, from the start if there is none")
+    ] = False,
+    allow_different_numerics: Annotated[
+        bool,
+        typer.Option(
+            "--allow-different-numerics",
+            help="resume though torch, CPU, GPU or build are others: other bits from there",
+        ),
+    ] = False,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", metavar="FILE", help="write what each process does when, for Perfetto")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="show what the run would be and take; start nothing")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="one JSON object a member, the best first; the run's lines go to stderr")
+    ] = False,
+) -> None:
+    """Train a network for each combination of some settings, all in one run, and show which is the best.
+
+    The networks are members of an ensemble: they share one stream of batches, and each ends with the weights of the run
+    that it would have been alone. The table has the numbers of the last validation, the best by train.best_metric
+    first; without validations the training loss. Settings of the data and of the run can't differ. Example: pool sweep
+    configs/clicks.toml --vary optimizer.args.lr=1e-3,3e-3,1e-2 --seeds 3
+    """
+    from pool.commands.showing import show
+    from pool.runs.sweep import as_data, look_at, rows
+    from pool.runs.variations import SEED, Variation, sweep_config
+    from pool.supervisor.before import preparation
+    from pool.supervisor.closing import resume_command
+    from pool.supervisor.train import train
+
+    variations = [Variation.parse(text) for text in vary]
+    settings = sweep_config(config, overrides or (), variations, seeds, trace=trace)
+    if check:
+        sys.stdout.write(preparation.check(settings) + "\n")
+        return
+    options = [word for text in vary for word in ("--vary", text)] + ([] if seeds == 1 else ["--seeds", str(seeds)])
+    again = resume_command(config, overrides or (), "sweep", *options)
+    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+        code = train(settings, resume=resume, allow_different_numerics=allow_different_numerics, again=again)
+    if code != 0:
+        raise typer.Exit(code)
+    found = look_at(settings.run_dir)
+    varied = [variation.key for variation in variations] + ([] if seeds == 1 else [SEED])
+    if as_json:
+        for row in as_data(found, varied):
+            sys.stdout.write(json.dumps(row) + "\n")
+    else:
+        show(rows(found, varied), left="member")
+        sys.stdout.write(f"{found.note}\n")

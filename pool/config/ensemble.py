@@ -1,0 +1,92 @@
+"""The section `[ensemble]`: several networks that train in one run, and the config of each. Free of torch.
+
+A member's config is that of the run that it would be alone: the run's, changed by the member's own keys as `--set`
+changes them, with no ensemble in it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from loader.section import Effect, Section
+
+MOST_MEMBERS = 256  # their losses fit the last page of a worker's memory
+MOST_SEED = (1 << 63) - 1
+
+
+class MemberConfig(Section):
+    """What one member has of its own."""
+
+    seed: Annotated[int | None, Field(ge=0, le=MOST_SEED, description="its run.model_seed; not set: the run's")] = None
+    optimizer: Annotated[dict[str, Any], Field(default_factory=dict, description="keys of [optimizer]")]
+    schedule: Annotated[dict[str, Any], Field(default_factory=dict, description="keys of [schedule]")]
+    loss: Annotated[dict[str, Any], Field(default_factory=dict, description="keys of [loss]")]
+    model: Annotated[dict[str, Any], Field(default_factory=dict, description="keys of [model] that keep every shape")]
+
+
+class EnsembleConfig(Section):
+    """Networks of one structure that train in one run, for one loader's price: as many as `members` says, with the
+    seeds run.model_seed, run.model_seed + 1, ...; or one for each table `[[ensemble.member]]`.
+
+    [[ensemble.member]]
+    seed = 1                                           # its run.model_seed
+    optimizer.args.lr = 1e-3                           # and its own optimizer, schedule, loss and model keys
+    loss.lambda_end = 0.7
+    """
+
+    members: Annotated[
+        int | None,
+        Field(ge=1, le=MOST_MEMBERS, description="networks that differ in their seed; not set: one"),
+        Effect.FIXED,
+    ] = None
+    member: Annotated[
+        tuple[MemberConfig, ...],
+        Field(
+            strict=False,  # JSON's arrays are lists
+            max_length=MOST_MEMBERS,
+            description="instead of members: tables of seed, optimizer, schedule, loss and model",
+        ),
+        Effect.FIXED,
+    ] = ()
+
+    @property
+    def is_set(self) -> bool:
+        """The run is an ensemble, perhaps of one."""
+        return self.members is not None or bool(self.member)
+
+    @property
+    def problem(self) -> str:
+        """Keys that do not go together, and what to do; empty if all do."""
+        if self.members is not None and self.member:
+            return "ensemble.members: members are either a number, or tables [[ensemble.member]]: leave one out"
+        return ""
+
+    def trees(self, run: Mapping[str, Any], model_seed: int) -> Iterator[dict[str, Any]]:
+        """The settings of each member's own run, as plain data; `run`: those of the whole run."""
+        own = self.member or [MemberConfig.model_validate({"seed": model_seed + m}) for m in range(self.members or 1)]
+        for member in own:
+            tree = copy.deepcopy({key: value for key, value in run.items() if key != "ensemble"})
+            tree["run"]["model_seed"] = model_seed if member.seed is None else member.seed
+            _replace_other_kind(tree["schedule"], member.schedule)
+            _merge(tree, member.model_dump(exclude={"seed"}))
+            yield tree
+
+
+def _replace_other_kind(schedule: dict[str, Any], own: Mapping[str, Any]) -> None:
+    """A member's class of schedule takes the place of the run's parts, and the other way round."""
+    if own.get("parts"):
+        schedule.update(name=None, args={})
+    elif own.get("name") is not None:
+        schedule.update(parts=())
+
+
+def _merge(tree: dict[str, Any], own: Mapping[str, Any]) -> None:
+    for key, value in own.items():
+        if isinstance(value, Mapping) and isinstance(tree.get(key), dict):
+            _merge(tree[key], value)
+        else:
+            tree[key] = value

@@ -1,0 +1,151 @@
+"""One member's model: made or restored, stepped bucket by bucket, frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import torch
+
+from pool.buckets.plan import Plan
+from pool.buckets.tensors import carried, trained
+from pool.config.tree import Config
+from pool.coordinator.books.actions import TakeBuffers
+from pool.coordinator.stepping.choice import choose
+from pool.coordinator.stepping.timing import Timing
+from pool.errors import CheckpointError
+from pool.exchange.interface import CoordinatorExchange
+from pool.members.member import Member
+from pool.optim.buckets import BucketOptimizers
+from pool.optim.members import State
+
+
+class TrainedMember:
+    """Owns the model and its optimizer. Version t of its weights lies in half t mod 2 of its memory."""
+
+    def __init__(
+        self,
+        config: Config,
+        member: Member,
+        plan: Plan,
+        exchange: CoordinatorExchange,
+        timing: Timing,
+        *,
+        prefix: str = "",
+    ) -> None:
+        """`config`, `plan`, `exchange`: the member's own; `prefix`: of the names of its tensors."""
+        self._task = member.task
+        self._drawn = member.drawn
+        self._model = member.model
+        self._prefix = prefix
+        self._exchange = exchange
+        self._parameters = [parameter for _, parameter in trained(self._model)]
+        self._buffers = [tensor for _, tensor in carried(self._model)]
+        self.optimizers = BucketOptimizers(plan, self._parameters, config.optimizer, config.schedule)
+        self.steppings = choose(config, plan, self.optimizers, exchange, timing)
+        self._buffers_taken = False
+        self.frozen_at: int | None = None  # the step before which it was frozen
+
+    @property
+    def named(self) -> dict[str, torch.Tensor]:
+        """All tensors by name."""
+        found = {**dict(self._model.named_parameters()), **dict(self._model.named_buffers())}
+        return {self._prefix + name: tensor for name, tensor in found.items()}
+
+    def initialize(self, start: Mapping[str, torch.Tensor] | None = None) -> None:
+        """The weights of a run that begins; `start`: those of another one's checkpoint. Raises CheckpointError."""
+        if self._drawn is not None:
+            torch.set_rng_state(self._drawn)  # what the task draws does not depend on other members
+        with torch.no_grad():
+            self._task.initialize(self._model)
+            if start is not None:
+                self._take(start)
+            self._task.after_step(self._model)
+
+    def restore(self, weights: Mapping[str, torch.Tensor], optimizer: State, frozen_at: int | None) -> None:
+        """The weights and optimizer state of a run that goes on. Raises CheckpointError."""
+        with torch.no_grad():
+            self._take(weights)
+        self.optimizers.load_state(*optimizer)
+        self.frozen_at = frozen_at
+
+    def begin(self, step: int) -> None:
+        """The model's present weights become version `step`, in its half."""
+        for place, tensor in zip(self._in(step), self._tensors, strict=True):
+            place.copy_(tensor.detach())
+        for piece in self.steppings.pieces:
+            piece.forget()
+        self._point_to(step)
+        if self.frozen_at is not None:
+            self._copy_version(step)
+
+    def take_buffers(self, action: TakeBuffers) -> None:
+        """Buffers follow the first batch of the step."""
+        self._buffers_taken = action.source is not None
+        if action.source is not None:
+            self._copy_buffers(self._exchange.buffers_of(action.source), action.step + 1)
+
+    def freeze(self, step: int) -> None:
+        """Both halves hold version `step` from now on."""
+        self.frozen_at = step
+        self._copy_version(step)
+
+    def _copy_version(self, step: int) -> None:
+        for place, tensor in zip(self._in(step + 1), self._in(step), strict=True):
+            place.copy_(tensor)
+
+    def complete(self, step: int) -> None:
+        """All of version step + 1 is written, but for what the task does with it."""
+        if self.frozen_at is not None:
+            return
+        if not self._buffers_taken:
+            self._copy_buffers(self._exchange.buffers(step), step + 1)
+        self._buffers_taken = False
+        if self.steppings.clip_norm is not None:
+            self.steppings.clip_norm.step(step)
+
+    def commit(self, step: int) -> None:
+        """The task may change version step + 1, and the schedule moves on."""
+        if self.frozen_at is not None:
+            return
+        self._point_to(step + 1)
+        self._after_step()
+        self.optimizers.end_step(step)
+
+    @property
+    def _tensors(self) -> list[torch.Tensor]:
+        return [*self._parameters, *self._buffers]
+
+    def _in(self, version: int) -> list[torch.Tensor]:
+        """The memory of that version."""
+        return [*self._exchange.weights(version), *self._exchange.buffers(version)]
+
+    def _take(self, weights: Mapping[str, torch.Tensor]) -> None:
+        tensors = self.named
+        if tensors.keys() != weights.keys():
+            different = sorted(tensors.keys() ^ weights.keys())
+            raise CheckpointError(f"weights of the checkpoint are not those of the config's model: {different[0]}")
+        for name, tensor in tensors.items():
+            saved = weights[name]
+            if saved.shape != tensor.shape or saved.dtype != tensor.dtype:
+                raise CheckpointError(
+                    f"{name}: {tuple(saved.shape)} {saved.dtype} in the checkpoint, "
+                    f"{tuple(tensor.shape)} {tensor.dtype} in the config's model"
+                )
+            tensor.copy_(saved)
+
+    def _after_step(self) -> None:
+        """The task may change weights: of a parameter that it does change, any row."""
+        changes = [parameter._version for parameter in self._parameters]
+        with torch.no_grad():
+            self._task.after_step(self._model)
+        for piece in self.steppings.pieces:
+            if self._parameters[piece.index]._version != changes[piece.index]:
+                piece.forget()
+
+    def _copy_buffers(self, source: Iterable[torch.Tensor], version: int) -> None:
+        for place, tensor in zip(self._exchange.buffers(version), source, strict=True):
+            place.copy_(tensor)
+
+    def _point_to(self, version: int) -> None:
+        for place, tensor in zip(self._in(version), self._tensors, strict=True):
+            tensor.data = place

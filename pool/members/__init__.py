@@ -1,0 +1,1 @@
+"""The networks that a run trains, as a worker computes them: one, or the members of an ensemble."""

@@ -1,0 +1,53 @@
+"""How the members' losses of a batch are computed: a function of weights, batch and step alone (I2)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from pool.members.member import Member
+from pool.nn.batch import TensorBatch
+from pool.tasks.task import Progress
+
+
+class Execution(Protocol):
+    """Of all members of a run, in train mode."""
+
+    def losses(self, batch: TensorBatch, progress: Progress, frozen: Collection[int] = ()) -> Iterator[Tensor]:
+        """Tensors [n], each the losses of the next n members; all members in their order. The caller calls
+        `.sum().backward()` on one, if it requires a gradient, before it asks for the next. Of a frozen member nothing
+        has to be computed: its loss may be any number. Raises PluginError for what a task gives that can't be used."""
+
+
+class OneByOne:
+    """An Execution. Each member computes what it would compute alone, with the same bits; it draws the same numbers
+    (dropout). The forward of one comes after the backward of the one before, whose activations are gone then."""
+
+    def __init__(self, members: Sequence[Member], device: torch.device) -> None:
+        self._members = members
+        self._device = device
+
+    def losses(self, batch: TensorBatch, progress: Progress, frozen: Collection[int] = ()) -> Iterator[Tensor]:
+        for number, member in enumerate(self._members):
+            if number in frozen:
+                yield torch.full((1,), torch.nan, device=self._device)
+            else:
+                seed_generators(member.seed, batch.number, self._device)
+                yield member.loss(batch, progress, backward=True).reshape(1)
+
+
+def seed_generators(seed: int, batch: int, device: torch.device) -> None:
+    """What a model draws depends on its seed and the batch alone (I2).
+
+    Not torch.manual_seed: where a backend is not there it keeps each call, with its stack, for ever.
+    """
+    digest = hashlib.blake2b(f"{seed} {batch}".encode(), digest_size=8).digest()
+    number = int.from_bytes(digest, "little")
+    torch.default_generator.manual_seed(number)
+    if device.type != "cpu":
+        with torch.accelerator.device_index(device.index):  # or that of the current device would be seeded
+            torch.get_device_module(device).manual_seed(number)

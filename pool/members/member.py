@@ -1,0 +1,98 @@
+"""One network of a run with its task: asked for losses, and watched for what would change later batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from loader.plugins.words import PluginError, definition_of
+from pool.buckets.tensors import trained
+from pool.members.collecting import collect
+from pool.nn.batch import TensorBatch
+from pool.tasks.task import MeasuredTask, Progress, Task
+
+
+@dataclass(frozen=True)
+class Member:
+    task: Task
+    model: nn.Module
+    seed: int  # of first weights and of dropout
+    settings: object  # of its task: one call of the task can serve members with equal ones
+    drawn: Tensor | None = None  # state of torch's generator when the model was built
+
+    def loss(self, batch: TensorBatch, progress: Progress, *, backward: bool) -> Tensor:
+        """What the task gives: one number. Raises PluginError if that can't be used."""
+        with self._watched("loss", self.task.loss):
+            loss = self.task.loss(self.model, batch, progress)
+            if problem := problem_of(loss, backward=backward):
+                raise PluginError(f"loss {problem} ({definition_of(self.task.loss)})")
+        return loss
+
+    def measure(self, batch: TensorBatch, progress: Progress, collected: Mapping[str, npt.NDArray[Any]]) -> Tensor:
+        """As `loss` without backward, of a task with metrics; what they need goes into `collected`."""
+        assert isinstance(self.task, MeasuredTask)
+        validate = self.task.validate
+        with self._watched("validate", validate):
+            found = validate(self.model, batch, progress)
+            if problem := collect(found, collected):
+                raise PluginError(f"validate {problem} ({definition_of(validate)})")
+            if problem := problem_of(found[0], backward=False):
+                raise PluginError(f"the loss of validate {problem} ({definition_of(validate)})")
+        return found[0]
+
+    @contextmanager
+    def _watched(self, name: str, method: Callable[..., Any]) -> Iterator[None]:
+        """Raises PluginError if the task's method, called inside, has changed what later batches depend on (I2)."""
+        weights, settings = self._weights_seen(), _torch_settings()
+        yield
+        if problem := self._change(weights, settings):
+            raise PluginError(f"{name} {problem} ({definition_of(method)})")
+
+    @cached_property
+    def _named(self) -> dict[str, nn.Parameter]:
+        return dict(trained(self.model))
+
+    def _weights_seen(self) -> dict[str, tuple[int, int]]:
+        """Changes with what is done to the weights in place, and with what is put in their stead."""
+        return {name: (weight._version, weight.data_ptr()) for name, weight in self._named.items()}
+
+    def _change(self, weights: Mapping[str, object], settings: Mapping[str, object]) -> str:
+        if now := _first_difference(weights, self._weights_seen()):
+            return f"changes {now}: only after_step may change weights"
+        if now := _first_difference(settings, _torch_settings()):
+            return f"changes torch's {now}: later batches would be computed with it; set it in create_task"
+        return ""
+
+
+def problem_of(loss: object, *, backward: bool) -> str:
+    """Why what a task's `loss` gave can't be used; empty if it can."""
+    if not isinstance(loss, Tensor):
+        return f"gave {type(loss).__name__}, which is no tensor"
+    if loss.numel() != 1:
+        return f"gave a tensor of shape {tuple(loss.shape)}: it must be one number, the mean over the batch's samples"
+    if loss.is_complex() or loss.is_meta:
+        return f"gave a number that is {'complex' if loss.is_complex() else 'on the device meta'}"
+    if backward and not loss.requires_grad:
+        return "gave a number without gradient: it was computed from no weights, or under no_grad or detach"
+    return ""
+
+
+def _torch_settings() -> dict[str, object]:
+    """Of this process, that a batch must leave as they were."""
+    return {
+        "grad mode": torch.is_grad_enabled(),
+        "default dtype": torch.get_default_dtype(),
+        "number of threads": torch.get_num_threads(),
+        "deterministic mode": torch.are_deterministic_algorithms_enabled(),
+    }
+
+
+def _first_difference(before: Mapping[str, object], after: Mapping[str, object]) -> str:
+    return next((name for name, value in before.items() if after[name] != value), "")

@@ -1,0 +1,41 @@
+"""Numbers of all members in one: a member that is frozen has none, which is NaN. Free of torch."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+MEMBERS = "members"  # in a record of metrics.jsonl: lists by name, in the order of the members
+
+
+def median_of(values: Iterable[float]) -> float:
+    """Of those that are numbers; NaN if none is."""
+    numbers = [value for value in values if not math.isnan(value)]
+    return median(numbers) if numbers else math.nan
+
+
+def of_members(name: str, values: Sequence[float]) -> dict[str, float]:
+    """A number of each member by its name in the records of a run, `member.M.NAME`; nothing if there is one member."""
+    return {f"member.{m}.{name}": value for m, value in enumerate(values)} if len(values) > 1 else {}
+
+
+def member_of(name: str) -> tuple[int, str] | None:
+    """The inverse: of a name in the records, member and name; None if it is no member's."""
+    found = _OF_A_MEMBER.fullmatch(name)
+    return None if found is None else (int(found[1]), found[2])
+
+
+def of_member(record: Mapping[str, Any], member: int) -> dict[str, Any]:
+    """A record of metrics.jsonl as the member's own run would have it; of a run of one network it is that."""
+    found = {name: value for name, value in record.items() if name != MEMBERS}
+    lists = record.get(MEMBERS)
+    for name, values in lists.items() if isinstance(lists, dict) else ():
+        if isinstance(values, list) and member < len(values):
+            found[name] = values[member]
+    return found
+
+
+_OF_A_MEMBER = re.compile(r"member\.([0-9]+)\.(.+)")

@@ -1,0 +1,82 @@
+"""`pool inspect`: what a network file holds. Never imports torch."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+import typer
+
+from pool.tasks.chess.arguments import NetConfig
+from pool.tasks.chess.network import Facts, TensorFacts, read_file
+from pool.tasks.chess.rounding import Rounding
+
+_COLUMNS = ("tensor", "type", "shape", "smallest", "largest", "used", "clipped", "zeros")
+
+
+def inspect(
+    net: Annotated[Path, typer.Argument(metavar="NET", help="network file, as pool export writes it")],
+    config: NetConfig = None,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object, for programs")] = False,
+) -> None:
+    """Show what a network file is, and how it uses the range of its integers.
+
+    used: the largest magnitude by that of the range. clipped: numbers at an end of the range that training keeps them
+    in. dead: outputs of a layer that are 0 whatever the position is.
+    """
+    family, network = read_file(net, config)
+    found = family.facts(network)
+    if as_json:
+        sys.stdout.write(json.dumps({"file": str(net), **asdict(found)}) + "\n")
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in _lines(found)))
+
+
+def tensor_facts(name: str, array: npt.NDArray[Any], rule: Rounding) -> TensorFacts:
+    """Of one array that is stored by that rule."""
+    low, high = rule.bounds
+    smallest, largest = int(array.min()), int(array.max())
+    clipped = int(np.count_nonzero((array <= low) | (array >= high))) if rule.clips else 0
+    return TensorFacts(
+        name,
+        array.shape,
+        array.dtype.name,
+        smallest,
+        largest,
+        max(-smallest, largest) / max(-low, high),
+        clipped,
+        1 - int(np.count_nonzero(array)) / array.size,
+    )
+
+
+def _lines(found: Facts) -> list[str]:
+    rows = [_COLUMNS, *(_row(tensor) for tensor in found.tensors)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+    table = [
+        "  ".join(
+            cell.ljust(width) if i < 3 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    about = [f"{key}: {value:,}" if isinstance(value, int) else f"{key}: {value}" for key, value in found.about.items()]
+    dead = [f"dead outputs of {layer}: {count:,} of {all_of:,}" for layer, (count, all_of) in found.dead.items()]
+    return [*about, "", *(line.rstrip() for line in table), "", *dead]
+
+
+def _row(tensor: TensorFacts) -> tuple[str, ...]:
+    return (
+        tensor.name,
+        tensor.kind,
+        " x ".join(f"{extent:,}" for extent in tensor.shape),
+        f"{tensor.smallest:,}",
+        f"{tensor.largest:,}",
+        f"{tensor.used:.2%}",
+        f"{tensor.clipped:,}",
+        f"{tensor.zeros:.2%}",
+    )

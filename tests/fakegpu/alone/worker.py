@@ -1,0 +1,192 @@
+"""A worker's computing part on the fake GPU: what it waits for, what it copies, what it computes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pool.accelerator.arrivals import Arrivals
+from pool.accelerator.page_lock import page_lock
+from pool.members.execution import seed_generators
+from pool.nn.memory import out_of_memory
+from pool.shm.memory import Memory
+from pool.shm.memory_map import RING, WEIGHTS, MemoryMap, gradients
+from pool.shm.segment import Segment, SegmentHandle, create
+from tests.fakegpu import fakegpu
+from tests.fakegpu.races import RACES, expected, found_by, observed
+from tests.fakegpu.rig import MODES, Code, Done, Inputs, Rig, inputs, touched_bytes
+
+FAILED = "illegal memory access"
+
+
+@pytest.fixture(scope="module")
+def wanted() -> list[Done]:
+    return expected()
+
+
+@pytest.fixture(autouse=True)
+def _sound() -> Iterator[None]:
+    yield
+    fakegpu.configure(delay_us=0, bytes_per_us=0, lazy=0, fail_kernel=0, fail_launch=0)
+    fakegpu.mend()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_it_computes_what_a_cpu_does_and_never_waits(mode: str, wanted: list[Done]) -> None:
+    """0 waits of the threads that compute, 0 pageable copies; to float rounding."""
+    for seed in (1, 2):
+        assert observed(Code(), MODES[mode], seed, wanted) == ""
+
+
+@pytest.mark.parametrize("race", RACES, ids=lambda race: race.name)
+def test_each_seeded_race_is_found(race: Any, wanted: list[Done]) -> None:
+    assert found_by(race, wanted)
+
+
+def test_there_are_at_least_twenty_races() -> None:
+    assert len({race.name for race in RACES}) >= 20
+
+
+def test_a_batch_is_one_copy_in_and_of_a_table_the_touched_rows_alone_come_out() -> None:
+    given = inputs()
+    rig = Rig(given)
+    before = fakegpu.counters()
+    rig.train()
+    rig.close()
+    counted = fakegpu.counters() - before
+    count, plan = len(given.batches), given.plan
+    assert counted.copies_in == 2 * count  # a batch and a version of the weights
+    tables = [b for b, bucket in enumerate(plan.buckets) if bucket.rows is not None]
+    touched = sum(touched_bytes(given, k, b) for k in range(count) for b in tables)
+    dense = sum(tensor.nbytes for tensor in plan.parameters if tensor.sparse_field is None)
+    end = plan.buffers[-1].offset + plan.buffers[-1].nbytes
+    numbers = 8 * (1 + len(plan.parameters))
+    assert counted.bytes_out == touched + count * (dense + end - plan.buffers[0].offset + numbers)
+
+
+def test_all_devices_give_the_same_bits() -> None:
+    results = []
+    for name in ("fakegpu:0", "fakegpu:1"):
+        rig = Rig(inputs(), name)
+        results.append(rig.train())
+        rig.close()
+    for a, b in zip(*results, strict=True):
+        assert (a.loss, a.unsound) == (b.loss, b.unsound)
+        for bucket, tensors in a.gradients.items():
+            assert all(map(torch.equal, tensors, b.gradients[bucket]))
+
+
+def test_every_bucket_but_the_last_is_announced_in_the_order_of_backward() -> None:
+    rig = Rig(inputs())
+    done = rig.train()
+    rig.close()
+    buckets = len(inputs().plan.buckets)
+    assert all(each.announced[0] == 0 and len(each.announced) == buckets - 1 for each in done)
+
+
+def test_a_gradient_that_is_not_finite_is_named() -> None:
+    rig = Rig(inputs(3, infinite_gradient_of_batch=1))
+    done = rig.train()
+    rig.close()
+    assert [bool(each.unsound) for each in done] == [False, True, False]
+    assert done[1].unsound in {tensor.name for tensor in inputs().plan.parameters}
+
+
+def test_weights_are_read_again_after_their_coordinator_has_died() -> None:
+    """Version 0 of its successor may be another one."""
+    given = inputs(1)
+    rig = Rig(given)
+    (first,) = rig.train()
+    rig.computer.forget_weights()
+    other = Inputs(given.task, given.schema, given.plan, given.batches, [2 * np.ones_like(given.weights[0])])
+    rig._given = other
+    (second,) = rig.train()
+    rig.close()
+    assert first.loss != second.loss
+
+
+def test_what_a_model_draws_does_not_depend_on_the_device() -> None:
+    """Fault: the seed went to the device that is current, which nobody had set."""
+    drawn = []
+    for name in ("fakegpu:0", "fakegpu:1"):
+        torch.accelerator.set_device_index(0)
+        seed_generators(5, 0, torch.device(name))
+        drawn.append(torch.rand(8, device=name).cpu())
+    assert torch.equal(*drawn)
+
+
+def handle(name: str, nbytes: int, *, writable: bool) -> SegmentHandle:
+    fd = create(name, nbytes, lambda _: None)
+    return SegmentHandle(fd, writable, registered=not writable)
+
+
+def test_the_ring_and_the_weights_are_page_locked_and_then_read_only() -> None:
+    """Fault: memory that may only be read was registered, which many devices refuse."""
+    memory_map = MemoryMap(
+        train_slots=4, slot_nbytes=4096, weights_nbytes=8192, gradient_slots=2, workers=1, state_nbytes=0, num_chunks={}
+    )
+    sizes = memory_map.sizes()
+    names = {RING: False, WEIGHTS: False, gradients(0): True}
+    memory = Memory(memory_map, {name: handle(name, sizes[name], writable=w) for name, w in names.items()})
+    locked: list[bool] = []
+    memory.register(lambda segment: locked.append(page_lock(segment)))
+    assert locked == [True, True, True]
+    permissions = {}
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
+        for name in names:
+            if line.endswith(f"/memfd:{name} (deleted)"):
+                permissions[name] = line.split()[1]
+    assert permissions == {RING: "r--s", WEIGHTS: "r--s", gradients(0): "rw-s"}
+    device = torch.zeros(4096, dtype=torch.uint8, device="fakegpu:0")
+    before = fakegpu.counters()
+    device.copy_(torch.from_numpy(memory.rings["train"][0]), non_blocking=True)
+    assert (fakegpu.counters() - before).pageable_copies == 0
+    torch.accelerator.synchronize(0)
+
+
+def test_memory_that_could_not_be_registered_is_said_and_used_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    segment = Segment(create("test", 4096, lambda _: None), writable=False)
+    assert not page_lock(segment)
+    assert "memory is not page-locked, copies to and from the device are slower: CUDA error 1" in caplog.text
+
+
+def test_too_little_memory_for_a_library_or_a_kernel_is_known() -> None:
+    """Fault: only torch's own allocator was recognised."""
+    fakegpu.configure(fail_launch=1)
+    with pytest.raises(RuntimeError) as error:
+        torch.ones(4, device="fakegpu:0")
+    assert out_of_memory(error.value)
+
+
+def test_what_the_device_has_failed_with_is_raised_by_who_waits() -> None:
+    rig = Rig(inputs(2))
+    fakegpu.configure(fail_kernel=30, lazy=1)  # later than it was launched
+    with pytest.raises(RuntimeError, match=FAILED):
+        rig.train()
+    fakegpu.mend()
+    rig.close()
+
+
+def test_arrivals_are_done_in_their_order_and_none_after_a_failure() -> None:
+    arrivals = Arrivals()
+    stream = torch.Stream(device="fakegpu:0")
+    done: list[object] = []
+
+    def fail() -> None:
+        raise ValueError("no")
+
+    arrivals.when(stream.record_event(), lambda: done.append(threading.current_thread()))
+    arrivals.wait(stream.record_event())
+    assert done == [arrivals]
+    arrivals.when(stream.record_event(), fail)
+    arrivals.when(stream.record_event(), lambda: done.append("after"))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no"):
+            arrivals.wait(stream.record_event())
+    assert done == [arrivals]

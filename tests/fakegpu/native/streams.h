@@ -1,0 +1,85 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+// Streams: a thread each, which does what was put into it, in order and later than the host believes. Free of torch.
+namespace fakegpu {
+
+// What a device says of itself when it can go on no more. Sticks: from then on nothing runs, and every call says it.
+void break_down(const std::string& why);
+void check_device();  // throws std::runtime_error
+void mend();          // when all streams are done with what they have: as if nothing had been
+
+// The device is opened. Throws std::runtime_error in a process that was forked from one that had done so.
+void open_device();
+bool is_open();
+bool is_forked();
+
+class Stream {
+  public:
+    Stream(int device, std::int64_t id);
+
+    using Work = std::function<void()>;
+    // A ticket: the number of the piece. `nbytes`: that a bus carries.
+    std::uint64_t put(Work work, std::size_t nbytes = 0);
+    // Whether it is done. Who asks wants it to be done some day.
+    bool is_done(std::uint64_t ticket);
+    // The same without wanting it.
+    bool was_done(std::uint64_t ticket);
+    void wait(std::uint64_t ticket);
+    std::uint64_t newest();
+
+    const int device;
+    const std::int64_t id;
+
+  private:
+    struct Piece {
+        Work work;
+        std::size_t nbytes;
+    };
+    void run();
+    void want(std::uint64_t ticket);
+    void pause(std::size_t nbytes);
+
+    std::mutex mutex_;
+    std::condition_variable work_, done_;
+    std::deque<Piece> pieces_;
+    std::uint64_t last_ = 0, finished_ = 0, wanted_ = 0;
+    std::mt19937_64 random_;
+};
+
+// Of one device; 0 is its default stream.
+Stream& stream(int device, std::int64_t id);
+std::int64_t new_stream(int device);
+std::vector<Stream*> streams(int device);
+
+// The calling thread's.
+int current_device();
+void set_current_device(int device);
+std::int64_t current_stream_id(int device);
+void set_current_stream(int device, std::int64_t id);
+Stream& current_stream(int device);
+
+// A place in a stream. Of an event that is recorded again, the newest counts.
+struct Recording {
+    Stream* stream = nullptr;
+    std::uint64_t ticket = 0;
+    std::chrono::steady_clock::time_point time;  // when the stream was there
+};
+std::shared_ptr<Recording> record(Stream& stream);
+void make_wait(Stream& stream, const std::shared_ptr<Recording>& recording);
+
+// The calling thread stands still until then. Throws std::runtime_error if the device has broken down.
+void host_waits_for(Stream& stream, std::uint64_t ticket);
+void host_waits_for_all(int device);
+
+}  // namespace fakegpu

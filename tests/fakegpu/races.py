@@ -1,0 +1,261 @@
+"""Seeded races and waits, each of which the fake GPU must find, as `tests/chaos/mutants.py` does for the rest.
+
+`python -m tests.fakegpu.races [--runs N]` says how each was found, then runs the sound code N times in each mode; exits
+with 1 if a bug was not found, or if a run of the sound code gave other numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import threading
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from tests.fakegpu import fakegpu
+from tests.fakegpu.rig import MODES, Code, Done, Rig, difference, inputs
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+HOMES = {
+    "arrivals": "pool.accelerator.arrivals",
+    "batches": "pool.accelerator.batches",
+    "coordinator": "pool.exchange.host.coordinator",
+    "device": "pool.exchange.host.device",
+    "step": "pool.worker.step",
+}
+SEEDS = 3  # of the delays, in each mode
+
+
+@dataclass(frozen=True)
+class Race:
+    """`old` occurs exactly once in the module; `new` takes its place."""
+
+    name: str
+    module: str  # of HOMES
+    old: str
+    new: str
+
+
+RACES = (
+    # --- batches ---
+    Race("batch is not waited for", "batches", "        here.wait_event(self._copied)\n", ""),
+    Race(
+        "batch's memory is not recorded on the stream that computes", "batches", "self._memory.record_stream(here)", ""
+    ),
+    Race("ring slot is free before it is copied", "batches", "self._arrivals.when(self._copied, done)", "done()"),
+    Race(
+        "event of a batch is recorded on the stream that computes",
+        "batches",
+        "memory, self._stream.record_event()",
+        "memory, torch.accelerator.current_stream(self._device).record_event()",
+    ),
+    Race(
+        "event of a batch is recorded before its copy",
+        "batches",
+        "            memory.copy_(torch.from_numpy(slot[:used]), non_blocking=True)\n",
+        "            self._early = self._stream.record_event()\n"
+        "            memory.copy_(torch.from_numpy(slot[:used]), non_blocking=True)\n"
+        "        return OnDevice(_placed(batch, slot, memory), memory, self._early, self._arrivals)\n",
+    ),
+    Race(
+        "batch is copied on the stream that computes, its event on another",
+        "batches",
+        "        with self._stream:\n",
+        "        if True:\n",
+    ),
+    Race("batch is copied while the host waits", "batches", "non_blocking=True", "non_blocking=False"),
+    Race("batch is copied from memory that is not page-locked", "batches", "slot[:used])", "slot[:used].copy())"),
+    # --- weights ---
+    Race("weights are not waited for", "device", "        here.wait_stream(self._inward)\n", ""),
+    Race("weights of the other version", "device", "self._halves[version % 2]", "self._halves[1 - version % 2]"),
+    Race(
+        "weights are copied while the host waits",
+        "device",
+        "self._halves[version % 2][place], non_blocking=True)",
+        "self._halves[version % 2][place])",
+    ),
+    # --- gradients ---
+    Race(
+        "gradient is copied before it is there",
+        "device",
+        "    def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> None:\n"
+        "        self._outward.wait_stream(self._here())\n",
+        "    def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> None:\n",
+    ),
+    Race(
+        "gradient's memory is not recorded on the stream that copies",
+        "device",
+        "gradient.record_stream(self._outward)",
+        "",
+    ),
+    Race(
+        "bucket is announced before its copies are done",
+        "device",
+        "self._arrivals.when(self._outward.record_event(), then)",
+        "then()",
+    ),
+    Race(
+        "event of a bucket is recorded on the stream that computes",
+        "device",
+        "self._arrivals.when(self._outward.record_event(), then)",
+        "self._arrivals.when(self._here().record_event(), then)",
+    ),
+    Race(
+        "event of a bucket is recorded before its copies",
+        "device",
+        "        with self._outward:\n            for parameter in bucket.parameters:\n",
+        "        self._arrivals.when(self._outward.record_event(), then)\n        then = type(None)\n"
+        "        with self._outward:\n            for parameter in bucket.parameters:\n",
+    ),
+    Race(
+        "gradient is copied while the host waits",
+        "device",
+        "place.copy_(gradient, non_blocking=True)",
+        "place.copy_(gradient)",
+    ),
+    Race(
+        "gradient goes to the slot of the batch before",
+        "device",
+        "        self._slot, self._touched, self._made = slot, touched, {}\n",
+        "        self._slot, self._touched, self._made = 1 - slot, touched, {}\n",
+    ),
+    Race(
+        "rows of a batch before",
+        "device",
+        "self._touched, self._made = slot, touched, {}",
+        "self._touched, self._made = slot, self._touched or touched, {}",
+    ),
+    Race(
+        "touched rows are read as if they were all rows",
+        "coordinator",
+        "self.compact = frozenset(compact)",
+        "self.compact = frozenset()",
+    ),
+    # --- buffers ---
+    Race(
+        "buffers are copied on a stream that nobody waits for",
+        "device",
+        "        with self._outward:\n            for place in self._buffers",
+        "        with torch.Stream(device=self._device):\n            for place in self._buffers",
+    ),
+    # --- loss and flags ---
+    Race(
+        "loss is copied before it is there",
+        "device",
+        "        self._outward.wait_stream(self._here())\n        with self._outward:\n            place.copy_(",
+        "        with self._outward:\n            place.copy_(",
+    ),
+    Race(
+        "loss is read before it is copied",
+        "device",
+        "self._arrivals.wait(self._outward.record_event())",
+        "self._outward.record_event()",
+    ),
+    Race(
+        "loss is waited for on the wrong stream",
+        "device",
+        "self._arrivals.wait(self._outward.record_event())",
+        "self._arrivals.wait(self._inward.record_event())",
+    ),
+    Race("loss is copied to memory that is not page-locked", "device", ", pin_memory=True", ""),
+    Race(
+        "loss is read in backward",
+        "step",
+        "                    losses.sum().backward()",
+        "                    losses.sum().item()\n                    losses.sum().backward()",
+    ),
+    Race(
+        "flags are read in backward",
+        "device",
+        "return gradient.isfinite().all()",
+        "return bool(gradient.isfinite().all())",
+    ),
+    # --- arrivals ---
+    Race(
+        "what waits for an event is done before it", "arrivals", "                    arrival.event.synchronize()\n", ""
+    ),
+    Race(
+        "the end of a batch does not wait for what was given before",
+        "arrivals",
+        "        waiter.result()\n",
+        "        event.synchronize()\n",
+    ),
+)
+
+
+def broken(race: Race) -> Code:
+    """The code with the bug."""
+    real = importlib.import_module(HOMES[race.module])
+    assert real.__file__ is not None
+    text = Path(real.__file__).read_text(encoding="utf-8")
+    assert text.count(race.old) == 1, f"{race.name}: the old text must occur once in {real.__file__}"
+    copy = types.ModuleType(real.__name__)
+    copy.__file__ = real.__file__
+    exec(compile(text.replace(race.old, race.new), f"{race.module} with a bug", "exec"), copy.__dict__)
+    return Code(**{race.module: copy})
+
+
+def observed(code: Code, mode: Mapping[str, int], seed: int, wanted: list[Done]) -> str:
+    """What is wrong with the numbers, the waits or the copies of a run; empty if nothing is."""
+    fakegpu.configure(delay_us=0, bytes_per_us=0, lazy=0, seed=seed)
+    fakegpu.configure(**mode)
+    rig = Rig(inputs(), f"fakegpu:{seed % 2}", code)
+    own = rig.arrivals.native_id
+    try:
+        if what := rig.reuse():
+            return what
+        before, waits = fakegpu.counters(), fakegpu.waits_by_thread()
+        found = rig.train()
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error)[:60]}"
+    finally:
+        rig.close()
+    others = {thread for thread, count in fakegpu.waits_by_thread().items() if count > waits.get(thread, 0)} - {own}
+    if others:
+        return f"{'this thread' if threading.get_native_id() in others else 'autograd'} waits for the device"
+    if pageable := (fakegpu.counters() - before).pageable_copies:
+        return f"{pageable} pageable copies"
+    return difference(found, wanted)
+
+
+def found_by(race: Race, wanted: list[Done]) -> str:
+    """The first mode that notices, and what; empty if none does."""
+    code = broken(race)
+    for seed in range(1, 1 + SEEDS):
+        for name, mode in MODES.items():
+            if what := observed(code, mode, seed, wanted):
+                return f"{name}, seed {seed}: {what}"
+    return ""
+
+
+def expected() -> list[Done]:
+    """By a CPU. Sets what a worker sets."""
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    return Rig(inputs(), "cpu").train()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fakegpu.races", description=__doc__)
+    parser.add_argument("--runs", type=int, default=3, help="of the sound code in each mode")
+    arguments = parser.parse_args()
+    wanted, well = expected(), True
+    for race in RACES:
+        what = found_by(race, wanted)
+        well &= bool(what)
+        print(f"{race.name:72} {what or 'NOT FOUND'}", flush=True)
+    for name, mode in MODES.items():
+        alarms = [what for seed in range(arguments.runs) if (what := observed(Code(), mode, seed, wanted))]
+        well &= not alarms
+        print(f"sound code, {name}: {len(alarms)} alarms in {arguments.runs} runs {alarms[:1] or ''}", flush=True)
+    return 0 if well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,274 @@
+"""A worker's computing part on the fake GPU, with a coordinator and a feeder that use their rights at once.
+
+Memory that is not the worker's (I4) is overwritten with 0xFF as soon as it may be: a ring slot when its batch has been
+read, the other version of the weights while a batch is computed, a gradient slot when it was taken. What is announced
+is read at that moment. So whatever the worker touches too early or too late gives other numbers than a CPU's.
+"""
+
+from __future__ import annotations
+
+import threading
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from loader.batch.schema import BatchSchema, SparseBatch
+from loader.batch.slots import allocate_slots, read_batches
+from loader.sources import data_config, open_stream
+from pool.accelerator import arrivals, batches
+from pool.buckets.plan import Plan, make_plan
+from pool.buckets.tensors import rows_of, specs, trained, views
+from pool.devices import Device
+from pool.exchange.addend import within
+from pool.exchange.contribution import Contribution
+from pool.exchange.host import coordinator, device
+from pool.exchange.host.worker import HostWorker
+from pool.exchange.interface import WorkerExchange
+from pool.members.member import Member
+from pool.protocol.identity import WORKER, Peer
+from pool.telemetry.trace import Trace
+from pool.worker import step
+from pool.worker.batches import HostBatches
+from pool.worker.faults import Faults
+from tests.fakegpu import fakegpu
+from tests.support.toy import LossConfig, ModelConfig
+from tests.support.toy_model import ToyTask
+
+Slot = npt.NDArray[np.uint8]
+
+MODES: Mapping[str, Mapping[str, int]] = {
+    "at once": {},
+    "slow bus": {"bytes_per_us": 5},
+    "only what is waited for": {"lazy": 1},
+    "short delays": {"delay_us": 300},
+    "long delays": {"delay_us": 3000},
+}
+GARBAGE = 0xFF
+
+
+@dataclass
+class Code:
+    """The modules under test: the real ones, or copies with a bug."""
+
+    arrivals: Any = arrivals
+    batches: Any = batches
+    coordinator: Any = coordinator
+    device: Any = device
+    step: Any = step
+
+
+@dataclass
+class Done:
+    """What has come of one batch."""
+
+    loss: float
+    unsound: str
+    announced: list[int]
+    gradients: dict[int, list[Tensor]]  # by bucket: of its parameters, rows that were not touched zero
+    buffers: list[Tensor]
+
+
+@dataclass
+class Inputs:
+    """Of `count` batches and as many versions of the weights."""
+
+    task: ToyTask
+    schema: BatchSchema
+    plan: Plan
+    batches: list[Slot]
+    weights: list[Slot]
+
+
+@cache
+def inputs(count: int = 5, *, infinite_gradient_of_batch: int = -1) -> Inputs:
+    stream = open_stream(data_config(source="synthetic", batch_size=64), [], 42)
+    slots = [batch.slot.copy() for batch in read_batches(stream, count)]
+    stream.close()
+    loss = LossConfig(infinite_gradient_of_batch=infinite_gradient_of_batch)
+    task = ToyTask(ModelConfig(batch_norm=True), loss)
+    torch.manual_seed(3)
+    model = task.build_model()
+    plan = make_plan(*specs(model), [256, 1 << 14], split_tables=True)
+    assert len(plan.buckets) > 5, "several buckets, the table cut in rows"
+    weights = []
+    for version in range(count):
+        half = np.zeros(plan.nbytes, np.uint8)
+        for place, (_, parameter) in zip(views(half, plan.parameters), trained(model), strict=True):
+            place.copy_(parameter.detach() * (1 + 0.1 * version))
+        for place, (_, buffer) in zip(views(half, plan.buffers), model.named_buffers(), strict=True):
+            place.copy_(buffer)
+        weights.append(half)
+    return Inputs(task, stream.schema, plan, slots, weights)
+
+
+class Rig:
+    """One worker. `train` takes the batches of `inputs` one after the other, the next one prepared meanwhile."""
+
+    def __init__(self, given: Inputs, name: str = "fakegpu:0", code: Code | None = None) -> None:
+        """`name`: of a torch device."""
+        self._given = given
+        self._code = code or Code()
+        self._on_device = name != "cpu"
+        plan = given.plan
+        self._ring = allocate_slots(given.schema, 2)
+        pages = types.SimpleNamespace(slot_bytes=plan.nbytes)
+        self._halves: list[Slot] = allocate_slots(pages, 2)  # type: ignore[arg-type]
+        self._slots: list[Slot] = allocate_slots(pages, 2)  # type: ignore[arg-type]
+        kind, _, index = name.partition(":")
+        place = Device(kind, int(index or 0))
+        if self._on_device:
+            torch.accelerator.set_device_index(place.index)
+            for memory in (*self._ring, *self._halves, *self._slots):
+                assert fakegpu.host_register(memory.ctypes.data, memory.nbytes) == 0
+            self.arrivals = self._code.arrivals.Arrivals()
+            self._batches = self._code.batches.DeviceBatches(given.schema, torch.device(name), self.arrivals)
+        else:
+            self._batches = HostBatches(given.schema)
+        self.computer = self._code.step.Computer(
+            lambda: [Member(given.task, given.task.build_model(), seed=1, settings=())],
+            [plan],
+            given.schema,
+            place,
+            Faults(place, incarnation=2),
+            self._batches,
+            self._join,
+            trace=Trace(Path(), Peer(WORKER), on=False),
+            total_steps=10,
+        )
+        self._taker = self._code.coordinator.HostCoordinator(
+            plan,
+            halves=self._halves,
+            gradient_slots={(0, slot): memory for slot, memory in enumerate(self._slots)},
+            compact=[0] if self._on_device else [],
+            touched_rows=lambda batch, name: SparseBatch.view(given.schema, given.batches[batch]).sparse[name].touched,
+            publish=lambda _: None,
+        )
+
+    def close(self) -> None:
+        if self._on_device:
+            fakegpu.mend()
+            for memory in (*self._ring, *self._halves, *self._slots):
+                fakegpu.host_unregister(memory.ctypes.data)
+
+    def train(self, meanwhile: Callable[[], object] = lambda: None) -> list[Done]:
+        """All batches, each with the version of its number."""
+        done = []
+        self._fill(0)
+        self._publish(0)
+        for k in range(len(self._given.batches)):
+            done.append(self._train(k, meanwhile))
+        return done
+
+    def reuse(self) -> str:
+        """Batches that are dropped as soon as work with them is queued: which of them came out wrong; empty if none."""
+        targets = []
+        for slot in self._given.batches:
+            locked = self._ring[0]
+            locked[:] = slot
+            read = threading.Event()
+            taken = self._batches.take(locked)
+            taken.when_read(read.set)
+            target = taken.for_current_stream().dense["target"]
+            for _ in range(3):
+                target = target + 0.0
+            targets.append(target)
+            del taken
+            read.wait()
+        for k, (found, slot) in enumerate(zip(targets, self._given.batches, strict=True)):
+            wanted = SparseBatch.view(self._given.schema, slot).dense["target"]
+            if not np.array_equal(found.cpu().numpy(), wanted):
+                return f"batch {k}: its memory was used for another"
+        return ""
+
+    def _train(self, k: int, meanwhile: Callable[[], object]) -> Done:
+        announced: list[int] = []
+        gradients: dict[int, list[Tensor]] = {}
+
+        def arrived(bucket: int) -> None:
+            gradients[bucket] = self._take(k, bucket)
+            announced.append(bucket)
+
+        def prepare_next() -> None:
+            meanwhile()
+            if k + 1 < len(self._given.batches):
+                self._fill(k + 1)
+                slot = self._ring[(k + 1) % 2]
+                self.computer.prepare(slot, k + 2, done=lambda: slot.fill(GARBAGE))
+
+        self._fill(k)
+        self._halves[(k + 1) % 2].fill(GARBAGE)
+        outcome = self.computer.train(
+            self._ring[k % 2], k, k % 2, attempt=k + 1, first=True, frozen=(), announce=arrived, meanwhile=prepare_next
+        )
+        if not self._on_device:
+            prepare_next()
+        for bucket in range(len(self._given.plan.buckets)):
+            if bucket not in announced:
+                gradients[bucket] = self._take(k, bucket)
+        buffers = [tensor.clone() for tensor in views(self._slots[k % 2], self._given.plan.buffers)]
+        self._slots[k % 2].fill(GARBAGE)
+        if k + 1 < len(self._given.batches):
+            self._publish(k + 1)
+        self._halves[k % 2].fill(GARBAGE)
+        return Done(outcome.losses[0], outcome.unsound[0], announced, gradients, buffers)
+
+    def _fill(self, k: int) -> None:
+        """The feeder's: the batch in its slot."""
+        self._ring[k % 2][:] = self._given.batches[k]
+
+    def _publish(self, version: int) -> None:
+        self._halves[version % 2][:] = self._given.weights[version]
+
+    def _take(self, k: int, bucket: int) -> list[Tensor]:
+        """A bucket's gradients as the coordinator finds them now."""
+        plan = self._given.plan
+        found = []
+        for parameter in plan.buckets[bucket].parameters:
+            piece = self._taker.piece(plan.buckets[bucket], parameter)
+            out = rows_of(torch.zeros(plan.parameters[parameter].shape), plan.buckets[bucket]).clone()
+            taken = piece.take([Contribution((k,), 0, 0, k % 2, ())])
+            piece.fold(out, taken, scale=1.0, touched_only=False)
+            found.append(out)
+        return found
+
+    def _join(self, model: nn.Module, where: torch.device) -> WorkerExchange:
+        plan = self._given.plan
+        if not self._on_device:
+            return HostWorker(model, plan, halves=self._halves, slots=self._slots)
+        made: WorkerExchange = self._code.device.DeviceWorker(
+            model, plan, where, self.arrivals, halves=self._halves, slots=self._slots
+        )
+        return made
+
+
+def difference(found: Sequence[Done], wanted: Sequence[Done]) -> str:
+    """Where they differ by more than rounding; empty if nowhere."""
+    for k, (a, b) in enumerate(zip(found, wanted, strict=True)):
+        if not np.isclose(a.loss, b.loss, rtol=1e-5):
+            return f"batch {k}: loss {a.loss}, not {b.loss}"
+        if a.unsound != b.unsound:
+            return f"batch {k}: unsound {a.unsound!r}, not {b.unsound!r}"
+        for bucket, tensors in b.gradients.items():
+            for i, tensor in enumerate(tensors):
+                if not torch.allclose(a.gradients[bucket][i], tensor, rtol=1e-4, atol=1e-5, equal_nan=True):
+                    return f"batch {k}: gradient {i} of bucket {bucket}"
+        for i, buffer in enumerate(b.buffers):
+            if not torch.allclose(a.buffers[i], buffer, rtol=1e-4, atol=1e-6):
+                return f"batch {k}: buffer {i}"
+    return ""
+
+
+def touched_bytes(given: Inputs, k: int, bucket: int) -> int:
+    """Of the table's rows that batch k touched in a bucket."""
+    rows = given.plan.buckets[bucket].rows
+    assert rows is not None
+    begin, end = within(SparseBatch.view(given.schema, given.batches[k]).sparse["features"].touched, *rows)
+    return 64 * (end - begin)

@@ -1,0 +1,113 @@
+// Target: a text file with columns, plain or packed by gzip. The first byte says how the rest is used, which columns
+// are what, and how lines are cut.
+//
+// What is read has rows that the settings allow, or a fault with a place in the text; each line alone gives the same;
+// what is cut from a line and written again is cut the same.
+
+#include <string>
+#include <string_view>
+
+#include "formats/csv/native/text/cells.h"
+#include "formats/csv/native/text/parser.h"
+#include "formats/csv/native/text/utf8.h"
+#include "target.h"
+#include "text_rows.h"
+
+namespace {
+
+using namespace sparsepool;
+using namespace sparsepool::fuzz;
+
+rows::RowShape shape_of(std::uint8_t choice) {
+    rows::RowShape shape;
+    shape.dense = {"label"};
+    if ((choice & 4) != 0) {
+        shape.dense.push_back("weight");
+        shape.weight = true;
+    }
+    shape.dense.push_back("number");
+    shape.qid = (choice & 8) != 0;
+    shape.label = (choice & 16) != 0 ? rows::LabelKind::kBinary : rows::LabelKind::kReal;
+    shape.fields = {{"low", 0, 5, true, 2}, {"high", 5, 4'000'000'000, false, 4}};
+    shape.order = {0, 1};
+    return shape;
+}
+
+csv::Columns columns_of(std::uint8_t choice, const rows::RowShape& shape) {
+    csv::Columns columns;
+    columns.cut.delimiter = (choice & 32) != 0 ? '\t' : ',';
+    if ((choice & 64) != 0) columns.cut.quote = '"';
+    columns.width = 4;
+    for (std::size_t i = 0; i < shape.dense.size(); ++i) columns.dense.push_back(i);
+    if (shape.qid) columns.qid = 1;
+    columns.fields = {{1, 2, 3}, {3}};
+    columns.seed = choice;
+    columns.missing = {"", "NA"};
+    columns.missing_number = -7.5F;
+    columns.missing_is_feature = (choice & 128) != 0;
+    return columns;
+}
+
+void check_text(std::string_view text, const csv::Columns& columns, const rows::RowShape& shape) {
+    stream::RecordBuffer rows(0);
+    const rows::Parsed parsed = csv::parse_lines(text, false, columns, shape, rows);
+    FUZZ_REQUIRE(parsed.rows == rows.size());
+    FUZZ_REQUIRE(parsed.fault || csv::utf8_prefix(text) == text.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) check_row(shape, rows.records()[i]);
+    stream::RecordBuffer alone(0);
+    std::uint64_t line = 0;
+    for (std::size_t begin = 0; begin < text.size(); ++line) {
+        const std::size_t end = std::min(text.find('\n', begin), text.size());
+        const std::string copy(text.substr(begin, end - begin));  // so that reading past its end is seen
+        const rows::Parsed one =
+            csv::parse_lines(std::string_view(copy + "\n").substr(0, copy.size()), false, columns, shape, alone);
+        if (one.fault) {
+            FUZZ_REQUIRE(parsed.fault && parsed.fault->line == line && parsed.fault->column == one.fault->column);
+            FUZZ_REQUIRE(!one.fault->column || *one.fault->column <= copy.size());
+            FUZZ_REQUIRE(parsed.fault->reason == one.fault->reason);
+            break;
+        }
+        FUZZ_REQUIRE(!parsed.fault || parsed.fault->line > line);
+        begin = end + 1;
+    }
+    FUZZ_REQUIRE(same(rows, alone));
+}
+
+// Texts that are quoted are cut from their line as they were.
+void check_cut(std::string_view text, const csv::Cut& cut) {
+    const std::string line = std::string(text.substr(0, text.find('\n'))) + '\n';
+    csv::Cells cells(cut);
+    if (cells.split(line.data(), line.data() + line.size() - 1) != nullptr || !cut.quote) return;
+    std::string again;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+        if (i != 0) again += cut.delimiter;
+        again += *cut.quote;
+        for (const char character : cells[i]) again += std::string(character == *cut.quote ? 2 : 1, character);
+        again += *cut.quote;
+    }
+    again += '\n';
+    csv::Cells second(cut);
+    FUZZ_REQUIRE(second.split(again.data(), again.data() + again.size() - 1) == nullptr);
+    FUZZ_REQUIRE(second.size() == cells.size());
+    for (std::size_t i = 0; i < cells.size(); ++i) FUZZ_REQUIRE(second[i] == cells[i]);
+}
+
+}  // namespace
+
+void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
+    if (size < 2) return;
+    const std::uint8_t choice = data[0];
+    const std::string_view rest(reinterpret_cast<const char*>(data) + 2, size - 2);
+    const rows::RowShape shape = shape_of(choice);
+    const csv::Columns columns = columns_of(choice, shape);
+    const bool packs = (data[1] & 1) != 0;
+    const auto file = open_bytes(packs ? packed(rest) : std::string(rest));
+    std::string read;
+    for (std::size_t piece = 0; piece < file->num_pieces(); ++piece) {
+        const rows::Piece found = file->read(piece);
+        check_text(found.lines(), columns, shape);
+        if (piece == 0) check_cut(found.lines(), columns.cut);
+        read += found.lines();
+    }
+    FUZZ_REQUIRE(packs ? read == rest : file->is_packed() || read == rest);
+}

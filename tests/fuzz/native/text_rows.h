@@ -1,0 +1,70 @@
+#pragma once
+
+#include <sys/mman.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "entries.h"
+#include "rows/native/lines/lines.h"
+#include "rows/native/record.h"
+
+// What the targets of text formats share: rows that the settings allow, files that are packed, files in memory.
+namespace sparsepool::fuzz {
+
+inline void check_row(const rows::RowShape& shape, std::span<const std::byte> record) {
+    const rows::RowView row(shape, record);
+    std::size_t words = shape.head_words();
+    for (std::size_t i = 0; i < shape.dense.size(); ++i) FUZZ_REQUIRE(std::isfinite(row.dense(i)));
+    for (std::size_t i = 0; i < shape.fields.size(); ++i) {
+        const rows::Field& field = shape.fields[i];
+        const std::uint32_t* word = row.words(i);
+        FUZZ_REQUIRE(row.count(i) <= field.max_active);
+        std::int64_t last = -1;
+        for (std::uint32_t left = row.count(i); left != 0; --left) {
+            FUZZ_REQUIRE(*word < field.size() && std::int64_t{*word} > last);
+            last = *word++;
+            if (field.values) ++word;
+        }
+        words += std::size_t{row.count(i)} * (field.values ? 2 : 1);
+    }
+    FUZZ_REQUIRE(record.size() == 4 * words);
+}
+
+inline bool same(const stream::RecordBuffer& a, const stream::RecordBuffer& b) {
+    return a.size() == b.size() && a.num_bytes() == b.num_bytes() &&
+           (a.num_bytes() == 0 || std::memcmp(a.data(), b.data(), a.num_bytes()) == 0);
+}
+
+inline std::string packed(std::string_view text) {
+    z_stream stream{};
+    FUZZ_REQUIRE(::deflateInit2(&stream, 6, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+    std::string out(::deflateBound(&stream, text.size()), '\0');
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+    stream.avail_in = static_cast<uInt>(text.size());
+    stream.next_out = reinterpret_cast<Bytef*>(out.data());
+    stream.avail_out = static_cast<uInt>(out.size());
+    FUZZ_REQUIRE(::deflate(&stream, Z_FINISH) == Z_STREAM_END);
+    out.resize(stream.total_out);
+    ::deflateEnd(&stream);
+    return out;
+}
+
+// One file in memory for all inputs: opened by its name, as any file.
+inline std::shared_ptr<const rows::LineFile> open_bytes(std::string_view bytes) {
+    static const int descriptor = ::memfd_create("input", MFD_CLOEXEC);
+    static const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
+    FUZZ_REQUIRE(::ftruncate(descriptor, 0) == 0);
+    FUZZ_REQUIRE(::pwrite(descriptor, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
+    rows::LineFile::Opened opened = rows::LineFile::open(path);
+    FUZZ_REQUIRE(opened.file != nullptr);
+    return opened.file;
+}
+
+}  // namespace sparsepool::fuzz

@@ -1,0 +1,186 @@
+"""The books of several members: what concerns one of them concerns no other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, TypeVar
+
+import pytest
+
+from loader.stream import Cursor
+from pool.coordinator.books.actions import (
+    Action,
+    BadBatch,
+    Commit,
+    End,
+    Freeze,
+    OrderWorker,
+    TakeBuffers,
+    Update,
+    Validated,
+)
+from pool.coordinator.books.blame import HOPELESS
+from pool.coordinator.books.books import Books
+from pool.protocol.identity import FEEDER, WORKER, Peer
+from pool.protocol.messages import Assignment, BatchReport, FeederReport, StreamReport, Times, WorkerReport
+from tests.pool.coordinator.test_books import START, filled, rules
+
+SOUND = ("", "")
+Kind = TypeVar("Kind")
+
+
+class Run:
+    """Two members, one bucket for the first and two for the second; one worker."""
+
+    def __init__(
+        self,
+        on_bad_batch: Literal["stop", "skip"],
+        *,
+        batches: int = 2,
+        steps: int = 30,
+        frozen: Sequence[int] = (),
+        unused: Sequence[int] = (),
+        validate_every: int = 0,
+    ) -> None:
+        of_run = rules(
+            steps, batches, buckets=3, slots=2, buffers=True, on_bad_batch=on_bad_batch, validate_every=validate_every
+        )
+        self.books = Books(replace(of_run, member_of=(0, 1, 1)), 0, START, frozen=frozen, unused=unused)
+        self.worker = Peer(WORKER)
+        self.told: tuple[int, ...] = ()
+        self.assigned: tuple[Assignment, ...] = ()
+        self.books.feeder_joined(Peer(FEEDER))
+        self._note(self.books.worker_joined(self.worker))
+        filled(self.books, Peer(FEEDER), steps * batches)
+        self._note(self.books.say_again())
+
+    def _note(self, actions: list[Action]) -> list[Action]:
+        for action in actions:
+            if isinstance(action, OrderWorker):
+                self.assigned, self.told = action.orders.assignments, action.orders.frozen
+        return actions
+
+    def finish(self, unsound: tuple[str, ...] = SOUND) -> list[Action]:
+        """The first batch that is assigned; its losses are its number, and that plus a half."""
+        first, *rest = self.assigned
+        self.assigned = tuple(rest)
+        report = BatchReport(first, (), (), True, (float(first.batch), first.batch + 0.5), unsound)
+        return self._note(self.books.worker_report(self.worker, WorkerReport((report,), Times())))
+
+    def validate(self) -> list[Action]:
+        """The three batches of a validation."""
+        assert self.books.validation is not None
+        cursors = tuple(Cursor(i, 0, 0, i) for i in range(4))
+        report = FeederReport(None, StreamReport(self.books.validation.ring.generation, 0, cursors))
+        actions = self._note(self.books.feeder_report(Peer(FEEDER), report))
+        for _ in range(3):
+            self._note(self.books.say_again())
+            actions += self.finish()
+        return actions
+
+
+def found(kind: type[Kind], actions: Sequence[Action]) -> list[Kind]:
+    return [action for action in actions if isinstance(action, kind)]
+
+
+def test_nothing_is_stepped_before_every_batch_is_known_to_be_sound_for_every_member() -> None:
+    run = Run("stop")
+    assert not found(Update, run.finish())
+    actions = run.finish()
+    assert [action.bucket for action in found(Update, actions)] == [0, 1, 2]
+    (commit,) = found(Commit, actions)
+    assert commit.losses == ((0.0, 1.0), (0.5, 1.5))
+
+
+def test_a_bad_batch_freezes_its_member_and_the_worker_is_told() -> None:
+    run = Run("stop")
+    actions = run.finish(("the loss", ""))
+    (bad,) = found(BadBatch, actions)
+    assert (bad.member, bad.fatal, bad.freezes) == (0, False, (0,))
+    assert found(Freeze, actions) == [Freeze(0, 0)]
+    actions = run.finish(("the loss", ""))
+    assert not found(BadBatch, actions), "it is reported once"
+    assert [action.bucket for action in found(Update, actions)] == [1, 2]
+    (commit,) = found(Commit, actions)
+    assert commit.losses == ((), (0.5, 1.5))
+    assert run.told == (0,)
+    run.finish(("", "a.weight"))
+    assert run.books.training == {1}
+
+
+def test_the_last_member_that_has_a_bad_batch_ends_the_run() -> None:
+    run = Run("stop", frozen=(0,))
+    (bad,) = found(BadBatch, run.finish(("", "a.weight")))
+    assert (bad.member, bad.fatal, bad.freezes) == (1, True, ())
+
+
+def test_a_batch_is_left_out_for_its_member_alone_and_its_buffers_stay() -> None:
+    run = Run("skip")
+    actions = run.finish(("", "a.weight"))
+    (bad,) = found(BadBatch, actions)
+    assert (bad.member, bad.fatal, bad.freezes) == (1, False, ())
+    taken = {action.member: action.source is not None for action in found(TakeBuffers, actions)}
+    assert taken == {0: True, 1: False}
+    actions = run.finish()
+    assert [(action.bucket, action.batches) for action in found(Update, actions)] == [(0, 2), (1, 1), (2, 1)]
+    (commit,) = found(Commit, actions)
+    assert commit.losses == ((0.0, 1.0), (1.5,))
+
+
+def test_a_batch_without_gradients_in_a_slot_is_computed_again_for_the_member_that_needs_it() -> None:
+    """Three batches, two slots: the first batch is added up early, and its slot given away."""
+    run = Run("skip", batches=3)
+    run.finish()
+    run.finish()
+    assert run.assigned[0].batch == 2
+    actions = run.finish(("the loss", ""))
+    again = []
+    while not found(Commit, actions):
+        again.append(run.assigned[0].batch)
+        actions = run.finish()
+    assert again == [0], "that of the other is in its slot still"
+    (commit,) = found(Commit, actions)
+    assert commit.losses == ((0.0, 1.0), (0.5, 1.5, 2.5))
+
+
+@pytest.mark.parametrize("known", [0, HOPELESS - 2])
+def test_a_member_that_can_use_no_batch_for_long_is_frozen(known: int) -> None:
+    """How many it has lost is in the state of the run."""
+    run = Run("skip", unused=(known, 0))
+    frozen: list[Freeze] = []
+    steps = 0
+    while not frozen:
+        actions = [*run.finish(("the loss", "")), *run.finish(("the loss", ""))]
+        frozen = found(Freeze, actions)
+        (commit,) = found(Commit, actions)
+        steps += 1
+        assert commit.unused == ((known + 2 * steps) if not frozen else 0, 0)
+    assert frozen == [Freeze(steps - 1, 0)]
+    assert known + 2 * steps == HOPELESS
+
+
+def test_what_kills_workers_is_left_out_for_all() -> None:
+    run = Run("skip")
+    for _ in range(2):
+        actions = run.books.worker_lost(run.worker, run.assigned[0].attempt, "ValueError")
+        run.worker = Peer(WORKER, 0, run.worker.incarnation + 1)
+        run._note(run.books.worker_joined(run.worker))
+    (bad,) = found(BadBatch, actions)
+    assert (bad.batch, bad.member, bad.fatal) == (0, None, False)
+    (commit,) = found(Commit, run.finish())
+    assert commit.losses == ((1.0,), (1.5,))
+
+
+def test_members_stop_early_one_by_one_and_the_run_ends_with_the_last() -> None:
+    run = Run("stop", validate_every=1)
+    for version, stop in ((0, ()), (1, (1,)), (2, (0,))):
+        actions = run.validate()
+        assert [action.version for action in found(Validated, actions)] == [version]
+        actions = run._note(run.books.judged(version, stop=stop))
+        assert found(Freeze, actions) == ([Freeze(1, 1)] if version == 1 else [])
+        assert bool(found(End, actions)) == (version == 2)
+        if version < 2:
+            run.finish()
+            (commit,) = found(Commit, run.finish())
+            assert bool(commit.losses[1]) == (version == 0)

@@ -1,0 +1,103 @@
+"""The optimizer state of all members as one, as checkpoints hold it: joined, and taken apart again."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from pool.buckets.parts import joined, member_of_bucket, parts, prefix
+from pool.buckets.plan import Plan, TensorSpec, make_plan
+from pool.config.reading import parse_config
+from pool.config.tree import Config
+from pool.errors import CheckpointError
+from pool.optim.buckets import BucketOptimizers
+from pool.optim.members import State, joined_state, states_of
+
+STEP_LR = {"name": "torch.optim.lr_scheduler.StepLR", "args": {"step_size": 1}}
+MEMBERS = [
+    {"optimizer": {"name": "torch.optim.Adam"}},
+    {"optimizer": {"name": "torch.optim.SGD", "args": {"momentum": 0.5}}, "schedule": STEP_LR},
+    {"optimizer": {"name": "pool.optim.Adam"}, "schedule": STEP_LR},
+]
+
+
+def plan_of(member: int, *, split: bool = False) -> Plan:
+    names = [f"{prefix(member, len(MEMBERS))}{name}" for name in ("table", "bias")]
+    table, bias = TensorSpec(names[0], (64, 4), "float32", 4, "features"), TensorSpec(names[1], (4,), "float32", 4)
+    return make_plan([table, bias], [TensorSpec(f"{names[1]}.mean", (2,), "float32", 4)], [16, 512], split_tables=split)
+
+
+PLANS = [plan_of(0), plan_of(1), plan_of(2, split=True)]
+
+
+def configs() -> list[Config]:
+    tree = {"optimizer": {"args": {"lr": 0.1}}, "ensemble": {"member": MEMBERS}}
+    return list(parse_config(tree, "test").members())
+
+
+def made(config: Config, plan: Plan) -> BucketOptimizers:
+    parameters = [nn.Parameter(torch.ones(tensor.shape)) for tensor in plan.parameters]
+    return BucketOptimizers(plan, parameters, config.optimizer, config.schedule)
+
+
+def stepped(config: Config, plan: Plan) -> BucketOptimizers:
+    optimizers = made(config, plan)
+    for bucket, parameters in enumerate(optimizers.parameters):
+        for parameter in parameters:
+            parameter.grad = torch.full_like(parameter, 0.5)
+        optimizers.step(bucket)
+    optimizers.end_step(0)
+    return optimizers
+
+
+def restored(tensors: Mapping[str, torch.Tensor], plain: Mapping[str, Any]) -> list[State]:
+    """Of each member, from the state of all."""
+    found: list[State] = []
+    for own, config, plan in zip(states_of(configs(), PLANS, (tensors, plain)), configs(), PLANS, strict=True):
+        optimizers = made(config, plan)
+        optimizers.load_state(*own)
+        found.append(optimizers.state())
+    return found
+
+
+def test_parts_lie_one_after_the_other_and_keep_their_borders() -> None:
+    whole = joined(PLANS)
+    assert member_of_bucket(PLANS) == tuple(m for m, plan in enumerate(PLANS) for _ in plan.buckets)
+    assert joined(PLANS[:1]) is PLANS[0]
+    for part, plan in zip(parts(PLANS), PLANS, strict=True):
+        for bucket, own in zip(whole.buckets[part.first_bucket :], plan.buckets, strict=False):
+            assert (bucket.offset - part.offset, bucket.nbytes, bucket.rows) == (own.offset, own.nbytes, own.rows)
+            assert bucket.parameters == tuple(part.first_parameter + index for index in own.parameters)
+    ends = [(tensor.offset, tensor.offset + tensor.nbytes) for tensor in (*whole.parameters, *whole.buffers)]
+    ends.sort()
+    assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(ends))
+    assert ends[-1][1] <= whole.nbytes
+
+
+def test_what_is_joined_is_taken_apart_again() -> None:
+    states = [stepped(*each).state() for each in zip(configs(), PLANS, strict=True)]
+    tensors, plain = joined_state(states)
+    for found, expected in zip(restored(tensors, plain), states, strict=True):
+        assert found[1] == expected[1]
+        assert found[0].keys() == expected[0].keys()
+        assert all(torch.equal(found[0][name], expected[0][name]) for name in expected[0])
+
+
+@pytest.mark.parametrize("name", ["member.3.bias", "bias", "member.0.other"])
+def test_what_belongs_to_no_member_is_refused(name: str) -> None:
+    tensors, plain = joined_state([stepped(*each).state() for each in zip(configs(), PLANS, strict=True)])
+    plain = {**plain, "numbers": {**plain["numbers"], name: {}}}
+    with pytest.raises(CheckpointError, match="which is no parameter"):
+        restored(tensors, plain)
+
+
+def test_groups_of_too_few_buckets_are_refused() -> None:
+    tensors, plain = joined_state([stepped(*each).state() for each in zip(configs(), PLANS, strict=True)])
+    plain = {**plain, "groups": plain["groups"][:-1]}
+    with pytest.raises(CheckpointError, match="optimizer state is of"):
+        restored(tensors, plain)

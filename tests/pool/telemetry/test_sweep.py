@@ -1,0 +1,186 @@
+"""`pool sweep`: every combination is a member, the table has the best first, and what can't be tried is one line."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pool.checkpoint.validations import Goal, Validation
+from pool.cli import main
+from pool.config.reading import load_config
+from pool.errors import ConfigError
+from pool.runs.sweep import as_data, look_at, rows
+from pool.runs.table import plain
+from pool.runs.variations import SEED, Variation, sweep_config
+from pool.supervisor.closing import resume_command
+from tests.clicks.test_clicks_runs import CLICKS
+from tests.support.checkpoints import save
+from tests.support.crafted import reseal
+from tests.support.ensembles import digest
+from tests.support.runs import ROOT, run_well, toml
+
+LR = "optimizer.args.lr"
+
+
+def config_of(folder: Path, *vary: str, seeds: int = 1, text: str = "run.seed = 7\n") -> Any:
+    path = folder / "x.toml"
+    path.write_text(text)
+    return sweep_config(path, ["train.steps=5"], [Variation.parse(each) for each in vary], seeds)
+
+
+def test_a_member_for_each_combination_is_what_set_would_make_of_the_run(tmp_path: Path) -> None:
+    config = config_of(tmp_path, f"{LR}=1e-3,3e-3", "loss.lambda_end=0.5, 1.0", seeds=2)
+    expected = [
+        load_config(
+            tmp_path / "x.toml",
+            ["train.steps=5", f"{LR}={rate}", f"loss.lambda_end={end}", f"run.model_seed={seed}"],
+        )
+        for rate in (1e-3, 3e-3)
+        for end in (0.5, 1.0)
+        for seed in (7, 8)
+    ]
+    assert [member.model_dump() for member in config.members()] == [alone.model_dump() for alone in expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("a.b=1e-3,2", [1e-3, 2]),
+        ("a.b=[1, 2], [3]", [[1, 2], [3]]),
+        ('a.b="x,y","z"', ["x,y", "z"]),
+        ("a.b=pool.optim.Adam,torch.optim.SGD", ["pool.optim.Adam", "torch.optim.SGD"]),
+        ("a.b={x = 1}, {}", [{"x": 1}, {}]),
+        ("a.b=true,false", [True, False]),
+        ("a.b=5", [5]),
+    ],
+)
+def test_values_are_toml_or_text(text: str, values: list[Any]) -> None:
+    variation = Variation.parse(text)
+    assert (variation.key, [change.value for change in variation.values]) == ("a.b", values)
+
+
+@pytest.mark.parametrize(
+    ("vary", "complaint"),
+    [
+        (["data.batch_size=1,2"], "ensemble.member.0.data: can't differ between members, which share one stream"),
+        (["train.steps=1,2"], "ensemble.member.0.train: can't differ"),
+        (["optimizer.lr=1,2"], "ensemble.member.0.optimizer.lr: unknown key; allowed here: name, args"),
+        (["loss.lambda_end=0.5,2"], "ensemble.member.0.loss.lambda_end: input should be less than or equal to 1"),
+        ([f"{LR}=1e-3x,1"], f"--vary {LR}=1e-3x: not a TOML value; text needs quotes here: --vary '{LR}=\"1e-3x\"'"),
+        ([LR], f"--vary {LR}: expected section.key=value,value,..."),
+        ([f"{LR}="], "expected section.key=value,value,..."),
+        ([f"{LR}=1,,2"], "expected section.key=value,value,..."),
+        (["optimizer..lr=1,2"], "expected section.key=value,value,..."),
+        ([f"{LR}=1,1"], f"--vary {LR}: 1 is given twice"),
+        ([f"{LR}=1,2", f"{LR}=3"], f"--vary {LR}: is given twice"),
+        (["optimizer.args={},{lr = 1}", f"{LR}=3"], f"--vary {LR}: is a part of optimizer.args"),
+        ([f"{SEED}=1,2"], f"--vary {SEED}: the seeds are varied by --seeds"),
+        ([f"{LR}={','.join(map(str, range(600)))}"], "--vary: 1200 combinations; at most 1024 networks"),
+    ],
+)
+def test_what_can_not_be_varied_is_one_line(vary: list[str], complaint: str, tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "x.toml").write_text("run.seed = 7\n")
+    words = [word for each in vary for word in ("--vary", each)]
+    assert main(["sweep", str(tmp_path / "x.toml"), *words, "--seeds", "2"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert complaint in line
+    assert line.count("ensemble.member") <= 1
+
+
+def test_a_config_with_members_is_for_train(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"ensemble: a sweep makes the members; leave it out, or train it with pool"):
+        config_of(tmp_path, f"{LR}=1,2", text="ensemble.members = 2\n")
+
+
+def test_the_run_goes_on_with_the_same_command() -> None:
+    line = resume_command(Path("x.toml"), ["a.b=1"], "sweep", "--vary", "c.d=1,2", "--seeds", "2")
+    assert line == "pool sweep x.toml --vary c.d=1,2 --seeds 2 --set a.b=1 --resume"
+
+
+# --- the table ---
+
+TREE = {
+    "task": "clicks",
+    "model": {"fields": {"user": 5}},
+    "ensemble": {"member": [{"optimizer": {"args": {"lr": rate}}} for rate in (0.1, 0.2, 0.4)]},
+}
+
+
+def validated(*aucs: float) -> list[Validation]:
+    return [Validation(1, 1 - auc, {"auc": auc}) for auc in aucs]
+
+
+def test_the_best_comes_first_and_what_is_no_number_last(tmp_path: Path) -> None:
+    save(tmp_path / "run", TREE, validations=validated(0.7, math.nan, 0.8), goal=Goal("auc", "max"))
+    reseal(tmp_path / "run/checkpoints/step-000000001", lambda tree: tree["members"][1].update(frozen_at=1, unused=0))
+    found = look_at(tmp_path / "run")
+    data = as_data(found, [LR])
+    assert [(row["place"], row["member"], row["config"]) for row in data] == [
+        (1, 2, {LR: 0.4}),
+        (2, 0, {LR: 0.1}),
+        (3, 1, {LR: 0.2}),
+    ]
+    assert [row["validation_auc"] for row in data] == [0.8, 0.7, None]
+    assert [row["frozen_at"] for row in data] == [None, None, 1]
+    assert (
+        plain(rows(found, [LR])).split()
+        == (
+            f"member {LR} validation loss validation auc step frozen at "
+            "2 0.4 0.200000 0.800000 1 0 0.1 0.300000 0.700000 1 1 0.2 nan nan 1 1"
+        ).split()
+    )
+    assert found.note == "ordered by validation auc, train.best_metric"
+
+
+def test_without_validations_it_is_the_training_loss(tmp_path: Path) -> None:
+    save(tmp_path / "run", TREE)
+    records = [{"step": 1, "loss": 0.3, "members": {"loss": [0.3, 0.1, 0.2]}}]
+    (tmp_path / "run/metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    found = look_at(tmp_path / "run")
+    assert [(row["member"], row["training_loss"]) for row in as_data(found, [LR])] == [(1, 0.1), (2, 0.2), (0, 0.3)]
+    assert found.note == "no validation: ordered by the training loss, the mean of step 1"
+    other = replace(found, settings=[{"loss.a": 1}, {"loss.a": 2}], ranking=replace(found.ranking, trained=""))
+    assert other.note.endswith("; [loss] is not the same for all members, whose losses then measure different things")
+
+
+def test_a_sweep_ends_with_the_bits_and_numbers_of_its_members_own_runs(tmp_path: Path) -> None:
+    """Then the best is exported, and asked."""
+    settings = {**CLICKS, "run.dir": str(tmp_path / "run"), "train.steps": 8, "train.validate_every": 4}
+    settings |= {"data.batch_size": 128, "train.batches_per_step": 2, "pool.threads": 1}
+    (tmp_path / "x.toml").write_text(toml(settings))
+
+    def pool(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pool", *words]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=110)
+
+    done = pool("sweep", str(tmp_path / "x.toml"), "--vary", f"{LR}=0.02,0.5", "--seeds", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "--member best" in done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["validation_auc"] for row in found] == sorted((row["validation_auc"] for row in found), reverse=True)
+    assert {(row["config"][LR], row["config"][SEED]) for row in found} == {
+        (a, b) for a in (0.02, 0.5) for b in (42, 43)
+    }
+    best, worst = found[0], found[-1]
+    for row in (best, worst):
+        alone = run_well(tmp_path / f"alone-{row['member']}", {**settings, **row["config"]})
+        last = [record for record in alone.metrics() if "validation_auc" in record][-1]
+        for name in ("validation_auc", "validation_loss", "validation_log_loss", "step"):
+            assert row[name] == last[name]
+        assert digest(tmp_path / "run/checkpoints/last", row["member"]) == digest(alone.dir / "checkpoints/last")
+    net = tmp_path / "best.safetensors"
+    assert main(["export", str(tmp_path / "run"), "--member", "best", "-o", str(net)]) == 0
+    alone_net = tmp_path / "alone.safetensors"
+    assert main(["export", str(tmp_path / f"alone-{best['member']}"), "-o", str(alone_net)]) == 0
+    assert net.read_bytes() == alone_net.read_bytes()
+    again = pool("sweep", str(tmp_path / "x.toml"), "--vary", f"{LR}=0.02,0.5", "--seeds", "2", "--resume")
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.splitlines()[-1] == "ordered by validation auc, train.best_metric"
+    assert [line.split()[0] for line in again.stdout.splitlines()[-5:-1]] == [str(row["member"]) for row in found]

@@ -1,0 +1,64 @@
+"""Checkpoints of freshly made models, as a run writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from loader.stream import Cursor
+from pool.buckets.parts import prefix
+from pool.checkpoint import store
+from pool.checkpoint.state import FOLDER, MemberState, OptimizerNumbers
+from pool.checkpoint.validations import LOWEST_LOSS, NONE, Goal, Validation
+from pool.config.reading import parse_config
+from pool.config.tree import Config
+from pool.tasks.making import make_task
+
+
+def save(
+    run: Path,
+    tree: Mapping[str, Any],
+    *,
+    step: int = 1,
+    validations: Sequence[Validation] = (),
+    goal: Goal = LOWEST_LOSS,
+    change: Callable[[dict[str, torch.Tensor]], object] = lambda _: None,
+) -> Path:
+    """Of one network or of several, as the config says; `validations`: of each, the newest; `change`: of the
+    tensors."""
+    run.mkdir(exist_ok=True)
+    config = parse_config(tree, "test")
+    members = config.members()
+    weights = {
+        prefix(m, len(members)) + name: tensor
+        for m, member in enumerate(members)
+        for name, tensor in weights_of(member).items()
+    }
+    change(weights)
+    return store.save(
+        run / FOLDER,
+        store.Checkpoint(
+            step=step,
+            cursor=Cursor(1),
+            config=config.model_dump(mode="json"),
+            fingerprint={},
+            data=[],
+            weights=weights,
+            optimizer_tensors={},
+            optimizer=OptimizerNumbers({}, [], []),
+            goal=goal,
+            validations=NONE.after(validations, goal) if validations else NONE,
+            members=(MemberState(),) * len(members),
+        ),
+        keep=9,
+    )
+
+
+def weights_of(member: Config) -> dict[str, torch.Tensor]:
+    """That its own run would begin with."""
+    torch.manual_seed(member.model_seed)
+    found: dict[str, torch.Tensor] = make_task(member.task, member.model, member.loss).build_model().state_dict()
+    return found
