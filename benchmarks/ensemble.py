@@ -5,10 +5,10 @@ backward as `pool.members.batched` computes them, and of one network after the o
 plainest loop over modules. The same losses in the same process, in turns; medians. No optimizer in any.
 
 Runs: `pool train` of the task stockfish, loader included, one CPU worker of one thread. A run of K members against K
-runs of one. A run of one has steps of s + m: s is shared by members (loader, plan of the batch, pool), m is a member's
-own. With a and b the times of a step with one member and with the most, m = (b - a) / (K - 1) and s = a - m. K runs
-take K (s + m) where an ensemble takes s + Km. Steps are counted from the second second on. What is reached: positions x
-members a second, in those of separate runs; required: at least 0.9 of K (s + m) / (s + Km).
+runs of one: positions x members a second. A run of one has steps of s + m: m, a member's own, is the part in which by
+the run's own account gradients are computed, added and applied; s is the rest, which members share. K runs take
+K (s + m) where an ensemble takes s + Km; required: at least 0.9 of K (s + m) / (s + Km). Steps are counted from the
+second second on.
 
 Prints two tables and one line of JSON.
 """
@@ -46,6 +46,7 @@ SAMPLES, INPUTS, OUTPUTS = 32, 24, 22
 POSITIONS = 16384  # a batch of the runs
 REQUIRED = 0.9
 WARM_UP = 1.0  # seconds that are not counted
+OWN = ("compute", "reduce", "optimizer", "weights")  # shares of a step that are a member's own
 FEWEST_STEPS = 8  # that are counted
 
 
@@ -133,8 +134,8 @@ def small_networks(console: Console, arguments: argparse.Namespace) -> list[dict
     return results
 
 
-def step_seconds(members: int, l1: int, data: Path, seconds: float) -> float:
-    """A step of a run that is stopped from outside: the mean after the warm-up."""
+def step_seconds(members: int, l1: int, data: Path, seconds: float) -> tuple[float, float]:
+    """A step of a run that is stopped from outside: the mean after the warm-up; and how much of it is a member's."""
     with tempfile.TemporaryDirectory() as folder:
         dir, config = Path(folder) / "run", Path(folder) / "run.toml"
         config.write_text(
@@ -159,38 +160,39 @@ pool.threads = 1
         )
         command = [sys.executable, "-m", "pool", "train", str(config)]
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
-        moments: list[float] = []
-        while not enough(moments, seconds):
+        steps: list[dict[str, Any]] = []
+        while not enough(steps, seconds):
             if process.poll() is not None:
                 raise SystemExit(f"pool train ended with {process.returncode}")
             time.sleep(0.2)
-            moments = moments_of(dir / "metrics.jsonl")
+            steps = recorded(dir / "metrics.jsonl")
         process.kill()
         process.wait()
-    later = after_warm_up(moments)
-    return (later[-1] - later[0]) / (len(later) - 1)
+    later = after_warm_up(steps)
+    step = (later[-1]["time"] - later[0]["time"]) / (len(later) - 1)
+    return step, step * statistics.fmean(sum(each[name] for name in OWN) for each in later[1:])
 
 
-def moments_of(metrics: Path) -> list[float]:
-    """When each step was done."""
+def recorded(metrics: Path) -> list[dict[str, Any]]:
+    """What was recorded of each step."""
     if not metrics.exists():
         return []
     lines = metrics.read_text(encoding="utf-8").splitlines(keepends=True)
     records = [json.loads(line) for line in lines if line.endswith("\n")]
-    return sorted({record["step"]: record["time"] for record in records if "step" in record}.values())
+    return [record for record in records if "loss" in record]
 
 
-def after_warm_up(moments: Sequence[float]) -> list[float]:
-    return [moment for moment in moments if moment > moments[0] + WARM_UP]
+def after_warm_up(steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [step for step in steps if step["time"] > steps[0]["time"] + WARM_UP]
 
 
-def enough(moments: Sequence[float], seconds: float) -> bool:
-    later = after_warm_up(moments)
-    return len(later) > FEWEST_STEPS and later[-1] - later[0] >= seconds
+def enough(steps: Sequence[dict[str, Any]], seconds: float) -> bool:
+    later = after_warm_up(steps)
+    return len(later) > FEWEST_STEPS and later[-1]["time"] - later[0]["time"] >= seconds
 
 
 def runs(console: Console, arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    times: dict[tuple[int, int], list[float]] = {}
+    times: dict[tuple[int, int], list[tuple[float, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "rotated.binpack"
         rotated_copies(REAL, data)
@@ -200,8 +202,8 @@ def runs(console: Console, arguments: argparse.Namespace) -> list[dict[str, Any]
     table = Table(*columns, title=f"stockfish, {POSITIONS:,} positions a step")
     results = []
     for l1 in arguments.l1:
-        found = {members: statistics.median(times[l1, members]) for members in arguments.runs}
-        results += summary(l1, found)
+        found = {members: statistics.median(step for step, _ in times[l1, members]) for members in arguments.runs}
+        results += summary(l1, found, statistics.median(own for _, own in times[l1, 1]))
     for each in results:
         required = "" if each["members"] == 1 else f" (at least {REQUIRED})"
         table.add_row(
@@ -220,10 +222,9 @@ def runs(console: Console, arguments: argparse.Namespace) -> list[dict[str, Any]
     return results
 
 
-def summary(l1: int, found: Mapping[int, float]) -> list[dict[str, Any]]:
-    """`found`: seconds of a step by number of members."""
-    alone, most = found[1], max(found)
-    own = (found[most] - alone) / (most - 1)
+def summary(l1: int, found: Mapping[int, float], own: float) -> list[dict[str, Any]]:
+    """`found`: seconds of a step by number of members; `own`: of one member alone that are its own."""
+    alone = found[1]
     shared = alone - own
     results = []
     for members, seconds in found.items():

@@ -110,7 +110,7 @@ def main() -> None:
         each = ", ".join(f"{loss:.5f}" for loss in after)
         table.add_row(row["net"], str(row["steps"]), f"{before:.5f}", each, f"{statistics.median(after):.5f}")
     Console(width=120).print(table)
-    print(json.dumps({"benchmark": "learning", "data": arguments.data.name, "results": results}))
+    print(json.dumps({"benchmark": "stockfish_learning", "data": arguments.data.name, "results": results}))
 
 
 if __name__ == "__main__":

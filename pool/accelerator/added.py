@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-
-from loader.plugins.modules import look_in_current_folder
-from loader.plugins.words import told
+from loader.plugins.registry import load
 from pool.errors import ConfigError
 
 
@@ -14,8 +11,7 @@ def add_devices(module: str) -> None:
     ConfigError."""
     if not module:
         return
-    look_in_current_folder(module)
     try:
-        importlib.import_module(module)
-    except Exception as error:
-        raise ConfigError(f"testing.device_module: {module}: {told(error)}") from error
+        load(module)
+    except ValueError as error:
+        raise ConfigError(f"testing.device_module: {error}") from error

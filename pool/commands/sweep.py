@@ -52,9 +52,9 @@ def sweep(
 ) -> None:
     """Train a network for each combination of some settings, all in one run, and show which is the best.
 
-    The networks are members of an ensemble: they share one stream of batches, and each ends with the weights of the run
-    that it would have been alone. The table has the numbers of the last validation, the best by train.best_metric
-    first; without validations the training loss. Settings of the data and of the run can't differ. Example: pool sweep
+    The networks are members of an ensemble: they share one stream of batches, and each trains as it would alone. The
+    table has the numbers of the last validation, the best by train.best_metric first; without validations the training
+    loss. Settings of the data and of the run can't differ. Example: pool sweep
     configs/clicks.toml --vary optimizer.args.lr=1e-3,3e-3,1e-2 --seeds 3
     """
     from pool.commands.showing import show

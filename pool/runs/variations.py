@@ -34,9 +34,11 @@ class Variation:
         values = _values(key, given)
         if not all(key.split(".")) or not values or any(value.value == "" for value in values):
             raise ConfigError(f"--vary {text}: expected section.key=value,value,...")
-        for index, value in enumerate(values):
-            if value in values[:index]:
-                raise ConfigError(f"--vary {key}: {value.value} is given twice")
+        seen = set[str]()
+        for value in map(repr, values):  # True is equal to 1
+            if value in seen:
+                raise ConfigError(f"--vary {text}: a value is given twice")
+            seen.add(value)
         return cls(key, tuple(values))
 
 

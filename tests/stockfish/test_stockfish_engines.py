@@ -23,6 +23,7 @@ from pool.tasks.stockfish.quantized.versions import VERSIONS
 from tests.stockfish.engines.nets import SUMS, own_net
 from tests.stockfish.engines.running import engine_17, engine_18, values_of_19
 from tests.stockfish.support import Engine, random_net
+from tests.stockfish.test_stockfish_training import validation_losses
 from tests.support.runs import ROOT, run
 
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(600)]
@@ -97,6 +98,32 @@ def test_stockfish_19_agrees_about_a_net_trained_here(fens: list[str], tmp_path:
     found = evaluation(net, fens[:300])
     assert found.value.std() > 100
     assert found.value.tolist() == values_of_19(net, fens[:300])
+
+
+def test_training_learns_and_going_on_from_the_engines_own_net_begins_and_stays_far_below(tmp_path: Path) -> None:
+    settings = {
+        "task": "stockfish",
+        "data.train": [str(ROOT / "configs/sample/train.binpack")],
+        "data.validation": [str(ROOT / "configs/sample/validation.binpack")],
+        "data.batch_size": 1024,
+        "data.chess.features": "SFNNv16",
+        "data.chess.filters.skip_in_check": True,
+        "data.chess.filters.skip_captures": True,
+        "model.version": "SFNNv16",
+        "optimizer.name": "pool.optim.Adam",
+        "train.validation_batches": 4,
+        "train.checkpoint_every": 0,
+        "train.batches_per_step": 1,
+        "pool.devices": ["cpu"],
+    }
+    small = {**settings, "model.l1": 64, "optimizer.args.lr": 0.002, "train.steps": 100, "train.validate_every": 100}
+    scratch = validation_losses(run(tmp_path / "scratch", small, timeout=300))
+    own = {"model.start_from": str(own_net("SFNNv16")), "optimizer.args.lr": 1e-6}
+    tuned = validation_losses(
+        run(tmp_path / "tuned", {**settings, **own, "train.steps": 2, "train.validate_every": 2}, timeout=300)
+    )
+    assert scratch[100] < 0.8 * scratch[0]
+    assert max(tuned[0], tuned[2]) < 0.6 * scratch[100]
 
 
 @pytest.mark.parametrize(("version", "start"), [("SFNNv10", engine_18), ("SFNNv9", engine_17)])

@@ -13,8 +13,8 @@ struct Addends {
     std::size_t count;
 };
 
-// One source of a fold over rows: row r - first_row is defined only for r in `touched`. A compact one has those alone, one
-// after the other from touched[first] on.
+// One source of a fold over rows: row r - first_row is defined only for r in `touched`. A compact one has those alone,
+// one after the other from touched[first] on.
 struct RowSource {
     const float* rows;
     Numbers touched;      // strictly ascending

@@ -135,7 +135,13 @@ def test_the_ring_and_the_weights_are_page_locked_and_then_read_only() -> None:
     names = {RING: False, WEIGHTS: False, gradients(0): True}
     memory = Memory(memory_map, {name: handle(name, sizes[name], writable=w) for name, w in names.items()})
     locked: list[bool] = []
-    memory.register(lambda segment: locked.append(page_lock(segment)))
+    segments: list[Segment] = []
+
+    def lock(segment: Segment) -> None:
+        segments.append(segment)
+        locked.append(page_lock(segment))
+
+    memory.register(lock)
     assert locked == [True, True, True]
     permissions = {}
     for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
@@ -148,6 +154,8 @@ def test_the_ring_and_the_weights_are_page_locked_and_then_read_only() -> None:
     device.copy_(torch.from_numpy(memory.rings["train"][0]), non_blocking=True)
     assert (fakegpu.counters() - before).pageable_copies == 0
     torch.accelerator.synchronize(0)
+    for segment in segments:
+        fakegpu.host_unregister(segment.array.ctypes.data)
 
 
 def test_memory_that_could_not_be_registered_is_said_and_used_all_the_same(caplog: pytest.LogCaptureFixture) -> None:

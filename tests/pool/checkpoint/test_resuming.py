@@ -111,6 +111,8 @@ def another(value: Any, field: FieldInfo) -> Any:
         return not value
     if value is None and int in alternatives(field.annotation):
         return 5
+    if isinstance(value, float):
+        return value + 0.25
     return "another" if isinstance(value, str | None) else value + 1
 
 

@@ -203,12 +203,16 @@ EXTREME: list[Any] = [
 def bounds(field: FieldInfo) -> tuple[float | None, float | None]:
     """The lowest and the highest value, both allowed."""
     low = high = None
-    whole = int in alternatives(field.annotation)
+
+    def beside(limit: Any, side: int) -> float:
+        """The next number that is not the limit."""
+        return limit + side if int in alternatives(field.annotation) else math.nextafter(limit, side * math.inf)
+
     for entry in field.metadata:
         if isinstance(entry, Ge | Gt):
-            low = entry.ge if isinstance(entry, Ge) else entry.gt + 1 if whole else math.nextafter(entry.gt, math.inf)  # type: ignore[operator]
+            low = entry.ge if isinstance(entry, Ge) else beside(entry.gt, 1)
         elif isinstance(entry, Le | Lt):
-            high = entry.le if isinstance(entry, Le) else entry.lt - 1 if whole else math.nextafter(entry.lt, -math.inf)  # type: ignore[operator]
+            high = entry.le if isinstance(entry, Le) else beside(entry.lt, -1)
     return low, high  # type: ignore[return-value]
 
 

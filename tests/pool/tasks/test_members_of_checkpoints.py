@@ -34,7 +34,7 @@ OF_TOY = ["--task", "tests.support.toy", "--set", "data.source=tests.loader.stre
 
 
 def validations(*values: float) -> list[Validation]:
-    """Of step 1, by area under the curve; the losses go the other way."""
+    """Of step 1: what the members are worth, by loss and by auc."""
     return [Validation(1, value, {"auc": value}) for value in values]
 
 

@@ -57,7 +57,7 @@ def test_a_member_for_each_combination_is_what_set_would_make_of_the_run(tmp_pat
         ('a.b="x,y","z"', ["x,y", "z"]),
         ("a.b=pool.optim.Adam,torch.optim.SGD", ["pool.optim.Adam", "torch.optim.SGD"]),
         ("a.b={x = 1}, {}", [{"x": 1}, {}]),
-        ("a.b=true,false", [True, False]),
+        ("a.b=true,1", [True, 1]),
         ("a.b=5", [5]),
     ],
 )
@@ -78,7 +78,7 @@ def test_values_are_toml_or_text(text: str, values: list[Any]) -> None:
         ([f"{LR}="], "expected section.key=value,value,..."),
         ([f"{LR}=1,,2"], "expected section.key=value,value,..."),
         (["optimizer..lr=1,2"], "expected section.key=value,value,..."),
-        ([f"{LR}=1,1"], f"--vary {LR}: 1 is given twice"),
+        ([f"{LR}=1,1"], f"--vary {LR}=1,1: a value is given twice"),
         ([f"{LR}=1,2", f"{LR}=3"], f"--vary {LR}: is given twice"),
         (["optimizer.args={},{lr = 1}", f"{LR}=3"], f"--vary {LR}: is a part of optimizer.args"),
         ([f"{SEED}=1,2"], f"--vary {SEED}: the seeds are varied by --seeds"),
