@@ -229,7 +229,7 @@ def test_a_file_is_inspected_and_converted_to_a_checkpoint_that_exports_the_same
         f'task = "perspective"\n[data.chess]\nfeatures = "chess768^"\nking_buckets = {list(MIRRORED)}\n'
         'output_buckets = "material_count_8"\n[model]\nwidth = 32\n'
     )
-    config = [] if name == "net.bin" else ["--config", tmp_path / "c.toml"]
+    config: list[str | Path] = [] if name == "net.bin" else ["--config", tmp_path / "c.toml"]
     facts = json.loads(pool("inspect", tmp_path / name, *config, "--json"))
     assert facts["about"]["network"] == "(7680 -> 32)x2 -> 1, 8 times"
     assert [tensor["name"] for tensor in facts["tensors"]] == ["l0w", "l0b", "l1w", "l1b"]
