@@ -39,7 +39,7 @@ def fens(shared_data: Path) -> list[str]:
 
 def evaluation(net: Path, fens: list[str]) -> Evaluation:
     network = open_network(net)
-    return network.evaluate([read_fen(fen, network.feature_set) for fen in fens])
+    return network.evaluate([read_fen(fen, network.inputs) for fen in fens])
 
 
 @pytest.mark.parametrize("version", SUMS)
@@ -132,8 +132,8 @@ def test_every_value_that_18_and_17_1_print_about_their_own_nets_is_met(
 ) -> None:
     """They print hundredths of pawns, of all buckets, and can't be given another net."""
     chosen = fens[:100]
-    network = read_network(own_net(version))
-    positions = [read_fen(fen, network.feature_set) for fen in chosen]
+    network = read_network(own_net(version), None)
+    positions = [read_fen(fen, network.inputs) for fen in chosen]
     found = network.evaluate(positions)
     units = network.pawn_units(positions)
     with start() as engine:

@@ -12,7 +12,7 @@ import torch
 from loader.chess.entry import Entry
 from pool.nn.batch import TensorBatch
 from pool.tasks.chess.loss_config import LossConfig
-from pool.tasks.chess.positions import Position, read_fen
+from pool.tasks.chess.positions import Inputs, Position, read_fen
 from pool.tasks.stockfish import create_task
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
@@ -128,7 +128,7 @@ def test_a_new_net_with_threats_has_rows_by_the_size_of_their_sets_and_material_
 @pytest.mark.parametrize("name", VERSIONS)
 def test_floats_and_integers_agree_up_to_the_floors(name: str) -> None:
     version = VERSIONS[name]
-    positions = [read_fen(fen, version.feature_set) for fen in sample_fens(300)]
+    positions = [read_fen(fen, Inputs(version.feature_set)) for fen in sample_fens(300)]
     net = random_net(32, seed=4, version=version)
     model = StockfishModel(ModelConfig.model_validate({"version": name, "l1": 32}))
     model.load_folded(dequantize(net))

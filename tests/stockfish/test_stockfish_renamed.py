@@ -59,7 +59,7 @@ def checkpoint(config: Config, tmp_path: Path) -> Path:
 def test_a_checkpoint_of_the_old_name_is_exported_and_evaluated(checkpoint: Path, tmp_path: Path) -> None:
     assert read_state(checkpoint).config["task"] == load_trained(checkpoint, None).name == "stockfish"
     export_checkpoint(checkpoint, tmp_path / "net.nnue", "", None)
-    assert open_network(tmp_path / "net.nnue").feature_set == open_network(checkpoint).feature_set
+    assert open_network(tmp_path / "net.nnue").inputs == open_network(checkpoint).inputs
 
 
 def test_a_run_of_the_old_name_goes_on(config: Config, checkpoint: Path) -> None:

@@ -263,7 +263,7 @@ def test_eval_of_an_ensemble_is_the_mean_of_its_members(tmp_path: Path, capsys: 
     run = tmp_path / "run"
     save(run, {"model": {"l1": 32}, "ensemble": {"members": 3}}, validations=validations(0.3, 0.1, 0.2))
     network = open_network(run)
-    positions = [read_fen(fen, network.feature_set) for fen in (START, "4k3/8/8/8/8/8/8/3QK3 w - -")]
+    positions = [read_fen(fen, network.inputs) for fen in (START, "4k3/8/8/8/8/8/8/3QK3 w - -")]
     each = [open_network(run, m).evaluate(positions) for m in range(3)]
     found = network.evaluate(positions)
     np.testing.assert_array_equal(found.value, np.rint(np.mean([one.value for one in each], axis=0)))
