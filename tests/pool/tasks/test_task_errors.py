@@ -9,7 +9,7 @@ from torch import nn
 
 from loader.errors import DataError
 from pool.errors import PoolError
-from pool.trained import export
+from pool.trained import export, model
 from tests.support.runs import TOY, Ended, WholeRun, run
 from tests.support.tasks import hostile_task
 from tests.support.toy import LossConfig, ModelConfig
