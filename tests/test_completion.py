@@ -42,7 +42,19 @@ def complete(program: str, line: str) -> set[str]:
     return set(done.stdout.split())
 
 
-COMMANDS = {"train", "export", "eval", "inspect", "convert", "predict", "find-lr", "runs", "settings", "configs"}
+COMMANDS = {
+    "train",
+    "export",
+    "eval",
+    "inspect",
+    "convert",
+    "predict",
+    "sweep",
+    "find-lr",
+    "runs",
+    "settings",
+    "configs",
+}
 
 
 @pytest.mark.parametrize(

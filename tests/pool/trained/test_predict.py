@@ -24,7 +24,7 @@ from pool.errors import ConfigError, PoolError
 from pool.nn.batch import TensorBatch
 from pool.runs.predict import predict_file
 from pool.tasks.making import make_task
-from pool.tasks.trained import load_trained
+from pool.trained.model import load_trained
 from tests.loader.conftest import write_random_games
 from tests.support.crafted import reseal
 from tests.support.runs import ROOT
