@@ -46,8 +46,8 @@ def export(
 
     Of an ensemble a file holds one network: --member or --average says which.
     """
-    from pool.tasks.choosing import parse_member
-    from pool.tasks.export import export_checkpoint, header_path
+    from pool.trained.choosing import parse_member
+    from pool.trained.export import export_checkpoint, header_path
 
     if average and member is not None:
         raise ConfigError("--average: is of all members; leave out --member")

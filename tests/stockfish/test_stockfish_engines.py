@@ -16,10 +16,10 @@ import pytest
 
 from pool.tasks.chess.network import Evaluation, open_network
 from pool.tasks.chess.positions import read_fen
-from pool.tasks.export import export_checkpoint
 from pool.tasks.stockfish.networks import read_network
 from pool.tasks.stockfish.quantized.nnue_file import read_net, serialize_net, write_net
 from pool.tasks.stockfish.quantized.versions import VERSIONS
+from pool.trained.export import export_checkpoint
 from tests.stockfish.engines.nets import SUMS, own_net
 from tests.stockfish.engines.running import engine_17, engine_18, values_of_19
 from tests.stockfish.support import Engine, random_net

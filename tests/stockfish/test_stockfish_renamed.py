@@ -15,9 +15,9 @@ from pool.config.reading import parse_config
 from pool.config.tree import Config
 from pool.supervisor.before.resuming import resume_point
 from pool.tasks.chess.network import open_network
-from pool.tasks.export import export_checkpoint
 from pool.tasks.making import make_task
-from pool.tasks.trained import load_trained
+from pool.trained.export import export_checkpoint
+from pool.trained.model import load_trained
 from tests.support.crafted import Tree, reseal
 from tests.support.runs import ROOT
 

@@ -18,7 +18,7 @@ from pool.errors import ConfigError
 from pool.tasks.chess.arguments import NetConfig
 from pool.tasks.chess.network import Evaluation, Network, open_network
 from pool.tasks.chess.positions import NamedPosition, given_positions, listed_positions
-from pool.tasks.choosing import parse_member
+from pool.trained.choosing import parse_member
 
 _BLOCK = 1024  # positions evaluated before they are shown
 _LINE_COLUMNS = ("pawns", "units", "position")

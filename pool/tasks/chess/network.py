@@ -21,11 +21,11 @@ from pool.config.reading import load_config
 from pool.config.tree import Config
 from pool.errors import ConfigError, PoolError
 from pool.tasks.chess.positions import Inputs, Position
-from pool.tasks.choosing import One
 from pool.tasks.registry import TASKS, task_module
+from pool.trained.choosing import One
 
 if TYPE_CHECKING:
-    from pool.tasks.trained import Trained
+    from pool.trained.model import Trained
 
 Ints = npt.NDArray[np.int64]
 
@@ -173,7 +173,7 @@ def _of_checkpoint(checkpoint: Path, member: One | None) -> Network:
     task = str(read_state(checkpoint).config.get("task"))
     known = families()
     family = _family(task, known, str(checkpoint))
-    from pool.tasks.trained import load_members
+    from pool.trained.model import load_members
 
     networks = []
     for found in load_members(checkpoint, task, "eval", member):

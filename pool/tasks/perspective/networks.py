@@ -26,7 +26,7 @@ from pool.tasks.perspective.reading import net_of, read_bytes
 
 if TYPE_CHECKING:
     from pool.config.tree import Config
-    from pool.tasks.trained import Trained
+    from pool.trained.model import Trained
 
 SUFFIXES = (".bin",)
 

@@ -22,7 +22,7 @@ from pool.tasks.stockfish.quantized.versions import LARGEST_INPUT
 
 if TYPE_CHECKING:
     from pool.config.tree import Config
-    from pool.tasks.trained import Trained
+    from pool.trained.model import Trained
 
 SUFFIXES = (".nnue",)
 _WEIGHTS = np.repeat([1, 3, 3, 5, 9, 0], 2)[: halfka.PLANES]  # of material, by plane

@@ -19,7 +19,7 @@ from pool.config.reading import parse_config
 from pool.nn.batch import TensorBatch
 from pool.tasks.chess.network import open_network
 from pool.tasks.chess.positions import read_fen
-from pool.tasks.trained import load_members, load_trained
+from pool.trained.model import load_members, load_trained
 from tests.support.checkpoints import save, weights_of
 from tests.support.crafted import reseal
 from tests.support.toy_model import ToyTask

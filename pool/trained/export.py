@@ -8,9 +8,9 @@ from loader.errors import DataError
 from loader.plugins.words import told
 from pool.checkpoint.disk.plain import printable
 from pool.errors import ConfigError, PoolError
-from pool.tasks.choosing import One
 from pool.tasks.task import HeaderTask
-from pool.tasks.trained import Trained, load_trained
+from pool.trained.choosing import One
+from pool.trained.model import Trained, load_trained
 
 _HEADERS = {"c": ".h", "rust": ".rs"}  # endings of names, by language
 
