@@ -60,11 +60,7 @@ COMMANDS = {
 @pytest.mark.parametrize(
     ("program", "line", "offered"),
     [
-        (
-            "pool",
-            "pool ",
-            {"train", "export", "eval", "inspect", "convert", "predict", "find-lr", "runs", "settings", "configs"},
-        ),
+        ("pool", "pool ", COMMANDS),
         ("pool", "pool ex", {"export"}),
         ("pool", "pool configs stockfish", {"stockfish-15.1", "stockfish-19", "stockfish-2022"}),
         ("pool", "pool train x.toml --res", {"--resume"}),
