@@ -170,4 +170,6 @@ def test_eval_of_a_checkpoint_is_that_of_the_file_it_is_exported_as(tmp_path: Pa
     assert (found.returncode, found.stdout) == (0, file.stdout), found.stderr
     refused = pool("eval", "toy", "--fen", "startpos")
     assert refused.returncode == 2
-    assert "is of the task tests.support.toy, and eval is for stockfish: see pool predict" in refused.stderr
+    assert (
+        "is of the task tests.support.toy, and eval is for stockfish, perspective: see pool predict" in refused.stderr
+    )

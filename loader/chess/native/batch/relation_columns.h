@@ -3,8 +3,8 @@
 #include "batch/columns.h"
 #include "chess/native/batch/slot_arrays.h"
 
-// Columns of relations. A counting sort over all of them would miss the nearest cache with each number, so they are dealt
-// out first, by their high bits, to stretches whose counters stay in it.
+// Columns of relations. A counting sort over all of them would miss the nearest cache with each number, so they are
+// dealt out first, by their high bits, to stretches whose counters stay in it.
 namespace sparsepool::chess {
 
 inline namespace SPARSEPOOL_ISA {

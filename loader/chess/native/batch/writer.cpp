@@ -27,7 +27,8 @@ PositionBatchWriter::PositionBatchWriter(const Layout& layout, std::shared_ptr<c
     scratch_.counts = allocate<std::uint32_t>(set.num_inputs);
     std::memset(scratch_.counts, 0, set.num_inputs * sizeof *scratch_.counts);
     scratch_.bags = allocate<std::byte>(layout.bags.count * layout.bags.item_size);
-    scratch_.opponents = allocate<std::byte>(set.has_relations() ? layout.features.count / 2 * layout.features.item_size : 0);
+    scratch_.opponents =
+        allocate<std::byte>(set.has_relations() ? layout.features.count / 2 * layout.features.item_size : 0);
     scratch_.dealt = allocate<std::uint32_t>(set.has_relations() ? layout.features.count : 0);
     scratch_.grouped = allocate<std::uint16_t>(num_bags + 64 * buckets);
     scratch_.masks = allocate<std::uint64_t>(num_blocks * 8 * (64 * planes + 1));
