@@ -17,8 +17,8 @@ MEMBERS = "members"  # a column more, if there is an ensemble
 
 
 def as_data(run: Run, keys: Sequence[str]) -> dict[str, Any]:
-    """One run, or one member; `keys`: of its config. What is not known, or no finite number, is None. The last loss of an ensemble is its
-    members' median."""
+    """One run, or one member; `keys`: of its config. What is not known, or no finite number, is None. The last loss of
+    an ensemble is its members' median."""
     best, best_member, by_metric = run.best, run.best_member, run.best_checkpoint
     return {
         "run": run.name,
