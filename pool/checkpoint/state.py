@@ -170,6 +170,8 @@ def read_state(checkpoint: Path) -> SavedState:
     for number, member in enumerate(state.members):
         if member.frozen_at is not None and member.frozen_at > state.step:
             raise plain.not_ours(path, f"members.{number}.frozen_at: {member.frozen_at} is after step {state.step}")
+    if state.members and all(member.frozen_at is not None for member in state.members):
+        raise plain.not_ours(path, "members: none is trained any more; a run ends before that")
     return replace(state, config=with_new_names(state.config))
 
 

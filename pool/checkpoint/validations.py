@@ -43,7 +43,7 @@ class Goal:
         value = found.value(self.metric)
         if not math.isfinite(value):
             return False
-        if than is None or math.isnan(before := than.value(self.metric)):
+        if than is None or not math.isfinite(before := than.value(self.metric)):
             return True
         return value < before if self.best == "min" else value > before
 

@@ -31,8 +31,7 @@ class BadBatches:
     def found(self, action: BadBatch) -> None:
         """Raises RunError if there is no step without it."""
         batch = SparseBatch.view(self._schema, self._memory.batch_slot("train", action.batch))
-        who = "" if action.member is None else f"member {action.member}, "
-        text = f"{who}batch {action.batch} of step {action.step}: {action.why}"
+        text = f"{_who(action)}batch {action.batch} of step {action.step}: {action.why}"
         try:
             text += f"; it is kept in {poison.save(self._launch.run_dir, batch, action, self._origin(action))}"
         except OSError as error:
@@ -54,12 +53,21 @@ class BadBatches:
         return found
 
 
+def _who(action: BadBatch) -> str:
+    if not action.members:
+        return ""
+    one = len(action.members) == 1
+    return f"member {action.members[0]}, " if one else f"members {', '.join(map(str, action.members))}: "
+
+
 def _consequence(action: BadBatch) -> str:
     """For the user."""
+    these = "this member" if len(action.members) == 1 else "these members"
     if not action.freezes:
-        return "it is left out" if action.member is None else "it is left out for this member"
+        return f"it is left out for {these}" if action.members else "it is left out"
     weights = f"the weights of step {action.step}"
-    if action.freezes == (action.member,):
-        return f"the member keeps {weights}, the others go on"
+    if action.freezes == action.members:
+        who = "the member keeps" if len(action.members) == 1 else "these members keep"
+        return f"{who} {weights}, the others go on"
     members = ", ".join(map(str, action.freezes))
     return f"it is left out; these members keep {weights}, the others go on: {members}"

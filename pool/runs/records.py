@@ -37,6 +37,11 @@ class Run:
     def steps(self) -> list[Mapping[str, Any]]:
         return [record for record in self.records if "loss" in record]
 
+    @property
+    def last_loss(self) -> float | None:
+        """Of the newest step; None before the first."""
+        return self.steps[-1]["loss"] if self.steps else None
+
     @cached_property
     def validations(self) -> list[tuple[int, float]]:
         """Step and loss."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,8 +17,8 @@ MEMBERS = "members"  # a column more, if there is an ensemble
 
 
 def as_data(run: Run, keys: Sequence[str]) -> dict[str, Any]:
-    """One run, or one member; `keys`: of its config. What is not known is None. The last loss of an ensemble is its
-    members' median."""
+    """One run, or one member; `keys`: of its config. What is not known, or no finite number, is None. The last loss of
+    an ensemble is its members' median."""
     best, best_member, by_metric = run.best, run.best_member, run.best_checkpoint
     return {
         "run": run.name,
@@ -28,7 +29,7 @@ def as_data(run: Run, keys: Sequence[str]) -> dict[str, Any]:
         "best_metric": run.metric,
         "best_checkpoint_value": by_metric[1] if by_metric else None,
         "best_checkpoint_step": by_metric[0] if by_metric else None,
-        "last_loss": run.steps[-1]["loss"] if run.steps else None,
+        "last_loss": last if (last := run.last_loss) is not None and math.isfinite(last) else None,
         "samples_per_second": run.samples_per_second,
         "seconds": run.seconds,
         "member": run.member,
@@ -74,7 +75,7 @@ def _numbers(run: Run) -> list[str]:
         f"{data['step']}/{data['steps']}",
         _loss(data["best_validation_loss"]),
         "" if data["best_validation_step"] is None else str(data["best_validation_step"]),
-        _loss(data["last_loss"]),
+        _loss(run.last_loss),
         f"{data['samples_per_second']:,.0f}",
         f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}",
     ]

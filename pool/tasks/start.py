@@ -8,6 +8,7 @@ too (nnue: a .nnue file). Free of torch.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -60,3 +61,19 @@ def start_checkpoint(model: Section, module: TaskModule, task: str) -> Path | No
     if given and KEY not in module.ModelConfig.model_fields:
         raise ConfigError(f"model.{KEY}: {given} is no folder, and the task {task} can start from nothing else")
     return None
+
+
+def check_starts(run: Section, members: Sequence[Section], module: TaskModule, task: str) -> None:
+    """A folder is for all members; a file, which the task reads, may be a member's own. Raises ConfigError."""
+    for m, model in enumerate(members):
+        if getattr(model, KEY) == getattr(run, KEY):
+            continue
+        member = f"ensemble.member.{m}"
+        if start_folder(model) is not None or start_folder(run) is not None:
+            raise ConfigError(
+                f"{member}.model.{KEY}: can't differ where it is a folder: set model.{KEY}, for all members"
+            )
+        try:
+            start_checkpoint(model, module, task)
+        except ConfigError as error:
+            raise ConfigError(f"{member}.{error}") from None

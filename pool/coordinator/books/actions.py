@@ -57,7 +57,7 @@ class BadBatch:
     why: str
     cursor: Cursor  # where it begins in the stream
     fatal: bool
-    member: int | None = None  # the only one that it is bad for, of several
+    members: tuple[int, ...] = ()  # that it is bad for; empty: all that are trained
     freezes: tuple[int, ...] = ()  # members that go no further because of it
 
     def carry_out(self, hands: Hands) -> None:

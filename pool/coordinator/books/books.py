@@ -38,6 +38,8 @@ from pool.protocol.messages import (
 )
 from pool.shm.shortcut import Finished
 
+_MOST_NAMED = 3  # parameters, in a line
+
 
 class Books:
     def __init__(
@@ -285,15 +287,10 @@ class Books:
         if report.finished:
             work.buckets.update(range(self.rules.num_buckets))
             work.absent = report.absent
+            work.unsound = report.unsound
+            work.computed_by = str(worker.peer)
             work.finished = True
             self._step.losses[batch] = report.losses
-            yield from self._judge_numbers(worker, batch, report.unsound)
-
-    def _judge_numbers(self, worker: Worker, batch: int, unsound: tuple[str, ...]) -> Iterator[Action]:
-        """Of a finished batch; what was left out for a member is so already if the batch had to be computed again."""
-        for member, what in enumerate(unsound):
-            if what and not self._ended and batch in self._step.batches_of(member):
-                yield from self._leave_out(batch, f"{what} is not finite ({worker.peer})", {member})
 
     def _verdict(self, batch: int, purpose: Purpose = "train") -> str:
         """Why nobody is to compute it any more; empty if somebody may."""
@@ -301,10 +298,29 @@ class Books:
         return self._blame.verdict(purpose, step, batch)
 
     def _judge(self) -> Iterator[Action]:
-        """Those of this step that can't be computed; some workers may have ended when they prepared it."""
+        """Batches of this step that can't be used, or computed; some workers may have ended when they prepared one.
+
+        Not before what follows from the validation of this version is done (`judged`): a batch may be finished earlier
+        or later than that, and the state of a member that stops or is frozen must not depend on it.
+        """
         for batch in list(self._step.batches):
-            if not self._ended and (why := self._verdict(batch)):
-                yield from self._leave_out(batch, why, {m for m in self._training if batch in self._step.batches_of(m)})
+            if not self._ended:
+                yield from self._judge_numbers(batch)
+            if not self._ended and (why := self._verdict(batch)) and (members := self._using(batch)):
+                yield from self._leave_out(batch, why, members)
+
+    def _judge_numbers(self, batch: int) -> Iterator[Action]:
+        """What was left out for a member is so already if the batch had to be computed again."""
+        if (work := self._work.get(batch)) is None:
+            return
+        using = self._using(batch)
+        unsound = {member: what for member, what in enumerate(work.unsound) if what and member in using}
+        if unsound:
+            yield from self._leave_out(batch, f"{_first_of(unsound)} is not finite ({work.computed_by})", set(unsound))
+
+    def _using(self, batch: int) -> set[int]:
+        """Members in whose step the batch is."""
+        return {member for member in self._training if batch in self._step.batches_of(member)}
 
     def _leave_out(self, batch: int, why: str, members: Set[int]) -> Iterator[Action]:
         """Only here is it decided that a batch takes no part in its step: that of these members."""
@@ -314,9 +330,10 @@ class Books:
             why += "; no batch of the last steps could be used, so that leaving them out is no help"
         ends = members if stop else hopeless
         fatal = self._training <= ends
-        member = next(iter(members)) if len(members) == 1 < self.rules.members else None
+        of_some = self.rules.members > 1 and (len(members) == 1 or members < self._training)
+        concerned = tuple(sorted(members)) if of_some else ()
         freezes = () if fatal else tuple(sorted(ends))
-        yield BadBatch(self.step, batch, why, self.train.cursor(batch), fatal, member, freezes)
+        yield BadBatch(self.step, batch, why, self.train.cursor(batch), fatal, concerned, freezes)
         if fatal:
             self._ended = True
             return
@@ -394,3 +411,9 @@ class Books:
             if orders != self._feeder_sent:
                 self._feeder_sent = orders
                 yield OrderFeeder(self._feeder, orders)
+
+
+def _first_of(unsound: Mapping[int, str]) -> str:
+    """Of what is not finite, by member: each once, and no long list."""
+    different = list(dict.fromkeys(unsound.values()))
+    return ", ".join(different[:_MOST_NAMED]) + (", ..." if len(different) > _MOST_NAMED else "")

@@ -23,6 +23,8 @@ class Work:
     worker: int
     buckets: set[int] = field(default_factory=set)  # complete in the gradient slot
     absent: tuple[int, ...] = ()
+    unsound: tuple[str, ...] = ()  # one a member: what is not finite
+    computed_by: str = ""  # in words, when it is finished
     finished: bool = False
 
 

@@ -40,7 +40,7 @@ from pool.supervisor.holding.run_folder import RunFolder
 from pool.supervisor.holding.signals import StopSignals
 from pool.supervisor.holding.system_memory import available_memory
 from pool.tasks.registry import task_module
-from pool.tasks.start import start_checkpoint
+from pool.tasks.start import check_starts, start_checkpoint
 
 
 def prepare(
@@ -127,7 +127,10 @@ def _launch(
     check_descriptors(config)
     step, start = resume_point(config, checkpoint, files.train)
     module = task_module(config.task)
-    start_from = start_checkpoint(config.model, module, config.task) if checkpoint is None else None
+    start_from = None
+    if checkpoint is None:
+        start_from = start_checkpoint(config.model, module, config.task)
+        check_starts(config.model, [member.model for member in config.members()], module, config.task)
     launch, forkserver = ask_planner(
         Launch(
             peer=Peer(PLANNER),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import shlex
 import subprocess
@@ -21,7 +22,7 @@ from pool.checkpoint.folder import checkpoints, linked_step, step_path
 from pool.checkpoint.snapshot import Snapshot
 from pool.checkpoint.state import BEST, FOLDER, LAST, OptimizerNumbers, read_state
 from pool.checkpoint.store import Checkpoint
-from pool.checkpoint.validations import NONE, Validation, Validations
+from pool.checkpoint.validations import NONE, Goal, Validation, Validations
 from pool.checkpoint.writer import CheckpointWriter, Written
 from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.snapshots import Snapshots
@@ -63,6 +64,14 @@ def test_the_first_of_the_lowest_is_the_best(losses: Sequence[tuple[int, float]]
     assert known.newest is not None
     assert known.newest.step == losses[-1][0]
     assert (known.best and known.best.step) == best
+
+
+def test_a_number_that_is_not_finite_hides_no_other_members() -> None:
+    """Also one that would be better if it were a number."""
+    for goal, infinite in ((Goal(), -math.inf), (Goal("auc", "max"), math.inf)):
+        found = [Validation(4, value, {"auc": value}) for value in (infinite, math.nan, 0.25, 0.5)]
+        known = NONE.after(found, goal)
+        assert known.best == (found[2] if goal.best == "min" else found[3])
 
 
 class SlowWriter:

@@ -225,6 +225,7 @@ CRAFTED: list[tuple[str, Callable[[Path], None], str]] = [
     ("milestones are text", put("optimizer/schedulers/0/milestones", {"x": 1}), "optimizer state does not fit"),
     ("schedules are a number", put("optimizer/schedulers", 5), "state.json: optimizer.schedulers: "),
     ("frozen later", put("members/0/frozen_at", 5), "members.0.frozen_at: 5 is after step 4"),
+    ("all frozen", put("members/0/frozen_at", 4), "members: none is trained any more"),
     ("frozen in words", put("members/0/frozen_at", "now"), "state.json: members.0.frozen_at: "),
     ("more members", put("members", [{"frozen_at": None, "unused": 0}] * 2), "members: 2 entries, of a run of 1"),
     ("validations of more", put("validations/members", [{}, {}]), "validations.members: 2 entries, of a run of 1"),

@@ -97,7 +97,7 @@ def test_a_bad_batch_freezes_its_member_and_the_worker_is_told() -> None:
     run = Run("stop")
     actions = run.finish(("the loss", ""))
     (bad,) = found(BadBatch, actions)
-    assert (bad.member, bad.fatal, bad.freezes) == (0, False, (0,))
+    assert (bad.members, bad.fatal, bad.freezes) == ((0,), False, (0,))
     assert found(Freeze, actions) == [Freeze(0, 0)]
     actions = run.finish(("the loss", ""))
     assert not found(BadBatch, actions), "it is reported once"
@@ -112,14 +112,14 @@ def test_a_bad_batch_freezes_its_member_and_the_worker_is_told() -> None:
 def test_the_last_member_that_has_a_bad_batch_ends_the_run() -> None:
     run = Run("stop", frozen=(0,))
     (bad,) = found(BadBatch, run.finish(("", "a.weight")))
-    assert (bad.member, bad.fatal, bad.freezes) == (1, True, ())
+    assert (bad.members, bad.fatal, bad.freezes) == ((1,), True, ())
 
 
 def test_a_batch_is_left_out_for_its_member_alone_and_its_buffers_stay() -> None:
     run = Run("skip")
     actions = run.finish(("", "a.weight"))
     (bad,) = found(BadBatch, actions)
-    assert (bad.member, bad.fatal, bad.freezes) == (1, False, ())
+    assert (bad.members, bad.fatal, bad.freezes) == ((1,), False, ())
     taken = {action.member: action.source is not None for action in found(TakeBuffers, actions)}
     assert taken == {0: True, 1: False}
     actions = run.finish()
@@ -167,7 +167,7 @@ def test_what_kills_workers_is_left_out_for_all() -> None:
         run.worker = Peer(WORKER, 0, run.worker.incarnation + 1)
         run._note(run.books.worker_joined(run.worker))
     (bad,) = found(BadBatch, actions)
-    assert (bad.batch, bad.member, bad.fatal) == (0, None, False)
+    assert (bad.batch, bad.members, bad.fatal) == (0, (), False)
     (commit,) = found(Commit, run.finish())
     assert commit.losses == ((1.0,), (1.5,))
 
@@ -184,3 +184,39 @@ def test_members_stop_early_one_by_one_and_the_run_ends_with_the_last() -> None:
             run.finish()
             (commit,) = found(Commit, run.finish())
             assert bool(commit.losses[1]) == (version == 0)
+
+
+def test_a_bad_batch_waits_for_what_follows_from_the_validation_of_its_version() -> None:
+    """A worker may compute a batch of step 1 before version 1 is validated, or after that. Either way the member stops
+    early, with the same state, and no other one loses the batch with which it would have ended the run."""
+    run = Run("stop", batches=1, validate_every=1)
+    run.validate()
+    run._note(run.books.judged(0, stop=()))
+    assert [(each.step, each.batch) for each in run.assigned] == [(0, 0), (1, 1)]
+    assert found(Commit, run.finish())
+    assert not found(BadBatch, run.finish(("the loss", "the loss")))
+    assert found(Validated, run.validate())
+    actions = run._note(run.books.judged(1, stop=(1,)))
+    assert [type(action) for action in actions[:2]] == [Freeze, BadBatch]
+    (bad,) = found(BadBatch, actions)
+    assert (bad.members, bad.fatal) == ((0,), True)
+
+
+def test_a_batch_that_is_wanted_by_nobody_any_more_gives_its_slot_back() -> None:
+    """It is bad for one member, and the other one stops early before it."""
+    run = Run("skip", batches=1, validate_every=1)
+    run.validate()
+    run._note(run.books.judged(0, stop=()))
+    run.finish()
+    run.finish(("the loss", ""))
+    run.validate()
+    (commit,) = found(Commit, run._note(run.books.judged(1, stop=(1,))))
+    assert commit.losses == ((), ())
+    assert list(run.books._work) == [2], "that of the next step"
+
+
+def test_a_batch_that_is_bad_for_several_members_is_told_once() -> None:
+    run = Run("stop")
+    (bad,) = found(BadBatch, run.finish(("the loss", "member.1.weight")))
+    assert (bad.members, bad.fatal, bad.freezes) == ((), True, ())
+    assert bad.why == "the loss, member.1.weight is not finite (worker 0)"

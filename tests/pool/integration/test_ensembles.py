@@ -56,7 +56,7 @@ def test_a_bad_batch_is_left_out_for_one_member_alone_whatever_dies(tmp_path: Pa
     assert "member 1, batch 10 of step 5: member.1." in ended.out
     assert "it is left out for this member" in ended.out
     left_out = json.loads((ended.dir / "poison/batch-10.json").read_text())
-    assert (left_out["member"], left_out["fatal"]) == (1, False)
+    assert (left_out["members"], left_out["fatal"]) == ([1], False)
     for m, other in enumerate(alone):
         losses = [entry["members"]["loss"][m] for entry in ended.metrics() if "loss" in entry]
         assert losses == [entry["loss"] for entry in other.metrics() if "loss" in entry]

@@ -180,7 +180,7 @@ class SimCoordinator(Process):
         self.world.memory.check_batch("train", action.batch)  # it is kept for its user
         self.world.history.left_out(self.peer, action)
         self.world.seen["stopped by a bad batch" if action.fatal else "batch left out"] += 1
-        if action.member is not None and not action.freezes:
+        if action.members and not action.freezes:
             self.world.seen["batch left out for one member"] += 1
         self.world.ended |= action.fatal
 

@@ -56,12 +56,15 @@ class History:
         self._ends[coordinator, batch, raised] += 1
 
     def left_out(self, coordinator: Peer, action: BadBatch) -> None:
-        concerned = self._training if action.member is None else {action.member}
+        concerned = set(action.members) or self._training
         innocent = not all(self._setup.is_bad(member, action.batch) for member in concerned)
         if not all((member, action.batch) in self._setup.unsound for member in concerned):
             died, raised = (self._ends[coordinator, action.batch, exception] for exception in (False, True))
             assert died >= DEADLY or raised >= RAISED, f"batch {action.batch} left out: {action.why}"
         assert action.step == len(self._versions) - 1
+        every = self._setup.rules.validate_every
+        if every and action.step % every == 0:
+            assert action.step in self._validations, "what follows from its validation comes first"
         assert action.cursor == cursor_of(action.batch), "I1"
         assert concerned <= self._training, "nothing of a frozen member is wanted"
         self._left_out.setdefault(action.step, set()).update((member, action.batch) for member in concerned)

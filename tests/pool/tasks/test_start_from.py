@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from pool.checkpoint.state import FOLDER
 from pool.config.reading import parse_config
 from pool.errors import CheckpointError, ConfigError
 from pool.tasks.registry import task_module
-from pool.tasks.start import own_model, start_checkpoint
+from pool.tasks.start import check_starts, own_model, start_checkpoint
 from tests.pool.trained.test_export import save
 from tests.support.refusals import refused
 from tests.support.runs import TOY, run_well
@@ -46,6 +47,26 @@ def test_the_task_is_told_of_files_only(tmp_path: Path) -> None:
     file = parse_config({"model": {"start_from": "a.nnue"}}, "test").model
     assert getattr(own_model(folder), "start_from") is None  # noqa: B009
     assert getattr(own_model(file), "start_from") == "a.nnue"  # noqa: B009
+
+
+def test_members_begin_with_one_folder_or_each_with_a_file_that_the_task_reads(tmp_path: Path) -> None:
+    checkpoint, other = save(tmp_path / "run", 3), save(tmp_path / "other", 3)
+    one, file = str(checkpoint), str(tmp_path / "a.nnue")
+    (tmp_path / "a.nnue").touch()
+    table: list[tuple[str, str | None, list[str | None], str]] = [
+        (NNUE, None, [None, file], ""),
+        (NNUE, one, [None, one], ""),
+        (NNUE, None, [None, one], "ensemble.member.1.model.start_from: can't differ where it is a folder"),
+        (NNUE, one, [file], "ensemble.member.0.model.start_from: can't differ where it is a folder"),
+        (TOY_TASK, one, [None, str(other)], "ensemble.member.1.model.start_from: can't differ where it is a folder"),
+        (TOY_TASK, None, [file], "ensemble.member.0.model.start_from: .* is no folder, and the task"),
+    ]
+    for task, of_run, of_members, said in table:
+        own = [{} if path is None else {"model": {"start_from": path}} for path in of_members]
+        model = {} if of_run is None else {"start_from": of_run}
+        config = parse_config({"task": task, "model": model, "ensemble": {"member": own}}, "test")
+        with pytest.raises(ConfigError, match=said) if said else nullcontext():
+            check_starts(config.model, [member.model for member in config.members()], task_module(task), task)
 
 
 TUNED = {**TOY, "train.steps": 2, "data.batch_size": 32, "optimizer.name": "torch.optim.SGD", "optimizer.args.lr": 0.0}

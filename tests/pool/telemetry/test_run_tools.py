@@ -77,6 +77,8 @@ def test_runs_stand_side_by_side_with_the_settings_that_differ(tmp_path: Path, c
     assert second.split() == [str(other), "2/9", "nan", "400", "0:00:00", "0.2"]
     assert main(["runs", str(one), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["best_validation_step"] == 2
+    assert main(["runs", str(other), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["last_loss"] is None
 
 
 ENSEMBLE: dict[str, Any] = {
