@@ -115,6 +115,19 @@ def test_loading_and_saving_a_net_with_threats_changes_nothing(name: str) -> Non
     assert same_net(quantize(version, model.folded(), net.description, clip=True), net)
 
 
+def test_virtual_inputs_behind_threats_are_folded_into_the_pieces() -> None:
+    torch.manual_seed(3)
+    model = StockfishModel(ModelConfig(version="SFNNv16", l1=32, factorized=True))
+    with torch.no_grad():
+        for table in (model.transformer, model.psqt):
+            table.weight[model.version.inputs :].normal_(0, 0.1)
+    folded = StockfishModel(ModelConfig(version="SFNNv16", l1=32))
+    folded.load_folded(model.folded())
+    fens = sample_fens(50)
+    whole = output_of(model, [read_fen(fen, Inputs("SFNNv16^")) for fen in fens])
+    assert output_of(folded, [read_fen(fen, Inputs("SFNNv16")) for fen in fens]) == pytest.approx(whole, abs=0.05)
+
+
 def test_a_new_net_with_threats_has_rows_by_the_size_of_their_sets_and_material_alone() -> None:
     torch.manual_seed(1)
     model = StockfishModel(ModelConfig(version="SFNNv16", l1=8))
