@@ -29,6 +29,9 @@ class Lent(Mapping[str, T]):
     def __len__(self) -> int:
         return len(self._there())
 
+    def __repr__(self) -> str:
+        return "{taken back}" if self._fields is None else f"{{{', '.join(self._fields)}}}"
+
     def _there(self) -> Mapping[str, T]:
         if self._fields is None:
             raise SparsepoolError(

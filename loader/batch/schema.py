@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loader.batch.fields import Fields
+
 ALIGNMENT = 64  # of every region in a slot: one cache line, one AVX-512 register
 PAGE = 4096  # slots are whole pages
 
@@ -150,8 +152,8 @@ class SparseBatch:
         """The same in memory of its own, which is no slot: `slot` is empty."""
         return SparseBatch(
             number=self.number,
-            sparse={name: view.copy() for name, view in self.sparse.items()},
-            dense={name: array.copy() for name, array in self.dense.items()},
+            sparse=Fields({name: view.copy() for name, view in self.sparse.items()}),
+            dense=Fields({name: array.copy() for name, array in self.dense.items()}),
             bucket_offsets=self.bucket_offsets.copy(),
             slot=np.empty(0, np.uint8),
         )
@@ -167,7 +169,7 @@ class SparseBatch:
             return slot[region.offset : end].view(region.dtype)
 
         header = array(HEADER)
-        sparse = {}
+        sparse: Fields[SparseView] = Fields()
         for i, entry in enumerate(schema.sparse):
             active, touched = int(header[1 + 2 * i]), int(header[2 + 2 * i])
             sparse[entry.name] = SparseView(
@@ -182,7 +184,7 @@ class SparseBatch:
         return cls(
             number=int(header[0]),
             sparse=sparse,
-            dense={entry.name: array(entry.name) for entry in schema.dense},
+            dense=Fields({entry.name: array(entry.name) for entry in schema.dense}),
             bucket_offsets=array(BUCKET_OFFSETS),
             slot=slot,
         )

@@ -18,6 +18,9 @@ class UnknownNameError(ValueError):
     """There is no module of that name."""
 
 
+_PLACES = "neither in the current folder nor where Python looks for modules"
+
+
 @dataclass(frozen=True)
 class Registry:
     """Things of one kind."""
@@ -31,8 +34,10 @@ class Registry:
         """The module or the object that `name` stands for. Raises ValueError in one line."""
         try:
             return load(self.bundled.get(name, name), ours=name in self.bundled)
-        except UnknownNameError:
-            allowed = ", ".join([*sorted(self.bundled), f"or {self.form}"])
+        except UnknownNameError as error:
+            if ":" in name:  # nothing bundled is meant
+                raise ValueError(f"{self.key}: {name!r}: {error}, {_PLACES}") from None
+            allowed = ", ".join([*sorted(self.bundled), f"or {self.form}"] if self.bundled else [self.form])
             raise ValueError(f"{self.key}: no {self.noun} {name!r}; allowed: {allowed}") from None
         except ValueError as error:
             raise ValueError(f"{self.key}: {error}") from error.__cause__

@@ -51,7 +51,9 @@ class BlocksReader:
         self._settings = settings
         self._make = Registry(key, "function that gives rows", {}, "module:function").find(name)
         if not callable(self._make):
-            raise ValueError(f"{key}: {name} is {type(self._make).__name__}, not a function")
+            raise ValueError(
+                f"{key}: {name} is of type {type(self._make).__name__}, not a function; write module:function"
+            )
         made = self._made(key)
         self._blocks: Blocks | None = None
         if isinstance(made, Iterator):

@@ -94,6 +94,8 @@ def _followed(where: Path) -> Path:
         if not _NAME.fullmatch(str(target)):
             raise CheckpointError(f"{where}: points to {target}, not to a checkpoint beside it")
         where = where.with_name(target.name)
+    if not where.exists():
+        raise CheckpointError(f"{where}: there is no such folder")
     if not (where / STATE).exists():
         raise CheckpointError(f"{where}: is no checkpoint folder: it has no {STATE}")
     return where

@@ -39,7 +39,7 @@ class Config(BaseModel):
 
     task: Annotated[
         str,
-        Field(description="what is trained: stockfish, clicks, a module, or module:Class"),
+        Field(description="what is trained: stockfish, perspective, clicks, a module, or module:Class"),
         Effect.FIXED,
     ] = "stockfish"
     run: RunConfig = RunConfig()

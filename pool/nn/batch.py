@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from loader.batch.fields import Fields
 from loader.batch.schema import SparseBatch
 from pool._native import SparsePlan
 
@@ -71,11 +72,13 @@ class TensorBatch:
         """Zero-copy: the tensors are views of the slot. The arrays must be flagged writable."""
         return cls(
             number=batch.number,
-            sparse={
-                name: SparseInput(**{key: torch.from_numpy(array) for key, array in view.arrays().items()})
-                for name, view in batch.sparse.items()
-            },
-            dense={name: torch.from_numpy(array) for name, array in batch.dense.items()},
+            sparse=Fields(
+                {
+                    name: SparseInput(**{key: torch.from_numpy(array) for key, array in view.arrays().items()})
+                    for name, view in batch.sparse.items()
+                }
+            ),
+            dense=Fields({name: torch.from_numpy(array) for name, array in batch.dense.items()}),
             bucket_offsets=tuple(int(offset) for offset in batch.bucket_offsets),
         )
 
@@ -83,8 +86,8 @@ class TensorBatch:
         """The same in memory of its own."""
         return TensorBatch(
             number=self.number,
-            sparse={name: field.copy() for name, field in self.sparse.items()},
-            dense={name: tensor.clone() for name, tensor in self.dense.items()},
+            sparse=Fields({name: field.copy() for name, field in self.sparse.items()}),
+            dense=Fields({name: tensor.clone() for name, tensor in self.dense.items()}),
             bucket_offsets=self.bucket_offsets,
         )
 
@@ -93,7 +96,7 @@ class TensorBatch:
             return self
         return TensorBatch(
             number=self.number,
-            sparse={name: field.to(device) for name, field in self.sparse.items()},
-            dense={name: tensor.to(device, non_blocking=True) for name, tensor in self.dense.items()},
+            sparse=Fields({name: field.to(device) for name, field in self.sparse.items()}),
+            dense=Fields({name: tensor.to(device, non_blocking=True) for name, tensor in self.dense.items()}),
             bucket_offsets=self.bucket_offsets,
         )

@@ -136,7 +136,7 @@ def _look_at_task(launch: Launch, config: Config, schema: BatchSchema) -> tuple[
         task.check(schema)
         with torch.device("meta"):
             model = task.build_model()
-        check_model(model)
+        check_model(model, schema)
         return specs(model), _measured(task, schema)
     except (PoolError, DataError):
         raise

@@ -273,3 +273,16 @@ def test_a_copy_of_a_field_has_all_of_it() -> None:
                 own, copied = (getattr(each.sparse["features"], name) for each in (batch, batch.copy()))
                 assert torch.equal(own.long(), copied.long())
                 assert own.data_ptr() != copied.data_ptr()
+
+
+def test_a_field_that_is_not_there_is_told_which_are() -> None:
+    for opened in (sparsepool.batches(**MADE_UP), sparsepool.batches(arrays="numpy", **MADE_UP)):
+        with opened as stream:
+            batch = next(iter(stream))
+            for fields in (batch.sparse, batch.copy().sparse):
+                with pytest.raises(KeyError, match="the batch has no field 'colour' of this kind; there are features"):
+                    fields["colour"]
+            with pytest.raises(KeyError, match="'price' of this kind; there are target"):
+                batch.dense["price"]
+            assert "{features}" in repr(batch)
+        assert "{taken back}" in repr(batch)

@@ -135,7 +135,7 @@ def test_validations_have_blocks_of_their_own() -> None:
     ("name", "said"),
     [
         ("nothing", f"data.rows.blocks: module '{MODULE}' has no nothing"),
-        ("NOTHING", "is int, not a function"),
+        ("NOTHING", "is of type int, not a function; write module:function"),
         ("NoBlocks", "num_blocks() is 0; an integer of at least 1 is expected"),
         ("fails", "RuntimeError: no data"),
         ("slice", "has no slice"),
@@ -276,3 +276,10 @@ def test_damaged_archives_are_told_and_left_out_on_demand(tmp_path: Path) -> Non
         with pytest.raises(DataError, match=r"bad\.npz: can't be used as npz: "):
             read(config(), [good, bad])
         read(config(on_bad_data="skip"), [good, bad], 2)
+
+
+def test_a_module_that_is_not_there_is_named() -> None:
+    with pytest.raises(
+        ValueError, match=r"data\.rows\.blocks: 'no_such:make': no module 'no_such', neither in the current"
+    ):
+        open_stream(of_code("", {"blocks": "no_such:make"}), [], 3)

@@ -104,6 +104,7 @@ def test_members_that_do_not_go_together_are_refused(member: dict[str, Any], com
         ("buffer of complex", "task: extra is torch.complex128, which a checkpoint can't hold"),
         ("buffer of float8", "task: extra is torch.float8_e4m3fn, which a checkpoint can't hold"),
         ("lazy", "task: parameter weight has no shape before the first batch (a lazy module)"),
+        ("unknown field", "task: layer 0: the data have no sparse field 'colour'; there are features"),
         ("many", "task: the model has 20000 parameters, and at most 16384 can be trained"),
         ("interrupt", "task: tests.support.tasks.odd_task: KeyboardInterrupt: enough ("),
         ("exit", "task: tests.support.tasks.odd_task: SystemExit: enough ("),

@@ -62,11 +62,16 @@ def test_a_link_that_leaves_its_folder_is_not_followed(target: str, tmp_path: Pa
     last.unlink()
     last.symlink_to(target)
     for where in (tmp_path / "run", last):
-        with pytest.raises(CheckpointError, match=r"last: points to |is no checkpoint folder"):
+        with pytest.raises(CheckpointError, match=r"last: points to |is no checkpoint folder|there is no such folder"):
             locate(where)
 
 
-@pytest.mark.parametrize("where", [".", "nowhere", "file", "run/logs"])
+def test_a_folder_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="nowhere: there is no such folder"):
+        locate(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("where", [".", "file", "run/logs"])
 def test_what_is_no_checkpoint_is_said_to_be_none(where: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "run/logs").mkdir(parents=True)

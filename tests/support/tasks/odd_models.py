@@ -50,6 +50,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "lazy": lambda: nn.LazyLinear(3),
     "half": lambda: nn.Linear(2, 2, dtype=torch.float16),
     "many": Many,
+    "unknown field": lambda: nn.Sequential(SparseLinear(10, 1, field="colour")),
     "large table": lambda: SparseLinear(20_000 * 16, 1),
 }
 
