@@ -139,8 +139,8 @@ MUTANTS = (
         "stepped too early",
         "a bucket is stepped while a batch may still be left out",
         "pool/coordinator/books/step_book.py",
-        "settled = self._eager or self._all_finished",
-        "settled = True",
+        "            return self._all_finished\n        return len",
+        "            return True\n        return len",
     ),
     Mutant(
         "preparing is not reading",
@@ -497,9 +497,9 @@ MUTANTS = (
     Mutant(
         "member stepped before it is judged",
         "buckets of a member are stepped while another batch may still freeze it",
-        "pool/coordinator/books/books.py",
-        'eager = self.rules.on_bad_batch == "stop" and self.rules.members == 1',
-        'eager = self.rules.on_bad_batch == "stop"',
+        "pool/coordinator/books/step_book.py",
+        "return len(self._batches) == 1 or all(",
+        "return True or all(",
     ),
     Mutant(
         "all end with one",
