@@ -73,7 +73,7 @@ test-engines: $(STAMP)
 	$(BIN)/python -m pytest -m engines tests/stockfish
 
 # Processes of real runs killed at every crash point.
-test-crashes: $(STAMP)
+test-crashes: $(STAMP) $(FAKEGPU)
 	$(BIN)/python -m pytest -m chaos tests/chaos/test_crash_points.py
 
 # The same, and at random.

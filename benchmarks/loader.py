@@ -18,6 +18,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -35,6 +36,15 @@ from loader.sources import data_config
 from loader.stream import Filled
 
 FILTERS = FilterConfig(skip_captures=True, skip_in_check=True, win_draw_loss=True)
+MIRRORED10 = (0, 1, 2, 3, 4, 4, 5, 5, *(6,) * 4, *(7,) * 4, *(8,) * 8, *(9,) * 8)
+INPUTS: dict[str, dict[str, Any]] = {  # settings in data.chess
+    "HalfKAv2_hm": {"features": "HalfKAv2_hm"},
+    "HalfKAv2_hm^": {"features": "HalfKAv2_hm^"},
+    "SFNNv16": {"features": "SFNNv16"},
+    "768": {"features": "chess768", "output_buckets": "single"},
+    "768x10": {"features": "chess768", "king_buckets": MIRRORED10, "output_buckets": "material_count_8"},
+    "768x10^": {"features": "chess768^", "king_buckets": MIRRORED10, "output_buckets": "material_count_8"},
+}
 STAGES = ("decode", "shuffle", "build")
 PIECES, THREATS = "HalfKAv2_hm", "SFNNv16"
 
@@ -44,7 +54,7 @@ class Case:
     threads: int
     level: str
     filters: bool
-    features: str = PIECES
+    inputs: str = PIECES  # of INPUTS
 
 
 @dataclass(frozen=True)
@@ -83,7 +93,7 @@ def first_of_epoch(stream: ChessStream, ready: select.poll, epoch: int) -> Fille
 def measure(case: Case, file: Path, epochs: int) -> Rates:
     _native.set_simd_level(case.level)
     filters = FILTERS if case.filters else FilterConfig(skip_no_score=False)
-    config = data_config(threads=case.threads, chess={"filters": filters, "features": case.features})
+    config = data_config(threads=case.threads, chess={**INPUTS[case.inputs], "filters": filters})
     with ChessSource().open(config, identify([file]), seed=1) as stream:
         slots: Sequence[Slot] = allocate_slots(stream.schema, NUM_SLOTS)
         stream.attach(slots)
@@ -143,12 +153,12 @@ def bars(medians: dict[Case, Rates]) -> list[Bar]:
 
 def show(medians: dict[Case, Rates], found: Sequence[Bar], title: str) -> None:
     table = Table(
-        "features", "threads", "code", "filters", "read M/s", "batched M/s", "read M/s cpu", "batched M/s cpu", "bytes",
+        "inputs", "threads", "code", "filters", "read M/s", "batched M/s", "read M/s cpu", "batched M/s cpu", "bytes",
         *(f"{stage} ns" for stage in STAGES), title=title,
     )  # fmt: skip
     for case, rates in medians.items():
         numbers = [rates.read_wall, rates.batched_wall, rates.read_cpu, rates.batched_cpu, rates.bytes_per_position]
-        row = [case.features, str(case.threads), case.level, "on" if case.filters else "off"]
+        row = [case.inputs, str(case.threads), case.level, "on" if case.filters else "off"]
         table.add_row(*row, *(f"{number:.1f}" for number in [*numbers, *rates.stages]))
     Console().print(table)
     verdicts = Table("bar", "required", "measured", "")
@@ -166,12 +176,20 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=1, help="measured, after one that is not")
     parser.add_argument("--levels", nargs="+", choices=_native.simd_levels(), default=_native.simd_levels()[::-1])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument(
+        "--inputs",
+        nargs="*",
+        choices=[*INPUTS],
+        default=["768", "768x10", "768x10^"],
+        help=f"besides {PIECES} and {THREATS}",
+    )
     arguments = parser.parse_args()
     source: Path = arguments.data or REAL
     if source == SAMPLE:
         print(f"{SHARED} is not there: using the bundled sample, other figures are not comparable")
     cases = [Case(n, level, on) for on in (False, True) for level in arguments.levels for n in arguments.threads]
     cases += [Case(n, arguments.levels[0], on, THREATS) for on in (False, True) for n in arguments.threads]
+    cases += [Case(max(arguments.threads), arguments.levels[0], False, inputs) for inputs in arguments.inputs]
     results: dict[Case, list[Rates]] = {case: [] for case in cases}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rotated.binpack"

@@ -97,7 +97,7 @@ def main() -> None:
                 found.append(losses(settings_of, folder / f"{version}-{seed}"))
             results.append({"net": f"{version}, l1 = {arguments.l1}", "steps": arguments.steps, "losses": found})
         if arguments.net is not None:
-            of_net = settings(read_network(arguments.net))
+            of_net = settings(read_network(arguments.net, None))
             settings_of = config(files, 1, arguments.net_steps, 1e-5)
             settings_of["model"] = {**of_net["model"], "start_from": str(arguments.net)}
             settings_of["data"]["chess"]["features"] = of_net["data"]["chess"]["features"]

@@ -165,13 +165,17 @@ class PositionSource(Source):
         self,
         readers: Sequence[PositionReader],
         features: str,
+        king_buckets: Sequence[int],
+        output_buckets: Sequence[int],
         batch_size: int,
         slot_bytes: int,
         regions: Mapping[str, tuple[int, int, int]],
         filters: FilterSettings,
         seed: int,
     ) -> None:
-        """regions: name -> (offset, count, item size), of loader.batch.schema."""
+        """output_buckets: of each number of pieces, 0 to 32. regions: name -> (offset, count, item size), of
+        loader.batch.schema.
+        """
 
 def win_draw_loss_probability(ply: int, score: int, result: int) -> float:
     """Probability of the game's result, given score and ply: what the win_draw_loss filter keeps with."""
@@ -179,11 +183,20 @@ def win_draw_loss_probability(ply: int, score: int, result: int) -> float:
 def feature_sets() -> list[str]:
     """The names of all feature sets."""
 
-def describe_feature_set(name: str) -> tuple[int, int]:
-    """(number of inputs, most that are active in one perspective). Raises ValueError for an unknown name."""
+def describe_feature_set(name: str, king_buckets: Sequence[int] = []) -> tuple[int, int]:
+    """(number of inputs, most that are active in one perspective). king_buckets: of the own king's squares,
+    64 or, with mirroring, 32; for sets that have none of their own. Raises ValueError.
+    """
+
+def virtual_features(
+    name: str, king_buckets: Sequence[int] = []
+) -> Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C")]:
+    """Of each input of a set that is not factorised: the input of `name`^ that is the same without king
+    bucket, 2^32 - 1 if there is none. uint32 [inputs]. Raises ValueError.
+    """
 
 def extract_fen(
-    fen: str, name: str
+    fen: str, name: str, king_buckets: Sequence[int] = []
 ) -> tuple[
     Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C")],
     Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C")],

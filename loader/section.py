@@ -73,6 +73,13 @@ def alternatives(annotation: Any) -> tuple[Any, ...]:
     return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
 
 
+def as_tuple(value: Any) -> Any:
+    """For BeforeValidator: a list of the file is a tuple in a section; a number such as 1e6 is an integer."""
+    if not isinstance(value, list):
+        return value
+    return tuple(int(item) if isinstance(item, float) and item.is_integer() else item for item in value)
+
+
 def _as_integer(annotation: Any, value: Any) -> Any:
     """`value`, as an int if it is an integral float where `annotation` has no floats."""
     kinds = alternatives(annotation)

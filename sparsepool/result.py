@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from pool.tasks.choosing import One
+    from pool.trained.choosing import One
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Result:
         from pool.buckets.parts import prefix
         from pool.checkpoint.folder import locate
         from pool.checkpoint.state import WEIGHTS, read_state, verify_tensors
-        from pool.tasks.choosing import choose, members_of
+        from pool.trained.choosing import choose, members_of
 
         with one_line_errors():
             folder = locate(Path(checkpoint or self.run_dir))
@@ -88,7 +88,7 @@ class Result:
 
 def _check_member(run_dir: Path, member: int) -> None:
     from pool.runs.records import read_run
-    from pool.tasks.choosing import check_member
+    from pool.trained.choosing import check_member
 
     check_member(str(run_dir), member, len(read_run(run_dir).members) or 1)
 

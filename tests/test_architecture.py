@@ -33,6 +33,8 @@ TORCH_FREE = (
     "pool.checkpoint.snapshot",
     "pool.checkpoint.state",
     "pool.supervisor.train",
+    "pool.tasks.perspective",
+    "pool.tasks.perspective.networks",
     "pool.tasks.stockfish",
     "pool.tasks.chess.evaluating",
     "pool.tasks.stockfish.networks",
@@ -41,6 +43,7 @@ TORCH_FREE = (
     "sparsepool.stream",
     "sparsepool.training",
 )
+CHESS_TASKS = ("pool.tasks.chess", "pool.tasks.perspective", "pool.tasks.stockfish")
 TOP_LEVEL = {  # of pool/: what everybody uses; all else is a package
     "__init__",
     "__main__",
@@ -211,9 +214,9 @@ def test_the_runtime_knows_no_chess() -> None:
     wrong = [
         (name, imported)
         for name, path in modules("pool")
-        if not name.startswith(("pool.tasks.stockfish", "pool.tasks.chess"))
+        if not name.startswith(CHESS_TASKS)
         for imported in imports(path)
-        if imported.startswith(("pool.tasks.stockfish", "pool.tasks.chess", "chess", "loader.chess", "loader.formats"))
+        if imported.startswith((*CHESS_TASKS, "chess", "loader.chess", "loader.formats"))
     ]
     assert not wrong
 

@@ -42,17 +42,25 @@ def complete(program: str, line: str) -> set[str]:
     return set(done.stdout.split())
 
 
-COMMANDS = {"train", "export", "eval", "inspect", "convert", "predict", "find-lr", "runs", "settings", "configs"}
+COMMANDS = {
+    "train",
+    "export",
+    "eval",
+    "inspect",
+    "convert",
+    "predict",
+    "sweep",
+    "find-lr",
+    "runs",
+    "settings",
+    "configs",
+}
 
 
 @pytest.mark.parametrize(
     ("program", "line", "offered"),
     [
-        (
-            "pool",
-            "pool ",
-            {"train", "export", "eval", "inspect", "convert", "predict", "find-lr", "runs", "settings", "configs"},
-        ),
+        ("pool", "pool ", COMMANDS),
         ("pool", "pool ex", {"export"}),
         ("pool", "pool configs stockfish", {"stockfish-15.1", "stockfish-19", "stockfish-2022"}),
         ("pool", "pool train x.toml --res", {"--resume"}),

@@ -50,7 +50,8 @@ def test_the_commands_of_a_page_work_as_printed(page: Path, tmp_path: Path) -> N
         commands = re.sub(pattern, replacement, commands)
     if ENGINE in commands and not Path(ENGINE).exists():
         commands = commands.replace(ENGINE, need_program("stockfish", "stockfish"))
-    changes = () if "configs demo" not in commands else SMALL if "EvalFile" in commands else SMALLER
+    keeps_its_network = "EvalFile" in commands or "configs simple" in commands
+    changes = SMALL if keeps_its_network else SMALLER if "configs demo" in commands else ()
     folder = tmp_path / "work"
     folder.mkdir()
     write_files(page, folder)

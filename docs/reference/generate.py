@@ -126,9 +126,11 @@ def _feature_sets() -> str:
         "|---|---|---|---|",
     ]
     for name in _native.feature_sets():
-        schema = schema_of(data_config(chess={"features": name}))
+        buckets = _KING_BUCKETS if name == "chess768^" else ()  # it needs some
+        schema = schema_of(data_config(chess={"features": name, "king_buckets": buckets}))
         (field,) = schema.sparse
-        rows.append(f"| `{name}` | {field.num_features:,} | {field.max_active} | {schema.slot_bytes:,} |")
+        said = f", {max(buckets) + 1} king buckets" if buckets else ""
+        rows.append(f"| `{name}`{said} | {field.num_features:,} | {field.max_active} | {schema.slot_bytes:,} |")
     return "\n".join(rows) + "\n"
 
 
@@ -163,6 +165,8 @@ are those of the fullest batch there can be; the bytes behind what a batch uses 
 
 With B samples, bags 0 to B - 1 are the side to move's view and bags B to 2B - 1 the opponent's.
 """
+
+_KING_BUCKETS = (0, 1, 2, 3, 4, 4, 5, 5, *(6,) * 4, *(7,) * 4, *(8,) * 8, *(9,) * 8)
 
 PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": configuration,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from loader import _native
 from loader.batch.schema import BatchSchema, DenseField, SparseField
+from loader.chess.output_buckets import num_buckets
 from loader.config import DataConfig
 
-NUM_BUCKETS = 8  # output bucket = (piece count - 1) // 4
 FIELD = "features"
 DENSE = (
     DenseField("score", "int16"),  # internal units of the engine, side to move's view
@@ -20,12 +20,12 @@ DENSE = (
 def batch_schema(config: DataConfig) -> BatchSchema:
     """Bags 0 .. B - 1 of `features` are the side to move's perspective, B .. 2B - 1 the opponent's.
 
-    Raises ValueError for an unknown feature set.
+    Raises ValueError for settings of a feature set that there is none of.
     """
-    features = config.settings.features
-    if features not in _native.feature_sets():
-        known = ", ".join(_native.feature_sets())
-        raise ValueError(f"data.chess.features: {features!r} is none of {known}")
-    num_inputs, max_active = _native.describe_feature_set(features)
+    chess = config.settings
+    try:
+        num_inputs, max_active = _native.describe_feature_set(chess.features, chess.king_buckets)
+    except ValueError as error:
+        raise ValueError(f"data.chess.{error}") from None
     field = SparseField(FIELD, num_inputs, max_active=max_active, bags_per_sample=2)
-    return BatchSchema(config.batch_size, sparse=(field,), dense=DENSE, num_buckets=NUM_BUCKETS)
+    return BatchSchema(config.batch_size, sparse=(field,), dense=DENSE, num_buckets=num_buckets(chess.output_buckets))

@@ -4,14 +4,46 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, field_validator
 
 from loader.chess.filters import FilterConfig
-from loader.section import Effect, Section
+from loader.chess.output_buckets import PATTERN
+from loader.section import Effect, Section, as_tuple
+
+_LAYOUTS = (0, 32, 64)  # allowed numbers of king_buckets
 
 
 class ChessConfig(Section):
     """How positions become samples, and which are left out."""
 
-    features: Annotated[str, Field(description="feature set, by name"), Effect.FIXED] = "HalfKAv2_hm"
+    features: Annotated[
+        str,
+        Field(description="feature set, by name; with ^ behind it there are virtual inputs without king buckets too"),
+        Effect.FIXED,
+    ] = "HalfKAv2_hm"
+    king_buckets: Annotated[
+        tuple[Annotated[int, Field(ge=0, le=63)], ...],
+        BeforeValidator(as_tuple),
+        Field(
+            description="for chess768: the bucket of the own king's square, as its side sees it, rank 1 first; 64 "
+            "numbers a1 to h8, or 32, of files a to d: then positions are mirrored so that the own king is there"
+        ),
+        Effect.FIXED,
+    ] = ()
+    output_buckets: Annotated[
+        str,
+        Field(
+            pattern=PATTERN,
+            description="which output is a position's: single (one for all), stockfish ((pieces - 1) / 4: 8), or "
+            "material_count_N (N of them, 2 to 8, 11 or 16: (pieces - 2) / ceil(32 / N), as bullet's MaterialCount<N>)",
+        ),
+        Effect.FIXED,
+    ] = "stockfish"
     filters: FilterConfig = FilterConfig()
+
+    @field_validator("king_buckets")
+    @classmethod
+    def _has_a_number_for_each_square(cls, given: tuple[int, ...]) -> tuple[int, ...]:
+        if len(given) not in _LAYOUTS:
+            raise ValueError(f"{len(given)} numbers; allowed are 64, or 32 for files a to d")
+        return given

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from loader import _native
 from loader.batch.schema import BatchSchema
 from loader.chess.filters import FilterConfig
+from loader.chess.output_buckets import buckets_by_pieces
 from loader.chess.readers import native_reader
 from loader.config import DataConfig
 from loader.formats.format import Reader
@@ -28,6 +29,8 @@ class ChessStream(NativeStream):
         source = _native.PositionSource(
             [native_reader(reader) for reader in readers],
             config.settings.features,
+            config.settings.king_buckets,
+            buckets_by_pieces(config.settings.output_buckets),
             schema.batch_size,
             schema.slot_bytes,
             region_table(schema),

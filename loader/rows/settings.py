@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from loader.rows.columns import ColumnsConfig
-from loader.section import Effect, Section
+from loader.section import Effect, Section, as_tuple
 
 DEFAULT_FIELD = "features"
 MOST_FEATURES = 1 << 31
@@ -18,15 +18,8 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TAKEN = ("label", "weight", "qid", "header", "bucket_offsets")
 
 
-def _as_tuple(value: Any) -> Any:
-    """A list of the file is a tuple here; a number such as 1e6 is an integer."""
-    if not isinstance(value, list):
-        return value
-    return tuple(int(item) if isinstance(item, float) and item.is_integer() else item for item in value)
-
-
-_Names = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
-_Range = Annotated[tuple[int, int], BeforeValidator(_as_tuple)]
+_Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
+_Range = Annotated[tuple[int, int], BeforeValidator(as_tuple)]
 _Active = Annotated[int, Field(ge=1, le=MOST_ACTIVE)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -22,6 +22,13 @@ def export(
     description: Annotated[
         str, typer.Option(metavar="TEXT", help="text that the file carries")
     ] = "Trained with sparsepool.",
+    header: Annotated[
+        Literal["c", "rust", "none"],
+        typer.Option(
+            metavar="LANGUAGE",
+            help="c or rust: also write a .h or .rs beside FILE with its shapes and scales, for an engine to include",
+        ),
+    ] = "none",
     member: Member = None,
     average: Annotated[
         bool,
@@ -32,15 +39,21 @@ def export(
     ] = False,
     task: TrustedTask = None,
 ) -> None:
-    """Write the network of a checkpoint in the format of its user (stockfish: a .nnue file that the engine loads).
+    """Write the network of a checkpoint in the format of its user.
+
+    stockfish: a .nnue file that the engine loads. perspective: a file of numbers in bullet's format, with its
+    description FILE.json beside it; if it is named *raw.bin or *weights.bin, the floats.
 
     Of an ensemble a file holds one network: --member or --average says which.
     """
-    from pool.tasks.choosing import parse_member
-    from pool.tasks.export import export_checkpoint
+    from pool.trained.choosing import parse_member
+    from pool.trained.export import export_checkpoint, header_path
 
     if average and member is not None:
         raise ConfigError("--average: is of all members; leave out --member")
     one = parse_member(member)
-    exported = export_checkpoint(checkpoint, output, description, task, member=one, average=average)
+    language = None if header == "none" else header
+    exported = export_checkpoint(checkpoint, output, description, task, member=one, average=average, header=language)
     sys.stdout.write(f"{output}: {output.stat().st_size:,} bytes, from {exported}\n")
+    if language is not None:
+        sys.stdout.write(f"{header_path(output, language)}: what {output.name} holds\n")

@@ -38,7 +38,7 @@ def predict(
     from loader.commands.terminal import sample_count
     from pool.config.changes import Change
     from pool.runs.predict import predict_file
-    from pool.tasks.choosing import parse_member
+    from pool.trained.choosing import parse_member
 
     parsed = [Change.parse(text) for text in changes or ()]
     with sample_count("predict") as told:

@@ -30,7 +30,7 @@ def sweep(
         typer.Option("--set", metavar="KEY=VALUE", help="change a setting; may be given several times"),
     ] = None,
     seeds: Annotated[
-        int, typer.Option("--seeds", min=1, max=1024, metavar="N", help="members of each combination: N model seeds")
+        int, typer.Option("--seeds", min=1, metavar="N", help="members of each combination: N model seeds")
     ] = 1,
     resume: Annotated[
         bool, typer.Option("--resume", help="go on from run.dir's last checkpoint, from the start if there is none")

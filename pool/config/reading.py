@@ -16,6 +16,7 @@ from pool.config.explaining import explained
 from pool.config.tree import Config, config_class
 from pool.config.values import unfit
 from pool.errors import ConfigError
+from pool.tasks.registry import completed_model, task_module
 
 
 def load_config(path: Path, overrides: Iterable[str | Change] = (), *, trace: Path | None = None) -> Config:
@@ -65,6 +66,11 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
         config = cls.model_validate_json(json.dumps(tree))
     except ValidationError as error:
         raise ConfigError(f"{where}: {explained(cls, error)}") from None
+    try:
+        model = completed_model(task_module(task), config.model, config.data.settings)
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}") from None
+    config = config.model_copy(update={"model": model})
     if problem := config.schedule.problem or config.ensemble.problem:
         raise ConfigError(f"{where}: {problem}")
     try:

@@ -25,8 +25,8 @@ from pool.config.reading import changed_config
 from pool.config.tree import Config
 from pool.errors import ConfigError, PoolError
 from pool.nn.batch import TensorBatch
-from pool.tasks.choosing import One
-from pool.tasks.trained import Trained, described, load_members
+from pool.trained.choosing import One
+from pool.trained.model import Trained, described, load_members
 
 Method = Callable[[nn.Module, TensorBatch], torch.Tensor]
 

@@ -14,7 +14,7 @@ from pool.checkpoint.ranking import Ranking, rank
 from pool.checkpoint.state import SavedState, read_state
 from pool.config.members import differing, flat
 from pool.errors import CheckpointError
-from pool.tasks.choosing import members_of
+from pool.trained.choosing import members_of
 
 
 @dataclass(frozen=True)

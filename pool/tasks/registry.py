@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TASKS = Registry(
     "task",
     "task",
-    {"stockfish": "pool.tasks.stockfish", "clicks": "pool.tasks.clicks"},
+    {"stockfish": "pool.tasks.stockfish", "perspective": "pool.tasks.perspective", "clicks": "pool.tasks.clicks"},
     "the name of a module, or module:Class",
 )
 
@@ -31,6 +31,9 @@ class TaskModule(Protocol):
     Beside these it may have EXPORT_SUFFIX, the ending of an exported file's name, and, if it comes with the program,
     COMMANDS, the name of a module with `register(app)` that adds commands to `pool`, and NETWORKS, the name of a module
     with a chess engine's networks (pool.tasks.chess.network.Family).
+
+    And it may have `complete_model(model, data)`, if its model's settings follow in part from those of the data: the
+    section `model` as it is given, and the source's own section, make the section of the run. Raises ValueError.
     """
 
     ModelConfig: type[Section]
@@ -53,6 +56,12 @@ def task_module(name: str) -> TaskModule:
         where = f"module {name!r} ({getattr(module, '__file__', None)})" if isinstance(module, ModuleType) else name
         raise ConfigError(f"task: {where}: {problem}")
     return cast(TaskModule, offered)
+
+
+def completed_model(module: TaskModule, model: Section, data: Section | None) -> Section:
+    """The section `model` with what follows from the source's own section. Raises ValueError."""
+    complete = getattr(module, "complete_model", None)
+    return model if complete is None else cast(Section, complete(model, data))
 
 
 def command_groups() -> Iterator[CommandGroup]:

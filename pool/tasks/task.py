@@ -69,6 +69,15 @@ class Predicting(Protocol):
 
 
 @runtime_checkable
+class HeaderTask(Protocol):
+    """What a task has besides, if `pool export --header` can describe its files in source code."""
+
+    def header(self, model: nn.Module, path: Path, language: str) -> str:
+        """Source in that language (c, rust) for the file `path` that `export` writes. Raises ValueError."""
+        ...
+
+
+@runtime_checkable
 class MeasuredTask(Protocol):
     """What a Task may have besides: numbers of its own for each validation."""
 

@@ -146,8 +146,8 @@ MUTANTS = (
         "preparing is not reading",
         "a worker speaks to a new coordinator while it prepares a batch of the old one",
         "pool/worker/desk.py",
-        "return all(job.incarnation == self.incarnation for job in self._in_work)",
-        "return all(job.incarnation == self.incarnation for job in self._in_work if job.stage is Stage.COMPUTING)",
+        "        if job not in self._in_work:\n            self._in_work.append(job)\n",
+        "        if job not in self._in_work and stage is Stage.COMPUTING:\n            self._in_work.append(job)\n",
     ),
     Mutant(
         "taken back, but still read",

@@ -14,6 +14,11 @@ from tests.support.runs import run, run_well
 pytestmark = pytest.mark.chaos
 POINTS = crash_points()
 SUPERVISOR = POINTS.pop("supervisor")
+GPUS: dict[str, Any] = {
+    **SETTINGS,
+    "testing.device_module": "tests.fakegpu.fakegpu",
+    "pool.devices": ["fakegpu:0", "fakegpu:1"],
+}
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +29,11 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
 @pytest.fixture(scope="module")
 def chess_reference(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     return undisturbed(tmp_path_factory.mktemp("chaos") / "undisturbed", CHESS)
+
+
+@pytest.fixture(scope="module")
+def gpu_reference(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    return undisturbed(tmp_path_factory.mktemp("chaos") / "undisturbed", {**GPUS, "pool.devices": ["fakegpu:0"]})
 
 
 def check(dir: Path, names: tuple[str, ...], reference: Undisturbed, settings: dict[str, Any]) -> None:
@@ -42,6 +52,13 @@ def test_processes_that_are_killed_at_these_points_change_nothing(
 @pytest.mark.parametrize("names", together(chess_points()), ids=" ".join)
 def test_with_real_data_too(names: tuple[str, ...], chess_reference: Undisturbed, tmp_path: Path) -> None:
     check(tmp_path / "run", names, chess_reference, CHESS)
+
+
+@pytest.mark.usefixtures("fakegpu_is_built")
+@pytest.mark.parametrize("name", [name for name in POINTS["worker"] if name != "worker.mid_table"])  # a CPU's kernel
+def test_on_fake_gpus_too(name: str, gpu_reference: Undisturbed, tmp_path: Path) -> None:
+    """Buckets are announced by another thread than the one that computes them, later."""
+    check(tmp_path / "run", (name,), gpu_reference, GPUS)
 
 
 @pytest.mark.parametrize("name", SUPERVISOR)

@@ -85,7 +85,16 @@ def test_a_gpu_whose_memory_runs_out_ends_the_run_with_what_to_lower(
     assert "lower data.batch_size or model sizes" in ended.err
 
 
-def test_what_a_device_module_raises_is_said_in_one_line(tmp_path: Path) -> None:
-    ended = run(tmp_path / "run", {**ONE, "testing.device_module": "tests.fakegpu.nothing"})
+@pytest.mark.parametrize(
+    ("module", "complaint"),
+    [
+        ("tests.fakegpu.other", "pool.devices: 'fakegpu:0': allowed: cuda:N, cpu, auto"),
+        ("tests.nothing.fakegpu", "testing.device_module: no module 'tests.nothing.fakegpu'"),
+    ],
+)
+def test_a_device_or_a_module_that_is_not_there_is_said_in_one_line(
+    module: str, complaint: str, tmp_path: Path
+) -> None:
+    ended = run(tmp_path / "run", {**ONE, "testing.device_module": module})
     assert ended.code == 2
-    assert "pool.devices: 'fakegpu:0': allowed: cuda:N, cpu, auto" in ended.err
+    assert complaint in ended.err

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from pool.tasks.chess.positions import listed_positions, read_fen
+from pool.tasks.chess.positions import Inputs, listed_positions, read_fen
 from pool.tasks.stockfish.quantized.evaluate import evaluate
 from pool.tasks.stockfish.quantized.nnue_file import Net, write_net
 from tests.stockfish.support import expected_integers, expected_print, random_net, sample_fens, slow_position
@@ -44,7 +44,7 @@ def objects(run: subprocess.CompletedProcess[str]) -> list[dict[str, object]]:
 
 def test_features_of_a_fen_are_those_of_the_slow_computation() -> None:
     for fen in sample_fens(200):
-        found, expected = read_fen(fen, "HalfKAv2_hm"), slow_position(fen)
+        found, expected = read_fen(fen, Inputs("HalfKAv2_hm")), slow_position(fen)
         assert sorted(found.own.tolist()) == sorted(expected.own.tolist())
         assert sorted(found.opponent.tolist()) == sorted(expected.opponent.tolist())
         assert found.piece_count == expected.piece_count
@@ -121,7 +121,7 @@ def test_with_buckets_every_bucket_is_shown_and_the_one_in_use_marked(net: Net, 
 )
 def test_the_id_of_an_epd_line_is_kept(operations: str, id: str, tmp_path: Path) -> None:
     (tmp_path / "x.epd").write_text(f"{BARE} {operations}\n")
-    (found,) = listed_positions(tmp_path / "x.epd", "HalfKAv2_hm")
+    (found,) = listed_positions(tmp_path / "x.epd", Inputs("HalfKAv2_hm"))
     assert found.id == id
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pool.cli import PROGRAM
-from pool.tasks.export import export_checkpoint
 from pool.tasks.stockfish.quantized.nnue_file import Net, read_net, write_net
 from pool.tasks.stockfish.quantized.versions import VERSIONS
+from pool.trained.export import export_checkpoint
 from tests.stockfish.support import random_net, same_net
 
 V16 = VERSIONS["SFNNv16"]

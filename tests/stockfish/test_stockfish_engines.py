@@ -16,10 +16,10 @@ import pytest
 
 from pool.tasks.chess.network import Evaluation, open_network
 from pool.tasks.chess.positions import read_fen
-from pool.tasks.export import export_checkpoint
 from pool.tasks.stockfish.networks import read_network
 from pool.tasks.stockfish.quantized.nnue_file import read_net, serialize_net, write_net
 from pool.tasks.stockfish.quantized.versions import VERSIONS
+from pool.trained.export import export_checkpoint
 from tests.stockfish.engines.nets import SUMS, own_net
 from tests.stockfish.engines.running import engine_17, engine_18, values_of_19
 from tests.stockfish.support import Engine, random_net
@@ -39,7 +39,7 @@ def fens(shared_data: Path) -> list[str]:
 
 def evaluation(net: Path, fens: list[str]) -> Evaluation:
     network = open_network(net)
-    return network.evaluate([read_fen(fen, network.feature_set) for fen in fens])
+    return network.evaluate([read_fen(fen, network.inputs) for fen in fens])
 
 
 @pytest.mark.parametrize("version", SUMS)
@@ -132,8 +132,8 @@ def test_every_value_that_18_and_17_1_print_about_their_own_nets_is_met(
 ) -> None:
     """They print hundredths of pawns, of all buckets, and can't be given another net."""
     chosen = fens[:100]
-    network = read_network(own_net(version))
-    positions = [read_fen(fen, network.feature_set) for fen in chosen]
+    network = read_network(own_net(version), None)
+    positions = [read_fen(fen, network.inputs) for fen in chosen]
     found = network.evaluate(positions)
     units = network.pawn_units(positions)
     with start() as engine:

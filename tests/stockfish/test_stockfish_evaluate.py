@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pool.tasks.chess.positions import Position, read_fen
+from pool.tasks.chess.int32 import truncating_divide
+from pool.tasks.chess.positions import Inputs, Position, read_fen
 from pool.tasks.stockfish.quantized import halfka
-from pool.tasks.stockfish.quantized.evaluate import evaluate, truncating_divide
+from pool.tasks.stockfish.quantized.evaluate import evaluate
 from pool.tasks.stockfish.quantized.nnue_file import Net
 from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, VERSIONS
 from tests.stockfish.support import random_net, sample_fens, slow_position
@@ -94,7 +95,7 @@ def layers_of_19(net: Net, bucket: int, inputs: list[int]) -> int:
 def test_every_bucket_equals_the_step_by_step_evaluator(name: str, l1: int, extreme: bool) -> None:
     version = VERSIONS[name]
     net = random_net(l1, seed=7, extreme=extreme, version=version)
-    positions = [read_fen(fen, version.feature_set) for fen in FENS]
+    positions = [read_fen(fen, Inputs(version.feature_set)) for fen in FENS]
     result = evaluate(net, positions)
     for i, position in enumerate(positions):
         for bucket in range(NUM_BUCKETS):

@@ -12,7 +12,7 @@ import torch
 from loader.chess.entry import Entry
 from pool.nn.batch import TensorBatch
 from pool.tasks.chess.loss_config import LossConfig
-from pool.tasks.chess.positions import Position, read_fen
+from pool.tasks.chess.positions import Inputs, Position, read_fen
 from pool.tasks.stockfish import create_task
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
@@ -115,6 +115,19 @@ def test_loading_and_saving_a_net_with_threats_changes_nothing(name: str) -> Non
     assert same_net(quantize(version, model.folded(), net.description, clip=True), net)
 
 
+def test_virtual_inputs_behind_threats_are_folded_into_the_pieces() -> None:
+    torch.manual_seed(3)
+    model = StockfishModel(ModelConfig(version="SFNNv16", l1=32, factorized=True))
+    with torch.no_grad():
+        for table in (model.transformer, model.psqt):
+            table.weight[model.version.inputs :].normal_(0, 0.1)
+    folded = StockfishModel(ModelConfig(version="SFNNv16", l1=32))
+    folded.load_folded(model.folded())
+    fens = sample_fens(50)
+    whole = output_of(model, [read_fen(fen, Inputs("SFNNv16^")) for fen in fens])
+    assert output_of(folded, [read_fen(fen, Inputs("SFNNv16")) for fen in fens]) == pytest.approx(whole, abs=0.05)
+
+
 def test_a_new_net_with_threats_has_rows_by_the_size_of_their_sets_and_material_alone() -> None:
     torch.manual_seed(1)
     model = StockfishModel(ModelConfig(version="SFNNv16", l1=8))
@@ -128,7 +141,7 @@ def test_a_new_net_with_threats_has_rows_by_the_size_of_their_sets_and_material_
 @pytest.mark.parametrize("name", VERSIONS)
 def test_floats_and_integers_agree_up_to_the_floors(name: str) -> None:
     version = VERSIONS[name]
-    positions = [read_fen(fen, version.feature_set) for fen in sample_fens(300)]
+    positions = [read_fen(fen, Inputs(version.feature_set)) for fen in sample_fens(300)]
     net = random_net(32, seed=4, version=version)
     model = StockfishModel(ModelConfig.model_validate({"version": name, "l1": 32}))
     model.load_folded(dequantize(net))

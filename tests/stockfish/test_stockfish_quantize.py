@@ -143,9 +143,7 @@ def test_a_net_of_another_version_is_refused_with_the_key_to_change(tmp_path: Pa
     task = create_task(ModelConfig(version="SFNNv16", l1=8, start_from=str(tmp_path / "x.nnue")), LossConfig())
     with pytest.raises(ValueError, match=r"x.nnue is SFNNv5 \(Stockfish 15.1\); set model.version = SFNNv5"):
         task.check(schema(86896))
-    virtual = create_task(ModelConfig(version="SFNNv16", l1=8, factorized=True), LossConfig())
-    with pytest.raises(ValueError, match=r"model.factorized: SFNNv16 has no virtual inputs; set it to false"):
-        virtual.check(schema(86896))
+    create_task(ModelConfig(version="SFNNv16", l1=8, factorized=True), LossConfig()).check(schema(86912 + 768))
 
 
 @pytest.mark.parametrize("name", ["SFNNv10", "SFNNv16"])

@@ -15,9 +15,9 @@ from pool.config.reading import parse_config
 from pool.config.tree import Config
 from pool.supervisor.before.resuming import resume_point
 from pool.tasks.chess.network import open_network
-from pool.tasks.export import export_checkpoint
 from pool.tasks.making import make_task
-from pool.tasks.trained import load_trained
+from pool.trained.export import export_checkpoint
+from pool.trained.model import load_trained
 from tests.support.crafted import Tree, reseal
 from tests.support.runs import ROOT
 
@@ -59,7 +59,7 @@ def checkpoint(config: Config, tmp_path: Path) -> Path:
 def test_a_checkpoint_of_the_old_name_is_exported_and_evaluated(checkpoint: Path, tmp_path: Path) -> None:
     assert read_state(checkpoint).config["task"] == load_trained(checkpoint, None).name == "stockfish"
     export_checkpoint(checkpoint, tmp_path / "net.nnue", "", None)
-    assert open_network(tmp_path / "net.nnue").feature_set == open_network(checkpoint).feature_set
+    assert open_network(tmp_path / "net.nnue").inputs == open_network(checkpoint).inputs
 
 
 def test_a_run_of_the_old_name_goes_on(config: Config, checkpoint: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import chess
 import pytest
 
-from pool.tasks.chess.positions import read_fen
+from pool.tasks.chess.positions import Inputs, read_fen
 from pool.tasks.stockfish.quantized.evaluate import evaluate
 from pool.tasks.stockfish.quantized.nnue_file import read_net, write_net
 from tests.stockfish.support import Engine, expected_print, random_net, sample_fens
@@ -131,7 +131,7 @@ def demo_net(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.engine
 def test_a_net_trained_by_the_demo_recipe_agrees_with_the_engine(demo_net: Path, engine_path: str) -> None:
     fens = sample_fens(100)
-    evaluation = evaluate(read_net(demo_net), [read_fen(fen, "HalfKAv2_hm") for fen in fens])
+    evaluation = evaluate(read_net(demo_net), [read_fen(fen, Inputs("HalfKAv2_hm")) for fen in fens])
     with Engine(engine_path) as engine:
         engine.say(f"setoption name EvalFile value {demo_net}")
         for i, fen in enumerate(fens):

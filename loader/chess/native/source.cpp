@@ -7,9 +7,10 @@
 
 namespace sparsepool::chess {
 
-PositionSource::PositionSource(std::vector<std::shared_ptr<PositionReader>> readers, const FeatureSet& set,
-                               const Layout& layout, const FilterSettings& filters, std::uint64_t seed)
-    : readers_(std::move(readers)), begins_{0}, set_(set), layout_(layout), filter_(filters, seed) {
+PositionSource::PositionSource(std::vector<std::shared_ptr<PositionReader>> readers,
+                               std::shared_ptr<const FeatureSet> set, const Layout& layout,
+                               const FilterSettings& filters, std::uint64_t seed)
+    : readers_(std::move(readers)), begins_{0}, set_(std::move(set)), layout_(layout), filter_(filters, seed) {
     for (const auto& reader : readers_) begins_.push_back(begins_.back() + reader->num_chunks());
 }
 

@@ -16,8 +16,8 @@ namespace sparsepool::chess {
 // Positions for the stream: read by any formats, filtered, made batches of. The chunks of one reader after the other.
 class PositionSource final : public stream::Source {
   public:
-    PositionSource(std::vector<std::shared_ptr<PositionReader>> readers, const FeatureSet& set, const Layout& layout,
-                   const FilterSettings& filters, std::uint64_t seed);
+    PositionSource(std::vector<std::shared_ptr<PositionReader>> readers, std::shared_ptr<const FeatureSet> set,
+                   const Layout& layout, const FilterSettings& filters, std::uint64_t seed);
 
     [[nodiscard]] std::size_t record_size() const override { return sizeof(Record); }
     [[nodiscard]] std::size_t num_chunks() const override { return begins_.back(); }
@@ -32,7 +32,7 @@ class PositionSource final : public stream::Source {
   private:
     std::vector<std::shared_ptr<PositionReader>> readers_;
     std::vector<std::size_t> begins_;  // of each reader: its first chunk; the number of chunks last
-    const FeatureSet& set_;
+    std::shared_ptr<const FeatureSet> set_;
     Layout layout_;
     Filter filter_;
 };

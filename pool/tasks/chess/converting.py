@@ -9,13 +9,15 @@ from typing import Annotated, Literal
 import typer
 
 from pool.errors import ConfigError, PoolError
-from pool.tasks.chess.network import family_of
+from pool.tasks.chess.arguments import NetConfig
+from pool.tasks.chess.network import read_file
 
 
 def convert(
     net: Annotated[Path, typer.Argument(metavar="NET", help="network file, as pool export writes it")],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="new folder to write")],
     to: Annotated[Literal["checkpoint"], typer.Option("--to", help="what to make of it")] = "checkpoint",
+    config: NetConfig = None,
 ) -> None:
     """Make a checkpoint of a network file: for model.start_from, pool export, pool eval and pool predict.
 
@@ -23,8 +25,8 @@ def convert(
     """
     if output.exists():
         raise ConfigError(f"{output}: is there already; give another name, or remove it first")
-    family = family_of(net)
-    settings = family.settings(family.read_network(net))
+    family, network = read_file(net, config)
+    settings = family.settings(network)
     made = _MAKERS[to](net, settings, output)
     sys.stdout.write(f"{made}: {settings['task']}, from {net}\n")
 

@@ -15,9 +15,10 @@ from rich.table import Column, Table
 
 from pool.commands.arguments import Member
 from pool.errors import ConfigError
+from pool.tasks.chess.arguments import NetConfig
 from pool.tasks.chess.network import Evaluation, Network, open_network
 from pool.tasks.chess.positions import NamedPosition, given_positions, listed_positions
-from pool.tasks.choosing import parse_member
+from pool.trained.choosing import parse_member
 
 _BLOCK = 1024  # positions evaluated before they are shown
 _LINE_COLUMNS = ("pawns", "units", "position")
@@ -60,6 +61,7 @@ def eval_command(
             "--epd", metavar="FILE", help="file with a position a line, FEN or EPD; of EPD's operations `id` is kept"
         ),
     ] = None,
+    config: NetConfig = None,
     member: Member = None,
     buckets: Annotated[
         bool, typer.Option("--buckets", help="a table a position: terms and value of every output bucket")
@@ -82,9 +84,9 @@ def eval_command(
         raise ConfigError("eval: give either --fen (once or more) or --epd FILE")
     if buckets and as_json:
         raise ConfigError("eval: --json has all buckets already; leave out --buckets")
-    network = open_network(net, parse_member(member))
-    features = network.feature_set
-    named = list(given_positions(fen or [], features) if epd is None else listed_positions(epd, features))
+    network = open_network(net, parse_member(member), config)
+    inputs = network.inputs
+    named = list(given_positions(fen or [], inputs) if epd is None else listed_positions(epd, inputs))
     rows = _evaluated(network, named)
     if as_json:
         _show_json(rows)

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from pool.tasks.chess.network import Facts, TensorFacts, family_of
+from pool.tasks.chess.arguments import NetConfig
+from pool.tasks.chess.network import Facts, TensorFacts, read_file
 from pool.tasks.chess.rounding import Rounding
 
 _COLUMNS = ("tensor", "type", "shape", "smallest", "largest", "used", "clipped", "zeros")
@@ -20,6 +21,7 @@ _COLUMNS = ("tensor", "type", "shape", "smallest", "largest", "used", "clipped",
 
 def inspect(
     net: Annotated[Path, typer.Argument(metavar="NET", help="network file, as pool export writes it")],
+    config: NetConfig = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object, for programs")] = False,
 ) -> None:
     """Show what a network file is, and how it uses the range of its integers.
@@ -27,8 +29,8 @@ def inspect(
     used: the largest magnitude by that of the range. clipped: numbers at an end of the range that training keeps them
     in. dead: outputs of a layer that are 0 whatever the position is.
     """
-    family = family_of(net)
-    found = family.facts(family.read_network(net))
+    family, network = read_file(net, config)
+    found = family.facts(network)
     if as_json:
         sys.stdout.write(json.dumps({"file": str(net), **asdict(found)}) + "\n")
     else:

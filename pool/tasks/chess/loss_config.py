@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, cast
 
-from pydantic import Field
+from pydantic import Field, create_model
+from pydantic.fields import FieldInfo
 
 from loader.section import Effect, Section
 
@@ -42,3 +43,14 @@ class LossConfig(Section):
         float, Field(ge=0, le=1, description="the same at the last step; linear in between"), Effect.RESULT
     ] = 1.0
     exponent: Annotated[float, Field(ge=1, le=8, description="power of the difference"), Effect.RESULT] = 2.5
+
+
+def with_defaults(**defaults: float) -> type[LossConfig]:
+    """The same keys, with other defaults for those given."""
+    fields = {name: LossConfig.model_fields[name] for name in defaults}
+    changed = {
+        name: (field.annotation, FieldInfo.merge_field_infos(field, default=defaults[name]))
+        for name, field in fields.items()
+    }
+    made = create_model("LossConfig", __base__=LossConfig, __doc__=LossConfig.__doc__, **changed)  # type: ignore[call-overload]
+    return cast(type[LossConfig], made)

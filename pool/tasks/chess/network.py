@@ -17,13 +17,15 @@ from loader.plugins.registry import load
 from pool.checkpoint.disk.plain import printable
 from pool.checkpoint.folder import locate
 from pool.checkpoint.state import read_state
+from pool.config.reading import load_config
+from pool.config.tree import Config
 from pool.errors import ConfigError, PoolError
-from pool.tasks.chess.positions import Position
-from pool.tasks.choosing import One
+from pool.tasks.chess.positions import Inputs, Position
 from pool.tasks.registry import TASKS, task_module
+from pool.trained.choosing import One
 
 if TYPE_CHECKING:
-    from pool.tasks.trained import Trained
+    from pool.trained.model import Trained
 
 Ints = npt.NDArray[np.int64]
 
@@ -43,8 +45,8 @@ class Network(Protocol):
     """The integers of an engine's network."""
 
     @property
-    def feature_set(self) -> str:
-        """As data.chess.features names it."""
+    def inputs(self) -> Inputs:
+        """Of each perspective."""
 
     @property
     def units(self) -> str:
@@ -64,7 +66,7 @@ class MeanNetwork:
     def __init__(self, members: Sequence[Network]) -> None:
         first = members[0]
         self._members = members
-        self.feature_set, self.units, self.units_of_terms = first.feature_set, first.units, first.units_of_terms
+        self.inputs, self.units, self.units_of_terms = first.inputs, first.units, first.units_of_terms
 
     def evaluate(self, positions: Sequence[Position]) -> Evaluation:
         each = [member.evaluate(positions) for member in self._members]
@@ -111,30 +113,39 @@ class Family(Protocol):
     def settings(self, network: Any) -> dict[str, Any]:
         """The sections of a config that train such a network."""
 
-    def read_network(self, path: Path) -> Network:
-        """Raises DataError."""
+    def read_network(self, path: Path, config: Config | None) -> Network:
+        """`config`: of such a network, if the user has named one. Raises DataError, PoolError."""
 
     def exported_network(self, found: Trained) -> Network:
         """What a checkpoint would be exported as. Raises ValueError for what does not fit."""
 
 
-def open_network(path: Path, member: One | None = None) -> Network:
-    """That of a file, by its name's suffix; or the one that a checkpoint, or the newest of a run, would be exported as.
+def open_network(path: Path, member: One | None = None, config_file: Path | None = None) -> Network:
+    """That of a file (`read_file`); or the one that a checkpoint, or the newest of a run, would be exported as.
 
     A file with a suffix of nobody's is read by the first family. `member`: one of an ensemble, None: the mean of
     all. Raises PoolError, DataError.
     """
     if path.is_dir():
+        if config_file is not None:
+            raise ConfigError(f"--config: the checkpoint {path} has its config itself; leave it out")
         return _of_checkpoint(locate(path), member)
     if member is not None:
         raise ConfigError(f"--member {member}: {path} is a file, of one network")
-    return family_of(path).read_network(path)
+    return read_file(path, config_file)[1]
 
 
-def family_of(path: Path) -> Family:
-    """That which reads a file."""
-    found = list(families().values())
-    return next((family for family in found if path.suffix in family.SUFFIXES), found[0])
+def read_file(path: Path, config_file: Path | None = None) -> tuple[Family, Network]:
+    """A network with its family, found by the task of `config_file`, else by the name's suffix. Raises PoolError,
+    DataError."""
+    known = families()
+    if config_file is not None:
+        config = load_config(config_file)
+        family = _family(config.task, known, str(config_file))
+        return family, family.read_network(path, config)
+    found = list(known.values())
+    family = next((family for family in found if path.suffix in family.SUFFIXES), found[0])
+    return family, family.read_network(path, None)
 
 
 def families() -> dict[str, Family]:
@@ -149,19 +160,25 @@ def _families() -> Iterator[tuple[str, Family]]:
             yield name, cast(Family, load(module, ours=True))
 
 
+def _family(task: str, known: Mapping[str, Family], where: str) -> Family:
+    """Raises ConfigError."""
+    if task not in known:
+        raise ConfigError(
+            f"eval: {where} is of the task {printable(task)}, and eval is for {', '.join(known)}: see pool predict"
+        )
+    return known[task]
+
+
 def _of_checkpoint(checkpoint: Path, member: One | None) -> Network:
     task = str(read_state(checkpoint).config.get("task"))
     known = families()
-    if task not in known:
-        raise ConfigError(
-            f"eval: {checkpoint} is of the task {printable(task)}, and eval is for {', '.join(known)}: see pool predict"
-        )
-    from pool.tasks.trained import load_members
+    family = _family(task, known, str(checkpoint))
+    from pool.trained.model import load_members
 
     networks = []
     for found in load_members(checkpoint, task, "eval", member):
         try:
-            networks.append(known[task].exported_network(found))
+            networks.append(family.exported_network(found))
         except ValueError as error:
             raise PoolError(f"{found}: {error}") from None
     return networks[0] if len(networks) == 1 else MeanNetwork(networks)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
@@ -38,23 +38,30 @@ class NamedPosition:
     position: Position
 
 
-def read_fen(fen: str, feature_set: str) -> Position:
-    """What a network with these inputs (data.chess.features) sees of a position. Raises ValueError if it is none."""
-    own, opponent, piece_count, _ = extract_fen(fen, feature_set)
+class Inputs(NamedTuple):
+    """Of a network, as in data.chess."""
+
+    features: str
+    king_buckets: tuple[int, ...] = ()
+
+
+def read_fen(fen: str, inputs: Inputs) -> Position:
+    """What a network with these inputs sees of a position. Raises ValueError if it is none."""
+    own, opponent, piece_count, _ = extract_fen(fen, *inputs)
     return Position(own, opponent, piece_count)
 
 
-def given_positions(fens: Sequence[str], feature_set: str) -> Iterator[NamedPosition]:
+def given_positions(fens: Sequence[str], inputs: Inputs) -> Iterator[NamedPosition]:
     """Those of `--fen`; `startpos` is a word for the first of a game, as in UCI. Raises ConfigError."""
     for text in fens:
         fen = _START if text == "startpos" else " ".join(text.encode("utf-8", "replace").decode().split())
         try:
-            yield NamedPosition(fen, "", read_fen(fen, feature_set))
+            yield NamedPosition(fen, "", read_fen(fen, inputs))
         except ValueError as error:
             raise ConfigError(f"--fen: {error}") from None
 
 
-def listed_positions(path: Path, feature_set: str) -> Iterator[NamedPosition]:
+def listed_positions(path: Path, inputs: Inputs) -> Iterator[NamedPosition]:
     """Those of a file with a FEN or an EPD a line. Raises DataError."""
     try:
         text = read_named(path).decode("utf-8", "replace")
@@ -67,7 +74,7 @@ def listed_positions(path: Path, feature_set: str) -> Iterator[NamedPosition]:
         length = _fen_length(words)
         fen = " ".join(words[:length])
         try:
-            yield NamedPosition(fen, _id_of(line.split(maxsplit=length)[length:]), read_fen(fen, feature_set))
+            yield NamedPosition(fen, _id_of(line.split(maxsplit=length)[length:]), read_fen(fen, inputs))
         except ValueError as error:
             raise DataError(path, f"line {number}: {error}") from None
 

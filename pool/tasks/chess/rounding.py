@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,14 +11,19 @@ import numpy.typing as npt
 _EXACT = 1 << 23  # integers up to here survive a division by the scale, in float32, and back
 
 
+Way = Literal["half to even", "half away from zero", "towards zero"]
+
+
 @dataclass(frozen=True)
 class Rounding:
-    """How one array is stored: integer = round(float * scale), half to even."""
+    """How one array is stored: integer = round(float * scale), the product in double."""
 
     scale: float
     kind: type[np.signedinteger[Any]]
     lowest: int | None = None  # training keeps the weights between these, in steps; None: whatever the type holds
     highest: int | None = None
+    way: Way = "half to even"
+    remedy: str = ""  # what keeps values within bounds, in words
 
     @property
     def clips(self) -> bool:
@@ -44,16 +49,27 @@ def to_integers(name: str, floats: npt.NDArray[np.float32], rule: Rounding, clip
     low, high = rule.bounds
     if rule.clips and clip:
         np.clip(scaled, low, high, out=scaled)
-    np.rint(scaled, out=scaled)
+    scaled = rounded(scaled, rule.way)
     outside = int(np.count_nonzero((scaled < low) | (scaled > high)))
     if outside:
         extreme = float(floats.flat[int(np.argmax(np.abs(scaled)))])
-        remedy = "; model.clip_weights = true clamps them" if rule.clips else ""
+        clamping = "model.clip_weights = true clamps them" if rule.clips else ""
+        remedy = f"; {rule.remedy or clamping}" if rule.remedy or clamping else ""
         raise ValueError(
             f"{name}: {outside} of {floats.size} values do not fit {np.dtype(rule.kind)} (times {rule.scale:g}); "
             f"the most extreme is {extreme:.6g}, allowed is {low / rule.scale:.6g} to {high / rule.scale:.6g}{remedy}"
         )
     return scaled.astype(rule.kind)
+
+
+def rounded(values: npt.NDArray[np.float64], way: Way) -> npt.NDArray[np.float64]:
+    """Whole numbers."""
+    if way == "half to even":
+        return np.rint(values)
+    cut: npt.NDArray[np.float64] = np.trunc(values)
+    if way == "half away from zero":
+        cut += np.sign(values) * (np.abs(values - cut) >= 0.5)  # adding 0.5 first would round 0.49999999999999994 up
+    return cut
 
 
 def to_floats(name: str, integers: npt.NDArray[Any], rule: Rounding) -> npt.NDArray[np.float32]:

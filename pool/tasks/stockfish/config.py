@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from loader.section import Effect, Section
+from pool.tasks.stockfish.quantized import halfka
 from pool.tasks.stockfish.quantized.versions import L1_STEP, MAX_L1, VERSIONS, Version
 
 
@@ -39,7 +40,7 @@ class ModelConfig(Section):
         bool,
         Field(
             description="train 768 extra inputs (piece and square without the king's bucket) that are added to the "
-            "real ones on export; needs data.chess.features = HalfKAv2_hm^, and false needs the version's own set"
+            "real ones on export; needs data.chess.features with ^ (HalfKAv2_hm^, SFNNv16^), and false without"
         ),
         Effect.FIXED,
     ] = False
@@ -78,6 +79,16 @@ class ModelConfig(Section):
     @property
     def architecture(self) -> Version:
         return VERSIONS[self.version]
+
+    @property
+    def first_virtual(self) -> int:
+        """Behind all inputs of the version, at the next multiple of 64."""
+        return -(-self.architecture.inputs // halfka.SQUARES) * halfka.SQUARES
+
+    @property
+    def inputs(self) -> int:
+        """Of the feature set."""
+        return self.first_virtual + halfka.VIRTUAL if self.factorized else self.architecture.inputs
 
     @property
     def feature_set(self) -> str:

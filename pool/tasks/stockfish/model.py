@@ -37,7 +37,8 @@ class StockfishModel(nn.Module):
         super().__init__()
         self.version = config.architecture
         self.num_virtual = halfka.VIRTUAL if config.factorized else 0
-        self.num_features = self.version.inputs + self.num_virtual
+        self.num_features = config.inputs
+        self.first_virtual = config.first_virtual
         self.transformer = SparseLinear(self.num_features, config.l1, bias=True, field=FIELD)
         self.psqt = SparseLinear(self.num_features, NUM_BUCKETS, bias=False, field=FIELD)
         self.stacks = LayerStacks(self.version, config.l1, config.shared_fc_0)
@@ -117,9 +118,9 @@ class StockfishModel(nn.Module):
 
     def _folded_rows(self, weight: Tensor, table: Table) -> Tensor:
         rows = weight[table.rows]
-        if not self.num_virtual:
+        if not self.num_virtual or table.first:  # virtual inputs, behind all others, are HalfKAv2_hm's
             return rows
-        return rows + weight[halfka.INPUTS + torch.from_numpy(halfka.virtual_features()).to(weight.device)]
+        return rows + weight[self.first_virtual + torch.from_numpy(halfka.virtual_features()).to(weight.device)]
 
     def _clear_virtual(self) -> None:
         for table in (self.transformer, self.psqt):

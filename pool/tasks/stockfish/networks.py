@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from pool.errors import ConfigError
 from pool.tasks.chess.inspecting import tensor_facts
 from pool.tasks.chess.network import Evaluation, Facts
-from pool.tasks.chess.positions import Position
+from pool.tasks.chess.positions import Inputs, Position
 from pool.tasks.stockfish.quantized import halfka
 from pool.tasks.stockfish.quantized.evaluate import evaluate
 from pool.tasks.stockfish.quantized.nnue_file import Net, read_net
@@ -20,7 +21,8 @@ from pool.tasks.stockfish.quantized.quantize import roundings
 from pool.tasks.stockfish.quantized.versions import LARGEST_INPUT
 
 if TYPE_CHECKING:
-    from pool.tasks.trained import Trained
+    from pool.config.tree import Config
+    from pool.trained.model import Trained
 
 SUFFIXES = (".nnue",)
 _WEIGHTS = np.repeat([1, 3, 3, 5, 9, 0], 2)[: halfka.PLANES]  # of material, by plane
@@ -34,8 +36,8 @@ class StockfishNetwork:
     units_of_terms: str = "sixteenths of them"
 
     @property
-    def feature_set(self) -> str:
-        return self.net.version.feature_set
+    def inputs(self) -> Inputs:
+        return Inputs(self.net.version.feature_set)
 
     @property
     def units(self) -> str:
@@ -87,8 +89,10 @@ def settings(network: StockfishNetwork) -> dict[str, Any]:
     }
 
 
-def read_network(path: Path) -> StockfishNetwork:
-    """Raises DataError."""
+def read_network(path: Path, config: Config | None) -> StockfishNetwork:
+    """Raises DataError; ConfigError, since such a file says itself what network it holds."""
+    if config is not None:
+        raise ConfigError(f"--config: {path} says itself what network it holds; leave it out")
     return StockfishNetwork(read_net(path))
 
 

@@ -13,7 +13,6 @@ from pool.tasks.chess.loss_config import LossConfig
 from pool.tasks.stockfish.clipping import clip_rows, clip_stacks
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import FIELD, StockfishModel
-from pool.tasks.stockfish.quantized import halfka
 from pool.tasks.stockfish.quantized.nnue_file import Net, read_net, write_net
 from pool.tasks.stockfish.quantized.quantize import dequantize, quantize
 from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS
@@ -29,10 +28,8 @@ class StockfishTask:
 
     def check(self, schema: BatchSchema) -> None:
         """Raises ValueError if batches or the file to start from don't fit the model."""
-        if self._model.factorized and len(self._model.architecture.tables) > 1:
-            raise ValueError(f"model.factorized: {self._model.version} has no virtual inputs; set it to false")
         name = self._model.feature_set
-        inputs = self._model.architecture.inputs + (halfka.VIRTUAL if self._model.factorized else 0)
+        inputs = self._model.inputs
         remedy = f"set data.chess.features = {name} or change model.version or model.factorized"
         fields = {field.name: field for field in schema.sparse}
         if FIELD not in fields or fields[FIELD].bags_per_sample != 2:

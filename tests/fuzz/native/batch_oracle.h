@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +13,29 @@
 
 // Builds a batch into memory of exactly a slot's size and checks it against the records.
 namespace sparsepool::fuzz {
+
+// The set that a number stands for; king buckets where there is a choice.
+inline std::shared_ptr<const chess::FeatureSet> some_feature_set(std::uint64_t number) {
+    const auto names = chess::feature_set_names();
+    const std::string& name = names[number % names.size()];
+    chess::FeatureSettings settings;
+    if (name.starts_with("chess768") && (number / names.size() % 2 == 0 || name.ends_with('^'))) {
+        settings.king_buckets.resize(number / names.size() % 3 == 0 ? 64 : 32);
+        for (std::size_t i = 0; i < settings.king_buckets.size(); ++i) {
+            settings.king_buckets[i] = static_cast<std::uint8_t>(i % 10);
+        }
+    }
+    return chess::make_feature_set(name, settings);
+}
+
+// Eight, as Stockfish has them.
+inline chess::OutputBuckets output_buckets() {
+    std::array<std::uint8_t, chess::kMaxPieces + 1> by_pieces{};
+    for (std::uint8_t pieces = 1; pieces <= chess::kMaxPieces; ++pieces) {
+        by_pieces[pieces] = static_cast<std::uint8_t>((pieces - 1) / 4);
+    }
+    return chess::make_output_buckets(by_pieces);
+}
 
 // The table as loader/batch/schema.py makes it: arrays one behind the other, each at a multiple of 64.
 inline std::map<std::string, batch::Region> region_table(std::uint64_t batch_size, const chess::FeatureSet& set,
@@ -28,7 +52,7 @@ inline std::map<std::string, batch::Region> region_table(std::uint64_t batch_siz
         slot_bytes += (count * item_size + 63) / 64 * 64;
     };
     add("header", 3, 8);
-    add("bucket_offsets", chess::kNumBuckets + 1, 4);
+    add("bucket_offsets", output_buckets().count + 1, 4);
     add("score", batch_size, 2);
     add("result", batch_size, 1);
     add("ply", batch_size, 2);
@@ -55,7 +79,9 @@ void check_rows_and_columns(std::byte* slot, const chess::Layout& layout, const 
     std::vector<std::pair<std::uint32_t, std::uint32_t>> expected;  // (feature, bag)
     for (std::uint32_t bag = 0; bag < layout.num_bags(); ++bag) {
         const std::uint32_t count = pieces[bag % layout.batch_size];
-        FUZZ_REQUIRE(offsets[bag + 1] - offsets[bag] == count * (set.max_active / 32));
+        const std::uint32_t size = offsets[bag + 1] - offsets[bag];
+        const auto pieces_alone = static_cast<std::uint32_t>(count * set.parts.size());
+        FUZZ_REQUIRE(set.has_relations() ? size >= pieces_alone && size <= set.max_active : size == pieces_alone);
         for (std::uint32_t i = offsets[bag]; i < offsets[bag + 1]; ++i) {
             FUZZ_REQUIRE(numbers[i] < set.num_inputs);
             expected.emplace_back(numbers[i], bag);
@@ -80,7 +106,7 @@ inline void check_batch_of_level(const std::vector<chess::Record>& records, cons
                                  const chess::FeatureSet& set) {
     // Whole words, so that the slot is aligned; what is left of the last one stays the sanitizer's to watch.
     const auto slot = std::make_unique<std::byte[]>(layout.slot_bytes);
-    chess::PositionBatchWriter writer(layout, set);
+    chess::PositionBatchWriter writer(layout, std::make_shared<const chess::FeatureSet>(set));
     const auto* bytes = reinterpret_cast<const std::byte*>(records.data());
     const std::size_t third = records.size() / 3;
     writer.write(7, {bytes, third, sizeof records[0]},
@@ -88,10 +114,10 @@ inline void check_batch_of_level(const std::vector<chess::Record>& records, cons
     const auto* header = batch::array_in<std::uint64_t>(slot.get(), layout.header);
     const auto* buckets = batch::array_in<std::uint32_t>(slot.get(), layout.bucket_offsets);
     const auto* pieces = batch::array_in<std::uint8_t>(slot.get(), layout.piece_count);
-    FUZZ_REQUIRE(header[0] == 7 && buckets[0] == 0 && buckets[chess::kNumBuckets] == records.size());
-    for (std::uint32_t bucket = 0; bucket < chess::kNumBuckets; ++bucket) {
+    FUZZ_REQUIRE(header[0] == 7 && buckets[0] == 0 && buckets[layout.output_buckets.count] == records.size());
+    for (std::uint32_t bucket = 0; bucket < layout.output_buckets.count; ++bucket) {
         for (std::uint32_t i = buckets[bucket]; i < buckets[bucket + 1]; ++i) {
-            FUZZ_REQUIRE(chess::bucket_of(pieces[i]) == bucket);
+            FUZZ_REQUIRE(layout.output_buckets.of(pieces[i]) == bucket);
         }
     }
     if (set.wide()) {

@@ -10,8 +10,7 @@ using namespace sparsepool;
 
 void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
     if (size < 1 + binpack::kStemBytes) return;
-    const auto names = chess::feature_set_names();
-    const auto* set = chess::find_feature_set(names[data[0] % names.size()]);
+    const auto set = fuzz::some_feature_set(data[0]);
     std::vector<chess::Record> records;
     for (std::size_t begin = 1; begin + binpack::kStemBytes <= size; begin += binpack::kStemBytes) {
         const std::vector<std::uint8_t> stem(data + begin, data + begin + binpack::kStemBytes);
@@ -23,5 +22,6 @@ void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
     if (records.empty()) return;
     std::uint64_t slot_bytes = 0;
     const auto table = fuzz::region_table(records.size(), *set, slot_bytes);
-    fuzz::check_batch(records, chess::read_layout(table, records.size(), slot_bytes, *set), *set);
+    fuzz::check_batch(records, chess::read_layout(table, records.size(), slot_bytes, *set, fuzz::output_buckets()),
+                      *set);
 }

@@ -59,8 +59,7 @@ std::vector<chess::Record> some_records(std::size_t count) {
 
 void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
     Numbers numbers(data, size);
-    const auto names = chess::feature_set_names();
-    const auto* set = chess::find_feature_set(names[numbers.take(1) % names.size()]);
+    const auto set = fuzz::some_feature_set(numbers.take(1));
     const std::uint64_t size_kind = numbers.take(1);
     const std::uint64_t batch_size = size_kind < 250 ? size_kind % 9 : numbers.take(8);
     std::uint64_t slot_bytes = 0;
@@ -69,7 +68,7 @@ void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
         change(table, slot_bytes, numbers);
     chess::Layout layout;
     try {
-        layout = chess::read_layout(table, batch_size, slot_bytes, *set);
+        layout = chess::read_layout(table, batch_size, slot_bytes, *set, fuzz::output_buckets());
     } catch (const std::invalid_argument&) {
         return;
     }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import chess
 import pytest
@@ -15,7 +17,22 @@ from loader import _native
 from loader.formats.binpack.file import entries
 from tests.loader.chess.slow_threats import V10, V16, pawn_pairs, threats
 
+
+class FeatureSet(NamedTuple):
+    """What the loader knows a set by."""
+
+    name: str
+    king_buckets: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.name} {len(self.king_buckets)}"
+
+
 SAMPLE = Path(__file__).resolve().parents[3] / "configs/sample/validation.binpack"
+
+# Rank by rank; the second for files a to d, as in bullet's examples.
+WHOLE_BOARD = (0, 1, 2, 3, 3, 2, 1, 0, *(4,) * 12, *(5,) * 12, *(6,) * 16, *(7,) * 16)
+MIRRORED = (0, 1, 2, 3, 4, 4, 5, 5, *(6,) * 4, *(7,) * 4, *(8,) * 8, *(9,) * 8)
 
 PIECES = [chess.PAWN, chess.KNIGHT, chess.BISHOP, chess.ROOK, chess.QUEEN, chess.KING]
 
@@ -39,23 +56,43 @@ def slow_halfka(board: chess.Board, colour: chess.Color) -> set[int]:
 
 
 def slow_factorised(board: chess.Board, colour: chess.Color) -> set[int]:
-    features = slow_halfka(board, colour)
+    return slow_halfka(board, colour) | virtual_of(board, colour, 22528)
+
+
+def virtual_of(board: chess.Board, colour: chess.Color, first: int) -> set[int]:
+    features = set()
     king = board.king(colour)
     assert king is not None
     for square, piece in board.piece_map().items():
         plane = 2 * PIECES.index(piece.piece_type) + (piece.color != colour)
         seen = square ^ (0 if colour == chess.WHITE else 56) ^ (7 if king % 8 < 4 else 0)
-        features.add(22528 + 64 * plane + seen)
+        features.add(first + 64 * plane + seen)
     return features
 
 
-def slow_chess768(board: chess.Board, colour: chess.Color) -> set[int]:
-    return {
-        128 * PIECES.index(piece.piece_type)
-        + 64 * (piece.color != colour)
-        + (square if colour == chess.WHITE else chess.square_mirror(square))
-        for square, piece in board.piece_map().items()
-    }
+@dataclass(frozen=True)
+class SlowChess768:
+    """chess768 for one layout of king buckets, on the board as that side sees it: own pieces are White's there."""
+
+    king_buckets: tuple[int, ...] = ()
+    virtual: bool = False
+
+    def __call__(self, board: chess.Board, colour: chess.Color) -> set[int]:
+        seen = board if colour == chess.WHITE else board.mirror()
+        king = seen.king(chess.WHITE)
+        assert king is not None
+        if len(self.king_buckets) == 32 and chess.square_file(king) >= 4:
+            seen = seen.transform(chess.flip_horizontal)
+            king = seen.king(chess.WHITE)
+            assert king is not None
+        files = {0: 0, 32: 4, 64: 8}[len(self.king_buckets)]
+        bucket = self.king_buckets[files * chess.square_rank(king) + chess.square_file(king)] if files else 0
+        plain = {
+            384 * (piece.color != chess.WHITE) + 64 * PIECES.index(piece.piece_type) + square
+            for square, piece in seen.piece_map().items()
+        }
+        behind = 768 * (max(self.king_buckets, default=0) + 1)
+        return {768 * bucket + number for number in plain} | {behind + number for number in plain if self.virtual}
 
 
 def slow_v10(board: chess.Board, colour: chess.Color) -> set[int]:
@@ -67,12 +104,17 @@ def slow_v16(board: chess.Board, colour: chess.Color) -> set[int]:
     return found | {22528 + 59808 + number for number in pawn_pairs(board, colour)}
 
 
-SLOW = {
-    "HalfKAv2_hm": slow_halfka,
-    "HalfKAv2_hm^": slow_factorised,
-    "SFNNv10": slow_v10,
-    "SFNNv16": slow_v16,
-    "chess768": slow_chess768,
+SLOW: dict[FeatureSet, Callable[[chess.Board, chess.Color], set[int]]] = {
+    FeatureSet("HalfKAv2_hm"): slow_halfka,
+    FeatureSet("HalfKAv2_hm^"): slow_factorised,
+    FeatureSet("SFNNv10"): slow_v10,
+    FeatureSet("SFNNv16"): slow_v16,
+    FeatureSet("SFNNv16^"): lambda board, colour: slow_v16(board, colour) | virtual_of(board, colour, 86912),
+    FeatureSet("chess768"): SlowChess768(),
+    FeatureSet("chess768", MIRRORED): SlowChess768(MIRRORED),
+    FeatureSet("chess768^", MIRRORED): SlowChess768(MIRRORED, virtual=True),
+    FeatureSet("chess768", WHOLE_BOARD): SlowChess768(WHOLE_BOARD),
+    FeatureSet("chess768^", WHOLE_BOARD): SlowChess768(WHOLE_BOARD, virtual=True),
 }
 
 
@@ -91,25 +133,25 @@ def random_positions(count: int) -> Iterator[chess.Board]:
             count -= 1
 
 
-def check(board: chess.Board, name: str) -> None:
-    own, opponent, pieces, black_to_move = _native.extract_fen(board.fen(), name)
+def check(board: chess.Board, features: FeatureSet) -> None:
+    own, opponent, pieces, black_to_move = _native.extract_fen(board.fen(), *features)
     assert len(set(own.tolist())) == len(own)
-    assert set(own.tolist()) == SLOW[name](board, board.turn), board.fen()
-    assert set(opponent.tolist()) == SLOW[name](board, not board.turn), board.fen()
+    assert set(own.tolist()) == SLOW[features](board, board.turn), board.fen()
+    assert set(opponent.tolist()) == SLOW[features](board, not board.turn), board.fen()
     assert pieces == len(board.piece_map())
     assert black_to_move == (board.turn == chess.BLACK)
 
 
-@pytest.mark.parametrize("name", SLOW)
-def test_features_of_random_games_equal_a_slow_computation(name: str) -> None:
+@pytest.mark.parametrize("features", SLOW, ids=str)
+def test_features_of_random_games_equal_a_slow_computation(features: FeatureSet) -> None:
     for board in random_positions(200):
-        check(board, name)
+        check(board, features)
 
 
-@pytest.mark.parametrize("name", SLOW)
-def test_features_of_200_real_positions_equal_a_slow_computation(name: str) -> None:
+@pytest.mark.parametrize("features", SLOW, ids=str)
+def test_features_of_200_real_positions_equal_a_slow_computation(features: FeatureSet) -> None:
     for entry in islice(entries(SAMPLE), 0, 200 * 61, 61):
-        check(chess.Board(entry.fen), name)
+        check(chess.Board(entry.fen), features)
 
 
 def test_the_vectors_of_the_format_are_met() -> None:
@@ -147,20 +189,55 @@ def test_threats_and_pawn_pairs_are_those_of_the_vectors(name: str, sets: dict[s
 )
 @pytest.mark.parametrize("name", ["SFNNv10", "SFNNv16"])
 def test_a_position_of_no_game_has_all_its_relations_too(board: str, name: str) -> None:
-    check(chess.Board(f"{board} w - - 0 1"), name)
+    check(chess.Board(f"{board} w - - 0 1"), FeatureSet(name))
 
 
 def test_feature_sets_are_found_by_name_with_their_sizes() -> None:
-    sizes = {name: _native.describe_feature_set(name) for name in _native.feature_sets()}
-    assert sizes == {
-        "HalfKAv2_hm": (22528, 32),
-        "HalfKAv2_hm^": (23296, 64),
-        "SFNNv10": (102384, 160),
-        "SFNNv16": (86896, 256),
-        "chess768": (768, 32),
-    }
-    with pytest.raises(ValueError, match=r"'HalfKP' is none of HalfKAv2_hm, HalfKAv2_hm\^, SFNNv10, SFNNv16, chess768"):
-        _native.describe_feature_set("HalfKP")
+    assert _native.feature_sets() == [
+        name + end for name in ("HalfKAv2_hm", "SFNNv10", "SFNNv16", "chess768") for end in ("", "^")
+    ]
+    sizes = [_native.describe_feature_set(*features) for features in SLOW]
+    assert sizes == [
+        (22528, 32),
+        (23296, 64),
+        (102384, 160),
+        (86896, 256),
+        (87680, 288),
+        (768, 32),
+        (7680, 32),
+        (8448, 64),
+        (6144, 32),
+        (6912, 64),
+    ]
+
+
+FACTORISED = r"king_buckets: chess768\^ needs two or more different ones"
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (FeatureSet("HalfKP"), r"'HalfKP' is none of HalfKAv2_hm, HalfKAv2_hm\^, SFNNv10, SFNNv10\^"),
+        (FeatureSet("HalfKAv2_hm", MIRRORED), "king_buckets: HalfKAv2_hm has its own"),
+        (FeatureSet("chess768", MIRRORED[:8]), "king_buckets: 8 numbers; allowed are 64, or 32 for files a to d"),
+        (FeatureSet("chess768^"), FACTORISED),
+        (FeatureSet("chess768^", (0,) * 32), FACTORISED),
+    ],
+)
+def test_settings_that_a_feature_set_cannot_have_are_refused(features: FeatureSet, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        _native.describe_feature_set(*features)
+
+
+@pytest.mark.parametrize(("key", "king_buckets"), [("chess768", ()), ("mirrored10", MIRRORED)])
+def test_numbers_are_those_of_bullet(key: str, king_buckets: tuple[int, ...], shared_data: Path) -> None:
+    vectors = json.loads((shared_data / "vectors/chess768.json").read_text())
+    lines = (shared_data / "vectors/positions.txt").read_text().splitlines()
+    assert len(vectors) == 60
+    for vector, line in zip(vectors, lines, strict=False):
+        own, opponent, _, _ = _native.extract_fen(line.partition("|")[0].strip(), "chess768", king_buckets)
+        assert sorted(own.tolist()) == sorted(pair[0] for pair in vector[key])
+        assert sorted(opponent.tolist()) == sorted(pair[1] for pair in vector[key])
 
 
 @pytest.mark.parametrize("fen", ["", "8/8/8/8/8/8/8/8 w - - 0 1", "4k3/8/8/8/8/8/8/4K2X w - - 0 1", "4k3/8/8 w - -"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,14 @@ from loader.sources import data_config, open_stream
 from tests.loader.stream.batch_contents import digest
 
 SAMPLE = Path(__file__).parents[3] / "configs" / "sample"
-FEATURES = ("HalfKAv2_hm", "HalfKAv2_hm^", "SFNNv16", "chess768")
+FEATURES: tuple[dict[str, Any], ...] = (
+    {"features": "HalfKAv2_hm"},
+    {"features": "HalfKAv2_hm^"},
+    {"features": "SFNNv16"},
+    {"features": "chess768", "output_buckets": "single"},
+    {"features": "chess768^", "king_buckets": tuple(range(10, 42)), "output_buckets": "material_count_8"},
+    {"features": "chess768", "king_buckets": tuple(range(64))},
+)
 ALL_FILTERS = FilterConfig(
     skip_captures=True, skip_in_check=True, random_skip=0.5, win_draw_loss=True, piece_count=True
 )
@@ -33,11 +41,11 @@ def digests_by_level(config: DataConfig, files: list[Path], count: int) -> dict[
     return found
 
 
-@pytest.mark.parametrize("features", FEATURES)
+@pytest.mark.parametrize("features", FEATURES, ids=str)
 @pytest.mark.parametrize("batch_size", [1, 3, 64, 500, 16384, 32768, 32769])
-def test_batches_are_the_same(features: str, batch_size: int) -> None:
+def test_batches_are_the_same(features: dict[str, Any], batch_size: int) -> None:
     """Below 352 positions fewer inputs fit than there are; above 32,768, bags are numbered in 32 bits."""
-    config = data_config(batch_size=batch_size, chess={"features": features})
+    config = data_config(batch_size=batch_size, chess=features)
     expected, *others = digests_by_level(config, [SAMPLE / "train.binpack"], 3).values()
     assert len(set(expected)) == 3
     assert all(other == expected for other in others)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,18 +18,33 @@ from loader.config import DataConfig
 from loader.sources import data_config, open_stream, schema_of
 from tests.loader.stream.batch_contents import digest
 
-FEATURES = ("HalfKAv2_hm", "HalfKAv2_hm^", "SFNNv10", "SFNNv16", "chess768")
+MIRRORED = (0, 1, 2, 3, *(4,) * 12, *(9,) * 16)
+FEATURES: tuple[dict[str, Any], ...] = (
+    {"features": "HalfKAv2_hm"},
+    {"features": "HalfKAv2_hm^"},
+    {"features": "SFNNv10"},
+    {"features": "SFNNv16"},
+    {"features": "chess768"},
+    {"features": "chess768^", "king_buckets": MIRRORED},
+)
+RULES = {
+    "single": lambda pieces: 0 * pieces,
+    "stockfish": lambda pieces: (pieces - 1) // 4,
+    "material_count_5": lambda pieces: (pieces - 2) // 7,
+    "material_count_8": lambda pieces: (pieces - 2) // 4,
+    "material_count_16": lambda pieces: (pieces - 2) // 2,
+}
 
 CONFIGS = st.builds(
     data_config,
     batch_size=st.integers(1, 700),
     window_chunks=st.integers(1, 30),
     shuffle=st.booleans(),
-    chess=st.fixed_dictionaries(
-        {
-            "features": st.sampled_from(FEATURES),
-            "filters": st.builds(FilterConfig, skip_captures=st.booleans(), random_skip=st.sampled_from([0.0, 3.0])),
-        }
+    chess=st.builds(
+        lambda features, output_buckets, filters: {**features, "output_buckets": output_buckets, "filters": filters},
+        st.sampled_from(FEATURES),
+        st.sampled_from(list(RULES)),
+        st.builds(FilterConfig, skip_captures=st.booleans(), random_skip=st.sampled_from([0.0, 3.0])),
     ),
 )
 
@@ -39,17 +55,19 @@ def test_a_batch_is_well_formed(config: DataConfig, seed: int, game_files: list[
     with closing(open_stream(config, game_files, seed)) as stream:
         for number, batch in enumerate(read_batches(stream, 3)):
             assert batch.number == number
-            check_order(batch, config.batch_size)
+            check_order(batch, config)
             check_rows(batch, stream.schema)
             check_against_numpy(batch, stream.schema)
 
 
-def check_order(batch: SparseBatch, batch_size: int) -> None:
+def check_order(batch: SparseBatch, config: DataConfig) -> None:
     offsets = batch.bucket_offsets
     assert offsets[0] == 0
-    assert offsets[-1] == batch_size
-    buckets = (batch.dense["piece_count"].astype(int) - 1) // 4
-    assert np.array_equal(buckets, np.repeat(np.arange(8), np.diff(offsets)))
+    assert offsets[-1] == config.batch_size
+    rule = RULES[config.settings.output_buckets]
+    assert len(offsets) == rule(32) + 2
+    buckets = rule(batch.dense["piece_count"].astype(int))
+    assert np.array_equal(buckets, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)))
 
 
 def check_rows(batch: SparseBatch, schema: BatchSchema) -> None:
@@ -85,7 +103,7 @@ def test_a_batch_of_many_bags_has_wider_bag_numbers(batch_size: int, bag: str, g
 
 def test_regions_are_aligned_and_none_overlaps_another() -> None:
     for features in FEATURES:
-        schema = schema_of(data_config(batch_size=1000, chess={"features": features}))
+        schema = schema_of(data_config(batch_size=1000, chess=features))
         end = 0
         for region in schema.regions.values():
             assert region.offset % ALIGNMENT == 0
@@ -96,7 +114,6 @@ def test_regions_are_aligned_and_none_overlaps_another() -> None:
 
 def test_an_unknown_feature_set_is_named_with_the_known_ones() -> None:
     with pytest.raises(
-        ValueError,
-        match=r"data.chess.features: 'HalfKP' is none of HalfKAv2_hm, HalfKAv2_hm\^, SFNNv10, SFNNv16, chess768",
+        ValueError, match=r"data.chess.features: 'HalfKP' is none of HalfKAv2_hm, HalfKAv2_hm\^, SFNNv10, "
     ):
         schema_of(data_config(chess={"features": "HalfKP"}))

@@ -16,7 +16,9 @@ from pool.config.reading import parse_config
 from pool.errors import ConfigError, RunError
 from tests.support.runs import ROOT
 
-NAMES = ["clicks", "demo", "stockfish-15.1", "stockfish-19", "stockfish-2022"]
+NAMES = [
+    "clicks", "demo", "king-buckets", "multi-layer", "simple", "stockfish-15.1", "stockfish-19", "stockfish-2022",
+]  # fmt: skip
 ONE = "stockfish-15.1"
 
 

@@ -15,7 +15,7 @@ from pool.config.reading import parse_config
 from pool.errors import CheckpointError, ConfigError
 from pool.tasks.registry import task_module
 from pool.tasks.start import check_starts, own_model, start_checkpoint
-from tests.pool.tasks.test_export import save
+from tests.pool.trained.test_export import save
 from tests.support.refusals import refused
 from tests.support.runs import TOY, run_well
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from loader.errors import DataError
 from pool.errors import PoolError
-from pool.tasks import export, trained
+from pool.trained import export, model
 from tests.support.runs import TOY, Ended, WholeRun, run
 from tests.support.tasks import hostile_task
 from tests.support.toy import LossConfig, ModelConfig
@@ -202,7 +202,7 @@ def test_an_export_that_raises_is_one_line(
 ) -> None:
     task = BadExport(ModelConfig(), LossConfig())
     task.error = error
-    monkeypatch.setattr(trained, "make_task", lambda *_: task)
+    monkeypatch.setattr(model, "make_task", lambda *_: task)
     with pytest.raises(PoolError) as found:
         export.export_checkpoint(whole.dir / "checkpoints/last", Path("out"), "", "tests.support.toy")
     assert str(found.value).startswith(said)

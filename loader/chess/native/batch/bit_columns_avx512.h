@@ -52,7 +52,7 @@ inline void write_block(const Part& part, Scratch scratch, std::uint32_t batch_s
         }
         for (std::uint32_t plane = 0; plane < part.planes; ++plane) {
             __m512i words[8];
-            for (std::uint32_t group = 0; group < kBlock; ++group) words[group] = pieces[group][plane];
+            for (std::uint32_t group = 0; group < kBlock; ++group) words[group] = pieces[group][part.pieces[plane]];
             transpose_words(words);
             std::uint64_t* out = masks + kBlock * (64 * plane + 8 * static_cast<std::uint32_t>(rank));
             for (int file = 0; file < 8; ++file) _mm512_store_si512(out + 8 * file, words[file]);

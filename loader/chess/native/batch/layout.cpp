@@ -6,13 +6,29 @@
 
 namespace sparsepool::chess {
 
+OutputBuckets make_output_buckets(std::span<const std::uint8_t> by_pieces) {
+    require(by_pieces.size() == kMaxPieces + 1, "output buckets for ", by_pieces.size(), " numbers of pieces, not for ",
+            kMaxPieces + 1);
+    OutputBuckets made;
+    std::uint8_t last = 0;
+    for (std::size_t pieces = 0; pieces < by_pieces.size(); ++pieces) {
+        const std::uint8_t bucket = by_pieces[pieces];
+        require(bucket == last || (bucket == last + 1 && pieces != 0), "the output bucket of ", pieces, " pieces is ",
+                int{bucket}, ", that before it ", int{last});
+        made.by_pieces[pieces] = last = bucket;
+    }
+    made.count = last + 1U;
+    return made;
+}
+
 Layout read_layout(const batch::Regions& regions, std::uint64_t batch_size, std::uint64_t slot_bytes,
-                   const FeatureSet& set) {
+                   const FeatureSet& set, const OutputBuckets& output_buckets) {
     require(batch_size != 0 && batch_size <= batch::kMaxBatchSize, "batch size ", batch_size, " is not 1 to ",
             batch::kMaxBatchSize);
     Layout layout;
     layout.batch_size = static_cast<std::uint32_t>(batch_size);
     layout.slot_bytes = slot_bytes;
+    layout.output_buckets = output_buckets;
     const std::uint64_t num_bags = layout.num_bags();
     const std::uint64_t active = num_bags * set.max_active;
     const std::uint64_t touched = std::min<std::uint64_t>(active, set.num_inputs);
@@ -20,7 +36,7 @@ Layout read_layout(const batch::Regions& regions, std::uint64_t batch_size, std:
     const std::uint64_t bag = num_bags > 1U << 16 ? 4 : 2;
     const batch::ExpectedArray expected[] = {
         {"header", 8, 3, &layout.header},
-        {"bucket_offsets", 4, kNumBuckets + 1, &layout.bucket_offsets},
+        {"bucket_offsets", 4, output_buckets.count + 1, &layout.bucket_offsets},
         {"score", 2, batch_size, &layout.score},
         {"result", 1, batch_size, &layout.result},
         {"ply", 2, batch_size, &layout.ply},

@@ -3,8 +3,8 @@
 #include "batch/columns.h"
 #include "chess/native/batch/slot_arrays.h"
 
-// Columns of relations. A counting sort over all of them would miss the nearest cache with each number, so they are dealt
-// out first, by their high bits, to stretches whose counters stay in it.
+// Columns of relations. A counting sort over all of them would miss the nearest cache with each number, so they are
+// dealt out first, by their high bits, to stretches whose counters stay in it.
 namespace sparsepool::chess {
 
 inline namespace SPARSEPOOL_ISA {
@@ -33,7 +33,7 @@ inline std::uint32_t relation_columns(const FeatureSet& set, std::uint32_t batch
                                       const SlotArrays& slot, batch::Columns<Number, std::uint16_t> columns,
                                       std::uint32_t touched, std::uint32_t place) {
     constexpr std::uint32_t kLow = (1U << kStretchBits) - 1;
-    const std::uint32_t first = set.first_relation();
+    const std::uint32_t first = set.first_relation;
     std::uint32_t begins[kMostStretches + 1] = {};
     each_relation<Number>(set, batch_size, slot, [&](std::uint32_t number, std::uint32_t) {
         ++begins[((number - first) >> kStretchBits) + 1];

@@ -29,8 +29,7 @@ inline void write_rows_with_relations(const FeatureSet& set, std::uint32_t batch
     for (std::uint32_t i = 0; i < batch_size; ++i) {
         const Pieces pieces(scratch.samples[i]);
         const std::uint8_t views[2] = {scratch.views[i], scratch.views[batch_size + i]};
-        const std::uint32_t found =
-            write_relations(set, scratch.samples[i], pieces, views, relations[0], relations[1]);
+        const std::uint32_t found = write_relations(set, scratch.samples[i], pieces, views, relations[0], relations[1]);
         const std::uint32_t count = write_bag(set, pieces, views[0], own + end);
         write_bag(set, pieces, views[1], opponent + end);
         const std::uint32_t fit = relations_that_fit(set, count, found);

@@ -90,7 +90,8 @@ inline std::uint32_t write_threats_of(const Threats& threats, const RelationBoar
         const std::uint32_t code = board.codes[from];
         Bitboard attacked = attacks_of<kType>(code & 1, from, board.position.occupied) & targets;
         if (attacked == 0) continue;
-        const Bitboard alike = board.types[kType] & (kType == kPawn ? board.position.of_colour(~code & 1) : ~Bitboard{0});
+        const Bitboard alike =
+            board.types[kType] & (kType == kPawn ? board.position.of_colour(~code & 1) : ~Bitboard{0});
         const AttackerView a(threats, views[0], code, from);
         const AttackerView b(threats, views[1], code, from);
         for (; attacked != 0; attacked &= attacked - 1) {
@@ -142,7 +143,7 @@ inline std::uint32_t write_relations(const FeatureSet& set, const Record& record
     const RelationBoard board(record, pieces);
     const RelationView seen[2] = {RelationView(views[0]), RelationView(views[1])};
     std::uint32_t* const bags[2] = {own, opponent};
-    std::uint32_t first = set.first_relation();
+    std::uint32_t first = set.first_relation;
     std::uint32_t count = 0;
     if (set.threats != nullptr) {
         count = write_threats(*set.threats, board, seen, first, count, bags);

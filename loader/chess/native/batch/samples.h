@@ -11,24 +11,20 @@ namespace sparsepool::chess {
 
 inline namespace SPARSEPOOL_ISA {
 
-// Records without pieces can't come from a file; here they count as having one.
-[[nodiscard]] inline std::uint32_t sample_bucket(const Record& record) {
-    const std::uint32_t count = count_squares(record.occupied);
-    return bucket_of(count == 0 ? 1 : count) & (kNumBuckets - 1);
-}
-
 // A stable counting sort, so that the batch is a function of the records alone (I1).
 inline void order_by_bucket(const BatchParts& parts, Scratch scratch, SlotArrays slot) {
-    std::uint32_t next[kNumBuckets + 1] = {};
-    for (std::size_t i = 0; i < parts.head_size; ++i) ++next[sample_bucket(parts.head[i]) + 1];
-    for (std::size_t i = 0; i < parts.body_size; ++i) ++next[sample_bucket(parts.body[i]) + 1];
-    for (std::uint32_t bucket = 0; bucket < kNumBuckets; ++bucket) next[bucket + 1] += next[bucket];
-    std::memcpy(slot.bucket_offsets, next, sizeof next);
+    const OutputBuckets& buckets = *parts.output_buckets;
+    const auto bucket_of = [&](const Record& record) { return buckets.of(count_squares(record.occupied)); };
+    std::uint32_t next[kMaxPieces + 2] = {};
+    for (std::size_t i = 0; i < parts.head_size; ++i) ++next[bucket_of(parts.head[i]) + 1];
+    for (std::size_t i = 0; i < parts.body_size; ++i) ++next[bucket_of(parts.body[i]) + 1];
+    for (std::uint32_t bucket = 0; bucket < buckets.count; ++bucket) next[bucket + 1] += next[bucket];
+    std::memcpy(slot.bucket_offsets, next, (buckets.count + 1) * sizeof *next);
     for (std::size_t i = 0; i < parts.head_size; ++i) {
-        scratch.samples[next[sample_bucket(parts.head[i])]++] = parts.head[i];
+        scratch.samples[next[bucket_of(parts.head[i])]++] = parts.head[i];
     }
     for (std::size_t i = 0; i < parts.body_size; ++i) {
-        scratch.samples[next[sample_bucket(parts.body[i])]++] = parts.body[i];
+        scratch.samples[next[bucket_of(parts.body[i])]++] = parts.body[i];
     }
 }
 

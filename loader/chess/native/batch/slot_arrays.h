@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "chess/native/batch/layout.h"
 #include "chess/native/features/feature_set.h"
 #include "chess/native/record.h"
 
@@ -50,6 +51,7 @@ struct BatchParts {
     const Record* body;
     std::size_t body_size;
     const FeatureSet* set;
+    const OutputBuckets* output_buckets;
     bool wide_bags;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "chess/native/kernels.h"
 #include "common/crash_point.h"
@@ -9,7 +10,9 @@
 
 namespace sparsepool::chess {
 
-PositionBatchWriter::PositionBatchWriter(const Layout& layout, const FeatureSet& set) : layout_(layout), set_(set) {
+PositionBatchWriter::PositionBatchWriter(const Layout& layout, std::shared_ptr<const FeatureSet> features)
+    : layout_(layout), set_(std::move(features)) {
+    const FeatureSet& set = *set_;
     const std::size_t num_bags = layout.num_bags();
     const std::size_t num_blocks = (num_bags + 511) / 512;  // of 8 groups of 64 bags (bit_columns_avx512.h)
     std::size_t buckets = 0;
@@ -24,7 +27,8 @@ PositionBatchWriter::PositionBatchWriter(const Layout& layout, const FeatureSet&
     scratch_.counts = allocate<std::uint32_t>(set.num_inputs);
     std::memset(scratch_.counts, 0, set.num_inputs * sizeof *scratch_.counts);
     scratch_.bags = allocate<std::byte>(layout.bags.count * layout.bags.item_size);
-    scratch_.opponents = allocate<std::byte>(set.has_relations() ? layout.features.count / 2 * layout.features.item_size : 0);
+    scratch_.opponents =
+        allocate<std::byte>(set.has_relations() ? layout.features.count / 2 * layout.features.item_size : 0);
     scratch_.dealt = allocate<std::uint32_t>(set.has_relations() ? layout.features.count : 0);
     scratch_.grouped = allocate<std::uint16_t>(num_bags + 64 * buckets);
     scratch_.masks = allocate<std::uint64_t>(num_blocks * 8 * (64 * planes + 1));
@@ -44,7 +48,13 @@ void PositionBatchWriter::write(std::uint64_t number, const stream::RecordSpan& 
                                 std::byte* slot) {
     const std::span<const Record> first = head.as<Record>();
     const std::span<const Record> rest = body.as<Record>();
-    const BatchParts parts{first.data(), first.size(), rest.data(), rest.size(), &set_, layout_.bags.item_size == 4};
+    const BatchParts parts{first.data(),
+                           first.size(),
+                           rest.data(),
+                           rest.size(),
+                           set_.get(),
+                           &layout_.output_buckets,
+                           layout_.bags.item_size == 4};
     const SlotArrays arrays = arrays_in_slot(slot);
     arrays.header[0] = number;
     crash_point("feeder.mid_batch");

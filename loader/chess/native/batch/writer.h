@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace sparsepool::chess {
 // Batches of positions. Samples are ordered by output bucket, otherwise as they came.
 class PositionBatchWriter final : public stream::BatchWriter {
   public:
-    PositionBatchWriter(const Layout& layout, const FeatureSet& set);  // throws std::bad_alloc
+    PositionBatchWriter(const Layout& layout, std::shared_ptr<const FeatureSet> set);  // throws std::bad_alloc
 
     // `slot`: at least slot_bytes, 8-byte aligned.
     void write(std::uint64_t number, const stream::RecordSpan& head, const stream::RecordSpan& body,
@@ -31,7 +32,7 @@ class PositionBatchWriter final : public stream::BatchWriter {
     Item* allocate(std::size_t count);
 
     Layout layout_;
-    const FeatureSet& set_;
+    std::shared_ptr<const FeatureSet> set_;
     std::vector<AlignedMemory<std::byte>> memory_;
     Scratch scratch_;
 };

@@ -14,10 +14,11 @@
 #include <utility>
 #include <vector>
 
-#include "chess/native/bind/bind.h"
 #include "chess/native/batch/relations.h"
+#include "chess/native/bind/bind.h"
 #include "chess/native/board/fen.h"
 #include "chess/native/features/bags.h"
+#include "chess/native/features/factorised.h"
 #include "chess/native/features/feature_set.h"
 #include "chess/native/make_record.h"
 
@@ -29,33 +30,23 @@ namespace {
 
 using Numbers = nb::ndarray<nb::numpy, std::uint32_t, nb::ndim<1>, nb::c_contig>;
 
-const FeatureSet& feature_set(std::string_view name) {
-    const FeatureSet* set = find_feature_set(name);
-    if (set != nullptr) return *set;
-    std::string message = "feature set '" + std::string(name) + "' is none of";
-    const char* separator = " ";
-    for (const std::string_view known : feature_set_names()) {
-        message += separator + std::string(known);
-        separator = ", ";
-    }
-    throw nb::value_error(message.c_str());
+using KingBuckets = std::vector<std::uint8_t>;
+
+std::pair<std::uint32_t, std::uint32_t> describe_feature_set(std::string_view name, const KingBuckets& king_buckets) {
+    const auto set = make_feature_set(name, {king_buckets});
+    return {set->num_inputs, set->max_active};
 }
 
-std::vector<std::string> feature_sets() {
-    const std::vector<std::string_view> names = feature_set_names();
-    return {names.begin(), names.end()};
-}
-
-std::pair<std::uint32_t, std::uint32_t> describe_feature_set(std::string_view name) {
-    const FeatureSet& set = feature_set(name);
-    return {set.num_inputs, set.max_active};
-}
-
-Numbers copy_of(const std::vector<std::uint32_t>& features, std::uint32_t count) {
+Numbers copy_of(const std::vector<std::uint32_t>& features, std::size_t count) {
     auto copy = std::make_unique<std::uint32_t[]>(count);
     std::copy_n(features.begin(), count, copy.get());
     const nb::capsule owner(copy.get(), [](void* data) noexcept { delete[] static_cast<std::uint32_t*>(data); });
     return Numbers(copy.release(), {count}, owner);
+}
+
+Numbers virtual_features(std::string_view name, const KingBuckets& king_buckets) {
+    const std::vector<std::uint32_t> found = virtual_inputs(*make_feature_set(name, {king_buckets}));
+    return copy_of(found, found.size());
 }
 
 // Both bags whole, also where a batch has no room for all relations.
@@ -76,24 +67,29 @@ std::pair<Numbers, Numbers> bags_of(const FeatureSet& set, const Record& record,
     return {copy_of(bags[0], counts[0]), copy_of(bags[1], counts[1])};
 }
 
-std::tuple<Numbers, Numbers, unsigned, bool> extract_fen(std::string_view fen, std::string_view name) {
-    const FeatureSet& set = feature_set(name);
+std::tuple<Numbers, Numbers, unsigned, bool> extract_fen(std::string_view fen, std::string_view name,
+                                                         const KingBuckets& king_buckets) {
+    const auto set = make_feature_set(name, {king_buckets});
     Entry entry;
     const std::string fault = parse_fen(fen, entry.position);
     if (!fault.empty()) throw nb::value_error(("FEN '" + std::string(fen) + "': " + fault).c_str());
     const Record record = make_record(entry);
     const unsigned us = record.flags & kBlackToMove;
-    const auto [own, opponent] = bags_of(set, record, us);
+    const auto [own, opponent] = bags_of(*set, record, us);
     return {own, opponent, count_squares(record.occupied), us != 0};
 }
 
 }  // namespace
 
 void bind_features(nb::module_& module) {
-    module.def("feature_sets", &feature_sets, "The names of all feature sets.");
-    module.def("describe_feature_set", &describe_feature_set, "name"_a,
-               "(number of inputs, most that are active in one perspective). Raises ValueError for an unknown name.");
-    module.def("extract_fen", &extract_fen, "fen"_a, "name"_a,
+    module.def("feature_sets", &feature_set_names, "The names of all feature sets.");
+    module.def("describe_feature_set", &describe_feature_set, "name"_a, "king_buckets"_a = KingBuckets(),
+               "(number of inputs, most that are active in one perspective). king_buckets: of the own king's squares,\n"
+               "64 or, with mirroring, 32; for sets that have none of their own. Raises ValueError.");
+    module.def("virtual_features", &virtual_features, "name"_a, "king_buckets"_a = KingBuckets(),
+               "Of each input of a set that is not factorised: the input of `name`^ that is the same without king\n"
+               "bucket, 2^32 - 1 if there is none. uint32 [inputs]. Raises ValueError.");
+    module.def("extract_fen", &extract_fen, "fen"_a, "name"_a, "king_buckets"_a = KingBuckets(),
                "Active features of a position: (own: uint32 [n], opponent: uint32 [n], number of pieces, whether\n"
                "black is to move); own is the side to move's perspective. Raises ValueError for a malformed FEN.");
 }

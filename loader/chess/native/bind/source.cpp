@@ -16,7 +16,6 @@
 
 #include "chess/native/bind/bind.h"
 #include "chess/native/filters/win_draw_loss.h"
-#include "common/check.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -27,16 +26,16 @@ namespace {
 using RegionTable = std::map<std::string, std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>>;
 
 void make_source(PositionSource* source, std::vector<std::shared_ptr<PositionReader>> readers,
-                 const std::string& features, std::uint64_t batch_size, std::uint64_t slot_bytes,
+                 const std::string& features, const std::vector<std::uint8_t>& king_buckets,
+                 const std::vector<std::uint8_t>& output_buckets, std::uint64_t batch_size, std::uint64_t slot_bytes,
                  const RegionTable& table, const FilterSettings& filters, std::uint64_t seed) {
-    const FeatureSet* set = find_feature_set(features);
-    require(set != nullptr, "unknown feature set '", features, "'");
+    const std::shared_ptr<const FeatureSet> set = make_feature_set(features, {king_buckets});
     batch::Regions regions;
     for (const auto& [name, region] : table) {
         regions[name] = {std::get<0>(region), std::get<1>(region), std::get<2>(region)};
     }
-    const Layout layout = read_layout(regions, batch_size, slot_bytes, *set);
-    new (source) PositionSource(std::move(readers), *set, layout, filters, seed);
+    const Layout layout = read_layout(regions, batch_size, slot_bytes, *set, make_output_buckets(output_buckets));
+    new (source) PositionSource(std::move(readers), set, layout, filters, seed);
 }
 
 }  // namespace
@@ -56,8 +55,10 @@ void bind(nb::module_& module) {
         .def_rw("win_draw_loss", &FilterSettings::win_draw_loss)
         .def_rw("piece_count", &FilterSettings::piece_count);
     nb::class_<PositionSource, stream::Source>(module, "PositionSource", "Positions of any formats, filtered.")
-        .def("__init__", &make_source, "readers"_a, "features"_a, "batch_size"_a, "slot_bytes"_a, "regions"_a,
-             "filters"_a, "seed"_a, "regions: name -> (offset, count, item size), of loader.batch.schema.");
+        .def("__init__", &make_source, "readers"_a, "features"_a, "king_buckets"_a, "output_buckets"_a, "batch_size"_a,
+             "slot_bytes"_a, "regions"_a, "filters"_a, "seed"_a,
+             "output_buckets: of each number of pieces, 0 to 32. regions: name -> (offset, count, item size), of\n"
+             "loader.batch.schema.");
     module.def("win_draw_loss_probability", &win_draw_loss_probability, "ply"_a, "score"_a, "result"_a,
                "Probability of the game's result, given score and ply: what the win_draw_loss filter keeps with.");
     bind_features(module);

@@ -1,19 +1,44 @@
 #pragma once
 
-#include "chess/native/features/feature_set.h"
+#include <algorithm>
 
-// chess768: piece and square as either side sees them, and nothing else. Small, for quick experiments.
+#include "chess/native/features/feature_set.h"
+#include "common/check.h"
+
+// chess768: piece and square as either side sees them, own pieces first: 384 * enemy + 64 * type + square. With king
+// buckets there are 768 inputs for each of them; 32 of them say that the view is mirrored too.
 namespace sparsepool::chess {
 
 struct Chess768 {
-    static constexpr std::uint32_t kBuckets = 1;
-    static constexpr std::uint32_t kPlanes = 12;  // own pawn, enemy pawn, own knight, ... enemy king
+    static constexpr std::uint32_t kPlanes = 12;  // own pawn, own knight, ... own king, enemy pawn, ...
+    static constexpr std::size_t kMirrored = 32;
 
-    static constexpr std::uint32_t bucket(std::uint32_t, std::uint32_t) { return 0; }
-    static constexpr std::uint32_t flip(std::uint32_t colour, std::uint32_t) { return colour != 0 ? 56 : 0; }
+    const std::vector<std::uint8_t>& king_buckets;
+
+    [[nodiscard]] std::uint32_t buckets() const {
+        return king_buckets.empty() ? 1 : *std::ranges::max_element(king_buckets) + 1U;
+    }
+
+    [[nodiscard]] static constexpr std::uint32_t plane(std::uint32_t piece) { return piece % 2 * 6 + piece / 2; }
+
+    // Black sees the board upside down; a king on e to h sees it mirrored, if there is mirroring.
+    [[nodiscard]] std::uint32_t flip(std::uint32_t colour, std::uint32_t king) const {
+        return (colour != 0 ? 56U : 0U) ^ (king_buckets.size() == kMirrored && (king & 7) > 3 ? 7U : 0U);
+    }
+
+    [[nodiscard]] std::uint32_t bucket(std::uint32_t colour, std::uint32_t king) const {
+        if (king_buckets.empty()) return 0;
+        const std::uint32_t oriented = king ^ flip(colour, king);
+        const std::uint32_t files = king_buckets.size() == kMirrored ? 4 : 8;
+        return king_buckets[oriented / 8 * files + oriented % 8];
+    }
 };
 
-inline constexpr Part kChess768Parts[] = {make_part<Chess768>(0)};
-inline constexpr FeatureSet kChess768{"chess768", 768, 32, kChess768Parts};
+[[nodiscard]] inline FeatureSet make_chess768(const FeatureSettings& settings) {
+    const std::size_t size = settings.king_buckets.size();
+    require(size == 0 || size == 64 || size == Chess768::kMirrored, "king_buckets: ", size,
+            " numbers; allowed are 64, or 32 for files a to d");
+    return make_set({make_part(Chess768{settings.king_buckets}, 0)});
+}
 
 }  // namespace sparsepool::chess

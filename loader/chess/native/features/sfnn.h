@@ -29,13 +29,24 @@ inline constexpr Threats kThreatsV16 = make_threats({{
 static_assert(kThreatsV16.num_inputs == 59'808);
 
 // 128 threats are more than trainers of these networks have room for; 46 and 33 are the most seen in random games.
-inline constexpr FeatureSet kSfnnV10{"SFNNv10", kHalfKAv2Hm.num_inputs + kThreatsV10.num_inputs, 32 + 128,
-                                     kHalfKAv2HmParts, &kThreatsV10};
+[[nodiscard]] inline FeatureSet with_threats(FeatureSet set, const Threats& threats) {
+    set.threats = &threats;
+    set.num_inputs += threats.num_inputs;
+    set.max_active += 128;
+    return set;
+}
+
+[[nodiscard]] inline FeatureSet make_sfnn_v10(const FeatureSettings& settings) {
+    return with_threats(make_halfka_v2_hm(settings), kThreatsV10);
+}
 
 // 96: the most pairs of 16 pawns on three files; 36 are the most seen.
-inline constexpr FeatureSet kSfnnV16{
-    "SFNNv16",        kHalfKAv2Hm.num_inputs + kThreatsV16.num_inputs + kNumPawnPairs, 32 + 128 + 96,
-    kHalfKAv2HmParts, &kThreatsV16,
-    true};
+[[nodiscard]] inline FeatureSet make_sfnn_v16(const FeatureSettings& settings) {
+    FeatureSet set = with_threats(make_halfka_v2_hm(settings), kThreatsV16);
+    set.pawn_pairs = true;
+    set.num_inputs += kNumPawnPairs;
+    set.max_active += 96;
+    return set;
+}
 
 }  // namespace sparsepool::chess

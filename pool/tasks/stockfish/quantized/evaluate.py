@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pool.tasks.chess.int32 import truncating_divide, wrapped
 from pool.tasks.chess.positions import Position
 from pool.tasks.stockfish.quantized.nnue_file import Net
 from pool.tasks.stockfish.quantized.versions import LARGEST_INPUT, NUM_BUCKETS, OUTPUT_SCALE, Version, bucket
@@ -47,17 +48,11 @@ def evaluate(net: Net, positions: Sequence[Position]) -> Evaluation:
     return Evaluation(used, psqt, positional, values, values[np.arange(len(positions)), used])
 
 
-def truncating_divide(value: _Ints, divisor: int) -> _Ints:
-    """Division that rounds toward zero, as C's; numpy's rounds down."""
-    quotient: _Ints = np.sign(value) * (np.abs(value) // divisor)
-    return quotient
-
-
 def _terms(net: Net, positions: Sequence[Position]) -> tuple[_Ints, _Ints]:
     own = [_accumulate(net, position.own) for position in positions]
     opponent = [_accumulate(net, position.opponent) for position in positions]
     difference = np.stack([psqt for _, psqt in own]) - np.stack([psqt for _, psqt in opponent])
-    psqt = truncating_divide(_wrap(difference), 2)
+    psqt = truncating_divide(wrapped(difference), 2)
     sides = [_pair(net.version, np.stack([sums for sums, _ in side])) for side in (own, opponent)]
     return psqt, _layers(net, np.concatenate(sides, axis=1))
 
@@ -70,7 +65,7 @@ def _accumulate(net: Net, features: npt.NDArray[Any]) -> tuple[npt.NDArray[np.in
         rows = features[(features >= table.rows.start) & (features < table.rows.stop)] - table.first
         sums += net[table.weight][rows].sum(axis=0, dtype=np.int16)
         psqt += net[table.psqt][rows].sum(axis=0, dtype=np.int64)
-    return sums, _wrap(psqt)
+    return sums, wrapped(psqt)
 
 
 def _pair(version: Version, sums: npt.NDArray[np.int16]) -> _Ints:
@@ -95,8 +90,8 @@ def _layers(net: Net, inputs: _Ints) -> _Ints:
     v = _affine(last, weight, net["fc_2_bias"][:, None])[..., 0]
     skipped = y[..., -2] - y[..., -1] if version.skips == 2 else y[..., -1]
     if version.skip_one == version.output_one:
-        return truncating_divide(_wrap(v + skipped) * OUTPUT_SCALE, version.output_one).T
-    return _wrap(v + truncating_divide(_wrap(skipped * OUTPUT_SCALE), version.skip_one)).T
+        return truncating_divide(wrapped(v + skipped) * OUTPUT_SCALE, version.output_one).T
+    return wrapped(v + truncating_divide(wrapped(skipped * OUTPUT_SCALE), version.skip_one)).T
 
 
 def _activated(version: Version, layer: int, y: _Ints) -> _Ints:
@@ -114,9 +109,4 @@ def _clipped(version: Version, layer: int, y: _Ints) -> _Ints:
 def _affine(inputs: _Ints, weight: npt.NDArray[np.int8], bias: npt.NDArray[np.int32]) -> _Ints:
     """[8 or 1, n, in] x [8, out, in] -> int32 [8, n, out]. Doubles hold the products exactly and use BLAS."""
     product = inputs.astype(np.float64) @ weight.astype(np.float64).transpose(0, 2, 1)
-    return _wrap(product.astype(np.int64) + bias[:, None])
-
-
-def _wrap(value: _Ints) -> _Ints:
-    """As an int32 would hold it."""
-    return value.astype(np.int32).astype(np.int64)
+    return wrapped(product.astype(np.int64) + bias[:, None])

@@ -19,7 +19,7 @@ from pool.config.reading import parse_config
 from pool.nn.batch import TensorBatch
 from pool.tasks.chess.network import open_network
 from pool.tasks.chess.positions import read_fen
-from pool.tasks.trained import load_members, load_trained
+from pool.trained.model import load_members, load_trained
 from tests.support.checkpoints import save, weights_of
 from tests.support.crafted import reseal
 from tests.support.toy_model import ToyTask
@@ -201,7 +201,10 @@ def test_what_can_not_be_chosen_is_one_line(
         ({"ensemble": {"members": 3}, "run": {"seed": "x"}}, "config.run.seed: a number is expected"),
         ({"ensemble": {"members": 3}, "run": {"seed": (1 << 63) - 1}}, "config.run.seed: seed: input should be less"),
         ({"ensemble": {"member": [{}, {}, {"model": {"rank": 3}}]}}, "member 2: "),
-        ({"ensemble": {"members": 4}}, "member.3."),
+        (
+            {"ensemble": {"members": 4}},
+            "member 3: table_user.weight: float32 50 x 2 in the config's model, not in the checkpoint",
+        ),
     ],
 )
 def test_a_config_that_the_tensors_are_not_of_is_refused(
@@ -222,7 +225,7 @@ def test_predictions_are_the_mean_of_the_members(tmp_path: Path, monkeypatch: py
     save(tmp_path / "run", {**TOY, "ensemble": {"member": members}}, validations=validations(0.3, 0.1, 0.2))
 
     def answer(_task: object, model: Any, batch: TensorBatch) -> torch.Tensor:
-        numbers: torch.Tensor = batch.dense["number"] * (-1 - model.deadly_batch)
+        numbers: torch.Tensor = batch.dense["number"].float() * (-1 - model.deadly_batch)
         return numbers
 
     monkeypatch.setattr(ToyTask, "predict", answer)
@@ -253,12 +256,14 @@ def test_class_numbers_have_no_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 # --- eval ---
 
+START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
+
 
 def test_eval_of_an_ensemble_is_the_mean_of_its_members(tmp_path: Path, capsys: Any) -> None:
     run = tmp_path / "run"
     save(run, {"model": {"l1": 32}, "ensemble": {"members": 3}}, validations=validations(0.3, 0.1, 0.2))
     network = open_network(run)
-    positions = [read_fen(fen, network.feature_set) for fen in ("startpos", "4k3/8/8/8/8/8/8/3QK3 w - -")]
+    positions = [read_fen(fen, network.inputs) for fen in (START, "4k3/8/8/8/8/8/8/3QK3 w - -")]
     each = [open_network(run, m).evaluate(positions) for m in range(3)]
     found = network.evaluate(positions)
     np.testing.assert_array_equal(found.value, np.rint(np.mean([one.value for one in each], axis=0)))

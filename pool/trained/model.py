@@ -26,11 +26,11 @@ from pool.checkpoint.folder import locate
 from pool.checkpoint.state import STATE
 from pool.checkpoint.store import load_weights
 from pool.errors import CheckpointError, ConfigError, PoolError
-from pool.tasks.choosing import One, check_average, check_one, choose, members_of
 from pool.tasks.making import make_task
 from pool.tasks.registry import is_bundled, task_module
 from pool.tasks.start import model_class
 from pool.tasks.task import Task
+from pool.trained.choosing import One, check_average, check_one, choose, members_of
 
 
 @dataclass(frozen=True)

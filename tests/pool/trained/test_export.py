@@ -16,7 +16,7 @@ from pool.checkpoint.folder import locate
 from pool.checkpoint.state import FOLDER, OptimizerNumbers
 from pool.config.reading import parse_config
 from pool.errors import CheckpointError, ConfigError, PoolError
-from pool.tasks.export import export_checkpoint
+from pool.trained.export import export_checkpoint
 from tests.support.crafted import reseal
 from tests.support.runs import ROOT
 from tests.support.toy import LossConfig, ModelConfig, create_task

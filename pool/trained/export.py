@@ -6,9 +6,13 @@ from pathlib import Path
 
 from loader.errors import DataError
 from loader.plugins.words import told
-from pool.errors import PoolError
-from pool.tasks.choosing import One
-from pool.tasks.trained import Trained, load_trained
+from pool.checkpoint.disk.plain import printable
+from pool.errors import ConfigError, PoolError
+from pool.tasks.task import HeaderTask
+from pool.trained.choosing import One
+from pool.trained.model import Trained, load_trained
+
+_HEADERS = {"c": ".h", "rust": ".rs"}  # endings of names, by language
 
 
 def export_checkpoint(
@@ -19,8 +23,10 @@ def export_checkpoint(
     *,
     member: One | None = None,
     average: bool = False,
+    header: str | None = None,
 ) -> Trained:
-    """Writes the network of a checkpoint, or of the newest of a run's folder; returns it.
+    """Writes the network of a checkpoint, or of the newest of a run's folder, and with `header` source code in that
+    language that describes it beside it; returns the network.
 
     `task`: the caller's name for the task, needed unless it is built in; `member`: which of an
     ensemble; `average`: that of all. Raises
@@ -28,9 +34,16 @@ def export_checkpoint(
     PoolError for weights that the format can't hold.
     """
     found = load_trained(where, task, member=member, average=average)
-    _check_output(output)
+    source = None if header is None else header_path(output, header)
+    for path in filter(None, (output, source)):
+        _check_output(path)
     try:
+        text = "" if header is None else _header(found, output, header)
         found.task.export(found.model, output, description)
+        if source is not None:
+            source.write_text(text, encoding="utf-8")
+    except PoolError:
+        raise
     except OSError as error:
         raise PoolError(f"{error.filename or output}: {error.strerror}") from None
     except DataError as error:  # it names the file
@@ -42,6 +55,18 @@ def export_checkpoint(
     if not output.exists():
         raise PoolError(f"{output}: not written: the method `export` of the task {found.name} makes no file")
     return found
+
+
+def header_path(output: Path, language: str) -> Path:
+    """Where the source code that describes `output` is written."""
+    return output.with_suffix(_HEADERS[language])
+
+
+def _header(found: Trained, output: Path, language: str) -> str:
+    """Raises ConfigError for a task that has none, and whatever the task's own code raises."""
+    if not isinstance(found.task, HeaderTask):
+        raise ConfigError(f"export: --header: files of the task {printable(found.name)} have none")
+    return found.task.header(found.model, output, language)
 
 
 def _check_output(output: Path) -> None:

@@ -24,7 +24,7 @@ from pool.errors import ConfigError, PoolError
 from pool.nn.batch import TensorBatch
 from pool.runs.predict import predict_file
 from pool.tasks.making import make_task
-from pool.tasks.trained import load_trained
+from pool.trained.model import load_trained
 from tests.loader.conftest import write_random_games
 from tests.support.crafted import reseal
 from tests.support.runs import ROOT
@@ -170,4 +170,6 @@ def test_eval_of_a_checkpoint_is_that_of_the_file_it_is_exported_as(tmp_path: Pa
     assert (found.returncode, found.stdout) == (0, file.stdout), found.stderr
     refused = pool("eval", "toy", "--fen", "startpos")
     assert refused.returncode == 2
-    assert "is of the task tests.support.toy, and eval is for stockfish: see pool predict" in refused.stderr
+    assert (
+        "is of the task tests.support.toy, and eval is for stockfish, perspective: see pool predict" in refused.stderr
+    )

@@ -1,0 +1,27 @@
+"""Networks that see a position from both sides' perspective, (inputs -> N)x2 -> ... -> 1: what most chess engines but
+Stockfish use. Training them, and reading, writing and evaluating the files of bullet's format.
+
+Importing this does not import torch; `create_task` does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pool.tasks.perspective.config import LossConfig, ModelConfig, complete_model
+
+if TYPE_CHECKING:
+    from pool.tasks.chess.loss_config import LossConfig as ChessLossConfig
+    from pool.tasks.perspective.task import PerspectiveTask
+
+__all__ = ["EXPORT_SUFFIX", "NETWORKS", "LossConfig", "ModelConfig", "complete_model", "create_task"]
+
+NETWORKS = "pool.tasks.perspective.networks"
+EXPORT_SUFFIX = ".bin"
+
+
+def create_task(model: ModelConfig, loss: ChessLossConfig) -> PerspectiveTask:
+    """The task of a run with these settings."""
+    from pool.tasks.perspective.task import PerspectiveTask
+
+    return PerspectiveTask(model, loss)

@@ -1,0 +1,120 @@
+"""Settings of the task; the defaults are those of bullet's first example. Free of torch: the supervisor reads them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from loader.chess.output_buckets import PATTERN
+from loader.section import Effect, Section, as_tuple
+from pool.tasks.chess.loss_config import with_defaults
+from pool.tasks.perspective.files.tensors import ExportTensor
+
+MAX_WIDTH = 1 << 14
+_FROM_DATA = ("features", "king_buckets", "output_buckets")
+
+
+class ModelConfig(Section):
+    """The network."""
+
+    features: Annotated[
+        str | None, Field(description="what the inputs are; not set: as data.chess.features says"), Effect.FIXED
+    ] = None
+    king_buckets: Annotated[
+        tuple[Annotated[int, Field(ge=0, le=63)], ...] | None,
+        BeforeValidator(as_tuple),
+        Field(description="of the inputs; not set: as data.chess.king_buckets says"),
+        Effect.FIXED,
+    ] = None
+    output_buckets: Annotated[
+        str | None,
+        Field(pattern=PATTERN, description="rule by name; not set: as data.chess.output_buckets says"),
+        Effect.FIXED,
+    ] = None
+    width: Annotated[
+        int,
+        Field(
+            gt=1,
+            le=MAX_WIDTH,
+            multiple_of=2,
+            description="N, outputs of the first layer for each side; engines in Rust want a multiple of 32",
+        ),
+        Effect.FIXED,
+    ] = 128
+    activation: Annotated[
+        Literal["crelu", "screlu", "pairwise"],
+        Field(
+            description="of the first layer's outputs: clamped to 0 .. 1; the same squared; or clamped and the first "
+            "half multiplied by the second"
+        ),
+        Effect.FIXED,
+    ] = "screlu"
+    hidden: Annotated[
+        tuple[Annotated[int, Field(ge=1, le=1024)], ...],
+        BeforeValidator(as_tuple),
+        Field(max_length=8, description="outputs of the layers between the first and the last"),
+        Effect.FIXED,
+    ] = ()
+    hidden_activation: Annotated[
+        Literal["crelu", "screlu"], Field(description="of those layers' outputs"), Effect.FIXED
+    ] = "screlu"
+    clip_weights: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=1e3,
+            description="after each step, weights and biases behind the first layer are clamped to +- this; 0: they "
+            "are not",
+        ),
+        Effect.RESULT,
+    ] = 1.98
+    export_as: Annotated[
+        Literal["auto", "simple", "output_buckets", "input_buckets", "multi_layer"],
+        Field(
+            description="the tensors of an exported file, as in bullet's example of that name; auto: the one with a "
+            "network of this shape"
+        ),
+        Effect.NONE,
+    ] = "auto"
+    export: Annotated[
+        tuple[ExportTensor, ...],
+        Field(
+            strict=False,  # JSON's arrays are lists
+            description="instead of export_as: tables of weight, merge, type (i8, i16, i32, f32), scale, round and "
+            "transpose, one tensor after the other",
+        ),
+        Effect.NONE,
+    ] = ()
+    start_from: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            description="a file of such a network (*raw.bin and *weights.bin hold its floats, any other name a "
+            "quantised file), or the folder of a checkpoint or of a run, whose weights the run starts with",
+        ),
+        Effect.SAVED,
+    ] = None
+
+
+# Of bullet's examples: scale 400, squared error, 0.75 of the target is the game's result.
+LossConfig = with_defaults(
+    output_unit=400.0,
+    in_offset=0.0,
+    in_scaling=400.0,
+    out_offset=0.0,
+    out_scaling=400.0,
+    lambda_start=0.25,
+    lambda_end=0.25,
+    exponent=2.0,
+)
+
+
+def complete_model(model: ModelConfig, data: Any) -> ModelConfig:
+    """The inputs and output buckets of the data's settings. Raises ValueError if the model's say something else."""
+    found = {key: getattr(data, key) for key in _FROM_DATA if hasattr(data, key)}
+    for key, value in found.items():
+        given = getattr(model, key)
+        if given is not None and given != value:
+            raise ValueError(f"model.{key}: {given!r} is not data.chess.{key}, {value!r}: leave it out")
+    return model.model_copy(update=found)

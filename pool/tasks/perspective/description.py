@@ -1,0 +1,55 @@
+"""What lies beside an exported file, FILE.json: which network it holds. The file itself is nothing but numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from loader.errors import DataError
+from loader.files.named import read_named
+from pool.checkpoint.disk import plain
+from pool.tasks.chess.loss_config import LossConfig as ChessLossConfig
+from pool.tasks.perspective.config import LossConfig, ModelConfig
+
+TASK = "perspective"
+
+
+def beside(file: Path) -> Path:
+    return file.with_name(f"{file.name}.json")
+
+
+def description(model: ModelConfig, loss: ChessLossConfig, data: bytes, text: str) -> bytes:
+    """Of a file with these bytes."""
+    tree = {
+        "task": TASK,
+        "description": text,
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "model": model.model_dump(mode="json", exclude={"start_from"}),
+        "loss": {"output_unit": loss.output_unit},
+    }
+    return json.dumps(tree, indent=1).encode() + b"\n"
+
+
+def read_description(file: Path, data: bytes) -> tuple[ModelConfig, ChessLossConfig] | None:
+    """The sections that lie beside a file with these bytes; None if nothing does. Raises DataError."""
+    path = beside(file)
+    if not path.is_file():
+        return None
+    try:
+        tree: Any = json.loads(read_named(path))
+    except (OSError, ValueError, RecursionError):
+        raise DataError(path, "is no description of a network: not JSON that can be read") from None
+    if not isinstance(tree, dict) or tree.get("task") != TASK:
+        raise DataError(path, f'is no description of a network: "task": "{TASK}" is expected')
+    if tree.get("sha256") != hashlib.sha256(data).hexdigest():
+        raise DataError(path, f"belongs to another file than {file.name}: its sha256 differs")
+    try:
+        model = ModelConfig.model_validate_json(json.dumps(tree.get("model")))
+        loss = LossConfig.model_validate_json(json.dumps(tree.get("loss")))
+    except ValidationError as error:
+        raise DataError(path, plain.explained(error)) from None
+    return model, loss

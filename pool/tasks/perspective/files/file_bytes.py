@@ -1,0 +1,137 @@
+"""The bytes of bullet's files: numbers and nothing else, little endian. Free of torch.
+
+quantised: the tensors of the list one after the other without padding, then the letters `bullet` over and over up to a
+multiple of 64 bytes. raw: the list's tensors as float32, input by input, nothing merged, no padding. weights: for each
+tensor, by name: the name, a line end, how many, and so many float32. What does not fit is a DataError that names file
+and offset (I8).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loader.errors import DataError
+from pool.tasks.perspective.files import shape as orders
+from pool.tasks.perspective.files.integers import TYPES, Net
+from pool.tasks.perspective.files.shape import Floats, Shape
+from pool.tasks.perspective.files.tensors import ExportTensor
+
+ALIGNMENT = 64
+_LETTERS = b"bullet"
+_FLOAT = np.dtype("<f4")
+_COUNT = np.dtype("<u8")
+_LONGEST_NAME = 64
+
+
+def quantised_bytes(net: Net) -> bytes:
+    data = b"".join(_stored(entry, net.tensors[entry.weight]) for entry in net.entries)
+    missing = -len(data) % ALIGNMENT
+    return data + bytes(itertools.islice(itertools.cycle(_LETTERS), missing))
+
+
+def parse_quantised(data: bytes, shape: Shape, entries: Sequence[ExportTensor], unit: float, file: Path) -> Net:
+    """Raises DataError. The bytes behind the last tensor, fewer than 64, may be any."""
+    tensors = {}
+    offset = 0
+    for entry in entries:
+        dtype = np.dtype(TYPES[entry.type]).newbyteorder("<")
+        tensor_shape = shape.tensors[entry.weight]
+        flat = _take(data, offset, dtype, tensor_shape, entry.weight, file)
+        turn = orders.from_output_by_output if entry.transpose else orders.from_input_by_input
+        tensors[entry.weight] = turn(entry.weight, flat, tensor_shape)
+        offset += flat.nbytes
+    if len(data) >= offset + ALIGNMENT or len(data) > offset + -offset % ALIGNMENT:
+        raise DataError(
+            file, f"{len(data):,} bytes; a network of this shape has {offset + -offset % ALIGNMENT:,}", offset
+        )
+    return Net(shape, tuple(entries), tensors, unit)
+
+
+def raw_bytes(floats: Floats, entries: Iterable[ExportTensor]) -> bytes:
+    return b"".join(_float_bytes(entry.weight, floats[entry.weight]) for entry in entries)
+
+
+def parse_raw(
+    data: bytes, shape: Shape, entries: Iterable[ExportTensor], file: Path
+) -> dict[str, npt.NDArray[np.float32]]:
+    """Raises DataError. A factoriser that is not in the list is 0."""
+    found: dict[str, npt.NDArray[np.float32]] = {}
+    offset = 0
+    for entry in entries:
+        found[entry.weight] = _take_floats(data, offset, shape, entry.weight, file)
+        offset += found[entry.weight].nbytes
+    if len(data) != offset:
+        raise DataError(file, f"{len(data):,} bytes; a network of this shape has {offset:,}", min(offset, len(data)))
+    return _with_factoriser(found, shape)
+
+
+def weights_bytes(floats: Floats) -> bytes:
+    parts = []
+    for name in sorted(floats):
+        data = _float_bytes(name, floats[name])
+        parts += [name.encode() + b"\n", np.array(len(data) // _FLOAT.itemsize, _COUNT).tobytes(), data]
+    return b"".join(parts)
+
+
+def parse_weights(data: bytes, shape: Shape, file: Path) -> dict[str, npt.NDArray[np.float32]]:
+    """Raises DataError. A factoriser that is not there is 0."""
+    found: dict[str, npt.NDArray[np.float32]] = {}
+    offset = 0
+    while offset < len(data):
+        end = data.find(b"\n", offset, offset + _LONGEST_NAME)
+        name = data[offset:end].decode("utf-8", "replace") if end >= 0 else ""
+        if name not in shape.tensors or name in found:
+            what = f"tensor {name!r}" if name else "no name of a tensor"
+            raise DataError(file, f"{what}; expected is each of {', '.join(shape.tensors)} once", offset)
+        offset = end + 1
+        count = int(_take(data, offset, _COUNT, (1,), f"the size of {name}", file)[0])
+        wanted = int(np.prod(shape.tensors[name]))
+        if count != wanted:
+            raise DataError(file, f"{name} has {count:,} numbers; a network of this shape has {wanted:,}", offset)
+        offset += _COUNT.itemsize
+        found[name] = _take_floats(data, offset, shape, name, file)
+        offset += found[name].nbytes
+    missing = [name for name in shape.tensors if name not in found and name != "l0f"]
+    if missing:
+        raise DataError(file, f"no tensor {', '.join(missing)}", len(data))
+    return _with_factoriser(found, shape)
+
+
+def _stored(entry: ExportTensor, values: npt.NDArray[Any]) -> bytes:
+    turn = orders.output_by_output if entry.transpose else orders.input_by_input
+    return turn(entry.weight, values).astype(np.dtype(TYPES[entry.type]).newbyteorder("<")).tobytes()
+
+
+def _float_bytes(name: str, values: npt.NDArray[np.float32]) -> bytes:
+    return orders.input_by_input(name, values).astype(_FLOAT).tobytes()
+
+
+def _take_floats(data: bytes, offset: int, shape: Shape, name: str, file: Path) -> npt.NDArray[np.float32]:
+    tensor_shape = shape.tensors[name]
+    flat = _take(data, offset, _FLOAT, tensor_shape, name, file)
+    broken = int(np.count_nonzero(~np.isfinite(flat)))
+    if broken:
+        raise DataError(file, f"{name}: {broken} of {flat.size} numbers are not finite", offset)
+    return orders.from_input_by_input(name, flat, tensor_shape)
+
+
+def _take(
+    data: bytes, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...], name: str, file: Path
+) -> npt.NDArray[Any]:
+    """So many numbers, in this machine's byte order."""
+    count = int(np.prod(shape))
+    if offset + count * dtype.itemsize > len(data):
+        raise DataError(file, f"the file ends inside {name}, at {len(data):,} bytes", offset)
+    return np.frombuffer(data, dtype, count, offset).astype(dtype.newbyteorder("="))
+
+
+def _with_factoriser(found: dict[str, npt.NDArray[np.float32]], shape: Shape) -> dict[str, npt.NDArray[np.float32]]:
+    if shape.num_virtual and "l0f" not in found:
+        found["l0f"] = np.zeros(shape.tensors["l0f"], np.float32)
+    return found

@@ -1,0 +1,41 @@
+"""From the section [model] to the network's shape and the tensors of its file. Free of torch."""
+
+from __future__ import annotations
+
+from loader import _native
+from loader.chess.output_buckets import num_buckets
+from pool.tasks.chess.positions import Inputs
+from pool.tasks.perspective.config import ModelConfig
+from pool.tasks.perspective.files.export_list import export_list
+from pool.tasks.perspective.files.shape import Shape
+from pool.tasks.perspective.files.tensors import ExportTensor
+
+FACTORISED = "^"  # ends the name of a feature set with virtual inputs
+
+
+def shape_of(model: ModelConfig) -> Shape:
+    """Raises ValueError if there is no such network."""
+    if model.features is None or model.output_buckets is None:
+        raise ValueError("model.features and model.output_buckets: not set, and there is no [data.chess] to have them")
+    inputs = Inputs(model.features.removesuffix(FACTORISED), model.king_buckets or ())
+    try:
+        real = _native.describe_feature_set(*inputs)[0]
+        virtual = _native.describe_feature_set(model.features, inputs.king_buckets)[0] - real
+    except ValueError as error:
+        raise ValueError(f"data.chess.{error}") from None
+    return Shape(
+        inputs=inputs,
+        num_real=real,
+        num_virtual=virtual,
+        width=model.width,
+        activation=model.activation,
+        hidden=model.hidden,
+        hidden_activation=model.hidden_activation,
+        output_buckets=model.output_buckets,
+        buckets=num_buckets(model.output_buckets),
+    )
+
+
+def export_of(model: ModelConfig, shape: Shape) -> tuple[ExportTensor, ...]:
+    """The tensors of an exported file. Raises ValueError for a list that does not fit the network."""
+    return export_list(model.export_as, model.export, shape)

@@ -1,0 +1,110 @@
+"""The network in floats: what is trained. Equal to the exported one except for what integers cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pool.nn.batch import TensorBatch
+from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.perspective.files.shape import Floats, Shape
+
+FIELD = "features"
+
+
+class StackedLinear(nn.Module):
+    """A linear layer for each output bucket; samples come ordered by bucket. weight [B, outputs, inputs], bias
+    [B, outputs]."""
+
+    def __init__(self, buckets: int, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(buckets, outputs, inputs))
+        self.bias = nn.Parameter(torch.empty(buckets, outputs))
+
+    def forward(self, groups: Sequence[Tensor]) -> list[Tensor]:
+        """[n, inputs] of each bucket -> [n, outputs] of each."""
+        layers = zip(groups, self.weight.unbind(), self.bias.unbind(), strict=True)
+        return [functional.linear(group, weight, bias) for group, weight, bias in layers]
+
+
+class PerspectiveModel(nn.Module):
+    """(inputs -> N)x2 -> activation -> layers of the sample's output bucket. One unit of the output is
+    loss.output_unit."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.l0 = SparseLinear(shape.num_real + shape.num_virtual, shape.width, field=FIELD)
+        self.layers = nn.ModuleList(StackedLinear(shape.buckets, *sizes) for sizes in shape.layers)
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """bullet's: normal with a deviation of sqrt(2 / inputs), biases and factoriser zero; from torch's default
+        generator."""
+        real = self.shape.num_real
+        self.l0.weight[:real].normal_(0.0, (2 / real) ** 0.5)
+        self.l0.weight[real:].zero_()
+        assert self.l0.bias is not None
+        self.l0.bias.zero_()
+        for layer in self._stacks():
+            layer.weight.normal_(0.0, (2 / layer.weight.shape[2]) ** 0.5)
+            layer.bias.zero_()
+
+    def forward(self, batch: TensorBatch) -> Tensor:
+        """[B], from the side to move's point of view. Samples of the batch are ordered by output bucket."""
+        # hardtanh: clamp with a backward of one pass
+        x = functional.hardtanh(self.l0(batch.sparse[FIELD]), 0.0, 1.0)
+        if self.shape.activation == "pairwise":
+            low, high = x.chunk(2, dim=1)
+            x = low * high
+        elif self.shape.activation == "screlu":
+            x = x.square()
+        own, other = x.chunk(2)
+        counts = [end - start for start, end in pairwise(batch.bucket_offsets)]
+        groups = list(torch.split(torch.cat([own, other], dim=1), counts))
+        for number, layer in enumerate(self._stacks()):
+            groups = layer([self._hidden(group) for group in groups] if number else groups)
+        return torch.cat(groups)[:, 0]
+
+    def _hidden(self, y: Tensor) -> Tensor:
+        x = functional.hardtanh(y, 0.0, 1.0)
+        return x.square() if self.shape.hidden_activation == "screlu" else x
+
+    @torch.no_grad()
+    def clip(self, limit: float) -> None:
+        """In place: weights and biases behind the first layer to +- limit."""
+        for layer in self._stacks():
+            layer.weight.clamp_(-limit, limit)
+            layer.bias.clamp_(-limit, limit)
+
+    @torch.no_grad()
+    def floats(self) -> dict[str, npt.NDArray[np.float32]]:
+        """The tensors by bullet's names. Copies."""
+        return {name: tensor.float().cpu().numpy().copy() for name, tensor in self._named()}
+
+    @torch.no_grad()
+    def load_floats(self, floats: Floats) -> None:
+        """The inverse."""
+        for name, tensor in self._named():
+            assert tensor.shape == floats[name].shape, f"{name}: {floats[name].shape} into {tuple(tensor.shape)}"
+            tensor.copy_(torch.from_numpy(floats[name]))
+
+    def _named(self) -> list[tuple[str, Tensor]]:
+        real = self.shape.num_real
+        assert self.l0.bias is not None
+        found: list[tuple[str, Tensor]] = [("l0w", self.l0.weight[:real]), ("l0b", self.l0.bias)]
+        if self.shape.num_virtual:
+            found.append(("l0f", self.l0.weight[real:]))
+        for number, layer in enumerate(self._stacks(), 1):
+            found += [(f"l{number}w", layer.weight), (f"l{number}b", layer.bias)]
+        return found
+
+    def _stacks(self) -> list[StackedLinear]:
+        return [layer for layer in self.layers if isinstance(layer, StackedLinear)]

@@ -1,0 +1,121 @@
+"""The networks of this task as `pool eval` asks them (pool.tasks.chess.network.Family)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from loader.chess.output_buckets import MAX_PIECES as MOST_PIECES
+from loader.chess.output_buckets import buckets_by_pieces
+from loader.errors import DataError
+from pool.errors import ConfigError
+from pool.tasks.chess.inspecting import tensor_facts
+from pool.tasks.chess.loss_config import LossConfig
+from pool.tasks.chess.network import Evaluation, Facts
+from pool.tasks.chess.positions import Inputs, Position
+from pool.tasks.perspective.config import ModelConfig
+from pool.tasks.perspective.description import TASK, beside, read_description
+from pool.tasks.perspective.files.evaluate import check_evaluable, evaluate
+from pool.tasks.perspective.files.integers import Net, roundings
+from pool.tasks.perspective.form import FACTORISED, export_of, shape_of
+from pool.tasks.perspective.reading import net_of, read_bytes
+
+if TYPE_CHECKING:
+    from pool.config.tree import Config
+    from pool.trained.model import Trained
+
+SUFFIXES = (".bin",)
+
+
+@dataclass(frozen=True)
+class PerspectiveNetwork:
+    """`pool.tasks.chess.network.Network`."""
+
+    net: Net
+    units_of_terms: str = ""
+
+    @property
+    def inputs(self) -> Inputs:
+        return self.net.shape.inputs
+
+    @property
+    def units(self) -> str:
+        return f"{self.net.unit:g} for an output of 1 (a hundred of them = one pawn)"
+
+    def evaluate(self, positions: Sequence[Position]) -> Evaluation:
+        return evaluate(self.net, positions, buckets_by_pieces(self.net.shape.output_buckets))
+
+
+def facts(network: PerspectiveNetwork) -> Facts:
+    """Of the integers. Dead outputs are found by bounds: an output is dead if 0 even with the largest 32 rows."""
+    net = network.net
+    tensors = [tensor_facts(name, net.tensors[name], rule) for name, rule in roundings(net).items()]
+    rows = net.tensors["l0w"].max(axis=0).astype(np.int64)
+    highest = net.tensors["l0b"] + MOST_PIECES * np.maximum(rows, 0)
+    shape = net.shape
+    about: dict[str, str | int] = {
+        "network": shape.in_words,
+        "activation": shape.activation,
+        "inputs": shape.inputs.features,
+        "output buckets": shape.output_buckets,
+    }
+    return Facts(about, tensors, {"the first layer": (int((highest <= 0).sum()), highest.size)})
+
+
+def settings(network: PerspectiveNetwork) -> dict[str, Any]:
+    """Of a run that trains such a network."""
+    net = network.net
+    shape = net.shape
+    return {
+        "task": TASK,
+        "data": {
+            "chess": {
+                "features": shape.inputs.features + (FACTORISED if shape.num_virtual else ""),
+                "king_buckets": list(shape.inputs.king_buckets),
+                "output_buckets": shape.output_buckets,
+            }
+        },
+        "model": {
+            "width": shape.width,
+            "activation": shape.activation,
+            "hidden": list(shape.hidden),
+            "hidden_activation": shape.hidden_activation,
+            "export": [entry.model_dump(mode="json") for entry in net.entries],
+        },
+        "loss": {"output_unit": net.unit},
+    }
+
+
+def read_network(path: Path, config: Config | None) -> PerspectiveNetwork:
+    """Raises DataError; ConfigError if neither `config` nor what lies beside the file says what network it holds."""
+    data = read_bytes(path)
+    sections = (config.model, config.loss) if config is not None else read_description(path, data)
+    if sections is None:
+        raise ConfigError(
+            f"{path} does not say what network it holds, and {beside(path).name} is not beside it: name a config "
+            "of such a network with --config"
+        )
+    model, loss = sections
+    assert isinstance(model, ModelConfig)
+    assert isinstance(loss, LossConfig)
+    try:
+        shape = shape_of(model)
+        net = net_of(data, shape, export_of(model, shape), loss.output_unit, path)
+        check_evaluable(net)
+    except DataError:
+        raise
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return PerspectiveNetwork(net)
+
+
+def exported_network(found: Trained) -> PerspectiveNetwork:
+    """Raises ValueError if a value doesn't fit."""
+    from pool.tasks.perspective.task import PerspectiveTask
+
+    assert isinstance(found.task, PerspectiveTask)
+    return PerspectiveNetwork(found.task.exported(found.model))

@@ -1,0 +1,124 @@
+"""The task: what pool.tasks.task asks for, put together from the parts in this folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from loader.batch.schema import BatchSchema
+from loader.chess.output_buckets import buckets_by_pieces
+from pool.nn.batch import TensorBatch
+from pool.tasks.chess.loss import mean_loss, score_weight
+from pool.tasks.chess.loss_config import LossConfig
+from pool.tasks.chess.probes import probe_positions
+from pool.tasks.chess.whole_file import write_whole
+from pool.tasks.perspective.config import ModelConfig
+from pool.tasks.perspective.description import beside, description
+from pool.tasks.perspective.files.evaluate import check_evaluable, evaluate
+from pool.tasks.perspective.files.file_bytes import parse_quantised, quantised_bytes, raw_bytes, weights_bytes
+from pool.tasks.perspective.files.header import header
+from pool.tasks.perspective.files.integers import Net, quantise
+from pool.tasks.perspective.files.shape import Floats, Shape
+from pool.tasks.perspective.form import export_of, shape_of
+from pool.tasks.perspective.model import FIELD, PerspectiveModel
+from pool.tasks.perspective.reading import RAW, WEIGHTS, floats_of, read_bytes
+from pool.tasks.task import Progress
+
+
+class PerspectiveTask:
+    """Trains a network of this family and writes it as a file of numbers."""
+
+    def __init__(self, model: ModelConfig, loss: LossConfig) -> None:
+        self._model = model
+        self._loss = loss
+
+    def check(self, schema: BatchSchema) -> None:
+        """Raises ValueError if batches, the list of tensors or the file to start from don't fit the model."""
+        shape = shape_of(self._model)
+        fields = {field.name: field for field in schema.sparse}
+        if FIELD not in fields or fields[FIELD].bags_per_sample != 2:
+            raise ValueError(f"data.source: batches have no sparse field {FIELD!r} with two bags a sample")
+        if fields[FIELD].values:
+            raise ValueError(f"data.source: the sparse field {FIELD!r} has values; these networks know none")
+        missing = {"score", "result"} - {field.name for field in schema.dense}
+        if missing:
+            raise ValueError(f"data.source: batches have no dense field {', '.join(sorted(missing))}")
+        found, wanted = fields[FIELD].num_features, shape.num_real + shape.num_virtual
+        if found != wanted:
+            raise ValueError(f"model.features: {wanted} inputs, but the batches have {found}")
+        if schema.num_buckets != shape.buckets:
+            raise ValueError(f"model.output_buckets: {shape.buckets}, but the batches have {schema.num_buckets}")
+        export_of(self._model, shape)
+        self._start(shape)
+
+    def build_model(self) -> PerspectiveModel:
+        """Freshly initialised."""
+        return PerspectiveModel(shape_of(self._model))
+
+    def initialize(self, model: nn.Module) -> None:
+        """Loads model.start_from, if it is set."""
+        floats = self._start(_perspective(model).shape)
+        if floats is not None:
+            _perspective(model).load_floats(floats)
+
+    def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:
+        """Mean loss of a batch."""
+        weight = score_weight(self._loss, progress.fraction)
+        return mean_loss(model(batch), batch.dense["score"], batch.dense["result"], self._loss, weight)
+
+    def predict(self, model: nn.Module, batch: TensorBatch) -> Tensor:
+        """[B]: in units of the score, the side to move's view."""
+        output: Tensor = model(batch) * self._loss.output_unit
+        return output
+
+    def after_step(self, model: nn.Module) -> None:
+        """Clips what is behind the first layer."""
+        if self._model.clip_weights:
+            _perspective(model).clip(self._model.clip_weights)
+
+    def export(self, model: nn.Module, path: Path, description: str) -> None:
+        """Writes a file of numbers, by its name the floats (*raw.bin, *weights.bin) or the quantised network, which has
+        its description beside it. ValueError if a value doesn't fit, DataError if a file can't be written."""
+        floats = _perspective(model).floats()
+        if path.name.endswith(RAW):
+            write_whole(path, raw_bytes(floats, export_of(self._model, _perspective(model).shape)))
+        elif path.name.endswith(WEIGHTS):
+            write_whole(path, weights_bytes(floats))
+        else:
+            self._export_quantised(self.exported(model), path, description)
+
+    def exported(self, model: nn.Module) -> Net:
+        """What a quantised file holds. ValueError if a value doesn't fit."""
+        shape = _perspective(model).shape
+        net = quantise(_perspective(model).floats(), shape, export_of(self._model, shape), self._loss.output_unit)
+        check_evaluable(net)
+        return net
+
+    def header(self, model: nn.Module, path: Path, language: str) -> str:
+        """Source in C or Rust that describes the quantised file `path`."""
+        return header(self.exported(model), language, path.name)
+
+    def _export_quantised(self, net: Net, path: Path, text: str) -> None:
+        """Not before the bytes evaluate to what the tensors do."""
+        data = quantised_bytes(net)
+        again = parse_quantised(data, net.shape, net.entries, net.unit, path)
+        positions = probe_positions(net.shape.inputs)
+        buckets = buckets_by_pieces(net.shape.output_buckets)
+        before, after = (evaluate(made, positions, buckets).values for made in (net, again))
+        if (before != after).any():
+            raise ValueError(f"{int((before != after).sum())} evaluations differ between the network and its file")
+        write_whole(path, data)
+        write_whole(beside(path), description(self._model, self._loss, data, text))
+
+    def _start(self, shape: Shape) -> Floats | None:
+        """The floats to start from. Raises DataError or ValueError."""
+        if self._model.start_from is None:
+            return None
+        path = Path(self._model.start_from)
+        return floats_of(read_bytes(path), shape, export_of(self._model, shape), path)
+
+
+def _perspective(model: nn.Module) -> PerspectiveModel:
+    assert isinstance(model, PerspectiveModel)
+    return model

@@ -1,0 +1,1 @@
+"""Networks that a checkpoint holds: loaded, chosen among the members of an ensemble, exported."""
