@@ -424,8 +424,8 @@ MUTANTS = (
         "half an entry",
         "a new attempt is read with the loss of the one before",
         "pool/shm/shortcut.py",
-        "return Finished(attempt, tuple(map(_loss, bits)), times) if whole else Finished(0, (), times)",
-        "return Finished(attempt, tuple(map(_loss, bits)), times)",
+        "return Finished(attempt, tuple(losses), times) if whole else Finished(0, (), times)",
+        "return Finished(attempt, tuple(losses), times)",
         SHORTCUT,
     ),
     Mutant(
