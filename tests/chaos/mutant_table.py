@@ -502,6 +502,23 @@ MUTANTS = (
         'eager = self.rules.on_bad_batch == "stop"',
     ),
     Mutant(
+        "batch judged before its version",
+        "a bad batch freezes a member before it is known whether the member stops early",
+        "pool/coordinator/books/books.py",
+        """\
+            if self._validation_due:
+                self._assign_validation()
+                break
+            actions += self._judge()
+""",
+        """\
+            actions += self._judge()
+            if self._validation_due:
+                self._assign_validation()
+                break
+""",
+    ),
+    Mutant(
         "all end with one",
         "a run ends with the first member that stops early",
         "pool/coordinator/books/books.py",
