@@ -424,8 +424,8 @@ MUTANTS = (
         "half an entry",
         "a new attempt is read with the loss of the one before",
         "pool/shm/shortcut.py",
-        "return Finished(attempt, tuple(map(_loss, bits)), times) if whole else Finished(0, (), times)",
-        "return Finished(attempt, tuple(map(_loss, bits)), times)",
+        "return Finished(attempt, tuple(losses), times) if whole else Finished(0, (), times)",
+        "return Finished(attempt, tuple(losses), times)",
         SHORTCUT,
     ),
     Mutant(
@@ -500,6 +500,23 @@ MUTANTS = (
         "pool/coordinator/books/step_book.py",
         "return len(self._batches) == 1 or all(",
         "return True or all(",
+    ),
+    Mutant(
+        "batch judged before its version",
+        "a bad batch freezes a member before it is known whether the member stops early",
+        "pool/coordinator/books/books.py",
+        """\
+            if self._validation_due:
+                self._assign_validation()
+                break
+            actions += self._judge()
+""",
+        """\
+            actions += self._judge()
+            if self._validation_due:
+                self._assign_validation()
+                break
+""",
     ),
     Mutant(
         "all end with one",

@@ -216,6 +216,22 @@ def test_what_stays_in_force_is_said_from_the_checkpoints_own_state(
         folder.close()
 
 
+def test_what_stays_in_force_may_be_another_number_for_each_member(tmp_path: Path, checkpoint: Path) -> None:
+    changed = config(tmp_path, **{**RECIPE, "optimizer": {"args": {"lr": 0.5}}})
+    saved = saved_state(checkpoint)
+    ((group, *_), *_) = saved.optimizer.groups
+    groups = [[{**group, "lr": lr}] for lr in (0.25, 0.25, 0.125)]
+    folder = RunFolder(changed, resume=True)
+    try:
+        compare_optimizer(
+            changed, checkpoint, replace(saved, optimizer=replace(saved.optimizer, groups=groups)), folder
+        )
+        (note,) = folder.take_notes()
+        assert f"in force is what {checkpoint} holds: 0.25, 0.125; " in note
+    finally:
+        folder.close()
+
+
 def test_nan_again_is_no_change(tmp_path: Path, checkpoint: Path) -> None:
     given = config(tmp_path, optimizer={"args": {"lr": 0.01, "limits": [0.0, math.nan]}}, schedule=STEP_LR)
     saved = replace(saved_state(checkpoint), config=json.loads(json.dumps(given.model_dump(mode="json"))))
