@@ -11,6 +11,7 @@ from statistics import fmean
 
 from pool.checkpoint.state import SavedState
 from pool.checkpoint.validations import LOWEST_LOSS, Goal, Validation
+from pool.metrics.digits import in_digits
 from pool.metrics.members import of_member
 from pool.telemetry.records import METRICS, read_records
 
@@ -36,9 +37,9 @@ class Ranking:
     def said(self, member: int) -> str:
         """What the member is worth, in words."""
         if self.trained:
-            return f"training loss {self.value(member):.6f}, the mean of {self.trained}"
+            return f"training loss {in_digits(self.value(member))}, the mean of {self.trained}"
         step = self.found[member].step
-        return f"validation {self.goal.metric} {self.value(member):.6f} of step {step}"
+        return f"validation {self.goal.metric} {in_digits(self.value(member))} of step {step}"
 
     def _compare(self, one: int, other: int) -> int:
         if self.goal.better(self.found[one], self._rival(other)):

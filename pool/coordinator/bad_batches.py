@@ -13,6 +13,7 @@ from loader.sources import origin_of
 from pool.coordinator import poison
 from pool.coordinator.books.actions import BadBatch
 from pool.errors import RunError
+from pool.metrics.members import named
 from pool.process.launch import Launch
 from pool.run_dir import shown
 from pool.shm.memory import Memory
@@ -31,7 +32,8 @@ class BadBatches:
     def found(self, action: BadBatch) -> None:
         """Raises RunError if there is no step without it."""
         batch = SparseBatch.view(self._schema, self._memory.batch_slot("train", action.batch))
-        text = f"{_who(action)}batch {action.batch} of step {action.step}: {action.why}"
+        who = f"{named(action.members)}, " if action.members else ""
+        text = f"{who}batch {action.batch} of step {action.step}: {action.why}"
         try:
             text += f"; it is kept in {poison.save(self._launch.run_dir, batch, action, self._origin(action))}"
         except OSError as error:
@@ -53,21 +55,12 @@ class BadBatches:
         return found
 
 
-def _who(action: BadBatch) -> str:
-    if not action.members:
-        return ""
-    one = len(action.members) == 1
-    return f"member {action.members[0]}, " if one else f"members {', '.join(map(str, action.members))}: "
-
-
 def _consequence(action: BadBatch) -> str:
     """For the user."""
-    these = "this member" if len(action.members) == 1 else "these members"
+    of_some = "" if not action.members else " for this member" if len(action.members) == 1 else " for these members"
     if not action.freezes:
-        return f"it is left out for {these}" if action.members else "it is left out"
-    weights = f"the weights of step {action.step}"
+        return f"it is left out{of_some}"
+    keep = f"{'keeps' if len(action.freezes) == 1 else 'keep'} the weights of step {action.step}, the others go on"
     if action.freezes == action.members:
-        who = "the member keeps" if len(action.members) == 1 else "these members keep"
-        return f"{who} {weights}, the others go on"
-    members = ", ".join(map(str, action.freezes))
-    return f"it is left out; these members keep {weights}, the others go on: {members}"
+        return f"{'the member' if len(action.members) == 1 else 'these members'} {keep}"
+    return f"it is left out{of_some}; {named(action.freezes)} {keep}"

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pool.checkpoint.validations import Goal, Validations
+from pool.metrics.digits import in_digits
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class EarlyStopping:
             account = f"{name} was finite in none of {known.since} {validations}"
         else:
             account = (
-                f"{known.since} {validations} without a better {name} than the {known.record.value(name):.6f} of step "
-                f"{known.record.step}"
+                f"{known.since} {validations} without a better {name} than the "
+                f"{in_digits(known.record.value(name))} of step {known.record.step}"
             )
         return f"stopped early at step {known.newest.step}: {account} (train.early_stopping = {self.patience})"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from pool.checkpoint import store
@@ -10,6 +11,7 @@ from pool.checkpoint.validations import NONE, Goal, Validation, Validations, com
 from pool.coordinator.books.actions import Commit
 from pool.coordinator.committer import Committer
 from pool.coordinator.snapshots import Snapshots
+from pool.metrics.members import named
 from pool.optim.plateau import plateau_rule
 from pool.process.launch import Launch
 from pool.shm.memory import Memory, Slot
@@ -86,15 +88,16 @@ class State:
     def validated(self, found: Sequence[Validation]) -> None:
         """The newest version of each member is; the next step may be made with lower learning rates. Raises
         CheckpointError."""
+        reduced = defaultdict[str, list[int]](list)
         for m, (member, rule) in enumerate(zip(self._committer.members, self._plateaus, strict=True)):
             before = member.optimizers.learning_rate
             if rule is None or member.frozen_at is not None or not member.optimizers.validated(rule, found[m]):
                 continue
-            who = f"member {m}, " if len(found) > 1 else ""
-            self._say(
-                f"{who}step {found[m].step}: {rule.goal.metric} gets no better: the learning rate is reduced from "
-                f"{before:g} to {member.optimizers.learning_rate:g} (schedule.plateau)"
-            )
+            rates = f"from {before:g} to {member.optimizers.learning_rate:g}"
+            reduced[f"{rule.goal.metric} gets no better: the learning rate is reduced {rates}"].append(m)
+        for what, members in reduced.items():
+            who = f"{named(members)}, " if len(found) > 1 else ""
+            self._say(f"{who}step {found[0].step}: {what} (schedule.plateau)")
 
     def checkpoint(self) -> store.Checkpoint:
         """All of it; between two steps only. The tensors are those that the next step changes."""

@@ -1,4 +1,4 @@
-"""Numbers of all members in one: a member that is frozen has none, which is NaN. Free of torch."""
+"""Numbers of all members in one: a member that is frozen has none, which is NaN; members in words. Free of torch."""
 
 from __future__ import annotations
 
@@ -36,6 +36,18 @@ def of_member(record: Mapping[str, Any], member: int) -> dict[str, Any]:
         if isinstance(values, list) and member < len(values):
             found[name] = values[member]
     return found
+
+
+def named(members: Sequence[int]) -> str:
+    """Members by number, ascending, for a line: three or more in a row as `4 to 9`."""
+    runs: list[list[int]] = []
+    for member in sorted(members):
+        if runs and runs[-1][-1] + 1 == member:
+            runs[-1].append(member)
+        else:
+            runs.append([member])
+    words = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return f"member{'' if len(members) == 1 else 's'} {', '.join(words)}"
 
 
 _OF_A_MEMBER = re.compile(r"member\.([0-9]+)\.(.+)")

@@ -14,6 +14,7 @@ from pool.checkpoint.ranking import Ranking, rank
 from pool.checkpoint.state import SavedState, read_state
 from pool.config.members import differing, flat
 from pool.errors import CheckpointError
+from pool.metrics.digits import in_digits
 from pool.trained.choosing import members_of
 
 
@@ -85,7 +86,7 @@ def rows(found: Found, varied: Sequence[str]) -> list[list[str]]:
 
 
 def _cells(row: Mapping[str, Any], numbers: Sequence[str]) -> list[str]:
-    values = ["nan" if row[name] is None else f"{row[name]:.6f}" for name in numbers]
+    values = ["nan" if row[name] is None else in_digits(row[name]) for name in numbers]
     return [str(row["member"]), *map(_text, row["config"].values()), *values, str(row["step"])]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pool.config.members import differing
+from pool.metrics.digits import in_digits
 from pool.metrics.layout import LOSS
 from pool.runs.records import Run
 
@@ -64,7 +65,7 @@ def plain(table: Sequence[Sequence[str]]) -> str:
 
 def _metric(run: Run) -> str:
     best = run.best_checkpoint
-    return "" if best is None or run.metric == LOSS else f"{run.metric} {best[1]:.6f} at {best[0]}"
+    return "" if best is None or run.metric == LOSS else f"{run.metric} {in_digits(best[1])} at {best[0]}"
 
 
 def _numbers(run: Run) -> list[str]:
@@ -87,7 +88,7 @@ def _members(run: Run) -> str:
 
 
 def _loss(value: float | None) -> str:
-    return "" if value is None else f"{value:.6f}"
+    return "" if value is None else in_digits(value)
 
 
 def _values(run: Run, keys: Sequence[str]) -> list[str]:

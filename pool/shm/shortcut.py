@@ -10,8 +10,7 @@ before the word.
 
 from __future__ import annotations
 
-import functools
-import operator
+import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +26,6 @@ Words = npt.NDArray[np.int64]
 
 _TIMES = 3
 _VERSION_BITS = 40
-_DOUBLE, _INTEGER = struct.Struct("<d"), struct.Struct("<q")
 
 
 @dataclass(frozen=True)
@@ -47,8 +45,8 @@ class Published(NamedTuple):
 
 
 def finished_words(members: int) -> int:
-    """Of an entry: the attempt; attempt and losses in one, so that half of a new entry is taken for none; the bits of
-    each member's loss; the times."""
+    """Of an entry: the attempt; a sum of attempt and losses, so that half of a new entry is taken for none; the loss of
+    each member; the times."""
     return 2 + members + _TIMES
 
 
@@ -62,9 +60,9 @@ class WorkerEnd:
 
     def finish(self, attempt: int, losses: Sequence[float], times: Times) -> None:
         """All of the batch lies in its gradient slot, and is sound."""
-        bits = [_bits(loss) for loss in losses]
         self._times[:] = (times.computing, times.waiting_for_batches, times.waiting_for_weights)
-        self._finished[:] = (attempt, _together(attempt, bits), *bits)
+        self._finished[0], self._finished[1] = attempt, _sum(attempt, losses)
+        self._finished[2:].view(np.float64)[:] = losses
         self._coordinators.ring()
 
     def newest(self, incarnation: int) -> int:
@@ -99,10 +97,11 @@ class CoordinatorEnd:
 
     def finished(self, worker: int) -> Finished:
         words = self._finished[worker]
-        attempt, together, *bits = words[:-_TIMES].tolist()
-        times = Times(*words[-_TIMES:].view(np.float64).tolist())
-        whole = together == _together(attempt, bits)
-        return Finished(attempt, tuple(map(_loss, bits)), times) if whole else Finished(0, (), times)
+        attempt, found = words[:2].tolist()
+        *losses, computing, waiting_for_batches, waiting_for_weights = words[2:].view(np.float64).tolist()
+        times = Times(computing, waiting_for_batches, waiting_for_weights)
+        whole = found == _sum(attempt, losses)
+        return Finished(attempt, tuple(losses), times) if whole else Finished(0, (), times)
 
 
 def published(word: int) -> Published:
@@ -110,13 +109,7 @@ def published(word: int) -> Published:
     return Published(*divmod(word, 1 << _VERSION_BITS))
 
 
-def _together(attempt: int, bits: Sequence[int]) -> int:
-    return functools.reduce(operator.xor, bits, attempt)
-
-
-def _bits(value: float) -> int:
-    return int(_INTEGER.unpack(_DOUBLE.pack(value))[0])
-
-
-def _loss(bits: int) -> float:
-    return float(_DOUBLE.unpack(_INTEGER.pack(bits))[0])
+def _sum(attempt: int, losses: Sequence[float]) -> int:
+    """Depends on their order: members may have equal losses."""
+    entry = struct.pack(f"<q{len(losses)}d", attempt, *losses)
+    return int.from_bytes(hashlib.blake2b(entry, digest_size=8).digest(), "little", signed=True)

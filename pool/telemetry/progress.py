@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Column
 
 from loader.command_line.streams import give_up_stdout
+from pool.metrics.digits import in_digits
 from pool.metrics.members import median_of
 from pool.protocol.messages import RunReport, Shares
 from pool.run_dir import shown
@@ -125,8 +126,8 @@ def _numbers(of_members: Sequence[float]) -> str:
     """One number, or of several members the lowest, the median and the highest."""
     known = [value for value in of_members if not math.isnan(value)]
     if len(of_members) == 1 or not known:
-        return f"{median_of(of_members):.6f}"
-    return f"{min(known):.6f} / {median_of(known):.6f} / {max(known):.6f}"
+        return in_digits(median_of(of_members))
+    return f"{in_digits(min(known))} / {in_digits(median_of(known))} / {in_digits(max(known))}"
 
 
 def _short(number: float) -> str:

@@ -1,14 +1,16 @@
 """Gradients on their way out of backward: to the exchange, bucket by bucket.
 
 A parameter's gradient goes to its place as soon as autograd has accumulated it; a table's rows are written there by its
-own backward, and a large one is several buckets of rows. A bucket is announced when the last of what it holds is there;
-the batch's last one not, since the end of the batch says it. What got no gradient is known at the end of backward.
+own backward, and a large one is several buckets of rows. A bucket is announced when the last of what it holds is
+there; a member's last one when all numbers of the member are known to be finite, and the batch's last one not at all,
+since the end of the batch says it. What got no gradient is known at the end of backward.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 import torch
@@ -43,6 +45,7 @@ class GradientWriter:
         self._finite: dict[int, torch.Tensor | bool] = {}  # by parameter, in the order of backward
         self._expected: list[int] = []  # buckets of members that are trained
         self._missing: list[set[int]] = []  # per bucket: parameters whose gradient is not there yet
+        self._withheld: dict[int, int] = {}  # by member: its last bucket, complete but not announced
         for parameter in self._parameters:
             parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
         self._tables: set[torch.Tensor] = set()  # whose gradient comes through the sink
@@ -61,8 +64,19 @@ class GradientWriter:
         self._exchange.begin(slot, touched)
         self._announce = announce
         self._finite = {}
+        self._withheld = {}
         self._missing = [set(bucket.parameters) for bucket in self._plan.buckets]
         self._expected = [b for b, member in enumerate(self._member_of) if member not in frozen]
+
+    def end_members(self, members: Iterable[int], losses: torch.Tensor) -> None:
+        """After backward of these members: the last bucket of each whose numbers are finite is announced, but for the
+        batch's last. Where that is known when the device has arrived there, the end of the batch tells."""
+        if losses.device.type != "cpu" or not any(self._missing[b] for b in self._expected):
+            return
+        for member, loss in zip(members, losses.tolist(), strict=True):
+            last = self._withheld.pop(member, None)
+            if last is not None and self._announce is not None and math.isfinite(loss) and self._is_finite(member):
+                self._announce(last)
 
     def end_batch(self) -> tuple[int, ...]:
         """After backward: the parameters that got no gradient."""
@@ -77,6 +91,13 @@ class GradientWriter:
         later = {index: finite for index, finite in self._finite.items() if isinstance(finite, torch.Tensor)}
         numbers, finite = self._exchange.read(losses, list(later.values()))
         return numbers, self._unsound(dict(zip(later, finite, strict=True)))
+
+    def _is_finite(self, member: int) -> bool:
+        return all(
+            bool(finite)
+            for index, finite in self._finite.items()
+            if self._member_of[self._buckets_of[index][0]] == member
+        )
 
     def _unsound(self, flags: Mapping[int, bool]) -> tuple[str, ...]:
         found = dict.fromkeys(self._members, "")
@@ -141,10 +162,14 @@ class GradientWriter:
         missing.discard(index)
         if missing:
             return
-        announce = self._announce if any(self._missing[b] for b in self._expected) else None
-        then = _tell_nobody if announce is None else partial(announce, bucket)
+        member = self._member_of[bucket]
+        is_last = not any(self._missing[b] for b in self._expected if self._member_of[b] == member)
+        if is_last:
+            self._withheld[member] = bucket
+        then = _tell_nobody if is_last or self._announce is None else partial(self._announce, bucket)
         self._exchange.hand_over(self._plan.buckets[bucket], then)
 
 
 def _tell_nobody() -> None:
-    """Of a batch's last bucket, and of one without gradients, the end of the batch tells."""
+    """Of a member's last bucket `end_members` tells; of the batch's last, and of one without gradients, the end of the
+    batch."""

@@ -152,6 +152,7 @@ class Computer:
                 if losses.requires_grad:
                     losses.sum().backward()  # type: ignore[no-untyped-call]
             found.append(losses.detach())
+            self._writer.end_members(range(first, first + len(losses)), found[-1])
         return found
 
     def validate(self, slot: Slot, version: int, collected: Sequence[Mapping[str, npt.NDArray[Any]]]) -> Outcome:

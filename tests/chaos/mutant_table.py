@@ -139,8 +139,8 @@ MUTANTS = (
         "stepped too early",
         "a bucket is stepped while a batch may still be left out",
         "pool/coordinator/books/step_book.py",
-        "settled = self._eager or self._all_finished",
-        "settled = True",
+        "            return self._all_finished\n        return len",
+        "            return True\n        return len",
     ),
     Mutant(
         "preparing is not reading",
@@ -424,8 +424,8 @@ MUTANTS = (
         "half an entry",
         "a new attempt is read with the loss of the one before",
         "pool/shm/shortcut.py",
-        "return Finished(attempt, tuple(map(_loss, bits)), times) if whole else Finished(0, (), times)",
-        "return Finished(attempt, tuple(map(_loss, bits)), times)",
+        "return Finished(attempt, tuple(losses), times) if whole else Finished(0, (), times)",
+        "return Finished(attempt, tuple(losses), times)",
         SHORTCUT,
     ),
     Mutant(
@@ -497,9 +497,26 @@ MUTANTS = (
     Mutant(
         "member stepped before it is judged",
         "buckets of a member are stepped while another batch may still freeze it",
+        "pool/coordinator/books/step_book.py",
+        "return len(self._batches) == 1 or all(",
+        "return True or all(",
+    ),
+    Mutant(
+        "batch judged before its version",
+        "a bad batch freezes a member before it is known whether the member stops early",
         "pool/coordinator/books/books.py",
-        'eager = self.rules.on_bad_batch == "stop" and self.rules.members == 1',
-        'eager = self.rules.on_bad_batch == "stop"',
+        """\
+            if self._validation_due:
+                self._assign_validation()
+                break
+            actions += self._judge()
+""",
+        """\
+            actions += self._judge()
+            if self._validation_due:
+                self._assign_validation()
+                break
+""",
     ),
     Mutant(
         "all end with one",

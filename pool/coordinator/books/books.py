@@ -358,7 +358,7 @@ class Books:
     def _open_step(self) -> StepBook:
         per_step = self.rules.batches_per_step
         batches = range(self.step * per_step, (self.step + 1) * per_step)
-        eager = self.rules.on_bad_batch == "stop" and self.rules.members == 1
+        eager = self.rules.on_bad_batch == "stop"
         return StepBook(
             self.step,
             batches,

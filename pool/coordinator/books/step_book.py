@@ -1,8 +1,10 @@
 """The books of one step: which of its batches are in the sum, bucket by bucket. Pure.
 
-A bucket is stepped when it is complete and no batch of the step can be left out any more: when all are known to be
-sound (all their numbers finite), or at once if a bad one would end the run, and with it this step (`eager`). A batch
-that is left out takes no part in the step: the sums begin anew without it. It may be left out for one member alone.
+A bucket is stepped when it is complete and no batch of the step can be left out of it any more: when all are known to
+be sound (all their numbers finite). If a bad batch is not left out, but ends the run or freezes a member (`eager`), it
+is enough that they are known to be sound for the bucket's member, and the only member's bucket is stepped at once: the
+step would end with the run. A batch that is left out takes no part in the step: the sums begin anew without it. It may
+be left out for one member alone.
 """
 
 from __future__ import annotations
@@ -45,12 +47,15 @@ class StepBook:
         has_buffers: bool,
         eager: bool,
     ) -> None:
-        """`member_of`: of each bucket; buckets of `frozen` members take no part."""
+        """`member_of`: of each bucket; buckets of `frozen` members take no part. `eager`: no batch is left out."""
         self.step = step
         self._eager = eager
         self._first = batches.start
         self._member_of = member_of
-        self._batches = {member: list(batches) for member in dict.fromkeys(member_of) if member not in frozen}
+        self._buckets: dict[int, set[int]] = {}  # by member
+        for bucket, member in enumerate(member_of):
+            self._buckets.setdefault(member, set()).add(bucket)
+        self._batches = {member: list(batches) for member in self._buckets if member not in frozen}
         self.batches = list(batches) if self._batches else []  # that are wanted by any member, in their order (I2)
         self.losses: dict[int, tuple[float, ...]] = {}  # of finished batches, one a member
         self._folded = [0] * len(member_of)  # how many of its member's batches are in each bucket's sum
@@ -95,7 +100,7 @@ class StepBook:
                 if self._has_buffers:
                     yield TakeBuffers(self.step, member, None)
             self._batches[member].remove(batch)
-            for bucket in self._buckets_of(member):
+            for bucket in self._buckets[member]:
                 assert not self._updated[bucket], f"batch {batch} of step {self.step} is in the weights already"
                 self._folded[bucket] = 0
             for other in self._batches[member]:
@@ -107,7 +112,7 @@ class StepBook:
         """Nothing of the member is wanted."""
         del self._batches[member]
         self._buffers_wanted.discard(member)
-        for bucket in self._buckets_of(member):
+        for bucket in self._buckets[member]:
             assert not self._updated[bucket], f"member {member} of step {self.step} is in the weights already"
             self._folded[bucket], self._updated[bucket] = 0, True
         self._settle_batches()
@@ -121,15 +126,16 @@ class StepBook:
                 wanted, self._buffers_wanted = sorted(self._buffers_wanted), set()
                 for member in wanted:
                     yield TakeBuffers(self.step, member, self._contribution(first))
-        settled = self._eager or self._all_finished
+        settled = {member for member in self._batches if self._settled(member, work_of)}
         for bucket, begin in enumerate(self._folded):
             if self._updated[bucket]:
                 continue
-            batches = self._batches[self._member_of[bucket]]
+            member = self._member_of[bucket]
+            batches = self._batches[member]
             fold = self._fold(bucket, batches, work_of, starved=starved)
             if fold is not None:
                 self._folded[bucket] = begin = begin + len(fold.contributions)
-            if begin == len(batches) and settled:
+            if begin == len(batches) and member in settled:
                 self._updated[bucket] = True
                 yield Update(self.step, bucket, len(batches), fold)
             elif fold is not None:
@@ -148,6 +154,20 @@ class StepBook:
             return None
         return Fold(self.step, bucket, tuple(found), begin == 0, complete, len(batches))
 
+    def _settled(self, member: int, work_of: WorkOf) -> bool:
+        """No batch can be left out of the member's step any more, and none can freeze it."""
+        if not self._eager:
+            return self._all_finished
+        return len(self._batches) == 1 or all(self._is_sound(b, member, work_of) for b in self._batches[member])
+
+    def _is_sound(self, batch: int, member: int, work_of: WorkOf) -> bool:
+        """All numbers that the member has made of it are known to be finite: the last of its buckets is announced when
+        they are."""
+        work = work_of(batch)
+        if work is None or work.finished:
+            return batch in self.losses
+        return self._buckets[member] <= work.buckets
+
     def _settle_batches(self) -> None:
         """What no member wants is forgotten."""
         wanted = set().union(*self._batches.values())
@@ -155,9 +175,6 @@ class StepBook:
             if batch not in wanted:
                 self.losses.pop(batch, None)
         self.batches = sorted(wanted)
-
-    def _buckets_of(self, member: int) -> Iterator[int]:
-        return (bucket for bucket, owner in enumerate(self._member_of) if owner == member)
 
     def _contribution(self, work: Work) -> Contribution:
         batch, slot = work.assignment.batch, work.assignment.gradient_slot

@@ -75,7 +75,7 @@ def compare_optimizer(
             if key in overridden:
                 continue
             if key in in_force:
-                held = f"in force is what {checkpoint} holds: {said(in_force[key])}"
+                held = f"in force is what {checkpoint} holds: {in_force[key]}"
                 folder.note(f"{change}; {held}; --override {key}=... changes it")
             else:
                 folder.note(f"{change}; {checkpoint} holds no such number: the config's is in force")
@@ -84,14 +84,15 @@ def compare_optimizer(
         folder.note(f"schedule.every: {config.schedule.every} now, {said(then)} then; the config's is in force")
 
 
-def _in_force(state: OptimizerNumbers) -> dict[str, Any]:
-    """The numbers that optimizer and schedule go on with, by config key."""
-    group = state.groups[0][0] if state.groups and state.groups[0] else {}
-    schedule = state.schedulers[0] if state.schedulers else {}
-    return {
-        **{f"optimizer.args.{key}": value for key, value in group.items()},
-        **{f"schedule.args.{key}": value for key, value in schedule.items()},
-    }
+def _in_force(state: OptimizerNumbers) -> dict[str, str]:
+    """The numbers that optimizer and schedule go on with, by config key; of several members each may have its own."""
+    groups = [each[0] for each in state.groups if each]
+    found: dict[str, dict[str, None]] = {}  # each number once, in words
+    for section, of_buckets in (("optimizer.args", groups), ("schedule.args", state.schedulers)):
+        for numbers in of_buckets:
+            for key, value in numbers.items():
+                found.setdefault(f"{section}.{key}", {})[said(value)] = None
+    return {key: printable(", ".join(words), 500) for key, words in found.items()}
 
 
 def _changes(section: str, now: Mapping[str, Any], then: Mapping[str, Any]) -> Iterator[str]:

@@ -102,8 +102,13 @@ FIXED = [
 ]
 
 
-def another(value: Any, field: FieldInfo) -> Any:
+CHOSEN: dict[str, Any] = {"data.chess.king_buckets": [0] * 64, "data.chess.output_buckets": "single"}
+
+
+def another(key: str, value: Any, field: FieldInfo) -> Any:
     """A value that the key may have, and that is not this one."""
+    if key in CHOSEN:
+        return CHOSEN[key]
     for kind in alternatives(field.annotation):
         if get_origin(kind) is Literal:
             return next(choice for choice in get_args(kind) if choice != value)
@@ -130,7 +135,7 @@ def test_a_key_that_says_which_batches_train_which_model_is_kept(
         given["data"] = {**{k: v for k, v in place.items() if k != before}, name: "synthetic"}
         place = given["data"]
     else:
-        before, place[name] = place[name], another(place[name], field)
+        before, place[name] = place[name], another(key, place[name], field)
     with pytest.raises(ConfigError) as error:
         resume_point(parse_config(given, "test"), checkpoint, identify(files))
     assert str(error.value).startswith(
@@ -212,6 +217,22 @@ def test_what_stays_in_force_is_said_from_the_checkpoints_own_state(
     try:
         compare_optimizer(changed, checkpoint, saved_state(checkpoint), folder)
         assert folder.take_notes() == [note.format(checkpoint=checkpoint) for note in notes]
+    finally:
+        folder.close()
+
+
+def test_what_stays_in_force_may_be_another_number_for_each_member(tmp_path: Path, checkpoint: Path) -> None:
+    changed = config(tmp_path, **{**RECIPE, "optimizer": {"args": {"lr": 0.5}}})
+    saved = saved_state(checkpoint)
+    ((group, *_), *_) = saved.optimizer.groups
+    groups = [[{**group, "lr": lr}] for lr in (0.25, 0.25, 0.125)]
+    folder = RunFolder(changed, resume=True)
+    try:
+        compare_optimizer(
+            changed, checkpoint, replace(saved, optimizer=replace(saved.optimizer, groups=groups)), folder
+        )
+        (note,) = folder.take_notes()
+        assert f"in force is what {checkpoint} holds: 0.25, 0.125; " in note
     finally:
         folder.close()
 

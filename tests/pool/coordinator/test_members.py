@@ -28,6 +28,7 @@ from tests.pool.coordinator.test_books import START, filled, rules
 
 SOUND = ("", "")
 Kind = TypeVar("Kind")
+Mode = Literal["stop", "skip"]
 
 
 class Run:
@@ -35,7 +36,7 @@ class Run:
 
     def __init__(
         self,
-        on_bad_batch: Literal["stop", "skip"],
+        on_bad_batch: Mode,
         *,
         batches: int = 2,
         steps: int = 30,
@@ -68,6 +69,11 @@ class Run:
         report = BatchReport(first, (), (), True, (float(first.batch), first.batch + 0.5), unsound)
         return self._note(self.books.worker_report(self.worker, WorkerReport((report,), Times())))
 
+    def announce(self, buckets: tuple[int, ...]) -> list[Action]:
+        """Of the first batch that is assigned."""
+        report = BatchReport(self.assigned[0], buckets, (), False, (), ())
+        return self._note(self.books.worker_report(self.worker, WorkerReport((report,), Times())))
+
     def validate(self) -> list[Action]:
         """The three batches of a validation."""
         assert self.books.validation is not None
@@ -84,13 +90,27 @@ def found(kind: type[Kind], actions: Sequence[Action]) -> list[Kind]:
     return [action for action in actions if isinstance(action, kind)]
 
 
-def test_nothing_is_stepped_before_every_batch_is_known_to_be_sound_for_every_member() -> None:
-    run = Run("stop")
+@pytest.mark.parametrize("mode", ["stop", "skip"])
+def test_nothing_is_stepped_before_every_batch_is_known_to_be_sound_for_its_member(mode: Mode) -> None:
+    run = Run(mode)
     assert not found(Update, run.finish())
     actions = run.finish()
     assert [action.bucket for action in found(Update, actions)] == [0, 1, 2]
     (commit,) = found(Commit, actions)
     assert commit.losses == ((0.0, 1.0), (0.5, 1.5))
+
+
+@pytest.mark.parametrize("mode", ["stop", "skip"])
+def test_a_member_whose_batches_are_sound_is_stepped_while_others_are_computed(mode: Mode) -> None:
+    """The last of its buckets is announced when all its numbers are known to be finite. Where a batch may be left out,
+    which can't be known before all members have computed it, nothing is stepped early."""
+    run = Run(mode)
+    run.finish()
+    assert not found(Update, run.announce((1,)))
+    stepped = [action.bucket for action in found(Update, run.announce((0,)))]
+    assert stepped == ([0] if mode == "stop" else [])
+    actions = run.finish(("", "a.weight"))
+    assert [action.bucket for action in found(Update, actions)] == ([] if mode == "stop" else [0, 1, 2])
 
 
 def test_a_bad_batch_freezes_its_member_and_the_worker_is_told() -> None:

@@ -25,7 +25,7 @@ NNUE: dict[str, Any] = {
     "pool.devices": ["fake:0"],
 }
 
-TASKS_ALLOWED = "allowed: clicks, stockfish, or the name of a module, or module:Class"
+TASKS_ALLOWED = "allowed: clicks, perspective, stockfish, or the name of a module, or module:Class"
 
 BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"data.batch_sise": 5}, "data.batch_sise: unknown key; allowed here: train, validation, source"),

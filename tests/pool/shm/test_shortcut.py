@@ -99,6 +99,23 @@ def test_half_of_a_new_entry_is_taken_for_none(ends: Ends) -> None:
     assert ends.coordinator().finished(0).attempt == 7
 
 
+@pytest.mark.parametrize("members", [1, 2, 3, 5])
+def test_an_entry_that_is_half_written_has_no_old_losses(members: int) -> None:
+    """Also where members have equal losses, as those with equal weights have."""
+    ends = Ends(members)
+    try:
+        ends.worker().finish(7, (0.5,) * members, Times())
+        before = ends.finished[0].copy()
+        ends.worker().finish(8, (0.25,) * members, Times())
+        after = ends.finished[0].copy()
+        for written in range(len(after)):
+            ends.finished[0][:] = [*after[:written], *before[written:]]
+            found = ends.coordinator().finished(0)
+            assert (found.attempt, set(found.losses)) in ((0, set()), (7, {0.5}), (8, {0.25}))
+    finally:
+        ends.close()
+
+
 def test_before_the_first_one_there_is_none(ends: Ends) -> None:
     assert ends.coordinator().finished(0).attempt == 0
     assert ends.worker().newest(1) == -1

@@ -98,7 +98,7 @@ class SimWorker(Child):
         buckets = [b for b in range(setup.rules.num_buckets) if train and setup.member_of(b) not in job.frozen]
         for bucket in buckets:
             self._write(job, bucket)
-            if bucket != buckets[-1]:  # the last one is told with the end
+            if bucket != buckets[-1] and not self._hides(job, bucket):  # the last one is told with the end
                 job.buckets.append(bucket)
                 self._bell = True
             if assignment.batch in setup.deadly and self.world.chance() < 0.5:
@@ -126,6 +126,13 @@ class SimWorker(Child):
         self._bell |= self._desk.finish(job, losses, (), unsound)
         if not any(unsound):
             self._shortcut.finish(assignment.attempt, losses, Times())
+
+    def _hides(self, job: Job, bucket: int) -> bool:
+        """A member's last one is told if all is sound."""
+        setup = self.world.setup
+        member = setup.member_of(bucket)
+        is_last = bucket + 1 == setup.rules.num_buckets or setup.member_of(bucket + 1) != member
+        return is_last and (member, job.assignment.batch) in setup.unsound
 
     def _raise(self, assignment: Assignment) -> None:
         self._raised = True
