@@ -72,7 +72,7 @@ class OptimizerNumbers:
     groups: Sequence[Sequence[Mapping[str, Any]]]  # parameter groups of each bucket's optimizer
     schedulers: Sequence[Mapping[str, Any]]  # of each bucket, if there is a schedule
     overrides: Sequence[Override] = ()  # what was changed by hand, in the order of the steps
-    plateaus: Sequence[Plateau] = ()  # of each member
+    plateaus: tuple[Plateau, ...] = ()  # of each member
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> OptimizerNumbers:
