@@ -15,9 +15,9 @@
 
 #include "stream/cutter.h"
 #include "stream/event.h"
+#include "stream/order/split.h"
 #include "stream/scatter.h"
 #include "stream/source.h"
-#include "stream/order/split.h"
 #include "stream/window.h"
 
 // The stream's threads: they decode the next window while batches are built from the current one.

@@ -3,5 +3,5 @@
 #include "common/isa.h"
 #include "tasks/stockfish/native/layer_stacks_kernel.h"
 
-const sparsepool::stockfish::StackKernels sparsepool::stockfish::StackKernels::SPARSEPOOL_ISA{sparsepool::stockfish::stack_forward,
-                                                                                    sparsepool::stockfish::stack_backward};
+const sparsepool::stockfish::StackKernels sparsepool::stockfish::StackKernels::SPARSEPOOL_ISA{
+    sparsepool::stockfish::stack_forward, sparsepool::stockfish::stack_backward};
