@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from pool.nn import kernels, reference
+from pool.nn import kernels
 from pool.nn.batch import SparseInput
 
 
@@ -113,7 +113,7 @@ class SparseLinear(nn.Module):
         sink, weight = self.gradient_sink, self.weight
         if sink is None:
             assert self.rows_sink is not None
-            self.rows_sink.take(weight, reference.touched_rows(sparse, grad_out))
+            self.rows_sink.take(weight, kernels.touched_rows(sparse, grad_out))
             return None, kernels.column_sum(grad_out)
         memory, borders = sink.begin(weight)
         total, sound = kernels.backward_rows(sparse, grad_out, memory, borders, lambda rows: sink.written(weight, rows))

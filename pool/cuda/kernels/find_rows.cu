@@ -16,7 +16,10 @@ struct Touched {
 KERNEL(128, 8)
 find_rows(const Touched touched, uint32* __restrict__ found, uint32 first_row, uint32 rows) {
     const Place here = place();
-    if (here.item >= LEAVES || here.column >= touched.count[here.item]) return;
-    const uint32 row = touched.at[here.item][here.column] - first_row;  // of an earlier row: more than there are
-    if (row < rows) found[static_cast<uint64>(here.item) * rows + row] = here.column + 1;
+    UNROLL
+    for (uint32 s = 0; s < LEAVES; ++s) {  // not indexed by a variable: that would copy `touched` to every thread
+        if (here.item != s || here.column >= touched.count[s]) continue;
+        const uint32 row = touched.at[s][here.column] - first_row;  // of an earlier row: more than there are
+        if (row < rows) found[static_cast<uint64>(s) * rows + row] = here.column + 1;
+    }
 }

@@ -70,30 +70,24 @@ struct Sources {
 
 // The sum of dense gradients.
 static __device__ __forceinline__ Floats sum_dense(const Sources& sources, uint64 place) {
-    const Node sum = Tree<LEAVES>::sum(
-        [&](int s) -> Node {
-            const float* source = sources.at[s];
-            return {source ? load_floats(source + place) : zeros(), source != nullptr};
-        },
-        0);
-    return sum.sum;
+    const auto leaf = [&](int s) -> Node {
+        const float* source = sources.at[s];
+        return {source ? load_floats(source + place) : zeros(), source != nullptr};
+    };
+    return Tree<LEAVES>::sum(leaf, 0).sum;
 }
 
 // The same of a table's row; found[s * rows + row]: which of source s's rows it is, from 1; 0: not touched. Like the
 // CPU's (pool/native/fold/fold_kernel.h) it is never -0.0.
 static __device__ __forceinline__ Node sum_row(const Sources& sources, const uint32* found, uint32 rows,
                                                uint32 columns, Place here) {
-    uint32 number[LEAVES];
-    UNROLL
-    for (int s = 0; s < LEAVES; ++s) {
-        number[s] = sources.at[s] ? found[static_cast<uint64>(s) * rows + here.item] : 0;
-    }
-    Node sum = Tree<LEAVES>::sum(
-        [&](int s) -> Node {
-            if (number[s] == 0) return {zeros(), false};
-            return {load_floats(sources.at[s] + static_cast<uint64>(number[s] - 1) * columns + here.column), true};
-        },
-        0);
+    const auto row = [&](int s) -> Node {
+        const float* source = sources.at[s];
+        const uint32 number = source ? found[static_cast<uint64>(s) * rows + here.item] : 0;
+        if (number == 0) return {zeros(), false};
+        return {load_floats(source + static_cast<uint64>(number - 1) * columns + here.column), true};
+    };
+    Node sum = Tree<LEAVES>::sum(row, 0);
     UNROLL
     for (int i = 0; i < WIDTH; ++i) sum.sum.at[i] = 0.0F + sum.sum.at[i];
     return sum;
