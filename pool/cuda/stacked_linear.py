@@ -5,9 +5,7 @@ Float32. One launch or two forward and four backward, however many buckets there
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
-from functools import cache
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -15,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from pool.cuda.borders import borders_of
 from pool.cuda.launcher import Extent, launcher, run, width_of
 from pool.cuda.operation import operation
 from pool.cuda.source import Source
@@ -27,7 +26,9 @@ SAMPLES = 64
 
 
 def serves(x: Tensor, weight: Tensor) -> bool:
-    """Whether `stacked_linear` takes these."""
+    """Whether `stacked_linear` takes these, [samples, inputs] and [buckets, outputs, inputs]."""
+    if torch._C._are_functorch_transforms_active():
+        return False
     floats = x.dtype == weight.dtype == torch.float32
     small = len(weight) <= MOST_BUCKETS and weight.shape[1] <= MOST_OUTPUTS
     return floats and small and launcher(x.device) is not None
@@ -48,7 +49,7 @@ def stacked_forward(x: Tensor, weight: Tensor, bias: Tensor, borders: Sequence[i
     parts = -(-inputs // SLICE)
     out = x.new_empty(samples, outputs)
     products = out if parts == 1 else x.new_empty(parts, samples, outputs)
-    from_ = _borders(borders)
+    from_ = borders_of(borders)
     extent = Extent(samples * parts * -(-outputs // TILE), 1)
     arguments = x, weight, bias, from_, products, samples, inputs, outputs, SLICE
     run(x.device, _source(buckets, width), "stacked_products", extent, *arguments)
@@ -70,7 +71,7 @@ def stacked_backward(
     """The gradients of x, weight and bias, of contiguous tensors."""
     (samples, inputs), (buckets, outputs, _) = x.shape, weight.shape
     pieces = [0, *accumulate(-(-(end - begin) // SAMPLES) for begin, end in pairwise(borders))]
-    from_, cut = _borders(borders), _borders(pieces)
+    from_, cut = borders_of(borders), borders_of(pieces)
     of_x, of_weight = torch.empty_like(x), torch.empty_like(weight)
     of_bias = weight.new_empty(buckets, outputs)
     weights, biases = x.new_empty(pieces[-1], outputs, inputs), x.new_empty(pieces[-1], outputs)
@@ -113,14 +114,3 @@ class _StackedLinear(torch.autograd.Function):
 
 def _source(buckets: int, width: int) -> Source:
     return Source.of("stacked_linear.cu", BFLOAT16=0, WIDTH=width, BUCKETS=buckets)
-
-
-@cache
-def _borders_type(count: int) -> type[ctypes.Structure]:
-    return type("Borders", (ctypes.Structure,), {"_fields_": [("at", ctypes.c_uint32 * count)]})
-
-
-def _borders(borders: Sequence[int]) -> ctypes.Structure:
-    made = _borders_type(len(borders))()
-    made.at[:] = borders
-    return made

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from pool.nn import kernels
+from pool.nn import kernels, reference
 from pool.nn.batch import SparseInput
 
 
@@ -103,6 +103,28 @@ class SparseLinear(nn.Module):
         if self.gradient_sink is None and self.rows_sink is None:
             grad = torch.zeros_like(self.weight, memory_format=torch.contiguous_format)
             return grad, kernels.backward_rows(sparse, grad_out, grad, [self.num_features], _tell_nobody)[0]
+        if self.gradient_sink is None:
+            return self.write_rows(sparse, grad_out), kernels.column_sum(grad_out)
+        self._use_sink()
+        sink, weight = self.gradient_sink, self.weight
+        memory, borders = sink.begin(weight)
+        total, sound = kernels.backward_rows(sparse, grad_out, memory, borders, lambda rows: sink.written(weight, rows))
+        finite = kernels.all_finite(total)
+        sink.done(weight, finite if sound is True else finite & sound)
+        return None, total
+
+    def write_rows(self, sparse: SparseInput, grad_out: Tensor) -> Tensor | None:
+        """The table's gradient for autograd, or None if its touched rows went to the sink for rows."""
+        rows = kernels.touched_rows(sparse, grad_out)
+        if self.rows_sink is None:
+            grad = torch.zeros_like(self.weight, memory_format=torch.contiguous_format)
+            reference.place_rows(sparse, rows, grad)
+            return grad
+        self._use_sink()
+        self.rows_sink.take(self.weight, rows)
+        return None
+
+    def _use_sink(self) -> None:
         backward = torch._C._current_graph_task_id()
         if backward == self._last_backward:
             raise RuntimeError(
@@ -110,16 +132,6 @@ class SparseLinear(nn.Module):
                 "gradient goes straight into a slot that holds one use: give each use its own layer"
             )
         self._last_backward = backward
-        sink, weight = self.gradient_sink, self.weight
-        if sink is None:
-            assert self.rows_sink is not None
-            self.rows_sink.take(weight, kernels.touched_rows(sparse, grad_out))
-            return None, kernels.column_sum(grad_out)
-        memory, borders = sink.begin(weight)
-        total, sound = kernels.backward_rows(sparse, grad_out, memory, borders, lambda rows: sink.written(weight, rows))
-        finite = kernels.all_finite(total)
-        sink.done(weight, finite if sound is True else finite & sound)
-        return None, total
 
 
 class _SparseLinear(torch.autograd.Function):

@@ -1,36 +1,12 @@
-#include "numbers.cuh"
+#include "borders.cuh"
 
-// A linear layer for each bucket, all buckets in one launch. Samples come ordered by bucket: those of bucket b are from.at[b] to below
-// from.at[b + 1]. Matrices are float32: x [samples, inputs], weight [buckets, outputs, inputs], bias [buckets, outputs], y and its
-// gradient [samples, outputs].
-//
-// Set by whoever compiles, besides numbers.cuh's:
-//   BUCKETS
-
-struct Borders {
-    uint32 at[BUCKETS + 1];
-};
-
-static __device__ __forceinline__ uint32 bucket_of(const Borders& from, uint32 sample) {
-    uint32 bucket = 0;
-    UNROLL
-    for (uint32 b = 1; b < BUCKETS; ++b) bucket += sample >= from.at[b] ? 1 : 0;
-    return bucket;
-}
-
-static __device__ __forceinline__ uint32 begin_of(const Borders& from, uint32 bucket) {
-    uint32 begin = 0;
-    UNROLL
-    for (uint32 b = 0; b <= BUCKETS; ++b) {  // not indexed by a variable: that would copy `from` to every thread
-        if (b == bucket) begin = from.at[b];
-    }
-    return begin;
-}
+// A linear layer for each bucket, all buckets in one launch. Float32: x [samples, inputs], weight
+// [BUCKETS, outputs, inputs], bias [BUCKETS, outputs], y and its gradient [samples, outputs].
 
 constexpr uint32 kTile = 8;  // outputs of a thread
 
-// Part p of the inputs, `slice` of them, gives products [p, samples, outputs]; if there is one part they start from the bias. A thread has a sample, a part and kTile outputs;
-// neighbours have neighbouring samples, so that they read the same weights.
+// products [parts, samples, outputs]: of `slice` inputs each; if there is one part they start from the bias. A thread has
+// a sample, a part and kTile outputs; neighbours have neighbouring samples, so that they read the same weights.
 KERNEL(128, 8)
 stacked_products(const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias,
                  const Borders from, float* __restrict__ products, uint32 samples, uint32 inputs, uint32 outputs,
@@ -99,8 +75,8 @@ stacked_inputs(const float* __restrict__ gradient, const float* __restrict__ wei
     store_floats(total, out + static_cast<uint64>(here.item) * inputs + here.column);
 }
 
-// The gradients of weight and bias: sums over the samples of each bucket, kSamples at a time. Pieces are numbered through all buckets, those
-// of bucket b are pieces.at[b] to below pieces.at[b + 1]. `weights` [pieces, outputs, inputs], `biases` [pieces, outputs].
+// The gradients of weight and bias: sums over the samples of each bucket, kSamples at a time. These pieces are numbered
+// through all buckets. weights [pieces, outputs, inputs], biases [pieces, outputs].
 constexpr uint32 kSamples = 64;
 
 // Blocks: (inputs / WIDTH; pieces, for each kTile outputs).
@@ -140,7 +116,8 @@ stacked_pieces(const float* __restrict__ gradient, const float* __restrict__ x, 
     }
 }
 
-// out [buckets, columns]: the sums of each bucket's pieces [pieces, columns], in their order. Blocks: (columns / WIDTH; buckets).
+// out [BUCKETS, columns]: the sums of each bucket's pieces [pieces, columns], in their order. Blocks: (columns / WIDTH;
+// buckets).
 KERNEL(128, 8)
 stacked_sums(const float* __restrict__ sums, const Borders pieces, float* __restrict__ out, uint32 columns) {
     const Place here = place();

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pool.cuda.stacked_linear import serves, stacked_linear
 from pool.nn.batch import TensorBatch
+from pool.nn.first_stage import Activation, first_stage, is_served
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.perspective.files.shape import Floats, Shape
 
@@ -59,19 +61,30 @@ class PerspectiveModel(nn.Module):
 
     def forward(self, batch: TensorBatch) -> Tensor:
         """[B], from the side to move's point of view. Samples of the batch are ordered by output bucket."""
+        x = self._first(batch)
+        borders = batch.bucket_offsets
+        if all(serves(x, layer.weight) for layer in self._stacks()):
+            for number, layer in enumerate(self._stacks()):
+                x = stacked_linear(self._hidden(x) if number else x, layer.weight, layer.bias, borders)
+            return x[:, 0]
+        groups = list(torch.split(x, [end - start for start, end in pairwise(borders)]))
+        for number, layer in enumerate(self._stacks()):
+            groups = layer([self._hidden(group) for group in groups] if number else groups)
+        return torch.cat(groups)[:, 0]
+
+    def _first(self, batch: TensorBatch) -> Tensor:
+        """[B, inputs of the next layer]: own perspectives, then the opponents'."""
+        features = batch.sparse[FIELD]
+        if is_served(self.l0, features):
+            return first_stage(self.l0, features, 1.0, Activation[self.shape.activation.upper()])
         # hardtanh: clamp with a backward of one pass
-        x = functional.hardtanh(self.l0(batch.sparse[FIELD]), 0.0, 1.0)
+        x = functional.hardtanh(self.l0(features), 0.0, 1.0)
         if self.shape.activation == "pairwise":
             low, high = x.chunk(2, dim=1)
             x = low * high
         elif self.shape.activation == "screlu":
             x = x.square()
-        own, other = x.chunk(2)
-        counts = [end - start for start, end in pairwise(batch.bucket_offsets)]
-        groups = list(torch.split(torch.cat([own, other], dim=1), counts))
-        for number, layer in enumerate(self._stacks()):
-            groups = layer([self._hidden(group) for group in groups] if number else groups)
-        return torch.cat(groups)[:, 0]
+        return torch.cat(x.chunk(2), dim=1)
 
     def _hidden(self, y: Tensor) -> Tensor:
         x = functional.hardtanh(y, 0.0, 1.0)

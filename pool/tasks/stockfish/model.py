@@ -15,7 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pool.cuda import layer_stacks
 from pool.nn.batch import TensorBatch
+from pool.nn.first_stage import Activation, first_stage, is_served
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.stockfish import fused
 from pool.tasks.stockfish.config import ModelConfig
@@ -41,9 +43,10 @@ class StockfishModel(nn.Module):
         self.first_virtual = config.first_virtual
         self.transformer = SparseLinear(self.num_features, config.l1, bias=True, field=FIELD)
         self.psqt = SparseLinear(self.num_features, NUM_BUCKETS, bias=False, field=FIELD)
-        self.stacks = LayerStacks(self.version, config.l1, config.shared_fc_0)
-        self._fused = config.kernels == "fused" and fused.fits(self.version)
-        if config.kernels == "fused" and not self._fused:
+        self._kernels = config.kernels == "fused"
+        self.stacks = LayerStacks(self.version, config.l1, config.shared_fc_0, kernels=self._kernels)
+        self._fused = self._kernels and fused.fits(self.version)
+        if self._kernels and not self._fused:
             log.info("%s has no fused kernels: torch's own operations are used", self.version.name)
         self.reset_parameters()
 
@@ -67,15 +70,23 @@ class StockfishModel(nn.Module):
         features = batch.sparse[FIELD]
         borders = batch.bucket_offsets
         counts = [end - start for start, end in pairwise(borders)]
-        accumulated: Tensor = self.transformer(features)
-        if self._fused and fused.is_served(accumulated):
-            positional = fused.positional(accumulated, self.stacks.parameters_in_effect(), borders)
+        if self._kernels and is_served(self.transformer, features):
+            products = first_stage(self.transformer, features, self.version.largest_float_sum, Activation.PAIRWISE)
+            positional = self.stacks(products, counts)
         else:
-            positional = self._positional(accumulated, counts)
-        own, opponent = self.psqt(features).chunk(2)  # [B, 8] each
+            accumulated: Tensor = self.transformer(features)
+            if self._fused and fused.is_served(accumulated):
+                positional = fused.positional(accumulated, self.stacks.parameters_in_effect(), borders)
+            else:
+                positional = self._positional(accumulated, counts)
+        return positional + self._material(self.psqt(features), borders, counts)
+
+    def _material(self, sums: Tensor, borders: tuple[int, ...], counts: list[int]) -> Tensor:
+        if self._kernels and layer_stacks.serves(sums):
+            return layer_stacks.bucket_difference(sums, borders)
+        own, opponent = sums.chunk(2)  # [B, 8] each
         difference = torch.split((own - opponent) * 0.5, counts)
-        material = torch.cat([group[:, bucket] for bucket, group in enumerate(difference)])
-        return positional + material
+        return torch.cat([group[:, bucket] for bucket, group in enumerate(difference)])
 
     def _positional(self, accumulated: Tensor, counts: list[int]) -> Tensor:
         # hardtanh: clamp with a backward of one pass

@@ -6,20 +6,26 @@ computed once. The eight stacks' parameters lie in one tensor per layer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pool.cuda.layer_stacks import square_and_clip
+from pool.cuda.stacked_linear import serves, stacked_linear
 from pool.tasks.stockfish.quantized.versions import FC_1_OUT, NUM_BUCKETS, Version
 
 
 class LayerStacks(nn.Module):
     """fc_0, squared and clipped activations, fc_1, fc_2, and the outputs of fc_0 that skip them."""
 
-    def __init__(self, version: Version, l1: int, shared_fc_0: bool) -> None:
+    def __init__(self, version: Version, l1: int, shared_fc_0: bool, *, kernels: bool = True) -> None:
+        """`kernels`: computed by our own where there are some for the device."""
         super().__init__()
+        self._kernels = kernels
         self.version = version
         outputs = version.fc_0_out
         self.fc_0_weight = nn.Parameter(torch.empty(NUM_BUCKETS, outputs, l1))
@@ -74,30 +80,55 @@ class LayerStacks(nn.Module):
 
     def forward(self, inputs: Tensor, counts: Sequence[int]) -> Tensor:
         """[B, l1] products ordered by bucket, counts[b] samples of bucket b -> [B]."""
+        if self._kernels and serves(inputs, self.fc_0_weight):
+            return self._stacked(inputs, [0, *accumulate(counts)])
         # split and unbind: their backward is one concatenation each, not a sum of eight mostly empty tensors
         parameters = zip(*(parameter.unbind() for parameter in self.parameters_in_effect()), strict=True)
         groups = torch.split(inputs, list(counts))
-        return torch.cat(
-            [_stack(self.version, group, *layers) for group, layers in zip(groups, parameters, strict=True)]
-        )
+        return torch.cat([self._bucket(group, *layers) for group, layers in zip(groups, parameters, strict=True)])
+
+    def _stacked(self, inputs: Tensor, borders: Sequence[int]) -> Tensor:
+        """`forward` for all buckets at a time."""
+        w0, b0, w1, b1, w2, b2 = self.parameters_in_effect()
+
+        def linear(weight: Tensor, bias: Tensor) -> Layer:
+            return lambda x: stacked_linear(x, weight, bias, borders)
+
+        def last(x: Tensor) -> Tensor:
+            return stacked_linear(x, w2[:, None], b2[:, None], borders)[:, 0]
+
+        return _stack(self.version, inputs, linear(w0, b0), linear(w1, b1), last, _activated_at_once)
+
+    def _bucket(self, x: Tensor, w0: Tensor, b0: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
+        """One bucket's layers: [n, l1] -> [n]."""
+        linear = functional.linear
+        first, second = partial(linear, weight=w0, bias=b0), partial(linear, weight=w1, bias=b1)
+        return _stack(self.version, x, first, second, lambda y: y @ w2 + b2, _activated)
 
 
-def _stack(
-    version: Version, x: Tensor, w0: Tensor, b0: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor
-) -> Tensor:
-    """One bucket's layers: [n, l1] -> [n]."""
-    y = functional.linear(x, w0, b0)
-    hidden = _activated(version, 0, y[:, : version.paired])
-    z = functional.linear(hidden, w1, b1)
+Layer = Callable[[Tensor], Tensor]
+Activated = Callable[[Version, int, Tensor, int], Tensor]
+
+
+def _stack(version: Version, x: Tensor, fc_0: Layer, fc_1: Layer, fc_2: Layer, activated: Activated) -> Tensor:
+    """[n, l1] -> [n]."""
+    y = fc_0(x)
+    hidden = activated(version, 0, y, version.paired)
+    z = fc_1(hidden)
     if version.all_activations:
-        last = torch.cat([hidden, _activated(version, 1, z)], dim=1)
+        last = torch.cat([hidden, activated(version, 1, z, FC_1_OUT)], dim=1)
     else:
         last = functional.hardtanh(z, 0.0, version.largest_float_input)
-    out: Tensor = last @ w2 + b2 + (y[:, -2] - y[:, -1] if version.skips == 2 else y[:, -1])
-    return out
+    return fc_2(last) + (y[:, -2] - y[:, -1] if version.skips == 2 else y[:, -1])
 
 
-def _activated(version: Version, layer: int, y: Tensor) -> Tensor:
-    """Squares, then clipped."""
+def _activated(version: Version, layer: int, y: Tensor, used: int) -> Tensor:
+    """Of the first `used` columns squares, then themselves; clipped."""
+    y = y[:, :used]
     both = torch.cat([y.square() * version.square_factor(layer), y], dim=1)
     return functional.hardtanh(both, 0.0, version.largest_float_input)
+
+
+def _activated_at_once(version: Version, layer: int, y: Tensor, used: int) -> Tensor:
+    """The same by a kernel."""
+    return square_and_clip(y, used, version.square_factor(layer), version.largest_float_input)
