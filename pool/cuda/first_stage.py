@@ -34,9 +34,7 @@ def first_stage(
     """What `Activation` says of the sums of `table`'s rows [rows, columns], clipped to 0 .. highest; and these. Bags as in `sum_lists`."""
     samples, columns, width = _shape(table, offsets, activation)
     kept, out = table.new_empty(2 * samples, columns), table.new_empty(samples, 2 * width)
-    source, wide = sums_source(
-        "first_stage.cu", table, numbers, None, width, bias, kept, out, ACTIVATION=activation
-    )
+    source, wide = sums_source("first_stage.cu", table, numbers, None, width, bias, kept, out, ACTIVATION=activation)
     extent = Extent(2 * samples, width // wide)
     run(
         table.device, source, "first_stage", extent,
@@ -47,7 +45,12 @@ def first_stage(
 
 @first_stage.fake
 def _(
-    table: Tensor, bias: Tensor, numbers: Tensor, offsets: Tensor, highest: float, activation: int  # noqa: ARG001
+    table: Tensor,
+    bias: Tensor,
+    numbers: Tensor,
+    offsets: Tensor,
+    highest: float,
+    activation: int,  # noqa: ARG001
 ) -> tuple[Tensor, Tensor]:
     samples, columns, width = _shape(table, offsets, activation)
     return table.new_empty(samples, 2 * width), table.new_empty(2 * samples, columns)
@@ -79,7 +82,13 @@ WriteGradient = Callable[[Tensor], Tensor | None]
 
 
 def fused_first_stage(
-    weight: Tensor, bias: Tensor, numbers: Tensor, offsets: Tensor, write: WriteGradient, highest: float, activation: Activation
+    weight: Tensor,
+    bias: Tensor,
+    numbers: Tensor,
+    offsets: Tensor,
+    write: WriteGradient,
+    highest: float,
+    activation: Activation,
 ) -> Tensor:
     """`first_stage` with a derivative. `write` is given the gradient of the sums, and returns the table's for autograd,
     or None if it has put it elsewhere."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -64,10 +65,11 @@ class CudaLauncher:
             )
 
     def _load(self, source: Source) -> dict[str, Any]:
+        is_kept, begin = self._compiler.is_kept(source), time.monotonic()
         program = self._call("cuModuleLoadData", self._compiler.program(source))
-        functions = {
-            name: self._call("cuModuleGetFunction", program, name.encode()) for name in kernels(source.file)
-        }
+        if not is_kept:
+            log.info("%s: compiled %s in %.1f s", self._device, source, time.monotonic() - begin)
+        functions = {name: self._call("cuModuleGetFunction", program, name.encode()) for name in kernels(source.file)}
         self._programs[source] = functions
         return functions
 

@@ -24,9 +24,7 @@ def serves(table: Tensor) -> bool:
 
 
 @operation()
-def sum_lists(
-    table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | None, start: Tensor | None
-) -> Tensor:
+def sum_lists(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | None, start: Tensor | None) -> Tensor:
     """[lists, columns]: start [columns] plus the rows of `table` [rows, columns] that each list names, times values.
 
     List l is numbers[offsets[l] : offsets[l + 1]] (uint16 or uint32; offsets uint32); values float32, as numbers."""

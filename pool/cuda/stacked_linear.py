@@ -88,7 +88,16 @@ def stacked_backward(
     for sums, out in ((weights, of_weight), (biases, of_bias)):
         columns = out[0].numel()
         width = width_of(columns, sums, out)
-        run(x.device, _source(buckets, width), "stacked_sums", Extent(buckets, columns // width), sums, cut, out, columns)
+        run(
+            x.device,
+            _source(buckets, width),
+            "stacked_sums",
+            Extent(buckets, columns // width),
+            sums,
+            cut,
+            out,
+            columns,
+        )
     return of_x, of_weight, of_bias
 
 

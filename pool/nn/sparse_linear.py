@@ -99,12 +99,13 @@ class SparseLinear(nn.Module):
         return f"{self.num_features}, {self.out_features}, bias={self.bias is not None}, field={self.field!r}"
 
     def write_gradient(self, sparse: SparseInput, grad_out: Tensor) -> tuple[Tensor | None, Tensor]:
-        """The table's gradient for autograd, None if it went to the sink; and the sum of grad_out's rows."""
+        """The table's gradient for autograd, None if it went to the sink; and the sum of grad_out's rows, for the bias."""
         if self.gradient_sink is None and self.rows_sink is None:
             grad = torch.zeros_like(self.weight, memory_format=torch.contiguous_format)
             return grad, kernels.backward_rows(sparse, grad_out, grad, [self.num_features], _tell_nobody)[0]
         if self.gradient_sink is None:
-            return self.write_rows(sparse, grad_out), kernels.column_sum(grad_out)
+            total = grad_out.new_empty(0) if self.bias is None else kernels.column_sum(grad_out)
+            return self.write_rows(sparse, grad_out), total
         self._use_sink()
         sink, weight = self.gradient_sink, self.weight
         memory, borders = sink.begin(weight)

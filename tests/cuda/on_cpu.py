@@ -59,8 +59,24 @@ def library(source: Source, sanitized: bool) -> ctypes.CDLL:
         f'#include "{SHIM}"\n#include "{source.file}"\n'
         f"namespace {{\nconst bool registered = [] {{\n{registered}    return true;\n}}();\n}}\n"
     )
-    flags = ["-std=c++20", "-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-Wall", "-Wextra", "-Wno-unknown-pragmas"]
-    flags += ["-Werror", "-shared", "-fPIC", "-fno-gnu-unique", f"-I{FOLDER}", *source.options, *(SANITIZED if sanitized else ())]
+    flags = [
+        "-std=c++20",
+        "-O1",
+        "-ffp-contract=off",
+        "-fno-strict-aliasing",
+        "-Wall",
+        "-Wextra",
+        "-Wno-unknown-pragmas",
+    ]
+    flags += [
+        "-Werror",
+        "-shared",
+        "-fPIC",
+        "-fno-gnu-unique",
+        f"-I{FOLDER}",
+        *source.options,
+        *(SANITIZED if sanitized else ()),
+    ]
     parts = [text, SHIM.read_text(), source.text, *headers().values(), *flags]
     path = BUILT / f"{source.file}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:24]}.so"
     if not path.exists():

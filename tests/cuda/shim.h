@@ -66,8 +66,8 @@ struct Caller<kFunction> {
 
 }  // namespace shim
 
-// 0: done; 1: no such kernel; 2: not its number of arguments; 3 and more: argument 0 and on has another size. Blocks and threads in
-// order, or from the last to the first.
+// 0: done; 1: no such kernel; 2: not its number of arguments; 3 and more: argument 0 and on has another size. Blocks
+// and threads in order, or from the last to the first.
 extern "C" int launch(const char* name, const unsigned* blocks, const unsigned* threads, void** arguments,
                       const unsigned* sizes, unsigned count, int backward) {
     const auto found = shim::kernels().find(name);

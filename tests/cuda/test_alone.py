@@ -20,7 +20,9 @@ FOLDER = Path(__file__).parent / "alone"
 def test_kernels_under_sanitizers() -> None:
     if shutil.which("g++") is None:
         pytest.skip("no g++")
-    libraries = [subprocess.check_output(["g++", f"-print-file-name=lib{n}.so"], text=True).strip() for n in ("asan", "ubsan")]
+    libraries = [
+        subprocess.check_output(["g++", f"-print-file-name=lib{n}.so"], text=True).strip() for n in ("asan", "ubsan")
+    ]
     files = [str(path) for path in sorted(FOLDER.glob("*.py")) if path.name != "__init__.py"]
     environment = os.environ | {
         "LD_PRELOAD": " ".join(libraries),

@@ -154,4 +154,7 @@ def test_the_page_has_the_numbers_that_are_tested() -> None:
     page = (ROOT / "docs/explanation/gpu.md").read_text(encoding="utf-8")
     for source, blocks in BLOCKS.items():
         for name, count in blocks.items():
-            assert re.search(rf"\| `{name}`, {source.partition(' ')[2] or 'float32'} \| {count} \|", page), (source, name)
+            assert re.search(rf"\| `{name}`, {source.partition(' ')[2] or 'float32'} \| {count} \|", page), (
+                source,
+                name,
+            )

@@ -1,7 +1,7 @@
 #include "tree.cuh"
 
-// Adam along with the fold of its gradient: sums, moments and the new weights in one pass over memory. The formulas, and
-// their order, are those of pool/native/optim/adam.h and rules_kernel.h, to the bit.
+// Adam along with the fold of its gradient: sums, moments and the new weights in one pass over memory. The formulas,
+// and their order, are those of pool/native/optim/adam.h and rules_kernel.h, to the bit.
 
 struct Step {
     float scale;        // of the summed gradients
@@ -52,8 +52,8 @@ adam(const Sources sources, const State state, const Step step, uint64 size) {
     step_numbers(step, state, sum_dense(sources, place), place);
 }
 
-// Of a table (tree.cuh). Blocks: (columns / WIDTH; rows). `touched_only`: rows that no source touched are left alone, those of the new
-// version included; else their gradient is 0.
+// Of a table (tree.cuh). Blocks: (columns / WIDTH; rows). `touched_only`: rows that no source touched are left alone,
+// those of the new version included; else their gradient is 0.
 KERNEL(128, 6)
 adam_rows(const Sources sources, const uint32* __restrict__ found, const State state, const Step step, uint32 rows,
           uint32 columns, uint32 touched_only) {

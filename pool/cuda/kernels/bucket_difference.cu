@@ -1,7 +1,7 @@
 #include "borders.cuh"
 
-// Half the difference of two perspectives' sums, in the column of the sample's bucket. sums [2 * samples, BUCKETS]: all own perspectives, then all the
-// opponents'.
+// Half the difference of two perspectives' sums, in the column of the sample's bucket. sums [2 * samples, BUCKETS]: all
+// own perspectives, then all the opponents'.
 
 // A thread has a sample.
 KERNEL(128, 8)

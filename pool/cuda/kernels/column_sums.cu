@@ -1,7 +1,7 @@
 #include "numbers.cuh"
 
-// Sums of a matrix' rows, kRows at a time: `out` has a row for every kRows rows of `in`. Run again on its own result until one
-// row is left, it is the sum of all rows along a fixed tree.
+// Sums of a matrix' rows, kRows at a time: `out` has a row for every kRows rows of `in`. Run again on its own result
+// until one row is left, it is the sum of all rows along a fixed tree.
 
 constexpr uint32 kRows = 32;
 constexpr uint32 kInFlight = 8;

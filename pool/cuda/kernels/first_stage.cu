@@ -84,8 +84,8 @@ static __device__ __forceinline__ Floats where_not_clipped(const Floats& kept, c
 
 constexpr uint32 kBags = 32;  // added up for the bias at a time, as column_sums does
 
-// gradient: of `out`; sums [2 * samples, columns]: the gradient of the sums; bias [2 * samples / kBags, columns]: its sums over
-// kBags bags. Blocks: (columns, or half of them for pairs, / WIDTH; kBags bags each).
+// gradient: of `out`; sums [2 * samples, columns]: the gradient of the sums; bias [2 * samples / kBags, columns]: its
+// sums over kBags bags. Blocks: (columns, or half of them for pairs, / WIDTH; kBags bags each).
 KERNEL(128, 6)
 first_stage_backward(const Number* __restrict__ gradient, const Number* __restrict__ kept, Number* __restrict__ sums,
                      float* __restrict__ bias, float highest, uint32 samples, uint32 columns) {

@@ -13,8 +13,8 @@ fold(const Sources sources, float* out, float scale, uint64 size) {
 
 // Blocks: (columns / WIDTH; rows). `touched_only`: rows that no source touched are left alone, else they become zeros.
 KERNEL(128, 6)
-fold_rows(const Sources sources, const uint32* __restrict__ found, float* out, float scale, uint32 rows,
-          uint32 columns, uint32 touched_only) {
+fold_rows(const Sources sources, const uint32* __restrict__ found, float* out, float scale, uint32 rows, uint32 columns,
+          uint32 touched_only) {
     const Place here = place();
     if (here.item >= rows || here.column >= columns) return;
     const Node total = sum_row(sources, found, rows, columns, here);

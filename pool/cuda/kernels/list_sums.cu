@@ -20,8 +20,8 @@ sum_lists(const Number* __restrict__ table, const INDEX* __restrict__ numbers, c
 }
 
 // Lists of very different lengths: those longer than kPiece are cut into pieces of kPiece, from their beginning on.
-// `sum_pieces` writes sums of lists that are not cut to `out`, and of pieces to `partial`; `join_pieces` adds the pieces
-// of a list up, in their order.
+// `sum_pieces` writes sums of lists that are not cut to `out`, and of pieces to `partial`; `join_pieces` adds the
+// pieces of a list up, in their order.
 //
 // Nobody needs a list of the pieces. `numbers` is cut into windows of kPiece. At most one of the long lists begins in a
 // window, and at most one later piece does: a first piece lies at 2 * window in `partial`, a later one at

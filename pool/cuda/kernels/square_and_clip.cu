@@ -1,7 +1,7 @@
 #include "numbers.cuh"
 
-// Both activations of a stack's layer: of y [samples, outputs] the first `used` columns' squares times `factor`, then they themselves,
-// all clipped to 0 .. highest: [samples, 2 * used].
+// Both activations of a stack's layer: of y [samples, outputs] the first `used` columns' squares times `factor`, then
+// they themselves, all clipped to 0 .. highest: [samples, 2 * used].
 
 static __device__ __forceinline__ float clipped(float x, float highest) {
     return x < 0.0F ? 0.0F : x > highest ? highest : x;

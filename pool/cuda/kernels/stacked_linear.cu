@@ -5,8 +5,8 @@
 
 constexpr uint32 kTile = 8;  // outputs of a thread
 
-// products [parts, samples, outputs]: of `slice` inputs each; if there is one part they start from the bias. A thread has
-// a sample, a part and kTile outputs; neighbours have neighbouring samples, so that they read the same weights.
+// products [parts, samples, outputs]: of `slice` inputs each; if there is one part they start from the bias. A thread
+// has a sample, a part and kTile outputs; neighbours have neighbouring samples, so that they read the same weights.
 KERNEL(128, 8)
 stacked_products(const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias,
                  const Borders from, float* __restrict__ products, uint32 samples, uint32 inputs, uint32 outputs,

@@ -2,8 +2,8 @@
 
 #include "numbers.cuh"
 
-// Sums along the tree of pool/native/fold/tree.h (I2), of at most LEAVES sources, a power of two. Source s stands at place s;
-// one that is not there adds nothing, and its sibling stands for both.
+// Sums along the tree of pool/native/fold/tree.h (I2), of at most LEAVES sources, a power of two. Source s stands at
+// place s; one that is not there adds nothing, and its sibling stands for both.
 //
 // Set by whoever compiles: LEAVES.
 
@@ -62,8 +62,8 @@ struct Tree<1> {
     }
 };
 
-// Gradients by place; null: there is none. Dense ones are as large as what they are of; of a table they are the rows that a
-// batch touched, one after the other.
+// Gradients by place; null: there is none. Dense ones are as large as what they are of; of a table they are the rows
+// that a batch touched, one after the other.
 struct Sources {
     const float* at[LEAVES];
 };
@@ -79,8 +79,8 @@ static __device__ __forceinline__ Floats sum_dense(const Sources& sources, uint6
 
 // The same of a table's row; found[s * rows + row]: which of source s's rows it is, from 1; 0: not touched. Like the
 // CPU's (pool/native/fold/fold_kernel.h) it is never -0.0.
-static __device__ __forceinline__ Node sum_row(const Sources& sources, const uint32* found, uint32 rows,
-                                               uint32 columns, Place here) {
+static __device__ __forceinline__ Node sum_row(const Sources& sources, const uint32* found, uint32 rows, uint32 columns,
+                                               Place here) {
     const auto row = [&](int s) -> Node {
         const float* source = sources.at[s];
         const uint32 number = source ? found[static_cast<uint64>(s) * rows + here.item] : 0;

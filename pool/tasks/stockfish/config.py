@@ -61,8 +61,8 @@ class ModelConfig(Section):
     kernels: Annotated[
         Literal["fused", "torch"],
         Field(
-            description="fused: what follows the first layer is one native operation on CPU workers, torch's own "
-            "operations elsewhere and for SFNNv16; torch: torch's own everywhere. Results differ in the last digits"
+            description="fused: what follows the first layer is one native operation on CPU workers (not for SFNNv16), "
+            "and a few kernels on CUDA workers; torch: torch's own operations. Results differ in the last digits"
         ),
         Effect.RESULT,
     ] = "fused"

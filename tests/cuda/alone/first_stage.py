@@ -64,7 +64,9 @@ def slope(out: Tensor) -> Tensor:
 @pytest.mark.usefixtures("cpu")
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("activation", Activation)
-@pytest.mark.parametrize(("columns", "samples", "highest"), [(16, 45, 1.0), (6, 1, 1.0), (1040, 3, 255 / 256), (48, 0, 1.0)])
+@pytest.mark.parametrize(
+    ("columns", "samples", "highest"), [(16, 45, 1.0), (6, 1, 1.0), (1040, 3, 255 / 256), (48, 0, 1.0)]
+)
 def test_forward_and_backward(
     columns: int, samples: int, highest: float, activation: Activation, dtype: torch.dtype
 ) -> None:

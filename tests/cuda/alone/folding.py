@@ -15,7 +15,18 @@ from pool.exchange.addend import Addend
 from pool.optim.adam import Adam, SparseAdam
 from tests.cuda.on_cpu import CpuLauncher
 
-PLACES = [[0], [5], [0, 1], [0, 1, 2], [1, 2, 3], [0, 1, 2, 3], [0, 2, 3], [0, 3, 5, 6, 7], list(range(9)), [3, 17, 33, 34]]
+PLACES = [
+    [0],
+    [5],
+    [0, 1],
+    [0, 1, 2],
+    [1, 2, 3],
+    [0, 1, 2, 3],
+    [0, 2, 3],
+    [0, 3, 5, 6, 7],
+    list(range(9)),
+    [3, 17, 33, 34],
+]
 SETTINGS = {"learning_rate": 0.003, "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-7, "weight_decay": 0.1}
 
 
@@ -29,7 +40,9 @@ def bits(*tensors: Tensor) -> list[bytes]:
     return [tensor.numpy().tobytes() for tensor in tensors]
 
 
-def touched_rows(count: int, columns: int, rows: int, first_row: int, kind: torch.dtype) -> tuple[list[Tensor], list[Tensor]]:
+def touched_rows(
+    count: int, columns: int, rows: int, first_row: int, kind: torch.dtype
+) -> tuple[list[Tensor], list[Tensor]]:
     """Lists of touched rows, some outside the table's share, and their gradients; the last touched nothing in it."""
     gradients, lists = [], []
     for s in range(count):
@@ -115,7 +128,10 @@ def test_steps_of_a_table_have_the_bits_of_the_cpus(kind: torch.dtype, columns: 
     settings = SETTINGS | {"weight_decay": 0.0, "decoupled": False}
     for step in range(1, 4):
         gradients, lists = touched_rows(3, columns, rows, first_row, kind)
-        addends = [Addend(p, a.gradient, a.touched) for p, a in zip(places, whole(gradients, lists, rows, first_row), strict=True)]
+        addends = [
+            Addend(p, a.gradient, a.touched)
+            for p, a in zip(places, whole(gradients, lists, rows, first_row), strict=True)
+        ]
         optimizer.fold_and_step(parameter, parameter.data.clone(), addends, first_row=first_row, scale=0.25)
         epsilon = 1e-7 / (1 - 0.99**step) ** 0.5 if touched_only else 1e-7
         constants = folding.AdamStep.of(**settings | {"epsilon": epsilon}, step=step).numbers

@@ -60,7 +60,11 @@ def close(found: Tensor, wanted: Tensor, terms: int = 8) -> None:
 def test_forward_and_backward_add_the_rows_of_each_list(case: str, width: int, dtype: torch.dtype) -> None:
     make, features = CASES[case]
     sparse = make()
-    weight, bias, gradient = table(features, width, dtype), table(1, width, dtype)[0], table(sparse.num_bags, width, dtype)
+    weight, bias, gradient = (
+        table(features, width, dtype),
+        table(1, width, dtype)[0],
+        table(sparse.num_bags, width, dtype),
+    )
     for start in (bias, None):
         found = sparse_sums.sum_lists(weight, sparse.features, sparse.offsets, None, start)
         close(found, in_double(weight, start, sparse))
@@ -122,7 +126,9 @@ def test_lists_of_any_lengths_are_cut_without_losing_a_piece(seed: int) -> None:
     numbers = torch.from_numpy(rng.integers(0, 50, int(lengths.sum())).astype(np.uint16))
     rows = torch.from_numpy(rng.integers(-50, 50, (50, 1)).astype(np.float32))
     cut = torch.split(rows[numbers.long(), 0], lengths.tolist())
-    assert sparse_sums.sum_long_lists(rows, numbers, offsets, None)[:, 0].tolist() == [part.sum().item() for part in cut]
+    assert sparse_sums.sum_long_lists(rows, numbers, offsets, None)[:, 0].tolist() == [
+        part.sum().item() for part in cut
+    ]
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)

@@ -51,7 +51,9 @@ def test_forward_and_backward(case: str, inputs: int, outputs: int) -> None:
     found = results(stacked_linear, borders, made, torch.float32)
     wanted = results(by_torch, borders, made, torch.float64)
     for name, each, want in zip(("out", "x", "weight", "bias"), found, wanted, strict=True):
-        torch.testing.assert_close(each.double(), want, rtol=1e-5, atol=1e-4, msg=lambda text, name=name: f"{name}: {text}")
+        torch.testing.assert_close(
+            each.double(), want, rtol=1e-5, atol=1e-4, msg=lambda text, name=name: f"{name}: {text}"
+        )
 
 
 def test_the_same_bits_for_other_blocks_and_orders(cpu: CpuLauncher) -> None:
