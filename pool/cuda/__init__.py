@@ -1,1 +1,1 @@
-"""Kernels for NVIDIA's GPUs: their sources, compiled when they are first used, and torch operations that launch them."""
+"""Kernels for CUDA devices: sources, compiled when they are first used, and torch operations that launch them."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from pool.cuda.source import Source, headers
 
-# No contraction: a product is rounded before it is added, as in the CPU's kernels. Division and roots are IEEE's by default.
+# No contraction: a product is rounded before it is added, as in the CPU's kernels. Divisions and roots are IEEE's.
 OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
 _DIGEST = 32  # bytes that a kept file begins with
 
@@ -58,7 +58,7 @@ class Compiler:
             (status,) = self._nvrtc.nvrtcCompileProgram(program, len(options), options)
             if status != self._nvrtc.nvrtcResult.NVRTC_SUCCESS:
                 raise CompileError(f"{source} for {self._architecture}: {self._log(program)}")
-            cubin = b" " * self._call(self._nvrtc.nvrtcGetCUBINSize, program)
+            cubin: bytes = b" " * self._call(self._nvrtc.nvrtcGetCUBINSize, program)
             self._call(self._nvrtc.nvrtcGetCUBIN, program, cubin)
         finally:
             self._nvrtc.nvrtcDestroyProgram(program)
@@ -68,7 +68,7 @@ class Compiler:
         return [f"--gpu-architecture={self._architecture}", *OPTIONS, *source.options]
 
     def _log(self, program: Any) -> str:
-        log = b" " * self._call(self._nvrtc.nvrtcGetProgramLogSize, program)
+        log: bytes = b" " * self._call(self._nvrtc.nvrtcGetProgramLogSize, program)
         self._call(self._nvrtc.nvrtcGetProgramLog, program, log)
         return log.decode(errors="replace").rstrip("\0 \n")
 

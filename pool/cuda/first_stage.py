@@ -31,7 +31,8 @@ class Activation(IntEnum):
 def first_stage(
     table: Tensor, bias: Tensor, numbers: Tensor, offsets: Tensor, highest: float, activation: int
 ) -> tuple[Tensor, Tensor]:
-    """What `Activation` says of the sums of `table`'s rows [rows, columns], clipped to 0 .. highest; and these. Bags as in `sum_lists`."""
+    """What `Activation` says of the sums of `table`'s rows [rows, columns], clipped to 0 .. highest; and these sums.
+    Bags as in `sum_lists`."""
     samples, columns, width = _shape(table, offsets, activation)
     kept, out = table.new_empty(2 * samples, columns), table.new_empty(samples, 2 * width)
     source, wide = sums_source("first_stage.cu", table, numbers, None, width, bias, kept, out, ACTIVATION=activation)
@@ -50,7 +51,7 @@ def _(
     numbers: Tensor,
     offsets: Tensor,
     highest: float,
-    activation: int,  # noqa: ARG001
+    activation: int,
 ) -> tuple[Tensor, Tensor]:
     samples, columns, width = _shape(table, offsets, activation)
     return table.new_empty(samples, 2 * width), table.new_empty(2 * samples, columns)
@@ -74,7 +75,7 @@ def first_stage_backward(gradient: Tensor, kept: Tensor, highest: float, activat
 
 
 @first_stage_backward.fake
-def _(gradient: Tensor, kept: Tensor, highest: float, activation: int) -> tuple[Tensor, Tensor]:  # noqa: ARG001
+def _(gradient: Tensor, kept: Tensor, highest: float, activation: int) -> tuple[Tensor, Tensor]:
     return torch.empty_like(kept), kept.new_empty(kept.shape[1], dtype=torch.float32)
 
 

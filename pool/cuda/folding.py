@@ -1,8 +1,8 @@
 """Gradients of a step added up along its tree (I2), alone or along with Adam, as torch operations on a device.
 
-All numbers are float32. The bits are those of the CPU's kernels (pool/native/fold, pool/native/optim). Gradients have places
-in the tree (pool.exchange.order), strictly ascending; of a table they are the touched rows alone, one after the other, numbered by `touched` (uint16 or uint32,
-all of one type). Row r of the table belongs to feature first_row + r.
+All numbers are float32. The bits are those of the CPU's kernels (pool/native/fold, pool/native/optim). Gradients have
+places in the tree (pool.exchange.order), strictly ascending. Of a table they are the touched rows alone, one after the
+other, numbered by `touched` (uint16 or uint32, all of one type); row r of the table belongs to feature first_row + r.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from functools import cache
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -106,7 +107,8 @@ def adam(
     scale: float,
     step: Sequence[float],
 ) -> None:
-    """weights = a step from `old`, which may be the same memory, with the fold of the gradients; `step`: `AdamStep.numbers`."""
+    """weights = a step from `old`, which may be the same memory, with the fold of the gradients; `step`:
+    `AdamStep.numbers`."""
     leaves, sources = _sources(gradients, places)
     width = width_of(weights.numel(), weights, old, mean, square, *gradients)
     source = Source.of("adam.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves)
@@ -147,7 +149,7 @@ def leaves_of(places: Sequence[int]) -> tuple[int, list[int]]:
     leaves = 1 << level
     if leaves > MOST_PLACES:
         raise ValueError(f"places {places[0]} to {places[-1]}: a node of {leaves}; fold nodes of {MOST_PLACES} first")
-    assert all(left < right for left, right in zip(places, places[1:], strict=False)), "I2"
+    assert all(left < right for left, right in pairwise(places)), "I2"
     return leaves, [place & (leaves - 1) for place in places]
 
 
@@ -174,7 +176,8 @@ def _sources(gradients: Sequence[Tensor], places: Sequence[int]) -> tuple[int, c
     leaves, at = leaves_of(places)
     made = _sources_type(leaves)()
     for place, gradient in zip(at, gradients, strict=True):
-        assert gradient.is_contiguous() and gradient.dtype == torch.float32
+        assert gradient.is_contiguous()
+        assert gradient.dtype == torch.float32
         made.at[place] = gradient.data_ptr()
     return leaves, made
 
@@ -202,7 +205,7 @@ def _found(touched: Sequence[Tensor], places: Sequence[int], leaves: int, first_
 def _register_fakes() -> None:
     """They only write what they are given."""
     for each in (fold, fold_rows, adam, adam_rows):
-        each.fake(lambda *_: None)  # type: ignore[arg-type]
+        each.fake(lambda *_: None)
 
 
 _register_fakes()

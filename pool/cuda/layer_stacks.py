@@ -34,8 +34,8 @@ def square_and_clip(y: Tensor, used: int, factor: float, highest: float) -> Tens
 
 
 def bucket_difference(sums: Tensor, borders: Sequence[int]) -> Tensor:
-    """[samples] of sums [2 * samples, buckets], own perspectives first: half of own minus opponent's, in the column of the
-    sample's bucket; those of bucket b are borders[b] .. borders[b + 1]."""
+    """[samples] of sums [2 * samples, buckets], own perspectives first: half of own minus opponent's, in the column of
+    the sample's bucket; those of bucket b are borders[b] .. borders[b + 1]."""
     out: Tensor = _BucketDifference.apply(sums, tuple(borders))  # type: ignore[no-untyped-call]
     return out
 
@@ -51,7 +51,7 @@ def square_and_clip_forward(y: Tensor, used: int, factor: float, highest: float)
 
 
 @square_and_clip_forward.fake
-def _(y: Tensor, used: int, factor: float, highest: float) -> Tensor:  # noqa: ARG001
+def _(y: Tensor, used: int, factor: float, highest: float) -> Tensor:
     return y.new_empty(y.shape[0], 2 * used)
 
 
@@ -68,7 +68,7 @@ def square_and_clip_backward(gradient: Tensor, y: Tensor, used: int, factor: flo
 
 
 @square_and_clip_backward.fake
-def _(gradient: Tensor, y: Tensor, used: int, factor: float, highest: float) -> Tensor:  # noqa: ARG001
+def _(gradient: Tensor, y: Tensor, used: int, factor: float, highest: float) -> Tensor:
     return torch.empty_like(y)
 
 
@@ -83,7 +83,7 @@ def bucket_difference_forward(sums: Tensor, borders: Sequence[int]) -> Tensor:
 
 
 @bucket_difference_forward.fake
-def _(sums: Tensor, borders: Sequence[int]) -> Tensor:  # noqa: ARG001
+def _(sums: Tensor, borders: Sequence[int]) -> Tensor:
     return sums.new_empty(sums.shape[0] // 2)
 
 

@@ -1,5 +1,5 @@
-"""Declares torch operations, `torch.ops.sparsepool.NAME`. (torch.library.custom_op would import torch's compiler, seconds
-of each worker's start.)"""
+"""Declares torch operations, `torch.ops.sparsepool.NAME`. (torch.library.custom_op would import torch's compiler, which
+takes seconds of each worker's start.)"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 NAMESPACE = "sparsepool"
-_library = torch.library.Library(NAMESPACE, "DEF")
+_library: Any = torch.library.Library(NAMESPACE, "DEF")  # type: ignore[no-untyped-call]
 
 
 class Operation(Generic[P, R]):

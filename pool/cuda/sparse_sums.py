@@ -1,6 +1,6 @@
-"""The sparse layer's sums as torch operations, for tables in float32 and bfloat16; sums are float32 (kernels/list_sums.cu).
+"""The sparse layer's sums as torch operations, for tables in float32 and bfloat16 (kernels/list_sums.cu).
 
-The same bits in each run; other bits than on a CPU, which adds up along a plan.
+Sums are float32. The same bits in each run; other bits than on a CPU, which adds up along a plan.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def sum_lists(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | 
 
 
 @sum_lists.fake
-def _(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | None, start: Tensor | None) -> Tensor:  # noqa: ARG001
+def _(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | None, start: Tensor | None) -> Tensor:
     return table.new_empty(_shape(table, offsets))
 
 
@@ -57,7 +57,7 @@ def sum_long_lists(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tens
 
 
 @sum_long_lists.fake
-def _(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | None) -> Tensor:  # noqa: ARG001
+def _(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | None) -> Tensor:
     return table.new_empty(_shape(table, offsets))
 
 

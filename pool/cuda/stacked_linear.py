@@ -1,4 +1,4 @@
-"""Linear layers of which each bucket of samples has its own, computed for all buckets at once (kernels/stacked_linear.cu).
+"""A linear layer for each bucket of samples, computed for all buckets at once (kernels/stacked_linear.cu).
 
 Float32. One launch or two forward and four backward, however many buckets there are. The same bits in each run.
 """
@@ -35,8 +35,8 @@ def serves(x: Tensor, weight: Tensor) -> bool:
 
 
 def stacked_linear(x: Tensor, weight: Tensor, bias: Tensor, borders: Sequence[int]) -> Tensor:
-    """[samples, outputs] of x [samples, inputs]: samples borders[b] .. borders[b + 1] by weight[b] [outputs, inputs] and
-    bias[b] [outputs]."""
+    """[samples, outputs] of x [samples, inputs]: samples borders[b] .. borders[b + 1] by weight[b] [outputs, inputs]
+    and bias[b] [outputs]."""
     out: Tensor = _StackedLinear.apply(x, weight, bias, tuple(borders))  # type: ignore[no-untyped-call]
     return out
 
@@ -60,7 +60,7 @@ def stacked_forward(x: Tensor, weight: Tensor, bias: Tensor, borders: Sequence[i
 
 
 @stacked_forward.fake
-def _(x: Tensor, weight: Tensor, bias: Tensor, borders: Sequence[int]) -> Tensor:  # noqa: ARG001
+def _(x: Tensor, weight: Tensor, bias: Tensor, borders: Sequence[int]) -> Tensor:
     return x.new_empty(x.shape[0], weight.shape[1])
 
 
@@ -102,7 +102,7 @@ def stacked_backward(
 
 
 @stacked_backward.fake
-def _(gradient: Tensor, x: Tensor, weight: Tensor, borders: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ARG001
+def _(gradient: Tensor, x: Tensor, weight: Tensor, borders: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
     return torch.empty_like(x), torch.empty_like(weight), weight.new_empty(weight.shape[:2])
 
 

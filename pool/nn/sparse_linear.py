@@ -99,7 +99,7 @@ class SparseLinear(nn.Module):
         return f"{self.num_features}, {self.out_features}, bias={self.bias is not None}, field={self.field!r}"
 
     def write_gradient(self, sparse: SparseInput, grad_out: Tensor) -> tuple[Tensor | None, Tensor]:
-        """The table's gradient for autograd, None if it went to the sink; and the sum of grad_out's rows, for the bias."""
+        """The table's gradient for autograd, None if it went to the sink; and the bias', the sum of grad_out's rows."""
         if self.gradient_sink is None and self.rows_sink is None:
             grad = torch.zeros_like(self.weight, memory_format=torch.contiguous_format)
             return grad, kernels.backward_rows(sparse, grad_out, grad, [self.num_features], _tell_nobody)[0]

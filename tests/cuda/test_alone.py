@@ -1,5 +1,5 @@
-"""The kernels as C++ under AddressSanitizer and UndefinedBehaviorSanitizer: in a process of their own, whose memory is the
-sanitizer's, torch's included."""
+"""The kernels as C++ under AddressSanitizer and UndefinedBehaviorSanitizer: in a process of their own, whose memory is
+the sanitizer's, torch's included."""
 
 from __future__ import annotations
 

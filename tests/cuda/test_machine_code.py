@@ -1,4 +1,4 @@
-"""The kernels compile for every supported kind of GPU, and the machine code is as docs/explanation/gpu.md says. Nothing runs."""
+"""The kernels compile for every supported kind of GPU, and their machine code is as docs/explanation/gpu.md says."""
 
 from __future__ import annotations
 
@@ -29,6 +29,12 @@ SOURCES = {
         for activation in range(3)
     },
     "column_sums": Source.of("column_sums.cu", BFLOAT16=0, WIDTH=4),
+    **{
+        f"stacked_linear {width}": Source.of("stacked_linear.cu", BFLOAT16=0, WIDTH=width, BUCKETS=buckets)
+        for width, buckets in ((4, 8), (1, 64))
+    },
+    "bucket_difference": Source.of("bucket_difference.cu", BFLOAT16=0, WIDTH=1, BUCKETS=8),
+    "square_and_clip": Source.of("square_and_clip.cu", BFLOAT16=0, WIDTH=1),
     "find_rows": Source.of("find_rows.cu", BFLOAT16=0, WIDTH=1, LEAVES=4, INDEX="uint16"),
     **{
         f"{file} {leaves}": Source.of(f"{file}.cu", BFLOAT16=0, WIDTH=4, LEAVES=leaves)

@@ -72,7 +72,7 @@ class StockfishModel(nn.Module):
         counts = [end - start for start, end in pairwise(borders)]
         if self._kernels and is_served(self.transformer, features):
             products = first_stage(self.transformer, features, self.version.largest_float_sum, Activation.PAIRWISE)
-            positional = self.stacks(products, counts)
+            positional: Tensor = self.stacks(products, counts)
         else:
             accumulated: Tensor = self.transformer(features)
             if self._fused and fused.is_served(accumulated):

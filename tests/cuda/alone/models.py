@@ -109,7 +109,7 @@ def test_perspective_networks(shape: dict[str, Any], buckets: str, cpu: CpuLaunc
 
 
 class Launches(TorchDispatchMode):
-    """What a device would be given to do, as far as torch's operations say: each that makes or changes numbers is one."""
+    """What torch's operations would give a device to do: each that makes or changes numbers is one launch."""
 
     def __init__(self) -> None:
         super().__init__()

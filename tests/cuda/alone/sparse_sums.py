@@ -20,7 +20,7 @@ TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}
 
 
 def bags_with_a_feature_everywhere() -> SparseInput:
-    """Feature 3 is in all of 1,100 bags, feature 7 in 257, feature 9 in 256, others here and there; every tenth bag is empty but for that."""
+    """Feature 3 is in all of 1,100 bags, feature 7 in 257, feature 9 in 256, others here and there."""
     rng = np.random.default_rng(5)
     bags = []
     for i in range(1100):

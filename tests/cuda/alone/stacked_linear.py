@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import Tensor
@@ -37,7 +39,7 @@ def results(layer: object, borders: tuple[int, ...], made: tuple[Tensor, ...], d
 
 
 def by_torch(x: Tensor, weight: Tensor, bias: Tensor, borders: tuple[int, ...]) -> Tensor:
-    groups = [x[begin:end] for begin, end in zip(borders, borders[1:], strict=False)]
+    groups = [x[begin:end] for begin, end in pairwise(borders)]
     return torch.cat([functional.linear(*each) for each in zip(groups, weight, bias, strict=True)])
 
 
