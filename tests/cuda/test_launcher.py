@@ -43,7 +43,7 @@ class Driver(ModuleType):
     def cuLaunchKernel(self, function: str, *rest: Any) -> tuple[Any, ...]:  # noqa: N802
         *grid, pointers, _extra = rest
         values = (ctypes.c_void_p * 4).from_address(pointers)
-        kinds = (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_float)
+        kinds: tuple[Any, ...] = (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_float)
         read = [kind.from_address(value or 0).value for kind, value in zip(kinds, values, strict=True)]
         self.launched.append((function, *grid, read))
         return (self.status,)

@@ -15,7 +15,7 @@ from tests.cuda import toolkit
 from tests.cuda.toolkit import ARCHITECTURES, MachineCode, loads_in_flight
 from tests.support.runs import ROOT
 
-SUMS = {
+SUMS: dict[str, dict[str, int | str]] = {
     "float32": {"BFLOAT16": 0, "WIDTH": 4, "INDEX": "uint16", "VALUES": 0},
     "bfloat16": {"BFLOAT16": 1, "WIDTH": 8, "INDEX": "uint32", "VALUES": 0},
     "values": {"BFLOAT16": 0, "WIDTH": 4, "INDEX": "uint32", "VALUES": 1},

@@ -11,7 +11,7 @@ from pool.nn import reference
 from pool.optim.adam import Adam
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
-from tests.cuda.alone.models import agree, batch, randomised, results
+from tests.cuda.alone.models import Name, agree, batch, randomised, results
 from tests.nn.sparse_inputs import random_input
 
 pytestmark = [
@@ -36,20 +36,21 @@ def test_sums_of_lists(width: int) -> None:
 
 def test_a_step_of_adam_has_the_bits_of_the_cpus() -> None:
     parameter = torch.nn.Parameter(torch.randn(4096))
-    state = [parameter.detach().clone().to(DEVICE), *(torch.zeros(4096, device=DEVICE) for _ in range(2))]
+    weights = parameter.detach().clone().to(DEVICE)
+    mean, square = torch.zeros_like(weights), torch.zeros_like(weights)
     gradients = [torch.randn(4096) for _ in range(4)]
     step = folding.AdamStep.of(
         learning_rate=1e-3, beta1=0.9, beta2=0.999, epsilon=1e-8, weight_decay=0.0, decoupled=False, step=1
     )
     there = [gradient.to(DEVICE) for gradient in gradients]
-    folding.adam(state[0], state[0].clone(), *state[1:], there, [0, 1, 2, 3], 0.25, step.numbers)
+    folding.adam(weights, weights.clone(), mean, square, there, [0, 1, 2, 3], 0.25, step.numbers)
     addends = [Addend(place, gradient, None) for place, gradient in enumerate(gradients)]
     Adam([parameter]).fold_and_step(parameter, parameter.data.clone(), addends, scale=0.25)
-    assert torch.equal(state[0].cpu(), parameter.data)
+    assert torch.equal(weights.cpu(), parameter.data)
 
 
 @pytest.mark.parametrize("version", ["SFNNv5", "SFNNv16"])
-def test_stockfishs_networks(version: str) -> None:
+def test_stockfishs_networks(version: Name) -> None:
     fused, plain = (StockfishModel(ModelConfig(version=version, l1=32)) for _ in range(2))
     randomised(fused)
     plain.load_state_dict(fused.state_dict())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from torch import Tensor
@@ -80,7 +82,7 @@ def test_forward_and_backward(
     allowed = TOLERANCE[dtype]
     for name, each, want in zip(("out", "weight", "bias"), found, (wanted, weight.grad, bias.grad), strict=True):
         torch.testing.assert_close(
-            each.double(), want, rtol=allowed, atol=allowed * 10, msg=lambda text, name=name: f"{name}: {text}"
+            each.double(), want, rtol=allowed, atol=allowed * 10, msg=partial("{}: {}".format, name)
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def touched_rows(
 
 def whole(gradients: Sequence[Tensor], lists: Sequence[Tensor], rows: int, first_row: int) -> list[Addend]:
     """The same with all rows in their places, as the CPU's kernels also take them."""
-    addends = []
+    addends: list[Addend] = []
     for gradient, touched in zip(gradients, lists, strict=True):
         at = touched.long() - first_row
         inside = (at >= 0) & (at < rows)
@@ -88,7 +89,7 @@ def test_a_fold_of_rows_has_the_bits_of_the_cpus(places: list[int], columns: int
     first_row, rows = 20, 30
     gradients, lists = touched_rows(len(places), columns, rows, first_row, torch.uint16)
     wanted, found = torch.full((rows, columns), 7.0), torch.full((rows, columns), 7.0)
-    sources = [(addend.gradient, addend.touched) for addend in whole(gradients, lists, rows, first_row)]
+    sources: list[Any] = [(addend.gradient, addend.touched) for addend in whole(gradients, lists, rows, first_row)]
     _native.fold_rows(
         wanted, sources, places=places, scale=0.5, first_row=first_row, touched_only=touched_only, threads=1
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -25,6 +26,7 @@ from tests.cuda.on_cpu import CpuLauncher
 from tests.nn.sparse_inputs import random_input
 
 BORDERS = (0, 3, 3, 10, 20, 90, 91, 100, 120)
+Name = Literal["SFNNv5", "SFNNv10", "SFNNv16"]
 FEATURES = 50  # that are used
 SHAPES: list[dict[str, Any]] = [
     {"width": 16},
@@ -72,14 +74,14 @@ def agree(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
     assert found.keys() == wanted.keys()
     for name, each in found.items():
         torch.testing.assert_close(
-            each.double(), wanted[name], rtol=1e-4, atol=2e-4, msg=lambda text, name=name: f"{name}: {text}"
+            each.double(), wanted[name], rtol=1e-4, atol=2e-4, msg=partial("{}: {}".format, name)
         )
 
 
 @pytest.mark.parametrize("borders", [BORDERS, (0,) * 8 + (5,)], ids=["all buckets", "one bucket"])
 @pytest.mark.parametrize("version", ["SFNNv5", "SFNNv10", "SFNNv16"])
 @pytest.mark.parametrize("shared", [False, True])
-def test_stockfishs_networks(version: str, shared: bool, borders: tuple[int, ...], cpu: CpuLauncher) -> None:
+def test_stockfishs_networks(version: Name, shared: bool, borders: tuple[int, ...], cpu: CpuLauncher) -> None:
     fused, plain = (
         StockfishModel(ModelConfig(version=version, l1=16, shared_fc_0=shared, kernels=kernels))
         for kernels in ("fused", "torch")
@@ -133,7 +135,7 @@ class Rows:
 
 
 @pytest.mark.parametrize(("version", "own", "others"), [("SFNNv5", 28, 62), ("SFNNv16", 30, 67)])
-def test_launches_of_a_batch(version: str, own: int, others: int, cpu: CpuLauncher) -> None:
+def test_launches_of_a_batch(version: Name, own: int, others: int, cpu: CpuLauncher) -> None:
     """Forward, loss and backward: the bar for whoever changes them. The page has these numbers."""
     task = create_task(ModelConfig(version=version, l1=256), LossConfig())
     model = task.build_model()

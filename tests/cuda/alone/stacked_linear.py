@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -53,9 +54,7 @@ def test_forward_and_backward(case: str, inputs: int, outputs: int) -> None:
     found = results(stacked_linear, borders, made, torch.float32)
     wanted = results(by_torch, borders, made, torch.float64)
     for name, each, want in zip(("out", "x", "weight", "bias"), found, wanted, strict=True):
-        torch.testing.assert_close(
-            each.double(), want, rtol=1e-5, atol=1e-4, msg=lambda text, name=name: f"{name}: {text}"
-        )
+        torch.testing.assert_close(each.double(), want, rtol=1e-5, atol=1e-4, msg=partial("{}: {}".format, name))
 
 
 def test_the_same_bits_for_other_blocks_and_orders(cpu: CpuLauncher) -> None:
