@@ -35,7 +35,9 @@ def first_stage(
     Bags as in `sum_lists`."""
     samples, columns, width = _shape(table, offsets, activation)
     kept, out = table.new_empty(2 * samples, columns), table.new_empty(samples, 2 * width)
-    source, wide = sums_source("first_stage.cu", table, numbers, None, width, bias, kept, out, ACTIVATION=activation)
+    source, wide = sums_source(
+        "first_stage.cu", table, numbers.dtype, None, width, bias, kept, out, ACTIVATION=activation
+    )
     extent = Extent(2 * samples, width // wide)
     run(
         table.device, source, "first_stage", extent,
@@ -64,8 +66,8 @@ def first_stage_backward(gradient: Tensor, kept: Tensor, highest: float, activat
     width = columns // 2 if activation == Activation.PAIRWISE else columns
     sums = torch.empty_like(kept)
     partial = kept.new_empty(-(-bags // ROWS), columns, dtype=torch.float32)
-    numbers = torch.empty(0, dtype=torch.uint16)  # backward has none: of the two sources it takes one
-    source, wide = sums_source("first_stage.cu", kept, numbers, None, width, gradient, sums, ACTIVATION=activation)
+    index = torch.uint16  # which is no matter: backward reads none
+    source, wide = sums_source("first_stage.cu", kept, index, None, width, gradient, sums, ACTIVATION=activation)
     extent = Extent(len(partial), width // wide)
     run(
         kept.device, source, "first_stage_backward", extent,

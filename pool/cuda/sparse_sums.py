@@ -30,7 +30,7 @@ def sum_lists(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tensor | 
     List l is numbers[offsets[l] : offsets[l + 1]] (uint16 or uint32; offsets uint32); values float32, as numbers."""
     lists, columns = _shape(table, offsets)
     out = table.new_empty(lists, columns)
-    source, width = sums_source("list_sums.cu", table, numbers, values, columns, out, start)
+    source, width = sums_source("list_sums.cu", table, numbers.dtype, values, columns, out, start)
     extent = Extent(lists, columns // width)
     run(table.device, source, "sum_lists", extent, table, numbers, offsets, values, start, out, lists, columns)
     return out
@@ -48,7 +48,7 @@ def sum_long_lists(table: Tensor, numbers: Tensor, offsets: Tensor, values: Tens
     out = table.new_empty(lists, columns)
     windows = -(-numbers.numel() // PIECE)
     partial = table.new_empty(2 * windows, columns, dtype=torch.float32)
-    source, width = sums_source("list_sums.cu", table, numbers, values, columns, out)
+    source, width = sums_source("list_sums.cu", table, numbers.dtype, values, columns, out)
     groups = columns // width
     arguments = table, numbers, offsets, values, out, partial, lists, windows, columns
     run(table.device, source, "sum_pieces", Extent(lists + 2 * windows, groups), *arguments)
@@ -81,12 +81,18 @@ def _(matrix: Tensor) -> Tensor:
 
 
 def sums_source(
-    file: str, table: Tensor, numbers: Tensor, values: Tensor | None, columns: int, *others: Tensor | None, **more: int
+    file: str,
+    table: Tensor,
+    index: torch.dtype,
+    values: Tensor | None,
+    columns: int,
+    *others: Tensor | None,
+    **more: int,
 ) -> tuple[Source, int]:
     """A source that includes kernels/list_sums.cuh, and its WIDTH for rows of so many columns."""
     width = width_of(columns, table, *others)
     constants = {"BFLOAT16": _is_bfloat16(table), "WIDTH": width, "VALUES": int(values is not None)}
-    return Source.of(file, INDEX=_INDEX[numbers.dtype], **constants, **more), width
+    return Source.of(file, INDEX=_INDEX[index], **constants, **more), width
 
 
 def _is_bfloat16(tensor: Tensor) -> int:
