@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 import subprocess
 from collections.abc import Sequence
 from functools import cache
@@ -83,7 +84,10 @@ def library(source: Source, sanitized: bool) -> ctypes.CDLL:
         BUILT.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(f".{id(parts)}")
         command = ["g++", *flags, "-x", "c++", "-", "-o", str(temporary)]
-        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        without = {
+            name: value for name, value in os.environ.items() if name != "LD_PRELOAD"
+        }  # the sanitizer's libraries
+        done = subprocess.run(command, input=text, env=without, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         temporary.rename(path)
     return ctypes.CDLL(str(path))
