@@ -14,9 +14,9 @@ import pytest
 from loader.batch.schema import BatchSchema, DenseField, SparseField
 from pool.config.reading import parse_config
 from pool.errors import ConfigError
+from pool.tasks.chess.export.probes import probe_fens
 from pool.tasks.chess.network import open_network
 from pool.tasks.chess.positions import Inputs, read_fen
-from pool.tasks.chess.probes import probe_fens
 from pool.tasks.perspective import LossConfig, ModelConfig, create_task
 from pool.tasks.perspective import task as module
 from pool.tasks.perspective.files import file_bytes
@@ -162,7 +162,9 @@ def test_a_file_that_evaluates_to_anything_else_is_not_written(tmp_path: Path, m
     monkeypatch.setattr(
         module, "quantised_bytes", lambda net: stored(type(net)(net.shape, net.entries, wrong, net.unit))
     )
-    with pytest.raises(ValueError, match="64 evaluations differ between the network and its file"):
+    with pytest.raises(
+        ValueError, match="64 of 64 positions evaluate to something else with its file"
+    ):
         task.export(model, tmp_path / "net.bin", "")
     assert not list(tmp_path.iterdir())
 

@@ -60,6 +60,14 @@ class Network(Protocol):
         """All buckets of each position."""
 
 
+class StoredNetwork(Network, Protocol):
+    """One that a file holds."""
+
+    @property
+    def tensors(self) -> Mapping[str, npt.NDArray[Any]]:
+        """All its numbers, by name."""
+
+
 class MeanNetwork:
     """A Network: what the members of an ensemble say on average, in whole units, halves to the even one."""
 

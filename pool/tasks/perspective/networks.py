@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from loader.chess.output_buckets import MAX_PIECES as MOST_PIECES
 from loader.chess.output_buckets import buckets_by_pieces
@@ -41,6 +42,10 @@ class PerspectiveNetwork:
     @property
     def inputs(self) -> Inputs:
         return self.net.shape.inputs
+
+    @property
+    def tensors(self) -> Mapping[str, npt.NDArray[Any]]:
+        return self.net.tensors
 
     @property
     def units(self) -> str:

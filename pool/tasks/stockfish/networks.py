@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pool.errors import ConfigError
+from pool.tasks.chess.export.proof import write_proved
 from pool.tasks.chess.inspecting import tensor_facts
 from pool.tasks.chess.network import Evaluation, Facts
 from pool.tasks.chess.positions import Inputs, Position
 from pool.tasks.stockfish.quantized import halfka
 from pool.tasks.stockfish.quantized.evaluate import evaluate
-from pool.tasks.stockfish.quantized.nnue_file import Net, read_net
+from pool.tasks.stockfish.quantized.nnue_file import Net, read_net, serialize_net
 from pool.tasks.stockfish.quantized.quantize import roundings
 from pool.tasks.stockfish.quantized.versions import LARGEST_INPUT
 
@@ -38,6 +39,10 @@ class StockfishNetwork:
     @property
     def inputs(self) -> Inputs:
         return Inputs(self.net.version.feature_set)
+
+    @property
+    def tensors(self) -> Mapping[str, npt.NDArray[Any]]:
+        return self.net.arrays
 
     @property
     def units(self) -> str:
@@ -94,6 +99,16 @@ def read_network(path: Path, config: Config | None) -> StockfishNetwork:
     if config is not None:
         raise ConfigError(f"--config: {path} says itself what network it holds; leave it out")
     return StockfishNetwork(read_net(path))
+
+
+def write_network(network: StockfishNetwork, path: Path) -> None:
+    """As a .nnue file, whole or not at all. Raises DataError; ValueError if it is not read back as it is."""
+
+    def read(written: Path) -> StockfishNetwork:
+        # Versions that differ in width alone look alike at other widths: the file does not say which one it is.
+        return StockfishNetwork(replace(read_net(written), version=network.net.version))
+
+    write_proved(path, serialize_net(network.net), network, read)
 
 
 def exported_network(found: Trained) -> StockfishNetwork:

@@ -13,7 +13,8 @@ from pool.tasks.chess.loss_config import LossConfig
 from pool.tasks.stockfish.clipping import clip_rows, clip_stacks
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import FIELD, StockfishModel
-from pool.tasks.stockfish.quantized.nnue_file import Net, read_net, write_net
+from pool.tasks.stockfish.networks import StockfishNetwork, write_network
+from pool.tasks.stockfish.quantized.nnue_file import Net, read_net
 from pool.tasks.stockfish.quantized.quantize import dequantize, quantize
 from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS
 from pool.tasks.task import Progress
@@ -81,8 +82,9 @@ class StockfishTask:
             clip_rows(network.version, network.transformer.weight)
 
     def export(self, model: nn.Module, path: Path, description: str) -> None:
-        """Writes a .nnue file. ValueError if a value doesn't fit, DataError if the file can't be written."""
-        write_net(self.exported(model, description), path)
+        """Writes a .nnue file. ValueError if a value doesn't fit or the file is not read back as the network, DataError
+        if it can't be written."""
+        write_network(StockfishNetwork(self.exported(model, description)), path)
 
     def exported(self, model: nn.Module, description: str) -> Net:
         """What a .nnue file holds. ValueError if a value doesn't fit."""
