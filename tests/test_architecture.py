@@ -37,6 +37,7 @@ TORCH_FREE = (
     "pool.tasks.perspective.networks",
     "pool.tasks.stockfish",
     "pool.tasks.chess.evaluating",
+    "pool.tasks.chess.export.reordering",
     "pool.tasks.stockfish.networks",
     "sparsepool.child",
     "sparsepool.result",

@@ -68,6 +68,14 @@ class StoredNetwork(Network, Protocol):
         """All its numbers, by name."""
 
 
+class LayeredNetwork(StoredNetwork, Protocol):
+    """One whose first layer can be looked at."""
+
+    def activations(self, positions: Sequence[Position]) -> npt.NDArray[Any]:
+        """[n, inputs of the next layer]: what leaves the first layer, the own side's outputs first."""
+        ...
+
+
 class MeanNetwork:
     """A Network: what the members of an ensemble say on average, in whole units, halves to the even one."""
 

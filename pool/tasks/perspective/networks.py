@@ -20,7 +20,7 @@ from pool.tasks.chess.network import Evaluation, Facts
 from pool.tasks.chess.positions import Inputs, Position
 from pool.tasks.perspective.config import ModelConfig
 from pool.tasks.perspective.description import TASK, beside, read_description
-from pool.tasks.perspective.files.evaluate import check_evaluable, evaluate
+from pool.tasks.perspective.files.evaluate import check_evaluable, evaluate, first_activations
 from pool.tasks.perspective.files.integers import Net, roundings
 from pool.tasks.perspective.form import FACTORISED, export_of, shape_of
 from pool.tasks.perspective.reading import net_of, read_bytes
@@ -50,6 +50,10 @@ class PerspectiveNetwork:
     @property
     def units(self) -> str:
         return f"{self.net.unit:g} for an output of 1 (a hundred of them = one pawn)"
+
+    def activations(self, positions: Sequence[Position]) -> npt.NDArray[Any]:
+        """[n, inputs of the next layer]: what leaves the first layer, the own side's outputs first."""
+        return first_activations(self.net, positions)
 
     def evaluate(self, positions: Sequence[Position]) -> Evaluation:
         return evaluate(self.net, positions, buckets_by_pieces(self.net.shape.output_buckets))

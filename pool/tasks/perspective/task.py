@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from torch import Tensor, nn
 
 from loader.batch.schema import BatchSchema
+from pool.errors import ConfigError
 from pool.nn.batch import TensorBatch
 from pool.tasks.chess.export.proof import check_tensors, write_proved
+from pool.tasks.chess.export.reordering import reorder
 from pool.tasks.chess.export.whole_file import write_whole
 from pool.tasks.chess.loss import mean_loss, score_weight
 from pool.tasks.chess.loss_config import LossConfig
@@ -92,6 +95,12 @@ class PerspectiveTask:
         net = quantise(_perspective(model).floats(), shape, export_of(self._model, shape), self._loss.output_unit)
         check_evaluable(net)
         return net
+
+    def reorder(self, model: nn.Module, patterns: Sequence[str]) -> str:
+        """Puts pairs that are 0 together side by side (pool.tasks.chess.export.sparsity)."""
+        if self._model.activation != "pairwise":
+            raise ConfigError(f"--permute: orders pairs, and model.activation = {self._model.activation} has none")
+        return reorder(lambda: PerspectiveNetwork(self.exported(model)), _perspective(model).reorder_pairs, patterns)
 
     def header(self, model: nn.Module, path: Path, language: str) -> str:
         """Source in C or Rust that describes the quantised file `path`."""

@@ -16,7 +16,7 @@ from pool.tasks.chess.inspecting import tensor_facts
 from pool.tasks.chess.network import Evaluation, Facts
 from pool.tasks.chess.positions import Inputs, Position
 from pool.tasks.stockfish.quantized import halfka
-from pool.tasks.stockfish.quantized.evaluate import evaluate
+from pool.tasks.stockfish.quantized.evaluate import evaluate, pair_products
 from pool.tasks.stockfish.quantized.nnue_file import Net, read_net, serialize_net
 from pool.tasks.stockfish.quantized.quantize import roundings
 from pool.tasks.stockfish.quantized.versions import LARGEST_INPUT
@@ -54,6 +54,10 @@ class StockfishNetwork:
         found = evaluate(self.net, positions)
         terms = {"psqt": found.psqt, "positional": found.positional}
         return Evaluation(found.bucket, terms, found.values, found.value, found.value / self.pawn_units(positions))
+
+    def activations(self, positions: Sequence[Position]) -> npt.NDArray[Any]:
+        """[n, l1]: what enters the layer behind the first, the own side's outputs first."""
+        return pair_products(self.net, positions)
 
     def pawn_units(self, positions: Sequence[Position]) -> npt.NDArray[np.float64]:
         """Of each position: internal units of what the engine prints as one pawn."""

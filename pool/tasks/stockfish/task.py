@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from torch import Tensor, nn
 
 from loader.batch.schema import BatchSchema
 from pool.nn.batch import TensorBatch
+from pool.tasks.chess.export.reordering import reorder
 from pool.tasks.chess.loss import mean_loss, score_weight
 from pool.tasks.chess.loss_config import LossConfig
 from pool.tasks.stockfish.clipping import clip_rows, clip_stacks
@@ -85,6 +87,10 @@ class StockfishTask:
         """Writes a .nnue file. ValueError if a value doesn't fit or the file is not read back as the network, DataError
         if it can't be written."""
         write_network(StockfishNetwork(self.exported(model, description)), path)
+
+    def reorder(self, model: nn.Module, patterns: Sequence[str]) -> str:
+        """Puts pairs that are 0 together side by side (pool.tasks.chess.export.sparsity)."""
+        return reorder(lambda: StockfishNetwork(self.exported(model, "")), _nnue(model).reorder_pairs, patterns)
 
     def exported(self, model: nn.Module, description: str) -> Net:
         """What a .nnue file holds. ValueError if a value doesn't fit."""
