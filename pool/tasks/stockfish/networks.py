@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from loader.errors import DataError
 from pool.errors import ConfigError
 from pool.tasks.chess.export.proof import write_proved
 from pool.tasks.chess.inspecting import tensor_facts
@@ -18,14 +19,16 @@ from pool.tasks.chess.positions import Inputs, Position
 from pool.tasks.stockfish.quantized import halfka
 from pool.tasks.stockfish.quantized.evaluate import evaluate, pair_products
 from pool.tasks.stockfish.quantized.nnue_file import Net, read_net, serialize_net
-from pool.tasks.stockfish.quantized.quantize import roundings
+from pool.tasks.stockfish.quantized.quantize import quantize, roundings
 from pool.tasks.stockfish.quantized.versions import LARGEST_INPUT
+from pool.tasks.stockfish.trainer.nnue_pytorch import SUFFIXES as OF_TRAINER
+from pool.tasks.stockfish.trainer.nnue_pytorch import is_of_trainer, read_trainer
 
 if TYPE_CHECKING:
     from pool.config.tree import Config
     from pool.trained.model import Trained
 
-SUFFIXES = (".nnue",)
+SUFFIXES = (".nnue", *OF_TRAINER)
 _WEIGHTS = np.repeat([1, 3, 3, 5, 9, 0], 2)[: halfka.PLANES]  # of material, by plane
 
 
@@ -99,10 +102,17 @@ def settings(network: StockfishNetwork) -> dict[str, Any]:
 
 
 def read_network(path: Path, config: Config | None) -> StockfishNetwork:
-    """Raises DataError; ConfigError, since such a file says itself what network it holds."""
+    """Of a .nnue file, or of a trainer's checkpoint what it would be exported as. Raises DataError; ConfigError, since
+    such a file says itself what network it holds."""
     if config is not None:
         raise ConfigError(f"--config: {path} says itself what network it holds; leave it out")
-    return StockfishNetwork(read_net(path))
+    if not is_of_trainer(path):
+        return StockfishNetwork(read_net(path))
+    found = read_trainer(path)
+    try:
+        return StockfishNetwork(quantize(found.version, found.floats, f"From {path.name}.", clip=True))
+    except ValueError as error:
+        raise DataError(path, str(error)) from None
 
 
 def write_network(network: StockfishNetwork, path: Path) -> None:
