@@ -12,9 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
+from pool.errors import ConfigError
+from pool.runs.plot import need_matplotlib
 from pool.tasks.chess.arguments import NetConfig
 from pool.tasks.chess.network import Facts, TensorFacts, read_file
 from pool.tasks.chess.rounding import Rounding
+from pool.tasks.chess.sampled import sampled_positions
 
 _COLUMNS = ("tensor", "type", "shape", "smallest", "largest", "used", "clipped", "zeros")
 
@@ -22,6 +25,23 @@ _COLUMNS = ("tensor", "type", "shape", "smallest", "largest", "used", "clipped",
 def inspect(
     net: Annotated[Path, typer.Argument(metavar="NET", help="network file, as pool export writes it")],
     config: NetConfig = None,
+    pictures: Annotated[
+        Path | None,
+        typer.Option(
+            "--pictures",
+            metavar="DIR",
+            help="also draw the first layer as boards, a histogram of each tensor, and PSQT; needs matplotlib",
+        ),
+    ] = None,
+    positions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--positions",
+            metavar="FILES",
+            help="with --pictures: how often each activation is 0 in positions of these files (training data, or a FEN "
+            "a line)",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object, for programs")] = False,
 ) -> None:
     """Show what a network file is, and how it uses the range of its integers.
@@ -29,16 +49,32 @@ def inspect(
     used: the largest magnitude by that of the range. clipped: numbers at an end of the range that training keeps them
     in. dead: outputs of a layer that are 0 whatever the position is.
     """
+    if pictures is not None:
+        need_matplotlib("--pictures")
+    elif positions:
+        raise ConfigError("inspect: --positions is for --pictures DIR")
     family, network = read_file(net, config)
     found = family.facts(network)
+    drawn: list[Path] = []
+    if pictures is not None:
+        from pool.tasks.chess.pictures.drawing import draw
+
+        chosen = sampled_positions(positions, network.inputs, "--positions") if positions else []
+        drawn = draw(network, found, family.boards(network), chosen, pictures)
     if as_json:
-        sys.stdout.write(json.dumps({"file": str(net), **asdict(found)}) + "\n")
+        named = {"pictures": [str(path) for path in drawn]} if drawn else {}
+        sys.stdout.write(json.dumps({"file": str(net), **asdict(found), **named}) + "\n")
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in _lines(found)))
+        written = ["", *(f"{path}: written" for path in drawn)] if drawn else []
+        sys.stdout.write("".join(f"{line}\n" for line in (*_lines(found), *written)))
 
 
-def tensor_facts(name: str, array: npt.NDArray[Any], rule: Rounding) -> TensorFacts:
-    """Of one array that is stored by that rule."""
+def tensor_facts(name: str, array: npt.NDArray[Any], rule: Rounding | None) -> TensorFacts:
+    """Of one array that is stored by that rule, or as floats."""
+    zeros = 1 - int(np.count_nonzero(array)) / array.size
+    if rule is None:
+        least, most = float(array.min()), float(array.max())
+        return TensorFacts(name, array.shape, array.dtype.name, least, most, None, 0.0, 0, zeros)
     low, high = rule.bounds
     smallest, largest = int(array.min()), int(array.max())
     clipped = int(np.count_nonzero((array <= low) | (array >= high))) if rule.clips else 0
@@ -48,9 +84,10 @@ def tensor_facts(name: str, array: npt.NDArray[Any], rule: Rounding) -> TensorFa
         array.dtype.name,
         smallest,
         largest,
+        (low, high),
         max(-smallest, largest) / max(-low, high),
         clipped,
-        1 - int(np.count_nonzero(array)) / array.size,
+        zeros,
     )
 
 
@@ -74,9 +111,13 @@ def _row(tensor: TensorFacts) -> tuple[str, ...]:
         tensor.name,
         tensor.kind,
         " x ".join(f"{extent:,}" for extent in tensor.shape),
-        f"{tensor.smallest:,}",
-        f"{tensor.largest:,}",
-        f"{tensor.used:.2%}",
-        f"{tensor.clipped:,}",
+        _number(tensor.smallest),
+        _number(tensor.largest),
+        f"{tensor.used:.2%}" if tensor.limits else "-",
+        f"{tensor.clipped:,}" if tensor.limits else "-",
         f"{tensor.zeros:.2%}",
     )
+
+
+def _number(value: int | float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"

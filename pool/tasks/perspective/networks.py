@@ -16,7 +16,7 @@ from loader.errors import DataError
 from pool.errors import ConfigError
 from pool.tasks.chess.inspecting import tensor_facts
 from pool.tasks.chess.loss_config import LossConfig
-from pool.tasks.chess.network import Evaluation, Facts
+from pool.tasks.chess.network import Boards, Evaluation, Facts
 from pool.tasks.chess.positions import Inputs, Position
 from pool.tasks.perspective.config import ModelConfig
 from pool.tasks.perspective.description import TASK, beside, read_description
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pool.trained.model import Trained
 
 SUFFIXES = (".bin",)
+_PIECES = ("pawn", "knight", "bishop", "rook", "queen", "king")
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ class PerspectiveNetwork:
 def facts(network: PerspectiveNetwork) -> Facts:
     """Of the integers. Dead outputs are found by bounds: an output is dead if 0 even with the largest 32 rows."""
     net = network.net
-    tensors = [tensor_facts(name, net.tensors[name], rule) for name, rule in roundings(net).items()]
+    rules = roundings(net)
+    tensors = [tensor_facts(name, values, rules.get(name)) for name, values in net.tensors.items()]
     rows = net.tensors["l0w"].max(axis=0).astype(np.int64)
     highest = net.tensors["l0b"] + MOST_PIECES * np.maximum(rows, 0)
     shape = net.shape
@@ -73,6 +75,22 @@ def facts(network: PerspectiveNetwork) -> Facts:
         "output buckets": shape.output_buckets,
     }
     return Facts(about, tensors, {"the first layer": (int((highest <= 0).sum()), highest.size)})
+
+
+def boards(network: PerspectiveNetwork) -> Boards | None:
+    """Of chess768."""
+    net = network.net
+    inputs = net.shape.inputs
+    if inputs.features != "chess768":
+        return None
+    files = max(1, len(inputs.king_buckets) // 8)
+    layout = inputs.king_buckets or (0,)
+    return Boards(
+        [f"{whose} {piece}" for whose in ("own", "other") for piece in _PIECES],
+        [layout[start : start + files] for start in range(0, len(layout), files)],
+        net.tensors["l0w"].reshape(-1, 2 * len(_PIECES), 64, net.shape.width),
+        net.entry("l0w").scale,
+    )
 
 
 def settings(network: PerspectiveNetwork) -> dict[str, Any]:

@@ -14,13 +14,13 @@ from loader.errors import DataError
 from pool.errors import ConfigError
 from pool.tasks.chess.export.proof import write_proved
 from pool.tasks.chess.inspecting import tensor_facts
-from pool.tasks.chess.network import Evaluation, Facts
+from pool.tasks.chess.network import Boards, Evaluation, Facts
 from pool.tasks.chess.positions import Inputs, Position
 from pool.tasks.stockfish.quantized import halfka
 from pool.tasks.stockfish.quantized.evaluate import evaluate, pair_products
 from pool.tasks.stockfish.quantized.nnue_file import Net, read_net, serialize_net
 from pool.tasks.stockfish.quantized.quantize import quantize, roundings
-from pool.tasks.stockfish.quantized.versions import LARGEST_INPUT
+from pool.tasks.stockfish.quantized.versions import LARGEST_INPUT, NUM_BUCKETS, OUTPUT_SCALE, OUTPUT_UNIT
 from pool.tasks.stockfish.trainer.nnue_pytorch import SUFFIXES as OF_TRAINER
 from pool.tasks.stockfish.trainer.nnue_pytorch import is_of_trainer, read_trainer
 
@@ -89,6 +89,20 @@ def facts(network: StockfishNetwork) -> Facts:
     second = net["fc_1_bias"] + LARGEST_INPUT * np.maximum(weight, 0).sum(axis=2)
     dead = {"the first layer": (highest <= 0), "fc_1": second >> version.clip_shift[1] <= 0}
     return Facts(about, tensors, {name: (int(found.sum()), found.size) for name, found in dead.items()})
+
+
+def boards(network: StockfishNetwork) -> Boards:
+    """Of HalfKAv2_hm, which every version has."""
+    net, table = network.net, network.net.version.tables[0]
+    shape = halfka.KING_BUCKETS, halfka.PLANES, halfka.SQUARES
+    return Boards(
+        (*(f"{whose} {piece}" for piece in halfka.PIECES for whose in ("own", "other")), "kings"),
+        [[halfka.king_bucket(rank, file) for file in range(4, 8)] for rank in range(8)],
+        net[table.weight].reshape(*shape, net.l1),
+        net.version.transformer_one,
+        "e",
+        net[table.psqt].reshape(*shape, NUM_BUCKETS) * (OUTPUT_UNIT / OUTPUT_SCALE),
+    )
 
 
 def settings(network: StockfishNetwork) -> dict[str, Any]:
