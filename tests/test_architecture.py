@@ -36,7 +36,7 @@ TORCH_FREE = (
     "pool.tasks.perspective",
     "pool.tasks.perspective.networks",
     "pool.tasks.stockfish",
-    "pool.tasks.chess.evaluating",
+    "pool.tasks.chess.commands.evaluating",
     "pool.tasks.chess.export.reordering",
     "pool.tasks.stockfish.networks",
     "sparsepool.child",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pool.cli import PROGRAM
-from pool.tasks.chess.inspecting import tensor_facts
+from pool.tasks.chess.facts import tensor_facts
 from pool.tasks.chess.pictures.figure import as_board, beside_one_another, masked
 from pool.tasks.chess.pictures.histograms import _borders
 from pool.tasks.chess.positions import read_fen

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from loader.batch.schema import BatchSchema, DenseField, SparseField
+from pool.cli import PROGRAM
 from pool.config.reading import parse_config
 from pool.errors import ConfigError
 from pool.tasks.chess.export.probes import probe_fens, probe_positions
@@ -112,6 +113,12 @@ def pool(*arguments: str | Path) -> str:
     command = [sys.executable, "-m", "pool", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     return done.stdout if done.returncode == 0 else done.stderr
+
+
+def said_by(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """As `pool`, in this process."""
+    assert PROGRAM.main([*map(str, arguments)]) == 0, capsys.readouterr().err
+    return capsys.readouterr().out
 
 
 def test_eval_knows_a_file_by_what_lies_beside_it_or_by_a_config(tmp_path: Path) -> None:
@@ -226,8 +233,10 @@ def test_gradients_reach_every_tensor(rung: str) -> None:
         assert model.l0.weight.grad[model.shape.num_real :].abs().sum() > 0
 
 
-@pytest.mark.parametrize("name", ["net.bin", "raw.bin"])
-def test_a_file_is_inspected_and_converted_to_a_checkpoint_that_exports_the_same(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["net.bin", "raw.bin", "weights.bin"])
+def test_a_file_is_inspected_and_converted_to_a_checkpoint_that_exports_the_same(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     task = task_of(FACTORISED)
     model = model_of(task)
     task.export(model, tmp_path / name, "")
@@ -236,12 +245,14 @@ def test_a_file_is_inspected_and_converted_to_a_checkpoint_that_exports_the_same
         'output_buckets = "material_count_8"\n[model]\nwidth = 32\n'
     )
     config: list[str | Path] = [] if name == "net.bin" else ["--config", tmp_path / "c.toml"]
-    facts = json.loads(pool("inspect", tmp_path / name, *config, "--json"))
+    facts = json.loads(said_by(capsys, "inspect", tmp_path / name, *config, "--json"))
     assert facts["about"]["network"] == "(7680 -> 32)x2 -> 1, 8 times"
     assert [tensor["name"] for tensor in facts["tensors"]] == ["l0w", "l0b", "l1w", "l1b"]
-    said = pool("convert", tmp_path / name, "--to", "checkpoint", "-o", tmp_path / "made", *config)
+    said = said_by(capsys, "convert", tmp_path / name, "--to", "checkpoint", "-o", tmp_path / "made", *config)
     assert said.startswith(f"{tmp_path / 'made'}"), said
-    assert pool("export", tmp_path / "made", "-o", tmp_path / f"again.{name}").startswith(f"{tmp_path}/again.{name}: ")
+    assert said_by(capsys, "export", tmp_path / "made", "-o", tmp_path / f"again.{name}").startswith(
+        f"{tmp_path}/again.{name}: "
+    )
     assert (tmp_path / f"again.{name}").read_bytes() == (tmp_path / name).read_bytes()
 
 
@@ -302,13 +313,13 @@ def test_the_ready_made_lists_are_those_of_the_examples(name: str) -> None:
         assert export_of(model, shape_of(model)) == wanted
 
 
-def test_export_writes_a_header_on_request_alone(tmp_path: Path) -> None:
+def test_export_writes_a_header_on_request_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     task = task_of(SIMPLE)
     task.export(model_of(task), tmp_path / "net.bin", "")
-    pool("convert", tmp_path / "net.bin", "-o", tmp_path / "run")
+    said_by(capsys, "convert", tmp_path / "net.bin", "-o", tmp_path / "run")
     for language, written in (("none", []), ("c", ["x.h"]), ("rust", ["x.rs"])):
         folder = tmp_path / language
         folder.mkdir()
-        said = pool("export", tmp_path / "run", "-o", folder / "x.bin", "--header", language)
+        said = said_by(capsys, "export", tmp_path / "run", "-o", folder / "x.bin", "--header", language)
         assert sorted(path.name for path in folder.iterdir()) == sorted(["x.bin", "x.bin.json", *written])
         assert all(f"{folder / name}: what x.bin holds" in said for name in written)

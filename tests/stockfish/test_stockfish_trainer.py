@@ -276,5 +276,5 @@ def test_damage_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="can't be read: No such file"):
         read_trainer(tmp_path / "none.ckpt")
     torch.save({"x": torch.zeros(1)}, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
-    with pytest.raises(DataError, match=r"not a file of torch\.save: a zip archive"):
+    with pytest.raises(DataError, match="not a file that torch has saved: a zip archive"):
         read_trainer(tmp_path / "old.pt")

@@ -14,7 +14,7 @@ from loader.chess.output_buckets import MAX_PIECES as MOST_PIECES
 from loader.chess.output_buckets import buckets_by_pieces
 from loader.errors import DataError
 from pool.errors import ConfigError
-from pool.tasks.chess.inspecting import tensor_facts
+from pool.tasks.chess.facts import tensor_facts
 from pool.tasks.chess.loss_config import LossConfig
 from pool.tasks.chess.network import Boards, Evaluation, Facts
 from pool.tasks.chess.positions import Inputs, Position

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from loader.errors import DataError
 from pool.errors import ConfigError
 from pool.tasks.chess.export.proof import write_proved
-from pool.tasks.chess.inspecting import tensor_facts
+from pool.tasks.chess.facts import tensor_facts
 from pool.tasks.chess.network import Boards, Evaluation, Facts
 from pool.tasks.chess.positions import Inputs, Position
 from pool.tasks.stockfish.quantized import halfka

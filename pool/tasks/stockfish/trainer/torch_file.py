@@ -1,4 +1,4 @@
-"""The tensors of a file that torch.save has written, by name. Free of torch, and of pickle.
+"""The tensors of a file that torch has saved, by name. Free of torch, and of pickle.
 
 The file is a zip archive: `data.pkl` says what there is, `data/KEY` has the numbers of a storage. Only those that are
 asked for are read. What does not fit ends in a DataError (I8).
@@ -48,7 +48,7 @@ class TorchFile:
             with zipfile.ZipFile(path) as archive:
                 tree = self._tree(archive)
         except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError):
-            raise DataError(path, "not a file of torch.save: a zip archive is expected") from None
+            raise DataError(path, "not a file that torch has saved: a zip archive is expected") from None
         except OSError as error:
             raise DataError(path, f"can't be read: {error.strerror}") from None
         self.tensors: Mapping[str, StoredTensor] = dict(_tensors(tree))
@@ -76,7 +76,7 @@ class TorchFile:
     def _tree(self, archive: zipfile.ZipFile) -> Any:
         self._folder = next((name[: -len("data.pkl")] for name in archive.namelist() if name.endswith("/data.pkl")), "")
         if not self._folder:
-            raise DataError(self._path, "not a file of torch.save: no data.pkl in it")
+            raise DataError(self._path, "not a file that torch has saved: no data.pkl in it")
         if f"{self._folder}byteorder" in archive.namelist():
             order = archive.read(f"{self._folder}byteorder")[:8]
             if order != b"little":

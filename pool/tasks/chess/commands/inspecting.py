@@ -6,17 +6,14 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
-import numpy.typing as npt
 import typer
 
 from pool.errors import ConfigError
 from pool.runs.plot import need_matplotlib
-from pool.tasks.chess.arguments import NetConfig
+from pool.tasks.chess.commands.arguments import NetConfig
 from pool.tasks.chess.network import Facts, TensorFacts, read_file
-from pool.tasks.chess.rounding import Rounding
 from pool.tasks.chess.sampled import sampled_positions
 
 _COLUMNS = ("tensor", "type", "shape", "smallest", "largest", "used", "clipped", "zeros")
@@ -67,28 +64,6 @@ def inspect(
     else:
         written = ["", *(f"{path}: written" for path in drawn)] if drawn else []
         sys.stdout.write("".join(f"{line}\n" for line in (*_lines(found), *written)))
-
-
-def tensor_facts(name: str, array: npt.NDArray[Any], rule: Rounding | None) -> TensorFacts:
-    """Of one array that is stored by that rule, or as floats."""
-    zeros = 1 - int(np.count_nonzero(array)) / array.size
-    if rule is None:
-        least, most = float(array.min()), float(array.max())
-        return TensorFacts(name, array.shape, array.dtype.name, least, most, None, 0.0, 0, zeros)
-    low, high = rule.bounds
-    smallest, largest = int(array.min()), int(array.max())
-    clipped = int(np.count_nonzero((array <= low) | (array >= high))) if rule.clips else 0
-    return TensorFacts(
-        name,
-        array.shape,
-        array.dtype.name,
-        smallest,
-        largest,
-        (low, high),
-        max(-smallest, largest) / max(-low, high),
-        clipped,
-        zeros,
-    )
 
 
 def _lines(found: Facts) -> list[str]:

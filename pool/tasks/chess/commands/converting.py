@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from pool.errors import ConfigError, PoolError
-from pool.tasks.chess.arguments import NetConfig
+from pool.tasks.chess.commands.arguments import NetConfig
 from pool.tasks.chess.network import read_file
 
 
