@@ -309,7 +309,7 @@ def test_the_ready_made_lists_are_those_of_the_examples(name: str) -> None:
     rung, tensors = EXAMPLES[name]
     wanted = tuple(ExportTensor(weight=weight, **settings) for weight, settings in tensors.items())
     for given in (name, "auto"):
-        model = ModelConfig(**RUNGS[rung], export_as=given)
+        model = ModelConfig.model_validate({**RUNGS[rung], "export_as": given})
         assert export_of(model, shape_of(model)) == wanted
 
 

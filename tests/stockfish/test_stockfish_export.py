@@ -64,13 +64,15 @@ def test_every_version_of_any_width_is_read_back(name: str, tmp_path: Path) -> N
 
 def planted(name: str) -> tuple[StockfishTask, StockfishModel]:
     """Neighbours have nothing in common, pairs that lie 4 apart are 0 together."""
-    task = create_task(ModelConfig(version=name, l1=32, factorized=name == "SFNNv16"), LossConfig())
+    task = create_task(
+        ModelConfig.model_validate({"version": name, "l1": 32, "factorized": name == "SFNNv16"}), LossConfig()
+    )
     model = task.build_model()
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         weight = model.transformer.weight
         weight.copy_(torch.randn(len(weight), 4, generator=generator).repeat(1, 8) * 0.2)
-        model.stacks.shared_weight.normal_(0, 0.3, generator=generator)
+        model.stacks.fc_0_weight.normal_(0, 0.3, generator=generator)
     return task, model
 
 

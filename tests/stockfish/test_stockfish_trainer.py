@@ -155,13 +155,17 @@ def test_it_becomes_a_checkpoint_with_the_same_floats(tmp_path: Path, capsys: py
     assert PROGRAM.main(["eval", str(tmp_path / "x.nnue"), "--fen", "startpos"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == of_checkpoint
     version = read_network(path, None).net.version.name
-    task = create_task(ModelConfig(version=version, l1=L1, start_from=str(path)), LossConfig())
+    task = create_task(
+        ModelConfig.model_validate({"version": version, "l1": L1, "start_from": str(path)}), LossConfig()
+    )
     model = task.build_model()
     task.initialize(model)
     floats = read_trainer(path).floats
     assert all(np.array_equal(values, floats[name]) for name, values in model.folded().items())
     with pytest.raises(ValueError, match=r"model.start_from: .* has l1 = 16; set model.l1 = 16"):
-        create_task(ModelConfig(version=version, l1=32, start_from=str(path)), LossConfig())._start()
+        create_task(
+            ModelConfig.model_validate({"version": version, "l1": 32, "start_from": str(path)}), LossConfig()
+        )._start()
 
 
 class Module(nn.Module):
