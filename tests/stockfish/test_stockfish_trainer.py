@@ -259,6 +259,24 @@ def test_what_does_not_fit_is_named(change: Callable[[Tensors], Any], said: str,
         read_trainer(path)
 
 
+def test_tensors_that_claim_more_than_there_is_are_refused(tmp_path: Path) -> None:
+    """Before memory is asked for."""
+    one = torch.zeros(1).expand(23296, 24)
+    path = save(tmp_path, {**of_2022(VERSIONS["SFNNv5"]), "input.weight": one})
+    with pytest.raises(DataError, match=r"input.weight: \[23296, 24\] is more than its 1 numbers"):
+        read_trainer(path)
+    with zipfile.ZipFile(tmp_path / "y.ckpt", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x/data.pkl", b"." * (1 << 20))
+    with pytest.raises(DataError, match=r"x/data\.pkl is compressed"):
+        read_trainer(tmp_path / "y.ckpt")
+    path = save(tmp_path, of_2022(VERSIONS["SFNNv5"]))
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(tmp_path / "z.ckpt", "w") as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name)[: -1 if name.endswith("data/1") else None])
+    with pytest.raises(DataError, match=r"input\.bias: 95 bytes, and 96 are expected"):
+        read_trainer(tmp_path / "z.ckpt")
+
+
 def test_damage_is_refused_in_one_line(tmp_path: Path) -> None:
     """Whatever byte of the pickle is another one, or wherever the file ends."""
     data = save(tmp_path, {"input.weight": drawn(4, 9), "input.bias": drawn(9)}).read_bytes()

@@ -63,7 +63,7 @@ class TorchFile:
         kind = np.dtype(_STORAGES[tensor.storage])
         steps = zip(tensor.shape, tensor.strides, strict=True)
         last = tensor.offset + sum((extent - 1) * stride for extent, stride in steps)
-        if math.prod(tensor.shape) == 0 or last >= tensor.numbers:
+        if not 0 < math.prod(tensor.shape) <= tensor.numbers or last >= tensor.numbers:
             raise DataError(self._path, f"{name}: {list(tensor.shape)} is more than its {tensor.numbers:,} numbers")
         flat = np.frombuffer(self._storage(tensor, name, kind.itemsize), kind)[tensor.offset :]
         strides = tuple(stride * kind.itemsize for stride in tensor.strides)
@@ -82,6 +82,8 @@ class TorchFile:
             if order != b"little":
                 raise DataError(self._path, "its numbers are not little endian")
         entry = archive.getinfo(f"{self._folder}data.pkl")
+        if entry.compress_type != zipfile.ZIP_STORED:
+            raise DataError(self._path, f"not a file that torch has saved: {entry.filename} is compressed")
         if entry.file_size > _LARGEST_PICKLE:
             raise DataError(self._path, f"its data.pkl has {entry.file_size:,} bytes, more than a network needs")
         try:
