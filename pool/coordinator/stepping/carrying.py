@@ -72,9 +72,7 @@ class WritesTouchedRows:
             new.copy_(old)
         else:
             threads = worthwhile(len(self._changed) * old[0].numel(), SCATTERED)
-            _native.copy_rows(
-                new, old, self._changed, but_not=written, first_row=self._first_row, threads=threads
-            )
+            _native.copy_rows(new, old, self._changed, but_not=written, first_row=self._first_row, threads=threads)
         self._changed = _NONE if written is None else written
         self._changes.mark(self._changed)
 
