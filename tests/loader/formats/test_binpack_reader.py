@@ -178,7 +178,7 @@ def test_a_limit_ends_the_dump_early_and_hides_damage_behind_it(example: Path) -
     example.write_bytes(EXAMPLE + b"junk")
     for limit in (0, 1, 10, 11):
         assert b"".join(dump(example, limit)).count(b"\n") == limit
-    with pytest.raises(DataError, match="offset 64: bad magic b'junk'"):
+    with pytest.raises(DataError, match="offset 64: expected a chunk, which begins with b'BINP', got b'junk'"):
         list(dump(example, 12))
 
 
