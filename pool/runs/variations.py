@@ -67,7 +67,7 @@ def sweep_config(
     members = [_member(chosen) for chosen in itertools.product(*(variation.values for variation in variations))]
     tables = [each.key for each in variations if any(isinstance(value.value, Mapping) for value in each.values)]
     # A member's table adds to the run's, and here it takes its place: so the run's is empty.
-    base = [*overrides, *(Change(key, {}, is_toml=True) for key in tables)]
+    base: list[str | Change] = [*overrides, *(Change(key, {}, is_toml=True) for key in tables)]
     try:
         config = _with_members(path, base, members, trace)
     except ConfigError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TextIO
 
 from loader.plugins.words import LONGEST_TEXT, shortened, text_of
 
@@ -18,11 +18,19 @@ def tell_of_warnings(say: Callable[[str], object]) -> None:
     write = warnings.showwarning
     told = set[str]()
 
-    def show(message: Any, category: type[Warning], filename: str, lineno: int, *rest: Any) -> None:
-        write(message, category, filename, lineno, *rest)
-        line = f"warning: {shortened(text_of(message), LONGEST_TEXT)} ({filename}:{lineno})"
-        if category in _FOR_USERS and line not in told and len(told) < MOST:
-            told.add(line)
-            say(line)
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        write(message, category, filename, lineno, file, line)
+        text = text_of(message) if isinstance(message, Warning) else message
+        words = f"warning: {shortened(text, LONGEST_TEXT)} ({filename}:{lineno})"
+        if category in _FOR_USERS and words not in told and len(told) < MOST:
+            told.add(words)
+            say(words)
 
     warnings.showwarning = show
