@@ -44,7 +44,7 @@ void each_row(const RowSources& sources, std::size_t columns, const Block& block
 // Of a source the row that comes some places after its cursor, and what soon(r) asks for, are fetched from far memory.
 template <class Soon>
 [[gnu::always_inline]] inline void fetch_soon(const RowSource& source, std::size_t cursor, const RowSources& sources,
-                                               std::size_t columns, std::size_t end, const Soon& soon) {
+                                              std::size_t columns, std::size_t end, const Soon& soon) {
     constexpr std::size_t kAhead = 16;  // rows
     const std::size_t ahead = cursor + kAhead;
     if (ahead >= source.touched.size) return;
