@@ -20,16 +20,19 @@ def register(app: typer.Typer) -> None:
 def sweep(
     config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="settings that all members have in common")],
     vary: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--vary",
             metavar="KEY=VALUE,VALUE,...",
             help="values to try, of a key of optimizer, schedule, loss or model; of several keys every combination",
         ),
-    ],
+    ] = None,
     overrides: Overrides = None,
     seeds: Annotated[
-        int, typer.Option("--seeds", min=1, metavar="N", help="members of each combination: N model seeds")
+        int,
+        typer.Option(
+            "--seeds", min=1, metavar="N", help="members of each combination, or of the config as it is: N model seeds"
+        ),
     ] = 1,
     resume: Resume = False,
     allow_different_numerics: AllowDifferentNumerics = False,
@@ -53,6 +56,7 @@ def sweep(
     from pool.supervisor.closing import resume_command
     from pool.supervisor.train import train
 
+    vary = vary or []
     variations = [Variation.parse(text) for text in vary]
     settings = sweep_config(config, overrides or (), variations, seeds, trace=trace)
     if check:

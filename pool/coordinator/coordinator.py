@@ -117,11 +117,10 @@ class Coordinator:
         frozen = set(committer.frozen)
         stops = self._stopping.stops(known, launch.step, set(range(len(members))) - frozen)
         stopped = len(frozen) + len(stops) == len(members)
-        for member in sorted(stops):
-            if stopped:
-                self._say(self._stopping.why_again(known, member))
-            else:
-                committer.freeze(Freeze(launch.step, member))
+        if stopped and stops:
+            self._say(self._stopping.why_again(known, stops))
+        for member in () if stopped else sorted(stops):
+            committer.freeze(Freeze(launch.step, member))
         self._books = Books(
             _rules(launch),
             launch.step,
@@ -192,8 +191,8 @@ class Coordinator:
         while (version := self._hands.take_validated()) is not None:
             known = self._checkpoints.validations
             stop = self._stopping.stops(known, version, self._books.training)
-            for member in sorted(stop):
-                self._say(self._stopping.why(known, member))
+            if stop:
+                self._say(self._stopping.why(known, stop))
             self._hands.act(self._books.judged(version, stop=stop))
 
     def _report(self, *, finished: bool = False) -> None:

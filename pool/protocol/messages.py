@@ -120,6 +120,9 @@ class RunReport:
         return median_of(self.validation_losses)
 
 
+# --- coordinator or worker -> supervisor ---
+
+
 @dataclass(frozen=True)
 class Notice:
     """What the run's user has to know though the run goes on, in one line."""

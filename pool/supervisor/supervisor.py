@@ -70,6 +70,7 @@ class Supervisor:
         self._poller.register(self._hub.socket, zmq.POLLIN)
         self._poller.register(signals.fileno(), zmq.POLLIN)
         self._deaths: list[Death] = []
+        self._told: set[str] = set()  # by workers, to the user
         self._oom_kills = oom_kills()
         pool = launch.config.pool
         workers = (Peer(WORKER, index) for index in range(len(launch.planned.devices)))
@@ -185,7 +186,7 @@ class Supervisor:
                 self._places.beat(peer, message.still, time.monotonic())
             elif isinstance(message, Notice):
                 log.warning("%s: %s", peer, message.text)
-                self._progress.say(message.text)
+                self._say_of(peer, message.text)
             elif isinstance(message, RunReport) and peer.role == COORDINATOR:
                 self._places.beat(peer, 0.0, time.monotonic())
                 crash_point("supervisor.report_heard")
@@ -193,6 +194,13 @@ class Supervisor:
                 self._policy.progress(message.step)
                 self._service.progress(message.computed)
                 self._progress.show(message)
+
+    def _say_of(self, peer: Peer, text: str) -> None:
+        """What all workers find, and their successors, is said once."""
+        if peer.role != WORKER or text not in self._told:
+            self._progress.say(text)
+        if peer.role == WORKER:
+            self._told.add(text)
 
     def _died(self, child: Child) -> int | None:
         """A child is dead: the exit code if the run is over, None if it goes on. Raises RunError."""

@@ -76,9 +76,10 @@ class Computer:
         self._model = joined_model([member.model for member in self._members])
         self._exchange = join(self._model, self._device)
         self._execution: Execution = OneByOne(self._members, self._device)
+        self.how = ""  # several members are computed, and why, in a line
         if len(self._members) > 1:
-            self._execution, how = choose(self._members, schema, self._execution)
-            log.info(how)
+            self._execution, self.how = choose(self._members, schema, self._execution)
+            log.info(self.how)
         self._writer = GradientWriter(self._model, plans, self._exchange)
         self._tables = [module for module in self._model.modules() if isinstance(module, SparseLinear)]
         self._prepared: dict[int, Taken] = {}  # by attempt

@@ -36,6 +36,7 @@ from pool.worker.faults import Faults
 from pool.worker.job import Job
 from pool.worker.mailbox import Mailbox, Todo
 from pool.worker.step import Computer, Outcome
+from pool.worker.warned import tell_of_warnings
 
 
 def start(launch: Launch) -> Callable[[], NoReturn]:
@@ -60,6 +61,8 @@ class Worker:
         if device.is_accelerator:
             self._open(device)
         trace = Trace(launch.run_dir, launch.peer, on=bool(config.run.trace))
+        self._mailbox = Mailbox(launch, memory.worker_end(launch.peer, launch.bells), trace)
+        tell_of_warnings(self._mailbox.say)
         self._computer = Computer(
             lambda: make_members(config.members()),
             planned.plans,
@@ -73,7 +76,8 @@ class Worker:
         )
         self._in_work = memory.in_work(index)
         self._raised = memory.raised(index)
-        self._mailbox = Mailbox(launch, memory.worker_end(launch.peer, launch.bells), trace)
+        if self._computer.how:
+            self._mailbox.say(self._computer.how)
 
     def _open(self, device: Device) -> None:
         """Begins to use the device. Raises ResourceError if it has no memory for that."""
