@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from pool.commands.arguments import Checkpoint, Member, TrustedTask
+from pool.commands.arguments import Averaged, Checkpoint, Member, TrustedTask
 from pool.errors import ConfigError
 
 
@@ -37,6 +37,7 @@ def export(
             help="of an ensemble: the average of all members' weights, if they began from the same weights",
         ),
     ] = False,
+    averaged: Averaged = False,
     task: TrustedTask = None,
 ) -> None:
     """Write the network of a checkpoint in the format of its user.
@@ -53,7 +54,9 @@ def export(
         raise ConfigError("--average: is of all members; leave out --member")
     one = parse_member(member)
     language = None if header == "none" else header
-    exported = export_checkpoint(checkpoint, output, description, task, member=one, average=average, header=language)
+    exported = export_checkpoint(
+        checkpoint, output, description, task, member=one, average=average, averaged=averaged, header=language
+    )
     sys.stdout.write(f"{output}: {output.stat().st_size:,} bytes, from {exported}\n")
     if language is not None:
         sys.stdout.write(f"{header_path(output, language)}: what {output.name} holds\n")

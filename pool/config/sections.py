@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from loader.config import DataConfig
 from loader.section import Effect, Section
+from pool.config.average import AverageConfig
 from pool.config.ensemble import MOST_SEED
 from pool.config.schedule import MOST_STEPS
 
@@ -151,6 +152,7 @@ class TrainConfig(Section):
         Field(ge=0, le=MOST_STEPS, description="keep each checkpoint whose step is a multiple of this too; 0: none"),
         Effect.NONE,
     ] = 0
+    average: AverageConfig = AverageConfig()
 
 
 class PoolConfig(Section):

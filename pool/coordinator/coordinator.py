@@ -232,5 +232,5 @@ def _rules(launch: Launch) -> Rules:
         validation_batches=config.train.validation_batches,
         on_bad_batch=config.train.on_bad_batch,
         member_of=member_of_bucket(plans),
-        collects=bool(launch.planned.measured.columns),
+        collects=launch.planned.measured.collects,
     )

@@ -23,17 +23,18 @@ def export_checkpoint(
     *,
     member: One | None = None,
     average: bool = False,
+    averaged: bool = False,
     header: str | None = None,
 ) -> Trained:
     """Writes the network of a checkpoint, or of the newest of a run's folder, and with `header` source code in that
     language that describes it beside it; returns the network.
 
     `task`: the caller's name for the task, needed unless it is built in; `member`: which of an
-    ensemble; `average`: that of all. Raises
+    ensemble; `average`: that of all; `averaged`: of the averaged weights. Raises
     CheckpointError for a bad checkpoint, ConfigError for another task or for several members of which none is chosen,
     PoolError for weights that the format can't hold.
     """
-    found = load_trained(where, task, member=member, average=average)
+    found = load_trained(where, task, member=member, average=average, averaged=averaged)
     source = None if header is None else header_path(output, header)
     for path in filter(None, (output, source)):
         _check_output(path)
