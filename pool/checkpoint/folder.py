@@ -14,6 +14,7 @@ from pathlib import Path
 from pool.checkpoint.disk import files
 from pool.checkpoint.state import BEST, FOLDER, LAST, STATE, verify
 from pool.errors import CheckpointError, DamagedCheckpointError
+from pool.nets.record import read_record
 
 DAMAGED = "damaged-"
 LINKS = (LAST, BEST)
@@ -117,14 +118,17 @@ def point(folder: Path, name: str, checkpoint: Path) -> None:
     files.sync_folder(folder)
 
 
-def remove_old(folder: Path, keep: int, keep_every: int = 0) -> None:
-    """All but the newest `keep`, the best, and those of each `keep_every` steps (0: none). What can't be removed now
-    stays for the next time."""
+def remove_old(folder: Path, keep: int, keep_every: int = 0, export_every: int = 0) -> None:
+    """All but the newest `keep`, the best, those of each `keep_every` steps (0: none), and those of each `export_every`
+    steps whose nets are not on record yet. What can't be removed now stays for the next time."""
     with contextlib.suppress(OSError):
         best = linked_step(folder, BEST)
+        exported = read_record(folder.parent) if export_every else {}
         for old in checkpoints(folder)[:-keep]:
             step = int(old.name.removeprefix(PREFIX))
             if step == best or (keep_every > 0 and step % keep_every == 0):
+                continue
+            if export_every and step > 0 and step % export_every == 0 and step not in exported:
                 continue
             doomed = files.temporary(old)
             old.rename(doomed)

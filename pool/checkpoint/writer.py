@@ -29,11 +29,12 @@ class Written:
 class CheckpointWriter:
     """Not for two threads at once. Sweeps what dead predecessors left in `folder`."""
 
-    def __init__(self, folder: Path, keep: int, keep_every: int = 0) -> None:
-        """`keep`, `keep_every`: as `store.save` has them."""
+    def __init__(self, folder: Path, keep: int, keep_every: int = 0, export_every: int = 0) -> None:
+        """`keep`, `keep_every`, `export_every`: as `store.save` has them."""
         self._folder = folder
         self._keep = keep
         self._keep_every = keep_every
+        self._export_every = export_every
         self._ended: Written | BaseException | None = None
         self._busy = False
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -76,7 +77,7 @@ class CheckpointWriter:
     def _write(self, checkpoint: Checkpoint) -> None:
         problem = None
         try:
-            store.save(self._folder, checkpoint, self._keep, self._keep_every)
+            store.save(self._folder, checkpoint, self._keep, self._keep_every, self._export_every)
         except OSError as error:
             problem = f"{error.filename or self._folder}: {error.strerror or error}"
         except (CheckpointError, MemoryError) as error:
