@@ -78,8 +78,8 @@ class Writer:
         changed: Mapping[str, Mapping[str, Rows]] | None = None,
     ) -> Snapshot:
         """Copies state into the area. `changed`: of tables, by kind and name of the tensor, the rows that may differ
-        from what this writer has copied last; other tensors are copied whole. Raises CheckpointError if the state is too
-        large or no plain data; nothing is whole then."""
+        from what this writer has copied last; other tensors are copied whole. Raises CheckpointError if the state is
+        too large or no plain data; nothing is whole then."""
         area = self._area
         head = area[: 4 * 8].view(np.int64)
         crash_point("coordinator.snapshot_begun")

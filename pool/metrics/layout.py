@@ -56,7 +56,7 @@ class Measured:
     def of_averages(
         self, place: npt.NDArray[np.uint8], members: int
     ) -> tuple[npt.NDArray[np.float64], list[dict[str, npt.NDArray[Any]]]]:
-        """The same of each member's averaged weights, which comes behind that; and before it their losses, [members]."""
+        """The same of each member's averaged weights, which comes behind that; and before it the losses, [members]."""
         behind = place[members * self.nbytes :]
         losses, arrays = behind[: 8 * members].view(np.float64), behind[_pages(8 * members) :]
         return losses, self.of_members(arrays, members)
@@ -86,7 +86,8 @@ class Measured:
 
 
 def measured(metrics: Mapping[str, Metric], batch_size: int, *, averages: bool = False) -> Measured:
-    """What a task's metrics come to; `averages`: of averaged weights, too. Raises ValueError for the first that can't be used."""
+    """What a task's metrics come to; `averages`: of averaged weights, too. Raises ValueError for the first that can't
+    be used."""
     if not isinstance(metrics, Mapping):
         raise ValueError(f"must be a mapping of names to metrics, not {reprlib.repr(metrics)}")
     if len(metrics) > MOST:

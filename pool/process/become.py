@@ -1,4 +1,4 @@
-"""Becomes another program that dies with the supervisor: `python -m pool.process.become SUPERVISOR PROGRAM ARGUMENT...`.
+"""Becomes another program that dies with the supervisor: `python -m pool.process.become PID PROGRAM ARGUMENT...`.
 
 The kernel keeps that promise through exec. A program that can't be run is said in one line.
 """

@@ -48,7 +48,8 @@ def predict_file(
     samples there were.
 
     `changes`: of [data]; `member`: one of an ensemble, None: the mean of all; `averaged`: with the averaged weights;
-    `on_progress`: told how many samples are written so far. Raises PoolError, DataError; `output` is written as a whole or not at all.
+    `on_progress`: told how many samples are written so far. Raises PoolError, DataError; `output` is written as a whole
+    or not at all.
     """
     found = load_members(where, task, "predict", member, averaged=averaged)
     asked = [(member, _method_of(member)) for member in found]

@@ -75,13 +75,13 @@ class NumberedNets:
             self._settle()
         if report.waits_for_nets and not self._waiting and (left := self._plan.unsettled):
             self._waiting = True
-            what = "its net" if len(left) == 1 else f"{len(left)} nets"
-            self._say(
-                f"all steps are done; waiting for {what} (Ctrl-C ends the run now; --resume goes on with the rest)"
-            )
+            what = f"{len(left)} net{'' if len(left) == 1 else 's'} to be exported"
+            what += " and tried" if self._train.on_export else ""
+            self._say(f"all steps are done; waiting for {what} (Ctrl-C: end now, --resume does the rest)")
 
     def hear(self, events: Mapping[object, int]) -> bool:
-        """What `events` of the poller say of programs that have ended; begins what is next. Whether `news` are others."""
+        """What `events` of the poller say of programs that have ended; begins what is next. Whether `news` are
+        others."""
         before = self.news
         if self._exporter is not None and self._exporter.pidfd in events:
             self._exported(self._exporter)

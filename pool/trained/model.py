@@ -60,9 +60,9 @@ def load_trained(
     """The network of a checkpoint, or of the newest of a run's folder; of an ensemble one member, or the
     average of all.
 
-    `task`: the caller's name for the task, needed unless it is built in; `verb`: the command that asks; `averaged`: with
-    the averaged weights (`train.average`). Raises CheckpointError for a bad checkpoint, or one without those, ConfigError for another task, and if several members are there and none is
-    chosen.
+    `task`: the caller's name for the task, needed unless it is built in; `verb`: the command that asks; `averaged`:
+    with the averaged weights (`train.average`). Raises CheckpointError for a bad checkpoint, or one without those,
+    ConfigError for another task, and if several members are there and none is chosen.
     """
     found = _Checkpoint(where, task, verb, averaged=averaged)
     if average:

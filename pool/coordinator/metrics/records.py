@@ -20,7 +20,8 @@ _BEGIN = b'{"step": '  # of every record
 
 def forget_after(path: Path, step: int) -> int:
     """Removes the records of later steps from the end of the file, and what a dead writer left of a line; before the
-    first step, everything. What is known of nets stays: they come behind later steps. Returns `step` if its validation is among the rest, else -1. Raises OSError."""
+    first step, everything. What is known of nets stays: it comes behind later steps. Returns `step` if its validation
+    is among the rest, else -1. Raises OSError."""
     try:
         fd = open_file(path, os.O_RDWR)
     except FileNotFoundError:

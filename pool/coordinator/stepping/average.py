@@ -1,7 +1,8 @@
 """The running average of one member's weights (`train.average`).
 
-It lies in shared memory beside the two versions, so that workers can validate it. It is a function of the versions that
-were added: each once, in their order, each number by itself. So neither kills nor the number of threads change its bits.
+It lies in shared memory beside the two versions, so that workers can validate it. It is a function of the versions
+that were added: each once, in their order, each number by itself. So neither kills nor the number of threads change its
+bits.
 """
 
 from __future__ import annotations

@@ -36,9 +36,9 @@ class HostCoordinator:
         first_parameter: int = 0,
         average: Slot | None = None,
     ) -> None:
-        """`halves`: the two versions' memory, `average`: that of their average; `gradient_slots`: by (worker, slot); `compact`: the workers that write
-        of a table the touched rows alone, one after the other; `first_parameter`: the number by which contributions
-        know the plan's first."""
+        """`halves`: the two versions' memory, `average`: that of their average; `gradient_slots`: by (worker, slot);
+        `compact`: the workers that write of a table the touched rows alone, one after the other; `first_parameter`: the
+        number by which contributions know the plan's first."""
         self._plan = plan
         self._weights = [views(half, plan.parameters) for half in halves]
         self._buffers = [views(half, plan.buffers) for half in halves]
