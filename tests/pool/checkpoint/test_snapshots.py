@@ -35,6 +35,8 @@ def state(step: int, rows: int = 100) -> Checkpoint:
         weights={"table": torch.randn(rows, 16), "bias": torch.randn(3).bfloat16(), "count": torch.tensor(step)},
         optimizer_tensors={"table/exp_avg": torch.randn(rows, 16), "table/step": torch.tensor(float(step))},
         optimizer=OptimizerNumbers({"table": {"beta": 0.1}}, [[{"lr": 1e-3, "betas": [0.9, 0.999]}]], []),
+        average={"table": torch.randn(rows, 16)} if step > 3 else {},
+        averaged=max(0, step - 3),
     )
 
 
@@ -45,7 +47,8 @@ def area(nbytes: int = 64 << 10) -> Area:
 def assert_same(found: Checkpoint, expected: Checkpoint) -> None:
     assert (found.step, found.cursor) == (expected.step, expected.cursor)
     assert found.optimizer.plain() == expected.optimizer.plain()
-    for kind in ("weights", "optimizer_tensors"):
+    assert found.averaged == expected.averaged
+    for kind in ("weights", "optimizer_tensors", "average"):
         mine, its = getattr(found, kind), getattr(expected, kind)
         assert mine.keys() == its.keys()
         for name, tensor in its.items():
