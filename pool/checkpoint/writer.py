@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pool.checkpoint import store
 from pool.checkpoint.disk import files
-from pool.checkpoint.folder import linked_step
+from pool.checkpoint.folder import linked_step, remove_old
 from pool.checkpoint.state import BEST
 from pool.checkpoint.store import Checkpoint
 from pool.errors import CheckpointError
@@ -73,6 +73,11 @@ class CheckpointWriter:
         if isinstance(ended, BaseException):
             raise ended
         return ended
+
+    def tidy(self) -> None:
+        """Removes checkpoints that were kept for nets alone, when those are written. Not while it is `busy`."""
+        assert not self.busy
+        remove_old(self._folder, self._keep, self._keep_every, self._export_every)
 
     def _write(self, checkpoint: Checkpoint) -> None:
         problem = None

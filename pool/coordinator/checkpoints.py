@@ -141,6 +141,11 @@ class Checkpoints:
             self._begin()
         return False
 
+    def tidy(self) -> None:
+        """After `finish`: what was kept for nets alone goes."""
+        if self._export_every:
+            self._writer.tidy()
+
     def _save_what_is_due(self, step: int) -> None:
         if self._is_net(step):
             self._save_net(step)

@@ -163,6 +163,7 @@ class Coordinator:
             if again.due() and not self._hands.at_end:
                 self._act(self._books.say_again())
             self._report()
+        self._checkpoints.tidy()
         crash_point("coordinator.before_finished")
         self._report(finished=True)
         crash_point("coordinator.after_finished")

@@ -9,6 +9,7 @@ from pool.config.average import AverageConfig
 from pool.coordinator.books.rules import Rules
 
 VALIDATION_SLOTS = 2
+NO_AVERAGE = AverageConfig()
 OF_MEMBERS = (0, 2, 4)  # seeds with these last digits have several members
 
 
@@ -27,7 +28,7 @@ class Setup:
     checkpoint_every: int = 3
     drain_at: int = 0  # scheduler step; 0: never
     early_stopping: int | None = None  # validations without improvement; higher values are better
-    average: AverageConfig = AverageConfig()
+    average: AverageConfig = NO_AVERAGE
     says_once: bool = False  # nothing is said again: a run in which nothing is lost needs no second time
 
     @property
