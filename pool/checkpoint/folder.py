@@ -8,18 +8,25 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from pool.checkpoint.disk import files
 from pool.checkpoint.state import BEST, FOLDER, LAST, STATE, verify
 from pool.errors import CheckpointError, DamagedCheckpointError
-from pool.nets.record import read_record
 
 DAMAGED = "damaged-"
 LINKS = (LAST, BEST)
 PREFIX = "step-"
 _NAME = re.compile(rf"{PREFIX}(\d{{9,}})")
+
+
+Wanted = Callable[[int], bool]  # of a step: whether somebody has still to read its checkpoint
+
+
+def nothing_wanted(_: int) -> bool:
+    return False
 
 
 @dataclass(frozen=True)
@@ -118,17 +125,16 @@ def point(folder: Path, name: str, checkpoint: Path) -> None:
     files.sync_folder(folder)
 
 
-def remove_old(folder: Path, keep: int, keep_every: int = 0, export_every: int = 0) -> None:
-    """All but the newest `keep`, the best, those of each `keep_every` steps (0: none), and those of each `export_every`
-    steps whose nets are not on record yet. What can't be removed now stays for the next time."""
+def remove_old(folder: Path, keep: int, keep_every: int = 0, wanted: Wanted = nothing_wanted) -> None:
+    """All but the newest `keep`, the best, those of each `keep_every` steps (0: none), and those whose steps are
+    `wanted`. What can't be removed now stays for the next time."""
     with contextlib.suppress(OSError):
         best = linked_step(folder, BEST)
-        exported = read_record(folder.parent) if export_every else {}
         for old in checkpoints(folder)[:-keep]:
             step = int(old.name.removeprefix(PREFIX))
             if step == best or (keep_every > 0 and step % keep_every == 0):
                 continue
-            if export_every and step > 0 and step % export_every == 0 and step not in exported:
+            if wanted(step):
                 continue
             doomed = files.temporary(old)
             old.rename(doomed)

@@ -37,6 +37,7 @@ from pool.coordinator.workers_memory import WorkersMemory, exchanges_of
 from pool.crash_points import crash_point
 from pool.members.making import make_members
 from pool.metrics.members import median_of
+from pool.nets.record import still_to_export
 from pool.process.launch import Launch
 from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Hub, Link
@@ -87,7 +88,7 @@ class Coordinator:
                 launch.run_dir / FOLDER,
                 config.train.keep_checkpoints,
                 config.train.keep_every,
-                config.train.export_every,
+                still_to_export(launch.run_dir, config.train.export_every),
             ),
             validations=self._state.begin(),
             goal=goal,

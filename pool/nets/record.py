@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -42,6 +42,11 @@ def read_record(run: Path) -> dict[int, Net]:
             entry = json.loads(line)
             found[int(entry["step"])] = Net(entry["is"])
     return found
+
+
+def still_to_export(run: Path, every: int) -> Callable[[int], bool]:
+    """Whether the nets of a step, one for each `every` steps (0: none), are not on record yet. It raises OSError."""
+    return lambda step: every > 0 and step > 0 and step % every == 0 and step not in read_record(run)
 
 
 def write_record(run: Path, states: Mapping[int, Net]) -> None:

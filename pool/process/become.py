@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from pool.process.lifeline import die_with_parent
 
-EXIT_NOT_RUN = 127  # as a shell has it
+NOT_RUN = 127  # exit code, as a shell has it
 
 
 def main(arguments: list[str]) -> NoReturn:
@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> NoReturn:
         reason = error.strerror if isinstance(error, OSError) else error
         sys.stderr.write(f"{command[0]}: {reason}\n")
         sys.stderr.flush()
-        os._exit(EXIT_NOT_RUN)
+        os._exit(NOT_RUN)
 
 
 if __name__ == "__main__":

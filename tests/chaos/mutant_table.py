@@ -577,9 +577,9 @@ MUTANTS = (
     Mutant(
         "checkpoint of a net removed",
         "an old checkpoint goes although its net is not exported yet",
-        "pool/checkpoint/folder.py",
-        "and step not in exported",
-        "and step in exported",
+        "pool/nets/record.py",
+        "step not in read_record(run)",
+        "step in read_record(run)",
         NETS,
     ),
     Mutant(

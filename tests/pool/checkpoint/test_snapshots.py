@@ -262,7 +262,7 @@ def test_after_a_copy_that_failed_the_next_one_is_whole() -> None:
     with pytest.raises(CheckpointError, match="plain data"):
         writer.write(unfit, {"weights": tensor_bytes(before.weights)})
     assert snapshot.read(whole) is None
-    nothing = {"table": np.zeros(2, np.uint64)}
+    nothing = {"weights": {"table": np.zeros(2, np.uint64)}}
     writer.write(after, {"weights": tensor_bytes(after.weights)}, nothing)
     found = snapshot.read(whole)
     assert found is not None

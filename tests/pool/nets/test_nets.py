@@ -18,7 +18,7 @@ from pool.errors import CheckpointError, ConfigError
 from pool.nets.exporting import Export, write_nets
 from pool.nets.numbers import joined, numbers_of
 from pool.nets.plan import NetPlan
-from pool.nets.record import NETS, RECORD, Net, add_to_record, net_name, read_record, write_record
+from pool.nets.record import NETS, RECORD, Net, add_to_record, net_name, read_record, still_to_export, write_record
 from tests.support.checkpoints import weights_of
 
 CLICKS = {"task": "clicks", "model": {"fields": {"features": 50}}}
@@ -92,7 +92,7 @@ def test_a_checkpoint_is_kept_until_its_nets_are_on_record(tmp_path: Path) -> No
         step_path(tmp_path / FOLDER, step).mkdir(parents=True)
 
     def left() -> list[int]:
-        remove_old(tmp_path / FOLDER, keep=1, export_every=5)
+        remove_old(tmp_path / FOLDER, keep=1, wanted=still_to_export(tmp_path, 5))
         return sorted(int(path.name[5:]) for path in (tmp_path / FOLDER).iterdir())
 
     assert left() == [5, 10, 12]
