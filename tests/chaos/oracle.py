@@ -27,7 +27,11 @@ SETTINGS: dict[str, Any] = {
 }
 # The same with real data: the loader's threads, the planned kernels and our own optimizer take part.
 CHESS: dict[str, Any] = {
-    **{key: value for key, value in SETTINGS.items() if not key.startswith(("data.", "task", "optimizer."))},
+    **{
+        key: value
+        for key, value in SETTINGS.items()
+        if not key.startswith(("data.", "task", "optimizer.", "train.average."))
+    },
     "task": "stockfish",
     "data.train": ["configs/sample/validation.binpack"],
     "data.chess.features": "HalfKAv2_hm",
