@@ -262,7 +262,7 @@ def test_any_number_for_any_numeric_key_gives_a_config_or_one_line_that_names_it
 
 
 # By key: without which it is refused.
-NEEDED = {
+NEEDED: dict[str, dict[str, Any]] = {
     "train.average.start": {"train.average.kind": "ema"},
     "train.average.every": {"train.average.kind": "ema"},
     "schedule.plateau.cooldown": {"schedule.plateau.patience": 1},
