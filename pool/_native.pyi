@@ -270,6 +270,15 @@ def ftrl_rows(
 ) -> None:
     """Of a table [R, C], as `adam_rows`."""
 
+def add_to_average(
+    average: torch.Tensor | numpy.typing.NDArray[Any],
+    weights: torch.Tensor | numpy.typing.NDArray[Any],
+    *,
+    rate: float,
+    threads: int = 1,
+) -> None:
+    """average += rate * (weights - average), both float32 [n]."""
+
 def union_rows(
     out: torch.Tensor | numpy.typing.NDArray[Any],
     lists: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],

@@ -19,6 +19,10 @@ Member = Annotated[
         "validation, without validations by the training loss",
     ),
 ]
+Averaged = Annotated[
+    bool,
+    typer.Option("--ema", "--swa", help="the averaged weights of a run with train.average, in place of the newest"),
+]
 TrustedTask = Annotated[
     str | None,
     typer.Option(

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from pool.commands.arguments import Checkpoint, Member, TrustedTask
+from pool.commands.arguments import Averaged, Checkpoint, Member, TrustedTask
 from pool.errors import ConfigError
 
 
@@ -46,6 +46,7 @@ def export(
             help="of an ensemble: the average of all members' weights, if they began from the same weights",
         ),
     ] = False,
+    averaged: Averaged = False,
     task: TrustedTask = None,
 ) -> None:
     """Write the network of a checkpoint in the format of its user.
@@ -71,6 +72,7 @@ def export(
         task,
         member=one,
         average=average,
+        averaged=averaged,
         header=language,
         permute=permute or (),
         say=lambda gained: sys.stdout.write(f"{gained}\n"),

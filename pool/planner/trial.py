@@ -64,7 +64,12 @@ def state_nbytes(
     changes = len(json.dumps([asdict(override) for override in overrides]))
     validations = (1 + len(plans)) * _VALIDATIONS * (_FIELDS + sum(len(name) + _FIELDS for name, _ in metrics))
     sizes = [size for each in tried for size in each.sizes]
-    return area_nbytes(sizes, sum(each.document for each in tried) + changes + validations)
+    documents = sum(each.document for each in tried)
+    if config.train.average.kind is not None:
+        averaged = [tensor for plan in plans for tensor in (*plan.parameters, *plan.buffers)]
+        sizes += [tensor.nbytes for tensor in averaged]
+        documents += sum(len(tensor.name) + _FIELDS for tensor in averaged)
+    return area_nbytes(sizes, documents + changes + validations)
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ def export_checkpoint(
     *,
     member: One | None = None,
     average: bool = False,
+    averaged: bool = False,
     header: str | None = None,
     permute: Sequence[str] = (),
     say: Callable[[str], object] | None = None,
@@ -33,11 +34,11 @@ def export_checkpoint(
     into a better order, and `say` is told what that gains.
 
     `task`: the caller's name for the task, needed unless it is built in; `member`: which of an
-    ensemble; `average`: that of all. Raises
+    ensemble; `average`: that of all; `averaged`: of the averaged weights. Raises
     CheckpointError for a bad checkpoint, ConfigError for another task or for several members of which none is chosen,
     PoolError for weights that the format can't hold.
     """
-    found = load_trained(where, task, member=member, average=average)
+    found = load_trained(where, task, member=member, average=average, averaged=averaged)
     source = None if header is None else header_path(output, header)
     for path in filter(None, (output, source)):
         _check_output(path)

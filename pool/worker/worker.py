@@ -102,10 +102,10 @@ class Worker:
 
     def _join(self, model: nn.Module, device: torch.device) -> WorkerExchange:
         plan, halves = self._launch.planned.plan, self._memory.weight_halves()
-        slots = self._memory.gradient_slots(self._launch.peer.index)
+        slots, average = self._memory.gradient_slots(self._launch.peer.index), self._memory.average()
         if self._arrivals is None:
-            return HostWorker(model, plan, halves=halves, slots=slots)
-        return DeviceWorker(model, plan, device, self._arrivals, halves=halves, slots=slots)
+            return HostWorker(model, plan, halves=halves, slots=slots, average=average)
+        return DeviceWorker(model, plan, device, self._arrivals, halves=halves, slots=slots, average=average)
 
     def run(self) -> NoReturn:
         self._mailbox.start()
@@ -143,9 +143,7 @@ class Worker:
         slot = self._memory.batch_slot(assignment.purpose, assignment.batch)
         if assignment.purpose == "validate":
             place = self._memory.collected(self._launch.peer.index, assignment.batch)
-            planned = self._launch.planned
-            collected = planned.measured.of_members(place, len(planned.plans))
-            return self._computer.validate(slot, assignment.step, collected)
+            return self._computer.validate(slot, assignment.step, place, self._launch.planned.measured)
         return self._computer.train(
             slot,
             assignment.step,

@@ -152,18 +152,22 @@ class Family(Protocol):
         """What a checkpoint would be exported as. Raises ValueError for what does not fit."""
 
 
-def open_network(path: Path, member: One | None = None, config_file: Path | None = None) -> Network:
+def open_network(
+    path: Path, member: One | None = None, config_file: Path | None = None, *, averaged: bool = False
+) -> Network:
     """That of a file (`read_file`); or the one that a checkpoint, or the newest of a run, would be exported as.
 
     A file with a suffix of nobody's is read by the first family. `member`: one of an ensemble, None: the mean of
-    all. Raises PoolError, DataError.
+    all; `averaged`: of a checkpoint, its averaged weights. Raises PoolError, DataError.
     """
     if path.is_dir():
         if config_file is not None:
             raise ConfigError(f"--config: the checkpoint {path} has its config itself; leave it out")
-        return _of_checkpoint(locate(path), member)
+        return _of_checkpoint(locate(path), member, averaged=averaged)
     if member is not None:
         raise ConfigError(f"--member {member}: {path} is a file, of one network")
+    if averaged:
+        raise ConfigError(f"--ema: {path} is a file, of one network; leave it out")
     return read_file(path, config_file)[1]
 
 
@@ -201,14 +205,14 @@ def _family(task: str, known: Mapping[str, Family], where: str) -> Family:
     return known[task]
 
 
-def _of_checkpoint(checkpoint: Path, member: One | None) -> Network:
+def _of_checkpoint(checkpoint: Path, member: One | None, *, averaged: bool) -> Network:
     task = str(read_state(checkpoint).config.get("task"))
     known = families()
     family = _family(task, known, str(checkpoint))
     from pool.trained.model import load_members
 
     networks = []
-    for found in load_members(checkpoint, task, "eval", member):
+    for found in load_members(checkpoint, task, "eval", member, averaged=averaged):
         try:
             networks.append(family.exported_network(found))
         except ValueError as error:

@@ -55,6 +55,22 @@ def test_a_runs_folder_means_its_newest_checkpoint(tmp_path: Path) -> None:
     assert (tmp_path / "net").read_text().startswith("toy ")
 
 
+@pytest.mark.parametrize(
+    ("sections", "why"),
+    [
+        ({}, "has no averaged weights: its run has no train.average.kind"),
+        (
+            {"train": {"average": {"kind": "swa", "start": 8}}},
+            "has no averaged weights: it is of step 2, and the first that its run averages come later",
+        ),
+    ],
+)
+def test_a_checkpoint_without_averaged_weights_says_why(sections: dict[str, Any], why: str, tmp_path: Path) -> None:
+    save(tmp_path / "run", 2, **sections)
+    with pytest.raises(CheckpointError, match=why):
+        export_checkpoint(tmp_path / "run", tmp_path / "net", "", TASK, averaged=True)
+
+
 @pytest.mark.parametrize("target", ["..", "/etc", "../../other/checkpoints/step-000000001", "step-000000007"])
 def test_a_link_that_leaves_its_folder_is_not_followed(target: str, tmp_path: Path) -> None:
     save(tmp_path / "other", 1)
