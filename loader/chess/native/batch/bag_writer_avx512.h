@@ -45,6 +45,23 @@ inline void write_bag_and_more(const FeatureSet& set, const PieceLanes& lanes, s
     }
 }
 
+// The same for 32-bit numbers.
+inline void write_bag_and_more(const FeatureSet& set, const PieceLanes& lanes, std::uint8_t view, std::uint32_t count,
+                               std::uint32_t* out) {
+    const __m512i codes[2] = {_mm512_cvtepu16_epi32(_mm512_castsi512_si256(lanes.codes)),
+                              _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(lanes.codes, 1))};
+    const __m512i squares[2] = {_mm512_cvtepu16_epi32(_mm512_castsi512_si256(lanes.squares)),
+                                _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(lanes.squares, 1))};
+    const Part* parts = set.parts.data();
+    for (std::size_t i = 0; i < set.parts.size(); ++i, out += count) {
+        const __m512i table = _mm512_loadu_si512(parts[i].numbers[view]);
+        for (unsigned part = 0; part < 2; ++part) {
+            const __m512i numbers = _mm512_xor_si512(_mm512_permutexvar_epi32(codes[part], table), squares[part]);
+            _mm512_storeu_si512(out + 16 * part, numbers);
+        }
+    }
+}
+
 inline void write_exactly(const FeatureSet& set, const PieceLanes& lanes, std::uint8_t view, std::uint32_t count,
                           std::uint16_t* out) {
     const auto present = static_cast<__mmask32>((std::uint64_t{1} << count) - 1);
