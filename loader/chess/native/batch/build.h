@@ -40,12 +40,13 @@ inline bool write_with_threats(const BatchParts& parts, std::uint32_t batch_size
                                const SlotArrays& slot) {
     const FeatureSet& set = *parts.set;
     if (set.threats == nullptr || !set.wide() || parts.wide_bags) return false;
-    DealtThreats dealt{scratch};
-    if (!write_rows_and_deal(set, batch_size, scratch, slot, dealt)) return false;
+    ThreatItems threats(scratch);
+    if (!write_rows_and_items(set, batch_size, scratch, slot, threats)) return false;
     const std::uint32_t active = slot.offsets[2 * batch_size];
     const auto columns = columns_in<std::uint32_t, std::uint16_t>(slot);
     std::uint32_t touched = bit_columns(set, 2 * batch_size, active, scratch, columns);
-    touched = threat_columns(set, batch_size, dealt, columns, touched, columns.touched_offsets[touched]);
+    touched = threat_columns(set, batch_size, threats, scratch, columns, touched,
+                             columns.touched_offsets[touched]);
     if (set.pawn_pairs) {
         touched = pawn_pair_columns(set.first_relation + set.threats->num_inputs, batch_size, scratch, columns, touched,
                                     columns.touched_offsets[touched], active);

@@ -35,8 +35,8 @@ struct Scratch {
     std::uint32_t* counts;   // a zero for each input
     std::byte* bags;         // lists of the transposed form, until they are complete
     std::byte* opponents;    // bags of the opponents' view, if the set has relations
-    std::uint32_t* dealt;    // threats by type of attacker and view, dealt_room of each (relations/rows_avx512.h)
-    std::uint32_t dealt_room;
+    std::uint32_t* threats;  // of either view, threats_room each (relations/rows_avx512.h)
+    std::uint32_t threats_room;
     std::uint16_t* grouped;  // bags by king bucket
     std::uint64_t* masks;    // in which bags of a group an input is active
     std::uint64_t* item_masks;

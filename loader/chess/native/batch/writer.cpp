@@ -30,8 +30,8 @@ PositionBatchWriter::PositionBatchWriter(const Layout& layout, std::shared_ptr<c
     if (set.has_relations()) {
         constexpr std::size_t kSlack = 64;  // vectors are stored whole
         scratch_.opponents = allocate<std::byte>((layout.features.count / 2 + kSlack) * layout.features.item_size);
-        scratch_.dealt_room = 16 * layout.batch_size + 512;
-        scratch_.dealt = allocate<std::uint32_t>(std::size_t{12} * scratch_.dealt_room);
+        scratch_.threats_room = static_cast<std::uint32_t>(layout.features.count / 2 + 512);
+        scratch_.threats = allocate<std::uint32_t>(std::size_t{2} * scratch_.threats_room);
     }
     scratch_.grouped = allocate<std::uint16_t>(num_bags + 64 * buckets);
     scratch_.masks = allocate<std::uint64_t>(num_blocks * 8 * (64 * planes + 1));

@@ -22,6 +22,7 @@ struct Threats {
     std::uint8_t kinds[6][16] = {};     // [type of attacker][attacked]: its place among the targets, if it is one
     std::uint16_t size[6] = {};         // by type of attacker: targets on the empty board, of all squares
     std::uint8_t targets[6] = {};       // by type of attacker, a bit for each type that it may attack
+    alignas(16) std::uint8_t attackers[16] = {};  // by attacked, a bit for each type that may attack it
 };
 
 [[nodiscard]] consteval Bitboard empty_board_attacks(std::uint32_t code, std::uint32_t square) {
@@ -41,11 +42,8 @@ struct Threats {
 // Where each piece goes on the empty board.
 struct Reach {
     Bitboard squares[12][64] = {};
-    std::uint8_t ranks[7][64][64] = {};  // [reach_kind][from]: how many of `squares` come before a square
+    alignas(64) std::uint8_t ranks[12][64][64] = {};  // [code][from]: how many of `squares` come before a square
 };
-
-// What moves alike: pawns of either side, and the other types.
-[[nodiscard]] constexpr std::uint32_t reach_kind(std::uint32_t code) { return code < 2 ? code : 1 + code / 2; }
 
 [[nodiscard]] consteval Reach make_reach() {
     Reach reach;
@@ -55,7 +53,7 @@ struct Reach {
             reach.squares[code][from] = squares;
             std::uint8_t rank = 0;
             for (std::uint32_t square = 0; square < 64; ++square) {
-                reach.ranks[reach_kind(code)][from][square] = rank;
+                reach.ranks[code][from][square] = rank;
                 rank = static_cast<std::uint8_t>(rank + (squares >> square & 1));
             }
         }
@@ -77,6 +75,7 @@ inline constexpr Reach kReach = make_reach();
         for (std::uint32_t attacked = 0; attacked < 12; ++attacked) {
             const int place = map[type][attacked / 2];
             if (place < 0) continue;
+            threats.attackers[attacked] |= static_cast<std::uint8_t>(1U << type);
             threats.kinds[type][attacked] = static_cast<std::uint8_t>(
                 static_cast<std::uint32_t>(place) + attacked % 2 * num_targets);
         }
@@ -85,7 +84,7 @@ inline constexpr Reach kReach = make_reach();
             size = 0;  // the same for pawns of either side
             for (std::uint32_t square = 0; square < 64; ++square) {
                 threats.before[code][square] = static_cast<std::uint16_t>(threats.half + size);
-                size += kReach.ranks[reach_kind(code)][square][63] + (kReach.squares[code][square] >> 63 & 1);
+                size += kReach.ranks[code][square][63] + (kReach.squares[code][square] >> 63 & 1);
             }
         }
         threats.size[type] = static_cast<std::uint16_t>(size);

@@ -98,20 +98,22 @@ template <class Number>
 inline std::uint32_t pawn_pair_columns(std::uint32_t first, std::uint32_t batch_size, const Scratch& scratch,
                                        batch::Columns<Number, std::uint16_t> columns, std::uint32_t touched,
                                        std::uint32_t place, std::uint32_t room) {
-    const std::size_t num_words = (2 * std::size_t{batch_size} + kWords * kGroup - 1) / (kWords * kGroup) * kWords;
+    const std::size_t num_blocks = (2 * std::size_t{batch_size} + kWords * kGroup - 1) / (kWords * kGroup);
+    const std::size_t num_words = kWords * num_blocks;
+    const std::size_t stride = kWords * (num_blocks | 1);  // an odd number of cache lines, as in bit_columns_avx512.h
     for (std::size_t word = 0; word < num_words; ++word) {
         const auto bag = static_cast<std::uint32_t>(kGroup * word);
         if (bag < 2 * batch_size) {
-            turn_pawns(scratch, batch_size, bag, num_words, scratch.masks + word);
+            turn_pawns(scratch, batch_size, bag, stride, scratch.masks + word);
         } else {
-            for (std::size_t id = 0; id < kPawnIds; ++id) scratch.masks[num_words * id + word] = 0;
+            for (std::size_t id = 0; id < kPawnIds; ++id) scratch.masks[stride * id + word] = 0;
         }
     }
     for (std::uint32_t high = 1; high < kPawnIds; ++high) {
         for (std::uint32_t low = 0; low < high; ++low) {
             if (low % 8 + 1 < high % 8 || high % 8 + 1 < low % 8) continue;
-            const std::uint32_t items = bags_with_both(scratch.masks + num_words * high,
-                                                       scratch.masks + num_words * low, num_words, scratch);
+            const std::uint32_t items = bags_with_both(scratch.masks + stride * high, scratch.masks + stride * low,
+                                                       num_words, scratch);
             if (items == 0) continue;
             columns.touched[touched] = static_cast<Number>(first + pawn_pair(high, low));
             columns.touched_offsets[touched++] = place;

@@ -14,11 +14,14 @@ inline constexpr std::uint32_t kMostPairs = kMostPawns * (kMostPawns - 1) / 2;
 
 // Pairs as bytes, 16 * number of the first pawn + number of the second, ascending.
 struct PawnPairs {
-    std::uint32_t count = 0;
-    __m128i squares;  // of the pawns
+    std::uint32_t count;
+    std::uint32_t black;  // which of the pawns are
+    __m128i squares;      // of the pawns
     alignas(64) std::uint8_t pairs[kMostPairs + kSlack];
 
-    explicit PawnPairs(Bitboard pawns) {
+    void find(Bitboard pawns, Bitboard blacks) {
+        count = 0;
+        black = static_cast<std::uint32_t>(_pext_u64(blacks, pawns));
         squares = _mm512_castsi512_si128(_mm512_maskz_compress_epi8(pawns, all_squares()));
         const std::uint32_t num_pawns = count_squares(pawns);
         const __m128i files = _mm_and_si128(squares, _mm_set1_epi8(7));
@@ -37,8 +40,8 @@ struct PawnPairs {
         }
     }
 
-    // Numbers of the pairs from `begin` on, 32 of them, as one bag sees them. `black`: which of the pawns are black.
-    [[nodiscard]] __m512i numbers(std::uint32_t begin, std::uint32_t black, const RelationView& view) const {
+    // Numbers of the pairs from `begin` on, 32 of them, as one bag sees them.
+    [[nodiscard]] __m512i numbers(std::uint32_t begin, const RelationView& view) const {
         const auto opponents = static_cast<__mmask16>(view.colour != 0 ? ~black : black);
         const __m128i seen = _mm_xor_si128(squares, _mm_set1_epi8(static_cast<char>(view.flip)));
         const __m128i own = _mm_sub_epi8(seen, _mm_set1_epi8(8));

@@ -65,7 +65,7 @@ struct AttackerView {
         : from(square ^ seen_by.flip), view(seen_by) {
         const std::uint32_t seen = code ^ seen_by.colour;
         kinds = threats.kinds[code / 2];
-        ranks = kReach.ranks[reach_kind(seen)][from];
+        ranks = kReach.ranks[seen][from];
         size = threats.size[code / 2];
         first = (seen & 1) * threats.half + threats.before[seen][from];
     }

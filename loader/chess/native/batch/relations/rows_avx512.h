@@ -5,40 +5,30 @@
 #include "chess/native/batch/relations/threats_avx512.h"
 #include "chess/native/batch/slot_arrays.h"
 
-// Rows of feature sets with relations, and what the columns of threats are made from: threats are dealt out by the
-// attacker's type on the way, since the columns of one type fit the nearer caches.
+// Rows of feature sets with relations, and what the columns of threats are made from.
 namespace sparsepool::chess {
 
 inline namespace SPARSEPOOL_ISA {
 
-// Threats of one view and one type of attacker, in order of samples: number << 15 | sample.
-struct DealtThreats {
+// Threats of each view in order of samples: number << 15 | sample.
+struct ThreatItems {
     static constexpr std::uint32_t kSampleBits = 15;
 
-    Scratch scratch;
-    alignas(64) std::uint32_t counts[16] = {};  // [2 * type + view]
+    std::uint32_t* of_view[2];
+    std::uint32_t room;  // of each view
+    std::uint32_t counts[2] = {};
 
-    [[nodiscard]] std::uint32_t* of(std::uint32_t stream) const {
-        return scratch.dealt + std::size_t{stream} * scratch.dealt_room;
-    }
+    explicit ThreatItems(const Scratch& scratch)
+        : of_view{scratch.threats, scratch.threats + scratch.threats_room}, room(scratch.threats_room) {}
 
     // Whether there is room for another position.
-    [[nodiscard]] bool has_room() const {
-        const __m512i most = _mm512_set1_epi32(static_cast<int>(scratch.dealt_room - kMostThreats - kSlack));
-        return _mm512_cmpgt_epu32_mask(_mm512_load_si512(counts), most) == 0;
-    }
+    [[nodiscard]] bool has_room() const { return counts[0] + kMostThreats + kSlack <= room; }
 
-    // The items begin .. end - 1 of two vectors.
-    void append(std::uint32_t stream, __m512i low, __m512i high, std::uint32_t begin, std::uint32_t end) {
-        std::uint32_t* out = of(stream) + counts[stream];
-        counts[stream] += end - begin;
-        const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-        do {
-            const __m512i index = _mm512_add_epi32(lanes, _mm512_set1_epi32(static_cast<int>(begin)));
-            _mm512_storeu_si512(out, _mm512_permutex2var_epi32(low, index, high));
-            out += 16;
-            begin += 16;
-        } while (begin < end);
+    // Appends two vectors, of which `count` lanes are valid.
+    void append(unsigned view, __m512i low, __m512i high, std::uint32_t count) {
+        _mm512_storeu_si512(of_view[view] + counts[view], low);
+        _mm512_storeu_si512(of_view[view] + counts[view] + 16, high);
+        counts[view] += count;
     }
 };
 
@@ -51,18 +41,16 @@ inline void store_numbers(__m512i numbers, __m512i first, std::uint32_t* out) {
 }
 
 // Writes both bags' threats, 32 lanes a time; gives back how many each has.
-inline std::uint32_t append_threats(const FeatureSet& set, const RelationBoard& board, const RelationView (&views)[2],
-                                    std::uint32_t sample, std::uint32_t* const (&bags)[2], DealtThreats& dealt) {
+inline std::uint32_t append_threats(const FeatureSet& set, const Attacks& attacks, const RelationView (&views)[2],
+                                    std::uint32_t sample, std::uint32_t* const (&bags)[2], ThreatItems& items) {
     const Threats& threats = *set.threats;
-    const Attacks attacks(threats, board, views);
-    const __m512i codes = codes_by_square(board.position);
     const __m512i half = _mm512_set1_epi32(static_cast<int>(threats.half));
     const __m512i first = _mm512_set1_epi32(static_cast<int>(set.first_relation));
     const __m512i sample_lanes = _mm512_set1_epi32(static_cast<int>(sample));
     std::uint32_t counts[2] = {};  // the same when all are there
     for (std::uint32_t begin = 0; begin < attacks.count; begin += 32) {
         ThreatLanes lanes[2];
-        number_threats(threats, attacks, begin, codes, views, lanes);
+        number_threats(threats, attacks, begin, views, lanes);
         for (unsigned view = 0; view < 2; ++view) {
             const ThreatLanes& found = lanes[view];
             __m512i low = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(found.numbers));
@@ -72,63 +60,80 @@ inline std::uint32_t append_threats(const FeatureSet& set, const RelationBoard& 
             _mm512_storeu_si512(bags[view] + counts[view], _mm512_add_epi32(low, first));
             _mm512_storeu_si512(bags[view] + counts[view] + 16, _mm512_add_epi32(high, first));
             counts[view] += found.count();
-            low = _mm512_or_si512(_mm512_slli_epi32(low, DealtThreats::kSampleBits), sample_lanes);
-            high = _mm512_or_si512(_mm512_slli_epi32(high, DealtThreats::kSampleBits), sample_lanes);
-            std::uint32_t place = 0;
-            for (std::uint32_t type = 0; type < 6; ++type) {
-                if (threats.targets[type] == 0) continue;
-                const std::uint32_t end = attacks.ends[type] > begin ? attacks.ends[type] - begin : 0;
-                const auto kept = static_cast<std::uint32_t>(__builtin_popcount(_bzhi_u32(found.kept, end < 32 ? end : 32)));
-                dealt.append(2 * type + view, low, high, place, kept);
-                place = kept;
-            }
+            low = _mm512_or_si512(_mm512_slli_epi32(low, ThreatItems::kSampleBits), sample_lanes);
+            high = _mm512_or_si512(_mm512_slli_epi32(high, ThreatItems::kSampleBits), sample_lanes);
+            items.append(view, low, high, found.count());
         }
     }
     return counts[0];
 }
 
-inline void append_pawn_pairs(const PawnPairs& pairs, std::uint32_t black, const RelationView (&views)[2],
-                              std::uint32_t first, std::uint32_t* const (&bags)[2]) {
+inline void append_pawn_pairs(const PawnPairs& pairs, const RelationView (&views)[2], std::uint32_t first, std::uint32_t* const (&bags)[2]) {
     const __m512i first_lanes = _mm512_set1_epi32(static_cast<int>(first));
     for (std::uint32_t begin = 0; begin < pairs.count; begin += 32) {
         for (unsigned view = 0; view < 2; ++view) {
-            store_numbers(pairs.numbers(begin, black, views[view]), first_lanes, bags[view] + begin);
+            store_numbers(pairs.numbers(begin, views[view]), first_lanes, bags[view] + begin);
         }
     }
 }
 
+// A position whose attacks and pairs of pawns are known.
+struct RelatedPieces {
+    RelationView views[2] = {RelationView(0), RelationView(0)};
+    Attacks attacks;
+    PawnPairs pairs;
+
+    // False if there are too many pawns.
+    bool find(const FeatureSet& set, const Record& record, std::uint8_t own_view, std::uint8_t opponent_view) {
+        const RelationBoard board(record);
+        views[0] = RelationView(own_view);
+        views[1] = RelationView(opponent_view);
+        attacks.find(*set.threats, board, views);
+        const Bitboard pawns = set.pawn_pairs ? board.types[kPawn] : 0;
+        if (count_squares(pawns) > kMostPawns) return false;
+        pairs.find(pawns, board.position.planes[0]);
+        return true;
+    }
+};
+
 // What write_rows_with_relations does. False if this is not for such positions: of no game, with more relations than
 // a bag holds or more pawns than there are.
-inline bool write_rows_and_deal(const FeatureSet& set, std::uint32_t batch_size, const Scratch& scratch,
-                                const SlotArrays& slot, DealtThreats& dealt) {
+inline bool write_rows_and_items(const FeatureSet& set, std::uint32_t batch_size, const Scratch& scratch,
+                                const SlotArrays& slot, ThreatItems& items) {
+    constexpr std::uint32_t kTogether = 8;  // what is stored in bytes is not loaded at once as vectors
     auto* const own = static_cast<std::uint32_t*>(slot.features);
     auto* const opponent = reinterpret_cast<std::uint32_t*>(scratch.opponents);
+    RelatedPieces found[kTogether];
     std::uint32_t end = 0;
     slot.offsets[0] = 0;
-    for (std::uint32_t i = 0; i < batch_size; ++i) {
-        const Record& record = scratch.samples[i];
-        const RelationBoard board(record);
-        const std::uint8_t view_numbers[2] = {scratch.views[i], scratch.views[batch_size + i]};
-        const RelationView views[2] = {RelationView(view_numbers[0]), RelationView(view_numbers[1])};
-        const Bitboard pawns = set.pawn_pairs ? board.types[kPawn] : 0;
-        if (count_squares(pawns) > kMostPawns || !dealt.has_room()) return false;
-        const PieceLanes lanes(record);
-        std::uint32_t count = count_squares(record.occupied);
-        count = count < 32 ? count : 32;
-        write_bag_and_more(set, lanes, view_numbers[0], count, own + end);
-        write_bag_and_more(set, lanes, view_numbers[1], count, opponent + end);
-        const std::uint32_t pieces = count * static_cast<std::uint32_t>(set.parts.size());
-        end += pieces;
-        const PawnPairs pairs(pawns);
-        std::uint32_t* const threat_bags[2] = {own + end, opponent + end};
-        std::uint32_t relations = append_threats(set, board, views, i, threat_bags, dealt);
-        std::uint32_t* const pair_bags[2] = {threat_bags[0] + relations, threat_bags[1] + relations};
-        const auto black = static_cast<std::uint32_t>(_pext_u64(board.position.planes[0], pawns));
-        append_pawn_pairs(pairs, black, views, set.first_relation + set.threats->num_inputs, pair_bags);
-        relations += pairs.count;
-        if (relations > set.max_active - pieces) return false;
-        end += relations;
-        slot.offsets[1 + i] = end;
+    for (std::uint32_t begin = 0; begin < batch_size; begin += kTogether) {
+        const std::uint32_t size = batch_size - begin < kTogether ? batch_size - begin : kTogether;
+        for (std::uint32_t i = 0; i < size; ++i) {
+            const std::uint32_t sample = begin + i;
+            if (!found[i].find(set, scratch.samples[sample], scratch.views[sample], scratch.views[batch_size + sample]))
+                return false;
+        }
+        for (std::uint32_t i = 0; i < size; ++i) {
+            const std::uint32_t sample = begin + i;
+            const Record& record = scratch.samples[sample];
+            if (!items.has_room()) return false;
+            const PieceLanes lanes(record);
+            std::uint32_t count = count_squares(record.occupied);
+            count = count < 32 ? count : 32;
+            write_bag_and_more(set, lanes, scratch.views[sample], count, own + end);
+            write_bag_and_more(set, lanes, scratch.views[batch_size + sample], count, opponent + end);
+            const std::uint32_t pieces = count * static_cast<std::uint32_t>(set.parts.size());
+            end += pieces;
+            std::uint32_t* const threat_bags[2] = {own + end, opponent + end};
+            const std::uint32_t threats =
+                append_threats(set, found[i].attacks, found[i].views, sample, threat_bags, items);
+            std::uint32_t* const pair_bags[2] = {threat_bags[0] + threats, threat_bags[1] + threats};
+            append_pawn_pairs(found[i].pairs, found[i].views, set.first_relation + set.threats->num_inputs, pair_bags);
+            const std::uint32_t relations = threats + found[i].pairs.count;
+            if (relations > set.max_active - pieces) return false;
+            end += relations;
+            slot.offsets[1 + sample] = end;
+        }
     }
     std::memcpy(own + end, opponent, end * sizeof *own);
     for (std::uint32_t i = 0; i < batch_size; ++i) slot.offsets[1 + batch_size + i] = end + slot.offsets[1 + i];

@@ -3,7 +3,7 @@
 #include "batch/columns.h"
 #include "chess/native/batch/relations/rows_avx512.h"
 
-// Columns of threats: a counting sort, type by type of the attackers.
+// Columns of threats: a counting sort.
 namespace sparsepool::chess {
 
 inline namespace SPARSEPOOL_ISA {
@@ -43,32 +43,30 @@ inline std::uint32_t places_of_counts(std::uint32_t* counts, std::uint32_t num_i
     return found;
 }
 
-// Appends the columns of the dealt threats to those of the pieces: `touched` features, which end at `place`. Gives
-// back how many features there are now.
-inline std::uint32_t threat_columns(const FeatureSet& set, std::uint32_t batch_size, const DealtThreats& dealt,
-                                    batch::Columns<std::uint32_t, std::uint16_t> columns, std::uint32_t touched,
-                                    std::uint32_t place) {
-    constexpr std::uint32_t kStreams = 12;
-    constexpr std::uint32_t kSample = (1U << DealtThreats::kSampleBits) - 1;
-    std::uint32_t* places = dealt.scratch.counts;
-    auto* lists = reinterpret_cast<std::uint16_t*>(dealt.scratch.bags);
-    std::uint32_t total = 0;
-    for (std::uint32_t stream = 0; stream < kStreams; ++stream) {
-        const std::uint32_t* items = dealt.of(stream);
-        for (std::uint32_t i = 0; i < dealt.counts[stream]; ++i) ++places[items[i] >> DealtThreats::kSampleBits];
-        total += dealt.counts[stream];
+// Appends the columns of the threats to those of the pieces: `touched` features, which end at `place`. Gives back how
+// many features there are now.
+inline std::uint32_t threat_columns(const FeatureSet& set, std::uint32_t batch_size, const ThreatItems& items,
+                                    const Scratch& scratch, batch::Columns<std::uint32_t, std::uint16_t> columns,
+                                    std::uint32_t touched, std::uint32_t place) {
+    constexpr std::uint32_t kBits = ThreatItems::kSampleBits;
+    std::uint32_t* places = scratch.counts;
+    auto* lists = reinterpret_cast<std::uint16_t*>(scratch.bags);  // nearer than the slot (columns.h)
+    for (unsigned view = 0; view < 2; ++view) {
+        const std::uint32_t* of_view = items.of_view[view];
+        for (std::uint32_t i = 0; i < items.counts[view]; ++i) ++places[of_view[i] >> kBits];
     }
     touched += places_of_counts(places, set.threats->num_inputs, set.first_relation, place, columns.touched + touched,
                                 columns.touched_offsets + touched);
-    for (std::uint32_t stream = 0; stream < kStreams; ++stream) {
-        const std::uint32_t* items = dealt.of(stream);
-        const std::uint32_t first_bag = stream % 2 * batch_size;
-        for (std::uint32_t i = 0; i < dealt.counts[stream]; ++i) {
-            const std::uint32_t at = places[items[i] >> DealtThreats::kSampleBits]++;
-            lists[at] = static_cast<std::uint16_t>(first_bag + (items[i] & kSample));
+    for (unsigned view = 0; view < 2; ++view) {
+        const std::uint32_t* of_view = items.of_view[view];
+        const std::uint32_t first_bag = view * batch_size;
+        for (std::uint32_t i = 0; i < items.counts[view]; ++i) {
+            const std::uint32_t at = places[of_view[i] >> kBits]++;
+            lists[at] = static_cast<std::uint16_t>(first_bag + (of_view[i] & ((1U << kBits) - 1)));
         }
     }
     std::memset(places, 0, set.threats->num_inputs * sizeof *places);
+    const std::uint32_t total = items.counts[0] + items.counts[1];
     std::memcpy(columns.bags + place, lists, total * sizeof *lists);
     columns.touched_offsets[touched] = place + total;
     return touched;

@@ -31,65 +31,113 @@ inline constexpr std::uint32_t kSlack = 64;
 
 // Pieces that attack something, in order of types and squares, and what they attack; of both views, [view].
 struct Attacks {
-    std::uint32_t num_attackers = 0;
-    std::uint32_t count = 0;
-    std::uint32_t ends[6] = {};                          // where the attacks of each type end
-    alignas(64) std::uint8_t from[32 + kSlack];          // [attacker]
-    alignas(64) std::uint16_t before[2][32 + kSlack];    // [attacker]
-    alignas(64) std::uint8_t attacker[kMostThreats + kSlack];
-    alignas(64) std::uint8_t to[kMostThreats + kSlack];
-    alignas(64) std::uint8_t rank[2][kMostThreats + kSlack];  // among the squares in reach
+    enum Byte : std::uint8_t { kAttacker, kAttackedSquare, kOwnRank, kOpponentRank };  // ranks: of the squares in reach
+    static constexpr std::uint32_t kRoom = kMostThreats + kSlack;
 
-    Attacks(const Threats& threats, const RelationBoard& board, const RelationView (&views)[2]) {
-        const __m128i flips[2] = {_mm_set1_epi8(static_cast<char>(views[0].flip)),
-                                  _mm_set1_epi8(static_cast<char>(views[1].flip))};
-        add<kPawn>(threats, board, views, flips);
-        add<kKnight>(threats, board, views, flips);
-        add<kBishop>(threats, board, views, flips);
-        add<kRook>(threats, board, views, flips);
-        add<kQueen>(threats, board, views, flips);
-        add<kKing>(threats, board, views, flips);
+    std::uint32_t count;
+    __m512i codes;                                     // by square
+    alignas(64) std::uint8_t from[32 + kSlack];        // [attacker]
+    alignas(64) std::uint16_t before[2][32 + kSlack];  // [attacker]
+    alignas(64) std::uint8_t bytes[4][kRoom];          // [Byte]
+
+    void find(const Threats& threats, const RelationBoard& board, const RelationView (&views)[2]) {
+        codes = codes_by_square(board.position);
+        alignas(64) std::uint8_t code_on[64];
+        _mm512_store_si512(code_on, codes);
+        const Bitboard related = board.position.occupied & ~(board.position.pawns() & ~board.types[kPawn]);
+        const __m512i attackers_by_code =
+            _mm512_castsi128_si512(_mm_load_si128(reinterpret_cast<const __m128i*>(threats.attackers)));
+        const __m512i may_attack = _mm512_maskz_permutexvar_epi8(related, codes, attackers_by_code);
+        Bitboard targets[6];
+        std::uint32_t last[6];
+        std::uint32_t num_attackers = 0;
+        for (unsigned type = 0; type < 6; ++type) {
+            targets[type] = _mm512_test_epi8_mask(may_attack, _mm512_set1_epi8(static_cast<char>(1U << type)));
+            Bitboard pieces = targets[type] != 0 ? board.types[type] : 0;
+            if (type == kPawn) pieces &= attacking_pawns(board.position, targets[kPawn]);
+            const __m512i squares = _mm512_maskz_compress_epi8(pieces, all_squares());
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(from + num_attackers), _mm512_castsi512_si256(squares));
+            num_attackers += count_squares(pieces);
+            last[type] = num_attackers;
+        }
+        Writer writer(*this, threats, views);
+        const Bitboard occupied = board.position.occupied;
+        std::uint32_t i = 0;
+        for (; i < last[kPawn]; ++i) {
+            const std::uint32_t code = code_on[from[i]];
+            writer.add(code, from[i], pawn_attacks(code, from[i]) & targets[kPawn]);
+        }
+        for (; i < last[kKnight]; ++i) {
+            writer.add(code_on[from[i]], from[i], knight_attacks(from[i]) & targets[kKnight]);
+        }
+        for (; i < last[kRook]; ++i) {
+            const std::uint32_t code = code_on[from[i]];
+            const SquareLines& lines = kAttacks.lines.data()[from[i]];
+            const std::uint32_t line = code < 2 * kRook ? kDiagonal : kRank;
+            writer.add(code, from[i],
+                       (along(lines, line, occupied) | along(lines, line + 1, occupied)) & targets[code / 2]);
+        }
+        for (; i < last[kQueen]; ++i) {
+            const SquareLines& lines = kAttacks.lines.data()[from[i]];
+            const Bitboard attacked = along(lines, kRank, occupied) | along(lines, kFile, occupied) |
+                                      along(lines, kDiagonal, occupied) | along(lines, kAntidiagonal, occupied);
+            writer.add(code_on[from[i]], from[i], attacked & targets[kQueen]);
+        }
+        for (; i < last[kKing]; ++i) {
+            writer.add(code_on[from[i]], from[i], king_attacks(from[i]) & targets[kKing]);
+        }
+        count = writer.count();
     }
 
   private:
+    // What is written in the loops, all of it behind two pointers.
+    struct Writer {
+        const std::uint16_t* before_squares;
+        std::uint8_t* begin;
+        std::uint8_t* out;
+        std::uint16_t* before;
+        std::uint32_t keys[2];
+        __m128i flips[2];
+        __m128i attacker = _mm_setzero_si128();
+
+        Writer(Attacks& attacks, const Threats& threats, const RelationView (&views)[2])
+            : before_squares(threats.before[0]), begin(attacks.bytes[0]), out(begin), before(attacks.before[0]) {
+            for (unsigned view = 0; view < 2; ++view) {
+                keys[view] = 64 * views[view].colour + views[view].flip;
+                flips[view] = _mm_set1_epi8(static_cast<char>(views[view].flip));
+            }
+        }
+
+        [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(out - begin); }
+
+        [[gnu::always_inline]] void add(std::uint32_t code, std::uint32_t square, Bitboard attacked) {
+            const __m128i squares = _mm512_castsi512_si128(_mm512_maskz_compress_epi8(attacked, all_squares()));
+            _mm_storel_epi64(reinterpret_cast<__m128i*>(out), attacker);
+            _mm_storel_epi64(reinterpret_cast<__m128i*>(out + kAttackedSquare * kRoom), squares);
+            for (std::uint32_t view = 0; view < 2; ++view) {
+                const std::size_t seen = (64 * code + square) ^ keys[view];
+                const __m512i seen_squares = _mm512_castsi128_si512(_mm_xor_si128(squares, flips[view]));
+                const void* ranks = kReach.ranks[0][0] + 64 * seen;
+                const __m512i rank = _mm512_permutexvar_epi8(seen_squares, _mm512_load_si512(ranks));
+                _mm_storel_epi64(reinterpret_cast<__m128i*>(out + (kOwnRank + view) * kRoom), _mm512_castsi512_si128(rank));
+                before[view * (32 + kSlack)] = before_squares[seen];
+            }
+            attacker = _mm_sub_epi8(attacker, _mm_set1_epi8(-1));
+            ++before;
+            out += count_squares(attacked);
+        }
+    };
+
+    [[nodiscard]] static Bitboard along(const SquareLines& lines, std::uint32_t line, Bitboard occupied) {
+        return line_attacks(lines, static_cast<Line>(line), occupied, ~Bitboard{0});
+    }
+
     // Pawns that attack one of these squares: most attack nothing.
     [[nodiscard]] static Bitboard attacking_pawns(const Position& position, Bitboard targets) {
         const Bitboard right = targets & ~kFileA;  // of the pawn
         const Bitboard left = targets & ~kFileH;
         const Bitboard black = position.planes[0];
         return (~black & (right >> 9 | left >> 7)) | (black & (right << 7 | left << 9));
-    }
-
-    template <unsigned kType>
-    void add(const Threats& threats, const RelationBoard& board, const RelationView (&views)[2],
-             const __m128i (&flips)[2]) {
-        Bitboard targets = 0;
-        for (unsigned type = 0; type < 6; ++type) {
-            targets |= board.types[type] & -Bitboard{threats.targets[kType] >> type & 1U};
-        }
-        Bitboard attackers = targets != 0 ? board.types[kType] : 0;
-        if constexpr (kType == kPawn) attackers &= attacking_pawns(board.position, targets);
-        for (; attackers != 0; attackers &= attackers - 1) {
-            const unsigned square = first_square(attackers);
-            const std::uint32_t code = 2 * kType + static_cast<std::uint32_t>(board.position.planes[0] >> square & 1);
-            const Bitboard attacked = attacks_of<kType>(code & 1, square, board.position.occupied) & targets;
-            const __m128i squares = _mm512_castsi512_si128(_mm512_maskz_compress_epi8(attacked, all_squares()));
-            for (unsigned view = 0; view < 2; ++view) {
-                const std::uint32_t seen = code ^ views[view].colour;
-                const std::uint32_t seen_square = square ^ views[view].flip;
-                const __m512i seen_squares = _mm512_castsi128_si512(_mm_xor_si128(squares, flips[view]));
-                const void* ranks = kReach.ranks[reach_kind(seen)][seen_square];
-                const __m512i rank = _mm512_permutexvar_epi8(seen_squares, _mm512_loadu_si512(ranks));
-                _mm_storel_epi64(reinterpret_cast<__m128i*>(this->rank[view] + count), _mm512_castsi512_si128(rank));
-                before[view][num_attackers] = threats.before[seen][seen_square];
-            }
-            _mm_storel_epi64(reinterpret_cast<__m128i*>(to + count), squares);
-            _mm_storel_epi64(reinterpret_cast<__m128i*>(attacker + count),
-                             _mm_set1_epi8(static_cast<char>(num_attackers)));
-            from[num_attackers++] = static_cast<std::uint8_t>(square);
-            count += count_squares(attacked);
-        }
-        ends[kType] = count;
     }
 };
 
@@ -103,17 +151,17 @@ struct ThreatLanes {
 };
 
 // The attacks from `begin` on.
-inline void number_threats(const Threats& threats, const Attacks& attacks, std::uint32_t begin, __m512i codes,
+inline void number_threats(const Threats& threats, const Attacks& attacks, std::uint32_t begin,
                            const RelationView (&views)[2], ThreatLanes (&out)[2]) {
-    const auto bytes = [&](const std::uint8_t* array) {
-        return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(array + begin));
+    const auto bytes = [&](unsigned of) {
+        return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(attacks.bytes[of] + begin));
     };
-    const __m256i attacker = bytes(attacks.attacker);
-    const __m256i to = bytes(attacks.to);
+    const __m256i attacker = bytes(Attacks::kAttacker);
+    const __m256i to = bytes(Attacks::kAttackedSquare);
     const __m256i from =
         _mm256_permutexvar_epi8(attacker, _mm256_load_si256(reinterpret_cast<const __m256i*>(attacks.from)));
     const auto code_on = [&](__m256i squares) {
-        return _mm512_castsi512_si256(_mm512_permutexvar_epi8(_mm512_castsi256_si512(squares), codes));
+        return _mm512_castsi512_si256(_mm512_permutexvar_epi8(_mm512_castsi256_si512(squares), attacks.codes));
     };
     const __m256i code = code_on(from);
     const __m256i other = code_on(to);
@@ -139,7 +187,7 @@ inline void number_threats(const Threats& threats, const Attacks& attacks, std::
                                          reinterpret_cast<const __m256i*>(threats.kinds[4])))));
         const __m512i before = _mm512_permutexvar_epi16(attacker_lanes, _mm512_load_si512(attacks.before[view]));
         const __m512i inside = _mm512_add_epi16(_mm512_mullo_epi16(_mm512_cvtepu8_epi16(kinds), sizes),
-                                                _mm512_cvtepu8_epi16(bytes(attacks.rank[view])));
+                                                _mm512_cvtepu8_epi16(bytes(Attacks::kOwnRank + view)));
         const std::uint32_t dropped =
             mutual & _mm256_cmplt_epu8_mask(_mm256_xor_si256(from, flip), _mm256_xor_si256(to, flip));
         const std::uint32_t opponents = _mm256_test_epi8_mask(_mm256_xor_si256(code, colour), _mm256_set1_epi8(1));
