@@ -5,10 +5,17 @@
 #include "chess/native/features/feature_set.h"
 #include "chess/native/record.h"
 
-// Bags of 16-bit numbers, a whole position at a time.
+// Bags, a whole position at a time.
 namespace sparsepool::chess {
 
 inline namespace SPARSEPOOL_ISA {
+
+// 0, 1, ... 63.
+[[nodiscard]] inline __m512i all_squares() {
+    return _mm512_set_epi8(63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41,
+                           40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18,
+                           17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+}
 
 // Squares and codes of a record's pieces as 32 lanes of 16 bits.
 struct PieceLanes {
@@ -16,11 +23,7 @@ struct PieceLanes {
     __m512i codes;
 
     explicit PieceLanes(const Record& record) {
-        const __m512i all =
-            _mm512_set_epi8(63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41,
-                            40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18,
-                            17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-        const __m512i occupied = _mm512_maskz_compress_epi8(record.occupied, all);
+        const __m512i occupied = _mm512_maskz_compress_epi8(record.occupied, all_squares());
         squares = _mm512_cvtepu8_epi16(_mm512_castsi512_si256(occupied));
         codes = _mm512_maskz_set1_epi16(record.planes[0], 1);
         codes = _mm512_mask_add_epi16(codes, record.planes[1], codes, _mm512_set1_epi16(2));
@@ -45,7 +48,7 @@ inline void write_bag_and_more(const FeatureSet& set, const PieceLanes& lanes, s
     }
 }
 
-// The same for 32-bit numbers.
+// The same for 32-bit numbers: at least 32 lanes.
 inline void write_bag_and_more(const FeatureSet& set, const PieceLanes& lanes, std::uint8_t view, std::uint32_t count,
                                std::uint32_t* out) {
     const __m512i codes[2] = {_mm512_cvtepu16_epi32(_mm512_castsi512_si256(lanes.codes)),

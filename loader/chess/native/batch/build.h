@@ -27,7 +27,11 @@ inline std::uint32_t write_columns(const FeatureSet& set, std::uint32_t num_bags
     const auto columns = columns_in<Number, Bag>(slot);
 #if defined(__AVX512VBMI2__)
     if constexpr (sizeof(Bag) == 2) {
-        if (!set.has_relations()) return bit_columns(set, num_bags, slot.offsets[num_bags], scratch, columns);
+        const Part* parts = set.parts.data();
+        if (!set.has_relations()) {
+            return bit_columns(set, parts, parts + set.parts.size(), num_bags, slot.offsets[num_bags], scratch, columns,
+                               0, 0);
+        }
     }
 #endif
     return batch::count_columns(slot.offsets, num_bags, static_cast<const Number*>(slot.features), set.num_inputs,
@@ -35,7 +39,7 @@ inline std::uint32_t write_columns(const FeatureSet& set, std::uint32_t num_bags
 }
 
 #if defined(__AVX512VBMI2__)
-// Rows and columns of a set with threats. False if this can't make them (rows_avx512.h).
+// Rows and columns of a set with threats. False if this can't make them (relations/rows_avx512.h).
 inline bool write_with_threats(const BatchParts& parts, std::uint32_t batch_size, const Scratch& scratch,
                                const SlotArrays& slot) {
     const FeatureSet& set = *parts.set;
@@ -44,13 +48,18 @@ inline bool write_with_threats(const BatchParts& parts, std::uint32_t batch_size
     if (!write_rows_and_items(set, batch_size, scratch, slot, threats)) return false;
     const std::uint32_t active = slot.offsets[2 * batch_size];
     const auto columns = columns_in<std::uint32_t, std::uint16_t>(slot);
-    std::uint32_t touched = bit_columns(set, 2 * batch_size, active, scratch, columns);
-    touched = threat_columns(set, batch_size, threats, scratch, columns, touched,
-                             columns.touched_offsets[touched]);
+    const Part* part = set.parts.data();
+    const Part* const end = part + set.parts.size();
+    const Part* first_virtual = part;  // behind the relations
+    while (first_virtual != end && first_virtual->first < set.first_relation) ++first_virtual;
+    std::uint32_t touched = bit_columns(set, part, first_virtual, 2 * batch_size, active, scratch, columns, 0, 0);
+    touched = threat_columns(set, batch_size, threats, scratch, columns, touched, slot.touched_offsets[touched]);
     if (set.pawn_pairs) {
         touched = pawn_pair_columns(set.first_relation + set.threats->num_inputs, batch_size, scratch, columns, touched,
-                                    columns.touched_offsets[touched], active);
+                                    slot.touched_offsets[touched], active);
     }
+    touched = bit_columns(set, first_virtual, end, 2 * batch_size, active, scratch, columns, touched,
+                          slot.touched_offsets[touched]);
     slot.header[1] = active;
     slot.header[2] = touched;
     return true;

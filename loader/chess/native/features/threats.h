@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 
 #include "chess/native/board/attacks.h"
@@ -14,7 +15,8 @@ namespace sparsepool::chess {
 using ThreatMap = std::array<std::array<int, 6>, 6>;
 
 // Piece codes are as a colour sees them: 2 * type + (1 if the opponent's). A threat is numbered
-//     half (if the attacker is the opponent's) + before + kinds * size + how many squares of `reach` come before its own.
+//     half (if the attacker is the opponent's) + before + kinds * size + how many squares of `reach` come before its
+//     own.
 struct Threats {
     std::uint32_t num_inputs = 0;
     std::uint32_t half = 0;             // those of own attackers
@@ -76,15 +78,15 @@ inline constexpr Reach kReach = make_reach();
             const int place = map[type][attacked / 2];
             if (place < 0) continue;
             threats.attackers[attacked] |= static_cast<std::uint8_t>(1U << type);
-            threats.kinds[type][attacked] = static_cast<std::uint8_t>(
-                static_cast<std::uint32_t>(place) + attacked % 2 * num_targets);
+            threats.kinds[type][attacked] =
+                static_cast<std::uint8_t>(static_cast<std::uint32_t>(place) + attacked % 2 * num_targets);
         }
         std::uint32_t size = 0;
         for (std::uint32_t code = 2 * type; code < 2 * type + 2; ++code) {
             size = 0;  // the same for pawns of either side
             for (std::uint32_t square = 0; square < 64; ++square) {
                 threats.before[code][square] = static_cast<std::uint16_t>(threats.half + size);
-                size += kReach.ranks[code][square][63] + (kReach.squares[code][square] >> 63 & 1);
+                size += static_cast<std::uint32_t>(std::popcount(kReach.squares[code][square]));
             }
         }
         threats.size[type] = static_cast<std::uint16_t>(size);

@@ -39,10 +39,11 @@ inline void turn_pawns(const Scratch& scratch, std::uint32_t batch_size, std::ui
         for (std::size_t rank = 1; rank < 7; ++rank) {
             constexpr int kSelect = 0xCA;  // a ? b : c
             alignas(64) std::uint64_t files[8];
-            _mm512_store_si512(files, _mm512_ternarylogic_epi64(turn_files,
-                                                                _mm512_permutexvar_epi64(backwards, ranks[rank]),
-                                                                ranks[rank], kSelect));
-            for (std::size_t file = 0; file < 8; ++file) words[stride * (48 * side + 8 * (rank - 1) + file)] = files[file];
+            _mm512_store_si512(files,
+                               _mm512_ternarylogic_epi64(turn_files, _mm512_permutexvar_epi64(backwards, ranks[rank]),
+                                                         ranks[rank], kSelect));
+            for (std::size_t file = 0; file < 8; ++file)
+                words[stride * (48 * side + 8 * (rank - 1) + file)] = files[file];
         }
     }
 }
@@ -112,8 +113,8 @@ inline std::uint32_t pawn_pair_columns(std::uint32_t first, std::uint32_t batch_
     for (std::uint32_t high = 1; high < kPawnIds; ++high) {
         for (std::uint32_t low = 0; low < high; ++low) {
             if (low % 8 + 1 < high % 8 || high % 8 + 1 < low % 8) continue;
-            const std::uint32_t items = bags_with_both(scratch.masks + stride * high, scratch.masks + stride * low,
-                                                       num_words, scratch);
+            const std::uint32_t items =
+                bags_with_both(scratch.masks + stride * high, scratch.masks + stride * low, num_words, scratch);
             if (items == 0) continue;
             columns.touched[touched] = static_cast<Number>(first + pawn_pair(high, low));
             columns.touched_offsets[touched++] = place;

@@ -88,7 +88,8 @@ template <unsigned kType>
 // Appends the threats of one type of attacker to both bags, each from `count` on, and gives back where they end.
 template <unsigned kType>
 inline std::uint32_t write_threats_of(const Threats& threats, const RelationBoard& board, const SquareCodes& codes,
-                                      const RelationView* views, std::uint32_t first, std::uint32_t count, std::uint32_t* const* bags) {
+                                      const RelationView* views, std::uint32_t first, std::uint32_t count,
+                                      std::uint32_t* const* bags) {
     Bitboard targets = 0;
     for (unsigned type = 0; type < 6; ++type) {
         if ((threats.targets[kType] >> type & 1) != 0) targets |= board.types[type];
@@ -118,7 +119,8 @@ inline std::uint32_t write_threats_of(const Threats& threats, const RelationBoar
 }
 
 inline std::uint32_t write_threats(const Threats& threats, const RelationBoard& board, const SquareCodes& codes,
-                                   const RelationView* views, std::uint32_t first, std::uint32_t count, std::uint32_t* const* bags) {
+                                   const RelationView* views, std::uint32_t first, std::uint32_t count,
+                                   std::uint32_t* const* bags) {
     count = write_threats_of<kPawn>(threats, board, codes, views, first, count, bags);
     count = write_threats_of<kKnight>(threats, board, codes, views, first, count, bags);
     count = write_threats_of<kBishop>(threats, board, codes, views, first, count, bags);
@@ -127,8 +129,8 @@ inline std::uint32_t write_threats(const Threats& threats, const RelationBoard& 
     return write_threats_of<kKing>(threats, board, codes, views, first, count, bags);
 }
 
-inline std::uint32_t write_pawn_pairs(const RelationBoard& board, const SquareCodes& codes, const RelationView* views, std::uint32_t first,
-                                      std::uint32_t count, std::uint32_t* const* bags) {
+inline std::uint32_t write_pawn_pairs(const RelationBoard& board, const SquareCodes& codes, const RelationView* views,
+                                      std::uint32_t first, std::uint32_t count, std::uint32_t* const* bags) {
     const auto id = [&codes](const RelationView& view, unsigned square) {
         return 48 * ((codes[square] & 1) ^ view.colour) + (square ^ view.flip) - 8;
     };

@@ -15,14 +15,9 @@ struct ThreatItems {
     static constexpr std::uint32_t kSampleBits = 15;
 
     std::uint32_t* of_view[2];
-    std::uint32_t room;  // of each view
     std::uint32_t counts[2] = {};
 
-    explicit ThreatItems(const Scratch& scratch)
-        : of_view{scratch.threats, scratch.threats + scratch.threats_room}, room(scratch.threats_room) {}
-
-    // Whether there is room for another position.
-    [[nodiscard]] bool has_room() const { return counts[0] + kMostThreats + kSlack <= room; }
+    explicit ThreatItems(const Scratch& scratch) : of_view{scratch.threats, scratch.threats + scratch.threats_room} {}
 
     // Appends two vectors, of which `count` lanes are valid.
     void append(unsigned view, __m512i low, __m512i high, std::uint32_t count) {
@@ -68,7 +63,8 @@ inline std::uint32_t append_threats(const FeatureSet& set, const Attacks& attack
     return counts[0];
 }
 
-inline void append_pawn_pairs(const PawnPairs& pairs, const RelationView (&views)[2], std::uint32_t first, std::uint32_t* const (&bags)[2]) {
+inline void append_pawn_pairs(const PawnPairs& pairs, const RelationView (&views)[2], std::uint32_t first,
+                              std::uint32_t* const (&bags)[2]) {
     const __m512i first_lanes = _mm512_set1_epi32(static_cast<int>(first));
     for (std::uint32_t begin = 0; begin < pairs.count; begin += 32) {
         for (unsigned view = 0; view < 2; ++view) {
@@ -83,23 +79,23 @@ struct RelatedPieces {
     Attacks attacks;
     PawnPairs pairs;
 
-    // False if there are too many pawns.
+    // False if there are more pieces or pawns than in any game.
     bool find(const FeatureSet& set, const Record& record, std::uint8_t own_view, std::uint8_t opponent_view) {
         const RelationBoard board(record);
+        const Bitboard pawns = set.pawn_pairs ? board.types[kPawn] : 0;
+        if (count_squares(record.occupied) > 32 || count_squares(pawns) > kMostPawns) return false;
         views[0] = RelationView(own_view);
         views[1] = RelationView(opponent_view);
         attacks.find(*set.threats, board, views);
-        const Bitboard pawns = set.pawn_pairs ? board.types[kPawn] : 0;
-        if (count_squares(pawns) > kMostPawns) return false;
         pairs.find(pawns, board.position.planes[0]);
         return true;
     }
 };
 
-// What write_rows_with_relations does. False if this is not for such positions: of no game, with more relations than
-// a bag holds or more pawns than there are.
+// What write_rows_with_relations does, and the items. False if this is not for one of the positions, which is then of
+// no game: it has more relations than a bag holds, or more pieces or pawns than there are.
 inline bool write_rows_and_items(const FeatureSet& set, std::uint32_t batch_size, const Scratch& scratch,
-                                const SlotArrays& slot, ThreatItems& items) {
+                                 const SlotArrays& slot, ThreatItems& items) {
     constexpr std::uint32_t kTogether = 8;  // what is stored in bytes is not loaded at once as vectors
     auto* const own = static_cast<std::uint32_t*>(slot.features);
     auto* const opponent = reinterpret_cast<std::uint32_t*>(scratch.opponents);
@@ -116,10 +112,8 @@ inline bool write_rows_and_items(const FeatureSet& set, std::uint32_t batch_size
         for (std::uint32_t i = 0; i < size; ++i) {
             const std::uint32_t sample = begin + i;
             const Record& record = scratch.samples[sample];
-            if (!items.has_room()) return false;
             const PieceLanes lanes(record);
-            std::uint32_t count = count_squares(record.occupied);
-            count = count < 32 ? count : 32;
+            const std::uint32_t count = count_squares(record.occupied);
             write_bag_and_more(set, lanes, scratch.views[sample], count, own + end);
             write_bag_and_more(set, lanes, scratch.views[batch_size + sample], count, opponent + end);
             const std::uint32_t pieces = count * static_cast<std::uint32_t>(set.parts.size());

@@ -2,6 +2,7 @@
 
 #include <immintrin.h>
 
+#include "chess/native/batch/bag_writer_avx512.h"
 #include "chess/native/batch/relations/relations.h"
 
 // The threats of a position for both bags, 32 at a time. Attacks are worked out piece by piece; what they attack lies
@@ -12,14 +13,8 @@ inline namespace SPARSEPOOL_ISA {
 
 inline constexpr std::uint32_t kMostThreats = 32 * 8;
 
-// A vector of what has up to 32 lanes may be stored behind the last.
+// Vectors are stored whole: so much may be written behind the last.
 inline constexpr std::uint32_t kSlack = 64;
-
-[[nodiscard]] inline __m512i all_squares() {
-    return _mm512_set_epi8(63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41,
-                           40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18,
-                           17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-}
 
 // The code of the piece on each square, 0 where there is none.
 [[nodiscard]] inline __m512i codes_by_square(const Position& position) {
@@ -29,7 +24,7 @@ inline constexpr std::uint32_t kSlack = 64;
     return _mm512_mask_add_epi8(codes, position.planes[3], codes, _mm512_set1_epi8(8));
 }
 
-// Pieces that attack something, in order of types and squares, and what they attack; of both views, [view].
+// Pieces that may attack something, in order of types and squares, and what they attack. Of 32 pieces at most.
 struct Attacks {
     enum Byte : std::uint8_t { kAttacker, kAttackedSquare, kOwnRank, kOpponentRank };  // ranks: of the squares in reach
     static constexpr std::uint32_t kRoom = kMostThreats + kSlack;
@@ -119,7 +114,8 @@ struct Attacks {
                 const __m512i seen_squares = _mm512_castsi128_si512(_mm_xor_si128(squares, flips[view]));
                 const void* ranks = kReach.ranks[0][0] + 64 * seen;
                 const __m512i rank = _mm512_permutexvar_epi8(seen_squares, _mm512_load_si512(ranks));
-                _mm_storel_epi64(reinterpret_cast<__m128i*>(out + (kOwnRank + view) * kRoom), _mm512_castsi512_si128(rank));
+                _mm_storel_epi64(reinterpret_cast<__m128i*>(out + (kOwnRank + view) * kRoom),
+                                 _mm512_castsi512_si128(rank));
                 before[view * (32 + kSlack)] = before_squares[seen];
             }
             attacker = _mm_sub_epi8(attacker, _mm_set1_epi8(-1));
@@ -175,16 +171,15 @@ inline void number_threats(const Threats& threats, const Attacks& attacks, std::
     const std::uint32_t valid = _bzhi_u32(~0U, rest < 32 ? rest : 32);
     const __m512i attacker_lanes = _mm512_cvtepu8_epi16(attacker);
     const __m512i type_lanes = _mm512_cvtepu8_epi16(_mm256_srli_epi16(types, 4));
-    const __m512i sizes = _mm512_permutexvar_epi16(
-        type_lanes, _mm512_castsi128_si512(_mm_maskz_loadu_epi16(0x3F, threats.size)));
+    const __m512i sizes =
+        _mm512_permutexvar_epi16(type_lanes, _mm512_castsi128_si512(_mm_maskz_loadu_epi16(0x3F, threats.size)));
     for (unsigned view = 0; view < 2; ++view) {
         const __m256i colour = _mm256_set1_epi8(static_cast<char>(views[view].colour));
         const __m256i flip = _mm256_set1_epi8(static_cast<char>(views[view].flip));
         const __m256i index = _mm256_or_si256(types, _mm256_xor_si256(other, colour));
-        const __m256i kinds = _mm512_castsi512_si256(
-            _mm512_permutex2var_epi8(_mm512_loadu_si512(threats.kinds), _mm512_castsi256_si512(index),
-                                     _mm512_castsi256_si512(_mm256_loadu_si256(
-                                         reinterpret_cast<const __m256i*>(threats.kinds[4])))));
+        const __m256i kinds = _mm512_castsi512_si256(_mm512_permutex2var_epi8(
+            _mm512_loadu_si512(threats.kinds), _mm512_castsi256_si512(index),
+            _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(threats.kinds[4])))));
         const __m512i before = _mm512_permutexvar_epi16(attacker_lanes, _mm512_load_si512(attacks.before[view]));
         const __m512i inside = _mm512_add_epi16(_mm512_mullo_epi16(_mm512_cvtepu8_epi16(kinds), sizes),
                                                 _mm512_cvtepu8_epi16(bytes(Attacks::kOwnRank + view)));
