@@ -81,11 +81,17 @@ static __device__ __forceinline__ Floats sum_dense(const Sources& sources, uint6
 // CPU's (pool/native/fold/fold_kernel.h) it is never -0.0.
 static __device__ __forceinline__ Node sum_row(const Sources& sources, const uint32* found, uint32 rows, uint32 columns,
                                                Place here) {
+    constexpr bool kAhead = LEAVES <= 16;  // of more, all numbers at a time would need too many registers
+    const auto number_of = [&](int s) -> uint32 {
+        return sources.at[s] ? found[static_cast<uint64>(s) * rows + here.item] : 0;
+    };
+    uint32 ahead[LEAVES];
+    UNROLL
+    for (int s = 0; s < LEAVES; ++s) ahead[s] = kAhead ? number_of(s) : 0;
     const auto row = [&](int s) -> Node {
-        const float* source = sources.at[s];
-        const uint32 number = source ? found[static_cast<uint64>(s) * rows + here.item] : 0;
+        const uint32 number = kAhead ? ahead[s] : number_of(s);
         if (number == 0) return {zeros(), false};
-        return {load_floats(source + static_cast<uint64>(number - 1) * columns + here.column), true};
+        return {load_floats(sources.at[s] + static_cast<uint64>(number - 1) * columns + here.column), true};
     };
     Node sum = Tree<LEAVES>::sum(row, 0);
     UNROLL
