@@ -22,8 +22,9 @@ class WorkersMemory:
     def finished(self, worker: int) -> Finished:
         return self._shortcut.finished(worker)
 
-    def in_work(self, worker: int) -> int:
-        return int(self._memory.in_work(worker)[0])
+    def in_work(self, worker: int) -> tuple[int, int]:
+        attempt, batch = self._memory.in_work(worker).tolist()
+        return attempt, batch
 
     def raised(self, worker: int, attempt: int) -> str:
         return self._memory.raised(worker).of(attempt)
