@@ -233,4 +233,5 @@ def _rules(launch: Launch) -> Rules:
         on_bad_batch=config.train.on_bad_batch,
         member_of=member_of_bucket(plans),
         collects=bool(launch.planned.measured.columns),
+        batches_per_group=config.train.batches_per_group,
     )
