@@ -27,13 +27,14 @@ from pool.accelerator import arrivals, batches
 from pool.buckets.plan import Plan, make_plan
 from pool.buckets.tensors import rows_of, specs, trained, views
 from pool.devices import Device
-from pool.exchange.addend import within
+from pool.exchange.addend import Touched, within
 from pool.exchange.contribution import Contribution
 from pool.exchange.host import coordinator, device
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import WorkerExchange
 from pool.members.member import Member
 from pool.protocol.identity import WORKER, Peer
+from pool.protocol.messages import Assignment
 from pool.telemetry.trace import Trace
 from pool.worker import step
 from pool.worker.batches import HostBatches
@@ -148,7 +149,7 @@ class Rig:
             halves=self._halves,
             gradient_slots={(0, slot): memory for slot, memory in enumerate(self._slots)},
             compact=[0] if self._on_device else [],
-            touched_rows=lambda batch, name: SparseBatch.view(given.schema, given.batches[batch]).sparse[name].touched,
+            touched_rows=self._touched_rows,
             publish=lambda _: None,
         )
 
@@ -205,8 +206,12 @@ class Rig:
 
         self._fill(k)
         self._halves[(k + 1) % 2].fill(GARBAGE)
-        outcome = self.computer.train(
-            self._ring[k % 2], k, k % 2, attempt=k + 1, first=True, frozen=(), announce=arrived, meanwhile=prepare_next
+        computed = self.computer.train(
+            [self._ring[k % 2]],
+            Assignment("train", k, (k,), k % 2, attempt=k + 1, first=True),
+            frozen=(),
+            announce=arrived,
+            meanwhile=prepare_next,
         )
         if not self._on_device:
             prepare_next()
@@ -218,7 +223,12 @@ class Rig:
         if k + 1 < len(self._given.batches):
             self._publish(k + 1)
         self._halves[k % 2].fill(GARBAGE)
+        (outcome,) = computed.outcomes
         return Done(outcome.losses[0], outcome.unsound[0], announced, gradients, buffers)
+
+    def _touched_rows(self, contribution: Contribution, field: str) -> Touched:
+        (batch,) = contribution.batches
+        return SparseBatch.view(self._given.schema, self._given.batches[batch]).sparse[field].touched
 
     def _fill(self, k: int) -> None:
         """The feeder's: the batch in its slot."""
