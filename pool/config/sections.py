@@ -91,9 +91,9 @@ class TrainConfig(Section):
             gt=0,
             le=1024,
             description="consecutive batches of a step that one worker adds up before it hands their gradients over: "
-            "as many times less travels; the result depends on it",
+            "as many times less travels; the order of sums depends on it",
         ),
-        Effect.RESULT,
+        Effect.NUMERICS,
     ] = 1
     reduction: Annotated[
         Literal["mean", "sum"],

@@ -61,7 +61,8 @@ class DeviceWorker:
         replace_tensors(model, list(zip(names, tensors, strict=True)))
         self._buffers = spans(plan.buffers)
         self._all = spans([*plan.parameters, *plan.buffers])
-        self._numbers = torch.empty(2 * len(plan.parameters), dtype=torch.float64, pin_memory=True)
+        most = 2 * len(plan.parameters) * lists.batches_per_group  # losses and flags
+        self._numbers = torch.empty(most, dtype=torch.float64, pin_memory=True)
         self._version = -1
         self._slot = 0
         self._lists = lists
@@ -77,6 +78,7 @@ class DeviceWorker:
         self._version = version
         here = self._here()
         self._inward.wait_stream(here)
+        self._inward.wait_stream(self._outward)  # the buffers of the batch before may be on their way
         with self._inward:
             for place in places:
                 self._memory[place].copy_(self._halves[version % 2][place], non_blocking=True)
@@ -90,10 +92,9 @@ class DeviceWorker:
         self._group = Group(batches, self._member_of)
         if self._lists.nbytes:
             self._lists.write(self._list_memory[slot], self._group)
-        if len(batches) > 1:
+        if len(batches) > 1:  # `load` waits for the copy
             tables = [(i, t.sparse_field) for i, t in enumerate(self._plan.parameters) if t.sparse_field is not None]
             self._places_of_rows.begin(self._group, sorted({(self._member_of[i], field) for i, field in tables}))
-            self._here().wait_stream(self._inward)
 
     def begin_batch(self) -> None:
         self._batch += 1

@@ -26,6 +26,7 @@ class TouchedLists:
     """Where the lists of one gradient slot lie. A batch a group needs none: `nbytes` is 0."""
 
     def __init__(self, schema: BatchSchema, members: int, batches_per_group: int) -> None:
+        self.batches_per_group = batches_per_group
         self._places: dict[tuple[int, str], tuple[int, np.dtype[Any], int]] = {}  # offset, type, most numbers
         self.nbytes = 0
         if batches_per_group == 1:

@@ -23,7 +23,8 @@ class RowPlaces:
         self._places: dict[tuple[int, int, str], Tensor] = {}
 
     def begin(self, group: Group, tables: Iterable[tuple[int, str]]) -> None:
-        """Queues the copy; nothing of the group before is used any more. `tables`: (member, sparse field)."""
+        """Queues the copy. The device has done all that uses those of the group before. `tables`: (member, sparse
+        field)."""
         wanted = [
             (i, member, field, np.searchsorted(group.touched_by(member, field), batch.touched[field]))
             for member, field in tables
@@ -34,7 +35,7 @@ class RowPlaces:
         if len(self._host) < total:
             self._host = torch.empty(total, dtype=torch.int64, pin_memory=True)
         self._places = {}
-        begin, here = 0, torch.accelerator.current_stream(self._device)
+        begin = 0
         with self._stream:
             there = torch.empty(total, dtype=torch.int64, device=self._device)
             for i, member, field, places in wanted:
@@ -43,7 +44,6 @@ class RowPlaces:
                 self._places[i, member, field] = there[begin:end]
                 begin = end
             there.copy_(self._host[:total], non_blocking=True)
-        there.record_stream(here)
 
     def of(self, batch: int, member: int, field: str) -> Tensor:
         """int64 [rows that the batch, by its index in the group, touches]."""
