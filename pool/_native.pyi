@@ -344,34 +344,54 @@ def arm_crash_point(name: str, at: int, how: str) -> None:
 def crash_point(name: str) -> None:
     """Does what is armed for this place; nothing, if nothing is."""
 
+class StackForm:
+    """What follows the first layer of a chess network, as data; see pool/tasks/chess/native/form.h."""
+
+    def __init__(
+        self,
+        first: str,
+        largest_sum: float,
+        hidden: Sequence[tuple[int, int, str, float]],
+        largest_input: float,
+        all_activations: bool,
+        skips: int,
+    ) -> None:
+        """first: "pairwise", "crelu" or "screlu". hidden: outputs, how many of them are active, "both", "crelu" or "screlu",
+        and what squares are multiplied with where there are both; of each hidden layer.
+        """
+
+    @property
+    def memory_width(self) -> int:
+        """Floats of a sample that forward leaves for backward."""
+
 def stacks_forward(
+    form: StackForm,
     accumulated: torch.Tensor | numpy.typing.NDArray[Any],
     parameters: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
     borders: Sequence[int],
-    first: torch.Tensor | numpy.typing.NDArray[Any],
-    second: torch.Tensor | numpy.typing.NDArray[Any],
+    memory: torch.Tensor | numpy.typing.NDArray[Any],
     out: torch.Tensor | numpy.typing.NDArray[Any],
     threads: int = 1,
 ) -> None:
-    """The layer stacks of the stockfish task, forward; the maths is in pool/tasks/stockfish/native/layer_stacks.h. All float32.
+    """The layer stacks of a chess network, forward; the maths is in pool/tasks/chess/native/layer_stacks.h. All float32.
 
-    accumulated [2 * B, L], own perspectives first. parameters: weight and bias of fc_0 ([S, 16, L], [S, 16]), fc_1
-    ([S, 32, 30], [S, 32]) and fc_2 ([S, 32], [S]). borders [S + 1]: samples of each stack, from 0 to B.
-    Written: out [B]; for backward first [B, 16] and second [B, 32].
+    accumulated [2 * B, L], own perspectives first. parameters: weight and bias of each hidden layer ([S, outputs, inputs],
+    [S, outputs]) and of the last ([S, inputs], [S]). borders [S + 1]: samples of each stack, from 0 to B.
+    Written: out [B]; for backward memory [B, form.memory_width].
     """
 
 def stacks_backward(
+    form: StackForm,
     accumulated: torch.Tensor | numpy.typing.NDArray[Any],
     parameters: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
     borders: Sequence[int],
-    first: torch.Tensor | numpy.typing.NDArray[Any],
-    second: torch.Tensor | numpy.typing.NDArray[Any],
+    memory: torch.Tensor | numpy.typing.NDArray[Any],
     grad: torch.Tensor | numpy.typing.NDArray[Any],
     grad_parameters: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
     grad_accumulated: torch.Tensor | numpy.typing.NDArray[Any],
     threads: int = 1,
 ) -> None:
-    """Backward of stacks_forward: `grad` [B] is that of its out, first and second are what it left.
+    """Backward of stacks_forward: `grad` [B] is that of its out, memory what it left.
 
     Written: grad_parameters and grad_accumulated, shaped like parameters and accumulated.
     """

@@ -62,7 +62,7 @@ class ModelConfig(Section):
         Literal["fused", "torch"],
         Field(
             description="fused: what follows the first layer is one native operation on CPU workers, torch's own "
-            "operations elsewhere and for SFNNv16; torch: torch's own everywhere. Results differ in the last digits"
+            "operations elsewhere; torch: torch's own everywhere. Results differ in the last digits"
         ),
         Effect.RESULT,
     ] = "fused"
