@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from torch import nn
 
@@ -15,12 +15,11 @@ from loader.batch.slots import read_batches
 from loader.sources import data_config, open_stream
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks import perspective, stockfish
+from pool.tasks.chess.fused import Kernels
 from pool.tasks.perspective.task import PerspectiveTask
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.quantized.versions import VERSIONS
 from pool.tasks.stockfish.task import StockfishTask
-
-Kernels = Literal["fused", "torch"]
 
 
 @dataclass(frozen=True)

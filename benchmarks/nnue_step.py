@@ -30,10 +30,17 @@ from benchmarks.rotated import REAL, ROOT
 from benchmarks.sparse_layer import Clock, Slot, fresh
 from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
+from pool.tasks.chess.fused import Kernels
 from pool.tasks.stockfish.model import FIELD
 from pool.tasks.task import Progress
 
-WAYS = ("fused", "torch head", "EmbeddingBag")
+KERNELS: dict[str, Kernels] = {  # model.kernels, by way
+    "first layer fused": "fused_first_layer",
+    "fused": "fused",
+    "torch head": "torch",
+    "EmbeddingBag": "torch",
+}
+WAYS = tuple(KERNELS)
 
 Step = Callable[[], None]
 
@@ -53,7 +60,7 @@ class Bags(nn.Module):
 
 def step_of(way: str, network: Network, batch: TensorBatch) -> Step:
     torch.manual_seed(0)
-    task = network.create_task("fused" if way == "fused" else "torch")
+    task = network.create_task(KERNELS[way])
     model = task.build_model()
     for name, layer in tables(model).items():
         if way == "EmbeddingBag":

@@ -360,6 +360,9 @@ class StackForm:
         and what squares are multiplied with where there are both; of each hidden layer.
         """
 
+    def serves_first_layers(self, l1: int) -> bool:
+        """Whether first_layers_forward computes this form behind a table of so many columns."""
+
     @property
     def memory_width(self) -> int:
         """Floats of a sample that forward leaves for backward."""
@@ -394,4 +397,58 @@ def stacks_backward(
     """Backward of stacks_forward: `grad` [B] is that of its out, memory what it left.
 
     Written: grad_parameters and grad_accumulated, shaped like parameters and accumulated.
+    """
+
+def first_layers_forward(
+    plan: SparsePlan,
+    form: StackForm,
+    table: torch.Tensor | numpy.typing.NDArray[Any],
+    bias: torch.Tensor | numpy.typing.NDArray[Any],
+    parameters: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
+    borders: Sequence[int],
+    activations: torch.Tensor | numpy.typing.NDArray[Any],
+    memory: torch.Tensor | numpy.typing.NDArray[Any],
+    out: torch.Tensor | numpy.typing.NDArray[Any],
+    threads: int = 1,
+) -> None:
+    """stacks_forward of what plan.forward gives, in one pass along the plan: pool/tasks/chess/native/first_layers.h.
+
+    table [num_features, L] and bias [L]: of the first layer; form.serves_first_layers(L) is True. Written too, for backward:
+    activations [2 * B, L].
+    """
+
+def tails_backward(
+    form: StackForm,
+    l1: int,
+    parameters: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
+    borders: Sequence[int],
+    memory: torch.Tensor | numpy.typing.NDArray[Any],
+    grad: torch.Tensor | numpy.typing.NDArray[Any],
+    grad_parameters: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
+    grad_outputs: torch.Tensor | numpy.typing.NDArray[Any],
+    threads: int = 1,
+) -> None:
+    """The first part of backward of first_layers_forward: `grad` [B] is that of its out, memory what it left.
+
+    Written: grad_parameters, shaped like parameters, of which the first becomes zero; grad_outputs [B, outputs of the first
+    hidden layer].
+    """
+
+def first_layers_backward(
+    plan: SparsePlan,
+    form: StackForm,
+    parameters: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
+    borders: Sequence[int],
+    activations: torch.Tensor | numpy.typing.NDArray[Any],
+    grad_outputs: torch.Tensor | numpy.typing.NDArray[Any],
+    grad_table: torch.Tensor | numpy.typing.NDArray[Any],
+    column_sums: torch.Tensor | numpy.typing.NDArray[Any],
+    grad_weight: torch.Tensor | numpy.typing.NDArray[Any],
+    first_tile: int = 0,
+    last_tile: int | None = None,
+    threads: int = 1,
+) -> None:
+    """The second part: grad_table and column_sums as SparsePlan.backward writes them, tile by tile.
+
+    Added to: grad_weight, the first of tails_backward's grad_parameters.
     """

@@ -40,7 +40,7 @@ class PerspectiveModel(nn.Module):
     """(inputs -> N)x2 -> activation -> layers of the sample's output bucket. One unit of the output is
     loss.output_unit."""
 
-    def __init__(self, shape: Shape, kernels: Literal["fused", "torch"] = "fused") -> None:
+    def __init__(self, shape: Shape, kernels: fused.Kernels = "fused") -> None:
         super().__init__()
         self.shape = shape
         self._kernels = kernels
@@ -64,7 +64,11 @@ class PerspectiveModel(nn.Module):
 
     def forward(self, batch: TensorBatch) -> Tensor:
         """[B], from the side to move's point of view. Samples of the batch are ordered by output bucket."""
-        return self.behind_first_layer(self.l0(batch.sparse[FIELD]), batch.bucket_offsets)
+        features, borders = batch.sparse[FIELD], batch.bucket_offsets
+        if self._is_fused(self.l0.weight) and self._kernels == "fused_first_layer":
+            if fused.serves_first_layer(self._form, self.l0, features):
+                return fused.outputs_of_bags(self._form, self.l0, features, self._parameters_in_effect(), borders)
+        return self.behind_first_layer(self.l0(features), borders)
 
     def behind_first_layer(self, accumulated: Tensor, borders: Sequence[int]) -> Tensor:
         """[B]: the outputs, from the first layer's [2 * B, N], own perspectives first; samples
@@ -85,9 +89,9 @@ class PerspectiveModel(nn.Module):
             groups = layer([self._hidden(group) for group in groups] if number else groups)
         return torch.cat(groups)[:, 0]
 
-    def _is_fused(self, accumulated: Tensor) -> bool:
-        """Whether native kernels compute what follows the first layer's output; else torch does."""
-        return self._kernels == "fused" and fused.is_served(accumulated)
+    def _is_fused(self, tensor: Tensor) -> bool:
+        """Whether native kernels compute what follows the first layer, on tensors like this one; else torch does."""
+        return self._kernels != "torch" and fused.is_served(tensor)
 
     def _parameters_in_effect(self) -> list[Tensor]:
         *hidden, last = self._stacks()

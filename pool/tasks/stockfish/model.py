@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pool.nn.batch import TensorBatch
+from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess import fused
 from pool.tasks.stockfish.config import ModelConfig
@@ -61,11 +61,20 @@ class StockfishModel(nn.Module):
         """[B], from the side to move's point of view. Samples of the batch are ordered by bucket."""
         features = batch.sparse[FIELD]
         borders = batch.bucket_offsets
-        positional = self.behind_first_layer(self.transformer(features), borders)
+        positional = self._positional(features, borders)
         own, opponent = self.psqt(features).chunk(2)  # [B, 8] each
         difference = torch.split((own - opponent) * 0.5, _counts(borders))
         material = torch.cat([group[:, bucket] for bucket, group in enumerate(difference)])
         return positional + material
+
+    def _positional(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
+        form = self.stacks.form
+        if self._is_fused(self.transformer.weight) and self._kernels == "fused_first_layer":
+            if fused.serves_first_layer(form, self.transformer, features):
+                return fused.outputs_of_bags(
+                    form, self.transformer, features, self.stacks.parameters_in_effect(), borders
+                )
+        return self.behind_first_layer(self.transformer(features), borders)
 
     def behind_first_layer(self, accumulated: Tensor, borders: Sequence[int]) -> Tensor:
         """[B]: what the layer stacks make of the first layer's outputs [2 * B, l1], own perspectives first; samples
@@ -79,9 +88,9 @@ class StockfishModel(nn.Module):
         out: Tensor = self.stacks(inputs, _counts(borders))
         return out
 
-    def _is_fused(self, accumulated: Tensor) -> bool:
-        """Whether native kernels compute what follows the first layer's output; else torch does."""
-        return self._kernels == "fused" and fused.is_served(accumulated)
+    def _is_fused(self, tensor: Tensor) -> bool:
+        """Whether native kernels compute what follows the first layer, on tensors like this one; else torch does."""
+        return self._kernels != "torch" and fused.is_served(tensor)
 
     @torch.no_grad()
     def folded(self) -> dict[str, npt.NDArray[np.float32]]:

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "sparse/kernels.h"
 #include "tasks/chess/native/form.h"
 
 // The hot code of the layer stacks (layer_stacks.h), and the plain structs that it works on. Nothing here checks
@@ -57,6 +58,44 @@ struct StackBlock {
     float* scratch;  // layout.scratch() floats, 64-byte aligned
 };
 
+// Bags first .. last of a chunk of the plan, by place in it: the samples of one bucket, seen from one side.
+struct PlanRun {
+    std::uint32_t first, last;
+    std::uint32_t bucket;
+    bool opponent;
+};
+
+// The first layer and the dense layer behind it, along the plan of a batch (first_layers.h). A block is 32 columns of
+// the table: 16 of the first half and their 16 partners if pairwise, else 32 in a row; a slab is up to 4 blocks.
+struct FirstLayers {
+    static constexpr std::size_t kBlock = 32;  // columns
+    static constexpr std::size_t kBlocks = PlanView::kSlab / kBlock;
+
+    const StackLayout* layout;
+    const PlanView* plan;
+    const PlanRun* runs;
+    const std::uint32_t* first_run;  // of each chunk, and the end
+    std::size_t samples;
+    const float* const* parameters;  // by bucket
+    float* activations;  // [l1 / 32][2 * samples][32], by place in the plan: clamped outputs of the first layer
+    bool stream;         // stores of activations and of grad_table leave the caches alone
+
+    // Forward.
+    const float* table;  // [rows][l1]
+    const float* bias;   // [l1]
+    float* partial;      // [slabs][samples][outputs of the dense layer]: what each slab adds
+
+    // Backward.
+    const float* grad_outputs;  // [samples][outputs of the dense layer]
+    float* grad_table;
+    float* column_sums;  // [l1]: added to
+    float* const* sums;  // by bucket, laid out like the parameters: added to
+
+    std::size_t blocks() const { return layout->l1 / kBlock; }
+    std::size_t slabs() const { return (blocks() + kBlocks - 1) / kBlocks; }
+    std::size_t dense() const { return layout->hidden[0].outputs; }
+};
+
 struct StackKernels {
     // Writes block.outputs and out [samples].
     void (*stack_forward)(const StackLayout& layout, const float* parameters, const StackBlock& block, float* out);
@@ -65,6 +104,17 @@ struct StackKernels {
     // rows of grad_own and grad_opponent.
     void (*stack_backward)(const StackLayout& layout, const float* parameters, const StackBlock& block,
                            const float* grad, float* sums, float* grad_own, float* grad_opponent, bool stream);
+
+    // The same in two parts: what the layers behind the first dense one do, whose outputs are in block.outputs; and
+    // backward to the gradient of these, [samples][outputs]. Own and opponent are not used.
+    void (*tail_forward)(const StackLayout& layout, const float* parameters, const StackBlock& block, float* out);
+    void (*tail_backward)(const StackLayout& layout, const float* parameters, const StackBlock& block,
+                          const float* grad, float* sums, float* grad_outputs);
+
+    // And what comes before them: slabs [first, last); backward only of some tiles.
+    void (*first_forward)(const FirstLayers& layers, std::size_t first_slab, std::size_t last_slab, float* scratch);
+    void (*first_backward)(const FirstLayers& layers, std::size_t first_tile, std::size_t last_tile,
+                           std::size_t first_slab, std::size_t last_slab, float* scratch);
 
     static const StackKernels baseline, avx2, avx512;  // common/simd.h
 };

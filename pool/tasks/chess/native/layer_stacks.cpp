@@ -37,16 +37,21 @@ std::vector<Floats> pack(const Stacks& stacks, const StackLayout& layout, const 
     return all;
 }
 
-void check(ConstMatrix accumulated, const Stacks& stacks, const std::vector<std::size_t>& borders, ConstMatrix memory,
-           std::size_t threads) {
+ConstMatrix read_only(Matrix matrix) { return {matrix.data, matrix.rows, matrix.columns}; }
+
+void check(const Stacks& stacks, const std::vector<std::size_t>& borders, ConstMatrix memory, std::size_t threads) {
     check_threads(threads);
+    require(borders.front() == 0 && std::is_sorted(borders.begin(), borders.end()) && memory.rows == borders.back(),
+            "borders must rise from 0 to the ", memory.rows, " samples");
+    require(memory.columns == memory_width(stacks.form), "memory has ", memory.columns, " columns, must have ",
+            memory_width(stacks.form));
+}
+
+void check_rows(ConstMatrix accumulated, const Stacks& stacks, ConstMatrix memory) {
     require(stacks.form.first != FirstActivation::kPairwise || accumulated.columns % 2 == 0, "accumulated has ",
             accumulated.columns, " columns, but products of pairs need an even number");
-    require(borders.front() == 0 && std::is_sorted(borders.begin(), borders.end()) &&
-                2 * borders.back() == accumulated.rows,
-            "borders must rise from 0 to half of the ", accumulated.rows, " rows of accumulated");
-    require(memory.rows == borders.back() && memory.columns == memory_width(stacks.form), "memory is [", memory.rows,
-            ", ", memory.columns, "], must be [", borders.back(), ", ", memory_width(stacks.form), "]");
+    require(accumulated.rows == 2 * memory.rows, "accumulated has ", accumulated.rows, " rows, must have 2 of each of ",
+            memory.rows, " samples");
 }
 
 // work(piece, scratch) for each piece, by whichever thread is free.
@@ -75,13 +80,31 @@ StackBlock block_at(ConstMatrix accumulated, const StackLayout& layout, float* m
             .scratch = scratch};
 }
 
+// The same without the first layer's outputs.
+StackBlock tail_at(const StackLayout& layout, float* memory, std::size_t first, std::size_t last, float* scratch) {
+    return {.own = nullptr,
+            .opponent = nullptr,
+            .samples = std::min(layout.block, last - first),
+            .outputs = memory + first * layout.outputs,
+            .scratch = scratch};
+}
+
+void add_pieces(const Floats& partial, const std::vector<Piece>& pieces, const StackLayout& layout,
+                const StackSums& sums) {
+    clear(sums);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+        add_sums(partial.data() + i * layout.gradients, layout, pieces[i].bucket, sums);
+    }
+}
+
 }  // namespace
 
 std::size_t memory_width(const StackForm& form) { return layout_of(form, 0).outputs; }
 
 void stacks_forward(ConstMatrix accumulated, const Stacks& stacks, const std::vector<std::size_t>& borders,
                     Matrix memory, float* out, std::size_t threads) {
-    check(accumulated, stacks, borders, {memory.data, memory.rows, memory.columns}, threads);
+    check(stacks, borders, read_only(memory), threads);
+    check_rows(accumulated, stacks, read_only(memory));
     const auto& level = simd::kernels<StackKernels>();
     const StackLayout layout = layout_of(stacks.form, stacks.l1);
     const std::vector<Floats> parameters = pack(stacks, layout, borders);
@@ -98,7 +121,8 @@ void stacks_forward(ConstMatrix accumulated, const Stacks& stacks, const std::ve
 void stacks_backward(ConstMatrix accumulated, const Stacks& stacks, const std::vector<std::size_t>& borders,
                      ConstMatrix memory, const float* grad, const StackSums& sums, Matrix grad_accumulated,
                      std::size_t threads) {
-    check(accumulated, stacks, borders, memory, threads);
+    check(stacks, borders, memory, threads);
+    check_rows(accumulated, stacks, memory);
     const auto& level = simd::kernels<StackKernels>();
     const StackLayout layout = layout_of(stacks.form, stacks.l1);
     const std::vector<Floats> parameters = pack(stacks, layout, borders);
@@ -118,10 +142,45 @@ void stacks_backward(ConstMatrix accumulated, const Stacks& stacks, const std::v
                                  grad_opponent + first * l1, stream);
         }
     });
-    clear(sums);
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
-        add_sums(partial.data() + i * layout.gradients, layout, pieces[i].bucket, sums);
-    }
+    add_pieces(partial, pieces, layout, sums);
+}
+
+void tails_forward(const Stacks& stacks, const std::vector<std::size_t>& borders, Matrix memory, float* out,
+                   std::size_t threads) {
+    check(stacks, borders, read_only(memory), threads);
+    const auto& level = simd::kernels<StackKernels>();
+    const StackLayout layout = layout_of(stacks.form, stacks.l1);
+    const std::vector<Floats> parameters = pack(stacks, layout, borders);
+    const std::vector<Piece> pieces = pieces_of(borders);
+    for_each_piece(pieces, layout, threads, [&](std::size_t i, float* scratch) {
+        const Piece& piece = pieces[i];
+        for (std::size_t first = piece.first; first < piece.last; first += layout.block) {
+            level.tail_forward(layout, parameters[piece.bucket].data(),
+                               tail_at(layout, memory.data, first, piece.last, scratch), out + first);
+        }
+    });
+}
+
+void tails_backward(const Stacks& stacks, const std::vector<std::size_t>& borders, ConstMatrix memory,
+                    const float* grad, const StackSums& sums, Matrix grad_outputs, std::size_t threads) {
+    check(stacks, borders, memory, threads);
+    const auto& level = simd::kernels<StackKernels>();
+    const StackLayout layout = layout_of(stacks.form, stacks.l1);
+    require(layout.layers > 0 && grad_outputs.columns == layout.hidden[0].outputs, "grad_outputs has ",
+            grad_outputs.columns, " columns, must have a multiple of ", kLanes, ", as the first hidden layer");
+    const std::vector<Floats> parameters = pack(stacks, layout, borders);
+    const std::vector<Piece> pieces = pieces_of(borders);
+    const Floats partial = Floats::zeros(pieces.size() * layout.gradients);
+    float* kept = const_cast<float*>(memory.data);  // the kernel only reads them
+    for_each_piece(pieces, layout, threads, [&](std::size_t i, float* scratch) {
+        const Piece& piece = pieces[i];
+        for (std::size_t first = piece.first; first < piece.last; first += layout.block) {
+            level.tail_backward(
+                layout, parameters[piece.bucket].data(), tail_at(layout, kept, first, piece.last, scratch),
+                grad + first, partial.data() + i * layout.gradients, grad_outputs.data + first * grad_outputs.columns);
+        }
+    });
+    add_pieces(partial, pieces, layout, sums);
 }
 
 }  // namespace sparsepool::chess

@@ -30,4 +30,11 @@ void stacks_backward(ConstMatrix accumulated, const Stacks& stacks, const std::v
                      ConstMatrix memory, const float* grad, const StackSums& sums, Matrix grad_accumulated,
                      std::size_t threads);
 
+// The same from the outputs of the first hidden layer on, which are in `memory` (first_layers.h); and backward to their
+// gradient, grad_outputs [samples][outputs]. The sums of that layer's weights become zero.
+void tails_forward(const Stacks& stacks, const std::vector<std::size_t>& borders, Matrix memory, float* out,
+                   std::size_t threads);
+void tails_backward(const Stacks& stacks, const std::vector<std::size_t>& borders, ConstMatrix memory,
+                    const float* grad, const StackSums& sums, Matrix grad_outputs, std::size_t threads);
+
 }  // namespace sparsepool::chess

@@ -122,15 +122,21 @@ Strided last_inputs(const StackLayout& layout, const StackScratch& scratch) {
     return {scratch.activations + layout.last_input, layout.activations};
 }
 
-void stack_forward(const StackLayout& layout, const float* parameters, const StackBlock& block, float* out) {
-    const StackScratch scratch(layout, block.scratch);
-    make_inputs(layout, block, scratch.inputs);
+// Hidden layer `layer` from its inputs to its activations.
+void forward_hidden(const StackLayout& layout, const float* parameters, const StackBlock& block, std::size_t layer,
+                    const StackScratch& scratch, Ahead ahead = {}) {
+    const LayerPlace& place = layout.hidden[layer];
+    multiply(inputs_of(layout, layer, scratch), block.samples, layer == 0 ? layout.inputs : place.depth,
+             {parameters + place.transposed, place.outputs}, place.outputs, parameters + place.bias,
+             block.outputs + place.output, layout.outputs, ahead);
+}
+
+// From the outputs of the first hidden layer on, or from the inputs if there is none.
+void forward_rest(const StackLayout& layout, const float* parameters, const StackBlock& block,
+                  const StackScratch& scratch, float* out) {
     for (std::size_t k = 0; k < layout.layers; ++k) {
-        const LayerPlace& layer = layout.hidden[k];
-        multiply(inputs_of(layout, k, scratch), block.samples, k == 0 ? layout.inputs : layer.depth,
-                 {parameters + layer.transposed, layer.outputs}, layer.outputs, parameters + layer.bias,
-                 block.outputs + layer.output, layout.outputs, k == 0 ? next_block(layout, block) : Ahead{});
-        activate(layout, layer, block, scratch.activations);
+        if (k > 0) forward_hidden(layout, parameters, block, k, scratch);
+        activate(layout, layout.hidden[k], block, scratch.activations);
     }
     const Strided rows = last_inputs(layout, scratch);
     for (std::size_t i = 0; i < block.samples; ++i) {
@@ -141,6 +147,17 @@ void stack_forward(const StackLayout& layout, const float* parameters, const Sta
             out[i] += layout.skips == 1 ? skip[0] : skip[0] - skip[1];
         }
     }
+}
+
+void stack_forward(const StackLayout& layout, const float* parameters, const StackBlock& block, float* out) {
+    const StackScratch scratch(layout, block.scratch);
+    make_inputs(layout, block, scratch.inputs);
+    if (layout.layers > 0) forward_hidden(layout, parameters, block, 0, scratch, next_block(layout, block));
+    forward_rest(layout, parameters, block, scratch, out);
+}
+
+void tail_forward(const StackLayout& layout, const float* parameters, const StackBlock& block, float* out) {
+    forward_rest(layout, parameters, block, StackScratch(layout, block.scratch), out);
 }
 
 // The gradient of the last layer's inputs, and the sums of its weights.
@@ -189,28 +206,50 @@ void backward_inputs(const StackLayout& layout, const LayerPlace& layer, const f
     }
 }
 
-void stack_backward(const StackLayout& layout, const float* parameters, const StackBlock& block, const float* grad,
-                    float* sums, float* grad_own, float* grad_opponent, bool stream) {
-    const StackScratch scratch(layout, block.scratch);
-    make_inputs(layout, block, scratch.inputs);
+// To the gradient of the first hidden layer's outputs, or to that of the inputs if there is none; and all sums but
+// those of that layer's weights.
+void backward_rest(const StackLayout& layout, const float* parameters, const StackBlock& block, const float* grad,
+                   const StackScratch& scratch, float* sums) {
     for (std::size_t k = 0; k < layout.layers; ++k) activate(layout, layout.hidden[k], block, scratch.activations);
     backward_last(layout, parameters, block.samples, grad, scratch, sums);
     for (std::size_t k = layout.layers; k-- > 0;) {
         const LayerPlace& layer = layout.hidden[k];
         deactivate(layout, layer, block, scratch.grad_activations, scratch.grad_outputs);
         backward_bias(layout, layer, k == 0, block.samples, grad, scratch.grad_outputs, sums);
-        const Strided grad_outputs{scratch.grad_outputs + layer.output, layout.outputs};
-        accumulate(grad_outputs, inputs_of(layout, k, scratch), block.samples, layer.outputs, layer.depth,
-                   sums + layer.weight, layer.depth, k == 0 ? next_block(layout, block) : Ahead{});
-        if (k > 0) {
-            backward_inputs(layout, layer, parameters, block.samples, scratch);
-        } else {
-            multiply(grad_outputs, block.samples, layer.outputs, {parameters + layer.weight, layer.depth}, layer.depth,
-                     nullptr, scratch.grad_inputs, layout.stride);
-        }
+        if (k == 0) break;
+        accumulate({scratch.grad_outputs + layer.output, layout.outputs}, inputs_of(layout, k, scratch), block.samples,
+                   layer.outputs, layer.depth, sums + layer.weight, layer.depth);
+        backward_inputs(layout, layer, parameters, block.samples, scratch);
+    }
+}
+
+void stack_backward(const StackLayout& layout, const float* parameters, const StackBlock& block, const float* grad,
+                    float* sums, float* grad_own, float* grad_opponent, bool stream) {
+    const StackScratch scratch(layout, block.scratch);
+    make_inputs(layout, block, scratch.inputs);
+    backward_rest(layout, parameters, block, grad, scratch, sums);
+    if (layout.layers > 0) {
+        const LayerPlace& layer = layout.hidden[0];
+        const Strided grad_outputs{scratch.grad_outputs, layout.outputs};
+        accumulate(grad_outputs, {scratch.inputs, layout.stride}, block.samples, layer.outputs, layer.depth,
+                   sums + layer.weight, layer.depth, next_block(layout, block));
+        multiply(grad_outputs, block.samples, layer.outputs, {parameters + layer.weight, layer.depth}, layer.depth,
+                 nullptr, scratch.grad_inputs, layout.stride);
     }
     spread_inputs(layout, block, scratch.grad_inputs, grad_own, grad_opponent, stream);
     fence();
+}
+
+void tail_backward(const StackLayout& layout, const float* parameters, const StackBlock& block, const float* grad,
+                   float* sums, float* grad_outputs) {
+    const StackScratch scratch(layout, block.scratch);
+    backward_rest(layout, parameters, block, grad, scratch, sums);
+    const std::size_t outputs = layout.hidden[0].outputs;
+    for (std::size_t i = 0; i < block.samples; ++i) {
+        for (std::size_t c = 0; c < outputs; c += Vec::kWidth) {
+            Vec::load(scratch.grad_outputs + i * layout.outputs + c).store(grad_outputs + i * outputs + c);
+        }
+    }
 }
 
 }  // namespace
