@@ -264,10 +264,10 @@ def native_arguments() -> dict[str, Any]:
     [
         ({"borders": [0, 1]}, r"parameters\[0\] has 2 in dimension 0, must have 1"),
         ({"borders": []}, "borders is empty"),
-        ({"borders": [0, 2, 1]}, "borders must rise from 0 to half of the 6 rows"),
-        ({"borders": [0, 1, 4]}, "borders must rise from 0 to half of the 6 rows"),
+        ({"borders": [0, 2, 1]}, "borders must rise from 0 to the 3 samples"),
+        ({"borders": [0, 1, 4]}, "borders must rise from 0 to the 3 samples"),
         ({"accumulated": torch.zeros(6, 17)}, "17 columns, but products of pairs need an even number"),
-        ({"memory": torch.zeros(3, 47)}, r"memory is \[3, 47\], must be \[3, 48\]"),
+        ({"memory": torch.zeros(3, 47)}, "memory has 47 columns, must have 48"),
         ({"parameters": []}, "parameters has 0 arrays, must have 6"),
         ({"threads": 0}, "threads must be 1 to 1024, not 0"),
     ],

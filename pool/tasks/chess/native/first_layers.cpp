@@ -110,6 +110,7 @@ void first_layers_forward(const SparsePlan& plan, ConstMatrix table, const float
     layers.runs = runs.runs.data();
     layers.first_run = runs.first.data();
     layers.samples = borders.back();
+    layers.buckets = stacks.buckets;
     layers.parameters = parameters.data();
     layers.activations = activations.data;
     layers.stream = worth_streaming(activations.data, activations.rows, activations.columns);
@@ -151,6 +152,7 @@ void first_layers_backward(const SparsePlan& plan, const Stacks& stacks, const s
     layers.runs = runs.runs.data();
     layers.first_run = runs.first.data();
     layers.samples = borders.back();
+    layers.buckets = stacks.buckets;
     layers.parameters = parameters.data();
     layers.activations = const_cast<float*>(activations.data);  // the kernel only reads them
     layers.stream = worth_streaming(grad_table.data, plan.num_rows(), grad_table.columns);
@@ -161,8 +163,9 @@ void first_layers_backward(const SparsePlan& plan, const Stacks& stacks, const s
     if (first_tile == 0) std::fill_n(column_sums, stacks.l1, 0.0F);
     const auto& level = simd::kernels<StackKernels>();
     const std::size_t block = FirstLayers::kBlock;
+    const std::size_t parts = 2 * 2 * stacks.buckets * layers.dense() * PlanView::kSlab;  // of weights and sums
     const std::size_t scratch = PlanView::kChunk * (layers.dense() + 2 * block) + (1 + PlanView::kChunk) * block +
-                                plan.most_rows() * PlanView::kSlab;
+                                parts + plan.most_rows() * PlanView::kSlab;
     by_slabs(layers, threads, scratch, [&](std::size_t first, std::size_t last, float* place) {
         level.first_backward(layers, first_tile, last_tile, first, last, place);
     });

@@ -239,11 +239,59 @@ void forward_slab(const FirstLayers& layers, std::size_t number, std::size_t las
     }
 }
 
+// The dense layer's weights of a slab's inputs and their sums, side by side: in the layer itself rows are so far apart
+// that they fall into one cache set. By side, bucket and output.
+template <FirstActivation kFirst>
+struct DensePart {
+    static constexpr std::size_t kRow = FirstLayers::kBlocks * PairSlab<kFirst>::kWidth;
+
+    float* weights;
+    float* sums;
+
+    static std::size_t size(const FirstLayers& layers) { return 2 * layers.buckets * layers.dense() * kRow; }
+    static std::size_t place(const FirstLayers& layers, std::size_t bucket, bool opponent) {
+        return ((opponent ? layers.buckets : 0) + bucket) * layers.dense() * kRow;
+    }
+
+    // visit(row of the layer's weights, row of its sums, place here)
+    template <class Visit>
+    static void each_row(const FirstLayers& layers, const PairSlab<kFirst>& slab, const Visit& visit) {
+        const LayerPlace& dense = layers.layout->hidden[0];
+        for (std::size_t side = 0; side < 2; ++side) {
+            const std::size_t input = slab.input(0) + side * layers.layout->inputs / 2;
+            for (std::size_t b = 0; b < layers.buckets; ++b) {
+                for (std::size_t o = 0; o < dense.outputs; ++o) {
+                    const std::size_t from = dense.weight + o * dense.depth + input;
+                    visit(layers.parameters[b] + from, layers.sums[b] + from, place(layers, b, side == 1) + o * kRow);
+                }
+            }
+        }
+    }
+
+    void load(const FirstLayers& layers, const PairSlab<kFirst>& slab) const {
+        const std::size_t width = slab.blocks * slab.kWidth;
+        each_row(layers, slab, [&](const float* weight, const float* sum, std::size_t to) {
+            for (std::size_t c = 0; c < width; c += Vec::kWidth) {
+                Vec::load(weight + c).store(weights + to + c);
+                Vec::load(sum + c).store(sums + to + c);
+            }
+        });
+    }
+
+    void store(const FirstLayers& layers, const PairSlab<kFirst>& slab) const {
+        const std::size_t width = slab.blocks * slab.kWidth;
+        each_row(layers, slab, [&](const float*, float* sum, std::size_t from) {
+            for (std::size_t c = 0; c < width; c += Vec::kWidth) Vec::load(sums + from + c).store(sum + c);
+        });
+    }
+};
+
 // The gradient of one block's sums of a chunk's bags, in rows 1 .. of `gradients`; and what the block adds to the dense
 // layer's sums. grad_outputs: rows of the chunk.
 template <FirstActivation kFirst>
-void backward_dense(const FirstLayers& layers, const PairSlab<kFirst>& slab, std::size_t block, std::size_t chunk,
-                    const float* grad_outputs, float* products, float* grad_products, float* gradients) {
+void backward_dense(const FirstLayers& layers, const PairSlab<kFirst>& slab, const DensePart<kFirst>& part,
+                    std::size_t block, std::size_t chunk, const float* grad_outputs, float* products,
+                    float* grad_products, float* gradients) {
     constexpr std::size_t kWidth = PairSlab<kFirst>::kWidth;
     const LayerPlace& dense = layers.layout->hidden[0];
     const PlanChunk& place = layers.plan->chunks[chunk];
@@ -254,12 +302,12 @@ void backward_dense(const FirstLayers& layers, const PairSlab<kFirst>& slab, std
     for (std::size_t r = layers.first_run[chunk]; r < layers.first_run[chunk + 1]; ++r) {
         const PlanRun& run = layers.runs[r];
         const std::size_t size = run.last - run.first;
-        const std::size_t input = slab.input(block) + (run.opponent ? layers.layout->inputs / 2 : 0);
+        const std::size_t at = part.place(layers, run.bucket, run.opponent) + block * kWidth;
         const Strided grad{grad_outputs + run.first * dense.outputs, dense.outputs};
-        multiply(grad, size, dense.outputs, {layers.parameters[run.bucket] + dense.weight + input, dense.depth}, kWidth,
-                 nullptr, grad_products + run.first * kWidth, kWidth);
-        accumulate(grad, {products + run.first * kWidth, kWidth}, size, dense.outputs, kWidth,
-                   layers.sums[run.bucket] + dense.weight + input, dense.depth);
+        multiply(grad, size, dense.outputs, {part.weights + at, part.kRow}, kWidth, nullptr,
+                 grad_products + run.first * kWidth, kWidth);
+        accumulate(grad, {products + run.first * kWidth, kWidth}, size, dense.outputs, kWidth, part.sums + at,
+                   part.kRow);
     }
     Columns<kPair>::zero().store(gradients);
     for (std::size_t i = 0; i < bags; ++i) {
@@ -287,7 +335,8 @@ void write_rows(const FirstLayers& layers, const PairSlab<kFirst>& slab, const P
 }
 
 template <FirstActivation kFirst>
-void backward_tile(const FirstLayers& layers, const PairSlab<kFirst>& slab, const PlanTile& tile, float* scratch) {
+void backward_tile(const FirstLayers& layers, const PairSlab<kFirst>& slab, const DensePart<kFirst>& part,
+                   const PlanTile& tile, float* scratch) {
     const PlanView& plan = *layers.plan;
     const std::size_t dense = layers.dense();
     float* grad_outputs = scratch;
@@ -308,7 +357,7 @@ void backward_tile(const FirstLayers& layers, const PairSlab<kFirst>& slab, cons
             }
         }
         for (std::size_t b = 0; b < slab.blocks; ++b) {
-            backward_dense(layers, slab, b, c, grad_outputs, products, grad_products, gradients);
+            backward_dense(layers, slab, part, b, c, grad_outputs, products, grad_products, gradients);
             float sums[kPair];
             Columns<kPair>::zero().store(sums);
             add_columns<kPair>(gradients + kPair, bags, sums, kPair);
@@ -345,9 +394,13 @@ void first_backward(const FirstLayers& layers, std::size_t first_tile, std::size
     with_activation(layers.layout->first, [&](auto first) {
         for (std::size_t s = first_slab; s < last_slab; ++s) {
             const PairSlab<first()> slab(layers, s);
+            using Part = DensePart<first()>;
+            const Part part{scratch, scratch + Part::size(layers)};
+            part.load(layers, slab);
             for (std::size_t t = first_tile; t < last_tile; ++t) {
-                backward_tile(layers, slab, layers.plan->tiles[t], scratch);
+                backward_tile(layers, slab, part, layers.plan->tiles[t], scratch + 2 * Part::size(layers));
             }
+            part.store(layers, slab);
         }
     });
     fence();

@@ -76,6 +76,7 @@ struct FirstLayers {
     const PlanRun* runs;
     const std::uint32_t* first_run;  // of each chunk, and the end
     std::size_t samples;
+    std::size_t buckets;
     const float* const* parameters;  // by bucket
     float* activations;  // [l1 / 32][2 * samples][32], by place in the plan: clamped outputs of the first layer
     bool stream;         // stores of activations and of grad_table leave the caches alone
