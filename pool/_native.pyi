@@ -345,7 +345,7 @@ def crash_point(name: str) -> None:
     """Does what is armed for this place; nothing, if nothing is."""
 
 class StackForm:
-    """What follows the first layer of a chess network, as data; see pool/tasks/chess/native/form.h."""
+    """What follows the first layer of a chess network, as data; see pool/tasks/chess/native/form/form.h."""
 
     def __init__(
         self,

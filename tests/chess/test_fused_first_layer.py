@@ -15,11 +15,12 @@ from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess import fused
+from pool.tasks.perspective.config import ModelConfig as LadderConfig
 from pool.tasks.perspective.form import shape_of
 from pool.tasks.perspective.model import PerspectiveModel
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
-from tests.chess.test_fused_stacks import LADDER, LadderConfig, Model, scale_up
+from tests.chess.test_fused_stacks import LADDER, Model, scale_up
 from tests.nn.sparse_inputs import input_of
 
 FORMS = ["SFNNv5", "as SFNNv16", "layers", "layers, screlu", "dense behind crelu", "dense behind screlu"]

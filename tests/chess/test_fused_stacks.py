@@ -12,6 +12,7 @@ from torch import Tensor
 from pool import _native
 from pool.tasks.chess import fused
 from pool.tasks.chess.loss_config import LossConfig
+from pool.tasks.perspective.config import ModelConfig as LadderConfig
 from pool.tasks.perspective.form import shape_of
 from pool.tasks.perspective.model import PerspectiveModel
 from pool.tasks.stockfish import create_task
@@ -19,7 +20,6 @@ from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
 from pool.tasks.stockfish.quantized.versions import VERSIONS
 from tests.perspective.support import RUNGS
-from tests.perspective.support import ModelConfig as LadderConfig
 from tests.stockfish.support import make_batch, slow_position
 
 Model = StockfishModel | PerspectiveModel

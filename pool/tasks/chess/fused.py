@@ -50,7 +50,9 @@ class Form:
     largest_sum: float = 1.0
     largest_input: float = 1.0
     all_activations: bool = False  # the last layer sees those of all hidden layers, not the last one's alone
-    skips: int = 0  # outputs of the first hidden layer added to the result: its last; or its last but one minus its last
+    skips: int = (
+        0  # outputs of the first hidden layer added to the result: its last; or its last but one minus its last
+    )
 
 
 def is_served(tensor: Tensor) -> bool:
@@ -228,9 +230,7 @@ def _native_form(form: Form) -> _native.StackForm:
         (each.outputs, each.outputs if each.active is None else each.active, each.activation, each.square)
         for each in form.hidden
     ]
-    return _native.StackForm(
-        form.first, form.largest_sum, hidden, form.largest_input, form.all_activations, form.skips
-    )
+    return _native.StackForm(form.first, form.largest_sum, hidden, form.largest_input, form.all_activations, form.skips)
 
 
 def _threads(samples: int) -> int:

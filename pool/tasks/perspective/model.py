@@ -65,9 +65,12 @@ class PerspectiveModel(nn.Module):
     def forward(self, batch: TensorBatch) -> Tensor:
         """[B], from the side to move's point of view. Samples of the batch are ordered by output bucket."""
         features, borders = batch.sparse[FIELD], batch.bucket_offsets
-        if self._is_fused(self.l0.weight) and self._kernels == "fused_first_layer":
-            if fused.serves_first_layer(self._form, self.l0, features):
-                return fused.outputs_of_bags(self._form, self.l0, features, self._parameters_in_effect(), borders)
+        if (
+            self._kernels == "fused_first_layer"
+            and self._is_fused(self.l0.weight)
+            and fused.serves_first_layer(self._form, self.l0, features)
+        ):
+            return fused.outputs_of_bags(self._form, self.l0, features, self._parameters_in_effect(), borders)
         return self.behind_first_layer(self.l0(features), borders)
 
     def behind_first_layer(self, accumulated: Tensor, borders: Sequence[int]) -> Tensor:

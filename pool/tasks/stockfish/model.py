@@ -68,13 +68,14 @@ class StockfishModel(nn.Module):
         return positional + material
 
     def _positional(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
-        form = self.stacks.form
-        if self._is_fused(self.transformer.weight) and self._kernels == "fused_first_layer":
-            if fused.serves_first_layer(form, self.transformer, features):
-                return fused.outputs_of_bags(
-                    form, self.transformer, features, self.stacks.parameters_in_effect(), borders
-                )
-        return self.behind_first_layer(self.transformer(features), borders)
+        layer, form = self.transformer, self.stacks.form
+        if (
+            self._kernels == "fused_first_layer"
+            and self._is_fused(layer.weight)
+            and fused.serves_first_layer(form, layer, features)
+        ):
+            return fused.outputs_of_bags(form, layer, features, self.stacks.parameters_in_effect(), borders)
+        return self.behind_first_layer(layer(features), borders)
 
     def behind_first_layer(self, accumulated: Tensor, borders: Sequence[int]) -> Tensor:
         """[B]: what the layer stacks make of the first layer's outputs [2 * B, l1], own perspectives first; samples

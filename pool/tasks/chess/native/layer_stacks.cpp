@@ -7,7 +7,7 @@
 #include "common/check.h"
 #include "common/parallel.h"
 #include "common/simd.h"
-#include "tasks/chess/native/layout.h"
+#include "tasks/chess/native/form/layout.h"
 
 namespace sparsepool::chess {
 namespace {

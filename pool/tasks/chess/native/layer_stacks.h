@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "arrays/matrix.h"
-#include "tasks/chess/native/packing.h"
+#include "tasks/chess/native/form/packing.h"
 
 // What follows the first layer of a network with two perspectives: small layers, one stack of them per output bucket;
 // each sample goes through its bucket's only. Row i of `accumulated` is sample i's own perspective, row samples + i the

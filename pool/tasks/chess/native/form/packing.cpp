@@ -1,4 +1,4 @@
-#include "tasks/chess/native/packing.h"
+#include "tasks/chess/native/form/packing.h"
 
 #include <algorithm>
 

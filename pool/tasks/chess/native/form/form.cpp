@@ -1,4 +1,4 @@
-#include "tasks/chess/native/form.h"
+#include "tasks/chess/native/form/form.h"
 
 #include "common/check.h"
 

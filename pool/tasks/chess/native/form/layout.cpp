@@ -1,4 +1,4 @@
-#include "tasks/chess/native/layout.h"
+#include "tasks/chess/native/form/layout.h"
 
 #include <algorithm>
 
