@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from pool.commands.arguments import AllowDifferentNumerics, Overrides, Resume, TraceFile
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="sweep")(sweep)
@@ -25,26 +27,13 @@ def sweep(
             help="values to try, of a key of optimizer, schedule, loss or model; of several keys every combination",
         ),
     ],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="change a setting; may be given several times"),
-    ] = None,
+    overrides: Overrides = None,
     seeds: Annotated[
         int, typer.Option("--seeds", min=1, metavar="N", help="members of each combination: N model seeds")
     ] = 1,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="go on from run.dir's last checkpoint, from the start if there is none")
-    ] = False,
-    allow_different_numerics: Annotated[
-        bool,
-        typer.Option(
-            "--allow-different-numerics",
-            help="resume though torch, CPU, GPU or build are others: other bits from there",
-        ),
-    ] = False,
-    trace: Annotated[
-        Path | None, typer.Option("--trace", metavar="FILE", help="write what each process does when, for Perfetto")
-    ] = None,
+    resume: Resume = False,
+    allow_different_numerics: AllowDifferentNumerics = False,
+    trace: TraceFile = None,
     check: Annotated[bool, typer.Option("--check", help="show what the run would be and take; start nothing")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="one JSON object a member, the best first; the run's lines go to stderr")

@@ -153,3 +153,10 @@ def test_a_model_that_the_weights_are_not_of_is_refused(model: Any, complaint: s
         export_checkpoint(checkpoint, tmp_path / "net", "", TASK)
     assert complaint in str(error.value)
     assert not (tmp_path / "net").exists()
+
+
+def test_a_task_whose_units_have_no_order_to_change_says_so(tmp_path: Path) -> None:
+    save(tmp_path / "run", 1)
+    with pytest.raises(ConfigError, match=r"export: --permute: the task tests.support.toy can't change the order of"):
+        export_checkpoint(tmp_path / "run", tmp_path / "net", "", TASK, permute=["x.binpack"])
+    assert not (tmp_path / "net").exists()

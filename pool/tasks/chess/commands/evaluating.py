@@ -15,7 +15,7 @@ from rich.table import Column, Table
 
 from pool.commands.arguments import Member
 from pool.errors import ConfigError
-from pool.tasks.chess.arguments import NetConfig
+from pool.tasks.chess.commands.arguments import NetConfig
 from pool.tasks.chess.network import Evaluation, Network, open_network
 from pool.tasks.chess.positions import NamedPosition, given_positions, listed_positions
 from pool.trained.choosing import parse_member
