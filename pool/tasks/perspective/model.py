@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,8 @@ from torch.nn import functional
 
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.chess import fused
+from pool.tasks.chess.fused import Form, Hidden
 from pool.tasks.perspective.files.shape import Floats, Shape
 
 FIELD = "features"
@@ -37,9 +40,11 @@ class PerspectiveModel(nn.Module):
     """(inputs -> N)x2 -> activation -> layers of the sample's output bucket. One unit of the output is
     loss.output_unit."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, kernels: fused.Kernels = "fused") -> None:
         super().__init__()
         self.shape = shape
+        self._kernels = kernels
+        self._form = _form_of(shape)
         self.l0 = SparseLinear(shape.num_real + shape.num_virtual, shape.width, field=FIELD)
         self.layers = nn.ModuleList(StackedLinear(shape.buckets, *sizes) for sizes in shape.layers)
         self.reset_parameters()
@@ -59,19 +64,42 @@ class PerspectiveModel(nn.Module):
 
     def forward(self, batch: TensorBatch) -> Tensor:
         """[B], from the side to move's point of view. Samples of the batch are ordered by output bucket."""
+        features, borders = batch.sparse[FIELD], batch.bucket_offsets
+        if (
+            self._kernels == "fused_first_layer"
+            and self._is_fused(self.l0.weight)
+            and fused.serves_first_layer(self._form, self.l0, features)
+        ):
+            return fused.outputs_of_bags(self._form, self.l0, features, self._parameters_in_effect(), borders)
+        return self.behind_first_layer(self.l0(features), borders)
+
+    def behind_first_layer(self, accumulated: Tensor, borders: Sequence[int]) -> Tensor:
+        """[B]: the outputs, from the first layer's [2 * B, N], own perspectives first; samples
+        borders[b] .. borders[b + 1] belong to bucket b."""
+        if self._is_fused(accumulated):
+            return fused.outputs(self._form, accumulated, self._parameters_in_effect(), borders)
         # hardtanh: clamp with a backward of one pass
-        x = functional.hardtanh(self.l0(batch.sparse[FIELD]), 0.0, 1.0)
+        x = functional.hardtanh(accumulated, 0.0, 1.0)
         if self.shape.activation == "pairwise":
             low, high = x.chunk(2, dim=1)
             x = low * high
         elif self.shape.activation == "screlu":
             x = x.square()
         own, other = x.chunk(2)
-        counts = [end - start for start, end in pairwise(batch.bucket_offsets)]
+        counts = [end - start for start, end in pairwise(borders)]
         groups = list(torch.split(torch.cat([own, other], dim=1), counts))
         for number, layer in enumerate(self._stacks()):
             groups = layer([self._hidden(group) for group in groups] if number else groups)
         return torch.cat(groups)[:, 0]
+
+    def _is_fused(self, tensor: Tensor) -> bool:
+        """Whether native kernels compute what follows the first layer, on tensors like this one; else torch does."""
+        return self._kernels != "torch" and fused.is_served(tensor)
+
+    def _parameters_in_effect(self) -> list[Tensor]:
+        *hidden, last = self._stacks()
+        found = [parameter for layer in hidden for parameter in (layer.weight, layer.bias)]
+        return [*found, last.weight[:, 0], last.bias[:, 0]]
 
     def _hidden(self, y: Tensor) -> Tensor:
         x = functional.hardtanh(y, 0.0, 1.0)
@@ -117,3 +145,12 @@ class PerspectiveModel(nn.Module):
 
     def _stacks(self) -> list[StackedLinear]:
         return [layer for layer in self.layers if isinstance(layer, StackedLinear)]
+
+
+def _form_of(shape: Shape) -> Form:
+    """What the fused kernels compute: names of activations are the same."""
+    activation = cast('Literal["crelu", "screlu"]', shape.hidden_activation)
+    return Form(
+        first=cast('Literal["pairwise", "crelu", "screlu"]', shape.activation),
+        hidden=tuple(Hidden(outputs, activation) for outputs in shape.hidden),
+    )

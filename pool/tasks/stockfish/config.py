@@ -59,10 +59,11 @@ class ModelConfig(Section):
         Effect.RESULT,
     ] = True
     kernels: Annotated[
-        Literal["fused", "torch"],
+        Literal["fused_first_layer", "fused", "torch"],
         Field(
             description="fused: what follows the first layer is one native operation on CPU workers, torch's own "
-            "operations elsewhere and for SFNNv16; torch: torch's own everywhere. Results differ in the last digits"
+            "operations elsewhere; fused_first_layer: the first layer is part of it, where its inputs share enough "
+            "rows; torch: torch's own everywhere. Results differ in the last digits"
         ),
         Effect.RESULT,
     ] = "fused"
