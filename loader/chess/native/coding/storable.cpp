@@ -36,7 +36,7 @@ const char* why_no_castling(const Position& position) {
         const unsigned king = king_square(position, colour);
         const bool there = (position.rooks() & position.of_colour(colour) & bit_of(rook)) != 0;
         const bool beside = king >> 3 == rook >> 3 && (rook > king) == (bit % 2 == 0);
-        if (!there || !beside) return "a castling right without its king and rook on the first rank can't be stored";
+        if (!there || !beside) return "a castling right without its king and rook on the first rank";
     }
     return nullptr;
 }

@@ -4,6 +4,7 @@
 
 #include "chess/native/coding/games.h"
 #include "chess/native/coding/marlin_record.h"
+#include "chess/native/coding/storable.h"
 
 // A game: a header of 43 bytes, then moves:
 //
@@ -36,6 +37,7 @@ struct Game {
         }
         position.ep_square = bytes[33] != 0 ? bytes[33] : chess::kNoSquare;
         if (const char* wrong = read_rights(bytes, position)) return wrong;
+        if (const char* wrong = chess::why_no_castling(position)) return wrong;
         position.rule50 = bytes[35];
         const auto number = chess::load<std::uint16_t>(bytes + 36);
         if (const char* wrong = chess::number_fault(number, needs_ply)) return wrong;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "chess/native/board/destinations.h"
@@ -27,15 +28,15 @@ class Bits {
   public:
     explicit Bits(const std::uint8_t* bytes) : bytes_(bytes) {}
 
-    // The next ones, 8 at most; zeros behind the end, of which `overrun` knows.
-    [[nodiscard]] unsigned take(unsigned count) {
-        unsigned pair = 0;
-        const unsigned byte = at_ / 8;
-        if (byte < kPositionBytes) pair = bytes_[byte];
-        if (byte + 1 < kPositionBytes) pair |= unsigned{bytes_[byte + 1]} << 8;
-        pair = pair >> (at_ % 8) & ((1U << count) - 1);
-        at_ += count;
-        return pair;
+    // The next 57, or more; of those behind the position the record has something, which `overrun` knows.
+    [[nodiscard]] std::uint64_t peek() const {
+        return chess::load<std::uint64_t>(bytes_ + std::min<std::size_t>(at_ / 8, kPositionBytes)) >> (at_ % 8);
+    }
+    void skip(unsigned count) { at_ += count; }
+    [[nodiscard]] unsigned take(unsigned count) {  // 16 at most
+        const auto bits = static_cast<unsigned>(peek() & ((1U << count) - 1));
+        skip(count);
+        return bits;
     }
     [[nodiscard]] bool overrun() const { return at_ > 8 * kPositionBytes; }
 
@@ -43,6 +44,40 @@ class Bits {
     const std::uint8_t* bytes_;
     unsigned at_ = 0;
 };
+
+// All but the kings, which are there. Places are counted without their squares, and spread over the others at the end.
+[[nodiscard]] inline const char* read_pieces(Bits& bits, chess::Position& position) {
+    constexpr unsigned kPlaces = 62;
+    chess::Bitboard occupied = 0;
+    chess::Bitboard planes[4] = {};
+    unsigned count = 2;
+    for (unsigned place = 0; place < kPlaces;) {
+        const std::uint64_t next = bits.peek() & ((std::uint64_t{1} << 57) - 1);
+        const unsigned empty = next == 0 ? 57 : chess::first_square(next);
+        if (empty >= kPlaces - place) {
+            bits.skip(kPlaces - place);
+            break;
+        }
+        place += empty;
+        bits.skip(empty);
+        if (next == 0) continue;
+        const unsigned piece = bits.take(5);
+        const unsigned type = piece >> 1 & 7U;
+        if (type > chess::kQueen) return "no piece has such a code";
+        if (++count > 32) return "more than 32 pieces";
+        if (bits.overrun()) break;
+        const chess::Bitboard bit = chess::bit_of(place++);
+        const unsigned code = 2 * type + (piece >> 4);
+        occupied |= bit;
+        for (unsigned i = 0; i < 4; ++i) planes[i] |= (code >> i & 1) != 0 ? bit : 0;
+    }
+    const chess::Bitboard others = ~__builtin_bswap64(position.occupied);  // a8 first, as the places are
+    position.occupied |= __builtin_bswap64(chess::deposit_bits(occupied, others));
+    for (unsigned i = 0; i < 4; ++i) {
+        position.planes[i] |= __builtin_bswap64(chess::deposit_bits(planes[i], others));
+    }
+    return nullptr;
+}
 
 [[nodiscard]] inline const char* read_position(const std::uint8_t* bytes, chess::Position& position) {
     Bits bits(bytes);
@@ -53,15 +88,7 @@ class Bits {
     if (white_king == black_king) return "both kings on one square";
     position.drop(chess::bit_of(white_king), 2U * chess::kKing);
     position.drop(chess::bit_of(black_king), 2U * chess::kKing + 1);
-    unsigned count = 2;
-    for (unsigned i = 0; i < 64; ++i) {
-        const unsigned square = i ^ 56U;
-        if (square == white_king || square == black_king || bits.take(1) == 0) continue;
-        const unsigned type = bits.take(3);
-        if (type > chess::kQueen) return "no piece has such a code";
-        if (++count > 32) return "more than 32 pieces";
-        position.drop(chess::bit_of(square), 2 * type + bits.take(1));
-    }
+    if (const char* wrong = read_pieces(bits, position)) return wrong;
     position.castling = static_cast<std::uint8_t>(bits.take(4));
     if (bits.take(1) != 0) {
         const unsigned passed = bits.take(6);
@@ -69,8 +96,7 @@ class Bits {
         position.ep_square = static_cast<std::uint8_t>(passed);
     }
     unsigned clock = bits.take(6);
-    (void)bits.take(8);  // the move number, which the ply says
-    (void)bits.take(8);
+    bits.skip(16);  // the move number, which the ply says
     clock |= bits.take(1) << 6;
     position.rule50 = static_cast<std::uint8_t>(clock);
     return bits.overrun() ? "the position has more than 256 bits" : nullptr;
