@@ -20,6 +20,7 @@
 #define FUZZ_TEXT(name) #name
 #define FUZZ_HEADER(name) FUZZ_TEXT(formats/name/native/codec.h)
 #include FUZZ_HEADER(FUZZ_FORMAT)
+#include "formats/text/native/codec.h"
 #include "formats/text/native/lines.h"
 
 namespace {

@@ -243,7 +243,7 @@ TEST_CASE("a plain file is cut at the lines that begin behind each MiB, whatever
 TEST_CASE("a compressed file has the same pieces in any order, from restart points and from the start") {
     const std::string text = random_lines(9 << 20, 2);
     const std::string one = gzipped(text);
-    REQUIRE(one.size() / PackedFile::kPiece > PackedFile::kPointEvery);  // so that there is a restart point
+    REQUIRE(one.size() / sparsepool::packed::Sequence::kPiece > sparsepool::packed::Sequence::kPointEvery);  // so that there is a restart point
     check_file(one, text);
     std::string members;
     for (std::size_t begin = 0; begin < text.size(); begin += 100'003) members += gzipped(text.substr(begin, 100'003));
@@ -255,7 +255,7 @@ TEST_CASE("a compressed file has the same pieces in any order, from restart poin
 TEST_CASE("a compressed file may be cut anywhere, and says so") {
     const std::string text = random_lines(30'000, 4);
     const std::string bytes = gzipped(text) + gzipped(text);
-    REQUIRE(bytes.size() < PackedFile::kPiece);
+    REQUIRE(bytes.size() < sparsepool::packed::Sequence::kPiece);
     const std::string whole = text + text;
     const std::size_t first = bytes.size() / 2;
     for (std::size_t size = 2; size < bytes.size(); size += size < 40 || bytes.size() - size < 40 ? 1 : 97) {

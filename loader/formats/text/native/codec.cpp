@@ -66,13 +66,19 @@ std::string read_line(std::string_view line, bool needs_ply, chess::Entry& entry
                       trimmed(line.substr(second + 1)), needs_ply, entry);
 }
 
+// Letters of a line may be no text at all.
+std::string printable(std::string words) {
+    std::ranges::replace_if(words, [](char letter) { return letter < ' ' || letter > '~'; }, '?');
+    return words;
+}
+
 bool next_line(chess::WalkState& state) {
     if (!state.fault.empty()) return false;
     const std::string_view text(reinterpret_cast<const char*>(state.bytes.data()), state.bytes.size());
     while (state.at < text.size()) {
         const std::size_t end = std::min(text.find('\n', state.at), text.size());
         const std::string_view line = trimmed(text.substr(state.at, end - state.at));
-        if (!line.empty()) state.fault = read_line(line, state.needs_ply, state.entry);
+        if (!line.empty()) state.fault = printable(read_line(line, state.needs_ply, state.entry));
         if (!state.fault.empty()) {
             state.cut = end == text.size();
             return false;
