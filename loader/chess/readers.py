@@ -35,7 +35,7 @@ def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
 
 
 def name_of(config: DataConfig, file: DataFile) -> str:
-    return format_of(config, file).__name__.rpartition(".")[2]  # type: ignore[attr-defined]
+    return str(format_of(config, file).__name__).rpartition(".")[2]  # type: ignore[attr-defined]
 
 
 def native_reader(reader: Reader) -> _native.PositionReader:

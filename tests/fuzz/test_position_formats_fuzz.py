@@ -13,6 +13,8 @@ from collections.abc import Iterator
 import pytest
 
 from loader import _native
+from loader.chess.files.reader import fault_behind
+from loader.formats.faults import Fault
 from tests.fuzz.mutants import change_bytes
 from tests.fuzz.test_binpack_fuzz import MemoryFile
 from tests.loader.formats.position_files import FORMATS, GAMES, HEADERS, RECORDS, codec, encode, open_path, sample
@@ -29,7 +31,7 @@ class Checker:
         self.file = MemoryFile()
         self.damaged = self.entries = 0
 
-    def read(self, data: bytes) -> tuple[list[str], tuple[str, str, int | None, str] | None]:
+    def read(self, data: bytes) -> tuple[list[str], Fault | None]:
         """Lines of the good entries, and the fault behind them."""
         self.file.write(data)
         file, lines = open_path(self.name, self.file.path), []
@@ -37,8 +39,8 @@ class Checker:
             walk = _native.ChunkWalk(file, chunk)
             lines += walk.lines(1 << 30).decode().splitlines()
             assert _native.ChunkWalk(file, chunk).count() <= len(lines)
-            if walk.fault is not None:
-                return lines, walk.fault
+            if (fault := fault_behind(walk)) is not None:
+                return lines, fault
         return lines, None
 
     def check(self, data: bytes) -> tuple[int, int | None]:

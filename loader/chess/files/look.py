@@ -10,7 +10,7 @@ from typing import Any
 from loader import _native
 from loader.chess.files.format import PositionFormat
 from loader.chess.files.opening import open_file
-from loader.chess.files.reader import LINES_AT_ONCE, raise_fault
+from loader.chess.files.reader import LINES_AT_ONCE, fault_behind, raise_fault
 from loader.chess.filters import CASTLING, MOVE, PLY, SIDE
 from loader.chess.statistics import PositionStatistics
 from loader.errors import DataError
@@ -68,7 +68,7 @@ def verify(found: PositionFormat, path: Path, threads: int, progress: OnProgress
 
     def count(chunk: int) -> tuple[int, Fault | None]:
         walk = _native.ChunkWalk(file, chunk)
-        return walk.count(), walk.fault
+        return walk.count(), fault_behind(walk)
 
     entries = 0
     for chunk, (read, fault) in enumerate(map_chunks(count, file.num_chunks, threads)):
@@ -87,7 +87,7 @@ def inspect(found: PositionFormat, path: Path, progress: OnProgress | None) -> E
     for chunk in range(file.num_chunks):
         walk = _native.ChunkWalk(file, chunk)
         walk.take_census(census)
-        raise_fault(walk.fault)
+        raise_fault(fault_behind(walk))
         units += walk.units
         _tell(progress, file, chunk)
     return EntryStatistics(
@@ -116,7 +116,7 @@ def dump(found: PositionFormat, path: Path, limit: int | None) -> Iterator[bytes
                 left -= lines.count(b"\n")
             yield lines
         if left != 0:
-            raise_fault(walk.fault)
+            raise_fault(fault_behind(walk))
 
 
 def _tell(progress: OnProgress | None, file: _native.EntryFile, chunk: int) -> None:

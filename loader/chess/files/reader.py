@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 from loader import _native
 from loader.chess.entry import Entry, entry_of
@@ -53,11 +54,16 @@ class EntriesReader:
         walk = _native.ChunkWalk(file, number)
         while lines := walk.lines(LINES_AT_ONCE):
             yield from map(entry_of, lines.decode().splitlines())
-        raise_fault(walk.fault)
+        raise_fault(fault_behind(walk))
 
     def count(self, chunk: int) -> int:
         file, _, number = self._chunks[chunk]
         return _native.ChunkWalk(file, number).count()
+
+
+def fault_behind(walk: _native.ChunkWalk) -> Fault | None:
+    """What is wrong behind what was read."""
+    return cast("Fault | None", walk.fault)
 
 
 def raise_fault(fault: Fault | None) -> None:

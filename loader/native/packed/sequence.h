@@ -66,8 +66,8 @@ class Sequence {
     mutable PackedInput input_{size_};
     mutable std::size_t next_ = 0;  // piece that the unpacker has come to
     mutable std::string carried_;
-    mutable std::uint64_t begin_ = 0;     // decoded bytes before it, and before what is carried
-    mutable std::uint64_t num_units_ = 0;  // likewise
+    mutable std::uint64_t begin_ = 0;                    // decoded bytes before it, and before what is carried
+    mutable std::uint64_t num_units_ = 0;                // likewise
     mutable std::optional<stream::SourceFault> damage_;  // of the piece before, and all from there on
     mutable std::map<std::size_t, Point> points_;
     mutable std::deque<std::pair<std::size_t, Piece>> passed_;  // decoded for a later one; soon asked for

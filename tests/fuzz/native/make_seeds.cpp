@@ -27,8 +27,12 @@ using fuzz::Bytes;
 namespace fs = std::filesystem;
 
 constexpr std::pair<const char*, const chess::Codec& (*)()> kCodecs[] = {
-    {"bulletformat", bulletformat::codec}, {"marlinformat", marlinformat::codec}, {"montyvalue", montyvalue::codec},
-    {"packedsfen", packedsfen::codec},     {"text", text::codec},                 {"viriformat", viriformat::codec},
+    {"bulletformat", bulletformat::codec},
+    {"marlinformat", marlinformat::codec},
+    {"montyvalue", montyvalue::codec},
+    {"packedsfen", packedsfen::codec},
+    {"text", text::codec},
+    {"viriformat", viriformat::codec},
 };
 constexpr std::size_t kInputs = 200;     // of each kind, spread over the files
 constexpr std::size_t kMaxBytes = 1000;  // of one input

@@ -18,7 +18,7 @@
 #include "text_rows.h"
 
 #define FUZZ_TEXT(name) #name
-#define FUZZ_HEADER(name) FUZZ_TEXT(formats/name/native/codec.h)
+#define FUZZ_HEADER(name) FUZZ_TEXT(formats / name / native / codec.h)
 #include FUZZ_HEADER(FUZZ_FORMAT)
 #include "formats/text/native/codec.h"
 #include "formats/text/native/lines.h"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import logging
 import subprocess
 from pathlib import Path
@@ -73,7 +74,8 @@ def test_entries_come_back_as_far_as_the_format_has_them(name: str, files: dict[
 @pytest.mark.parametrize("name", FORMATS)
 def test_in_file_order_the_stream_is_that_of_binpack(name: str, files: dict[str, Path]) -> None:
     """But for what the format lacks: a sample's ply and side."""
-    made, known = [], []
+    made: list[Any] = []
+    known: list[Any] = []
     for each, samples in ((name, made), ("binpack", known)):
         with open_stream(config(shuffle=False), [files[each]], SEED) as stream:  # type: ignore[attr-defined]
             for batch in read_batches(stream, COUNT // 250):
@@ -215,7 +217,7 @@ def test_where_games_begin_is_kept_beside_a_file(
         assert begins[0] == 0
         assert begins[-1] == path.stat().st_size
         assert len(begins) > 2
-        assert all(end - begin >= 1 << 20 for begin, end in zip(begins[:-2], begins[1:-1], strict=True))
+        assert all(end - begin >= 1 << 20 for begin, end in itertools.pairwise(begins[:-1]))
         assert digests([path], 20) == known
         whole = index.read_bytes()
         for wrong in (b"", b"{}\n", whole[:-8], whole.replace(b'"version": 1', b'"version": 0'), whole[:-1] + b"\xff"):

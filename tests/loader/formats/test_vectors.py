@@ -9,7 +9,7 @@ import pytest
 from loader import _native
 from tests.loader.formats.position_files import VECTORS, codec, open_path, read_file, rewritten
 
-pytestmark = pytest.mark.skipif(not VECTORS.exists(), reason="../shared/data/vectors is not there")
+pytestmark = pytest.mark.usefixtures("shared_data")
 FILES = {
     "bulletformat": "positions.bf",
     "marlinformat": "positions.marlin",

@@ -243,7 +243,8 @@ TEST_CASE("a plain file is cut at the lines that begin behind each MiB, whatever
 TEST_CASE("a compressed file has the same pieces in any order, from restart points and from the start") {
     const std::string text = random_lines(9 << 20, 2);
     const std::string one = gzipped(text);
-    REQUIRE(one.size() / sparsepool::packed::Sequence::kPiece > sparsepool::packed::Sequence::kPointEvery);  // so that there is a restart point
+    REQUIRE(one.size() / sparsepool::packed::Sequence::kPiece >
+            sparsepool::packed::Sequence::kPointEvery);  // so that there is a restart point
     check_file(one, text);
     std::string members;
     for (std::size_t begin = 0; begin < text.size(); begin += 100'003) members += gzipped(text.substr(begin, 100'003));

@@ -185,7 +185,8 @@ void bind_entry_files(nb::module_& module) {
         .def_prop_ro("num_chunks", &EntryFile::num_pieces)
         .def_prop_ro("is_packed", &EntryFile::is_packed, "compressed: decoded in the order of the file")
         .def_prop_ro("whole_size", &EntryFile::whole_size, "bytes up to the end of the last whole record, line or game")
-        .def_prop_ro("borders", &borders_of, "of a plain file of games: where chunks begin, and where the last one ends")
+        .def_prop_ro("borders", &borders_of,
+                     "of a plain file of games: where chunks begin, and where the last one ends")
         .def(
             "offset",
             [](const EntryFile& file, std::size_t chunk) {
@@ -193,10 +194,11 @@ void bind_entry_files(nb::module_& module) {
                 return file.offset(chunk);
             },
             "chunk"_a, "Bytes of the file before the chunk, about.");
-    module.def("open_entries", &open_entries, "codec"_a, "path"_a, "identity"_a = nb::none(), "may_grow"_a = false,
-               "needs_ply"_a = false, "borders"_a = nb::none(),
-               "A file of records or games. Raises DataError if it can't be read at all. `identity`: as BinpackFile's.\n"
-               "needs_ply: an entry whose ply is unknown is damage. borders: as EntryFile.borders gave them.");
+    module.def(
+        "open_entries", &open_entries, "codec"_a, "path"_a, "identity"_a = nb::none(), "may_grow"_a = false,
+        "needs_ply"_a = false, "borders"_a = nb::none(),
+        "A file of records or games. Raises DataError if it can't be read at all. `identity`: as BinpackFile's.\n"
+        "needs_ply: an entry whose ply is unknown is damage. borders: as EntryFile.borders gave them.");
     nb::class_<ChunkWalk>(module, "ChunkWalk", "The entries of a chunk. Not for two threads at once.")
         .def(nb::new_([](std::shared_ptr<const EntryFile> file, std::size_t chunk) {
                  check_chunk(*file, chunk);
@@ -206,14 +208,18 @@ void bind_entry_files(nb::module_& module) {
              "file"_a, "chunk"_a)
         .def("lines", &print_lines, "limit"_a,
              "Up to `limit` more lines: FEN, move, score, ply, result, tab separated; empty at the end or at damage.")
-        .def("records", &read_records, "limit"_a, "Up to `limit` more entries as records (record.h), uint8 [entries, 32].")
-        .def("count", [](ChunkWalk& self) { return count(self, nullptr); }, "How many more there are, up to damage.")
-        .def("take_census", [](ChunkWalk& self, Census& census) { return count(self, &census); }, "census"_a,
-             "Counts them; how many.")
+        .def("records", &read_records, "limit"_a,
+             "Up to `limit` more entries as records (record.h), uint8 [entries, 32].")
+        .def(
+            "count", [](ChunkWalk& self) { return count(self, nullptr); }, "How many more there are, up to damage.")
+        .def(
+            "take_census", [](ChunkWalk& self, Census& census) { return count(self, &census); }, "census"_a,
+            "Counts them; how many.")
         .def("copy_to", &copy_to, "writer"_a, "Adds all more entries to the writer. The fault, if any, or None.")
         .def_prop_ro("units", &ChunkWalk::units, "records, lines or games begun")
-        .def_prop_ro("fault", [](const ChunkWalk& self) { return as_tuple(self.fault()); },
-                     "behind what was read: (file, reason, offset or None, \"damaged\", \"changed\" or \"unreadable\")");
+        .def_prop_ro(
+            "fault", [](const ChunkWalk& self) { return as_tuple(self.fault()); },
+            "behind what was read: (file, reason, offset or None, \"damaged\", \"changed\" or \"unreadable\")");
     nb::class_<FileReader, PositionReader>(module, "FileReader", "Files of one format for the stream.")
         .def(nb::init<std::vector<std::shared_ptr<const EntryFile>>>(), "files"_a);
 }

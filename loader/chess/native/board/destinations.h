@@ -40,8 +40,7 @@ inline namespace SPARSEPOOL_ISA {
 // Destinations of the own piece on `from`, castling not included; `own` are the pieces of the side to move. All kinds
 // of pieces are worked out and one is chosen: what moves is as good as random, and a wrong guess costs more than the
 // work.
-[[nodiscard]] inline Bitboard destinations(const Position& position, Bitboard own, unsigned type,
-                                           unsigned from) {
+[[nodiscard]] inline Bitboard destinations(const Position& position, Bitboard own, unsigned type, unsigned from) {
     const Manner& manner = kManners.data()[type];
     const Bitboard slides = slider_attacks(from, position.occupied, manner.straight, manner.slanted);
     const Bitboard leaps = (knight_attacks(from) & manner.knight) | (king_attacks(from) & manner.king);
@@ -50,8 +49,8 @@ inline namespace SPARSEPOOL_ISA {
 
 [[nodiscard]] inline bool promotes_next(unsigned colour, unsigned from) { return (from >> 3) == 6 - 5 * colour; }
 
-// Whether the move is one of its piece's, pins and checks ignored: castling as `play` of Chess960 has it, other moves of
-// the type that they are. Without it `play` makes a whole position of nonsense.
+// Whether the move is one of its piece's, pins and checks ignored: castling as `play` of Chess960 has it, other moves
+// of the type that they are. Without it `play` makes a whole position of nonsense.
 [[nodiscard]] inline bool is_move_of_a_piece(const Position& position, Move move) {
     if (move.type() == MoveType::kCastling) return true;
     const Bitboard own = position.of_colour(position.side);

@@ -111,7 +111,8 @@ bool grant_castling(char letter, Position& position) {
     if (known == std::string_view::npos) {
         bit = (white ? 0U : 2U) + (file > (king & 7) ? 0U : 1U);
     } else {
-        const Bitboard rooks = position.rooks() & position.of_colour(white ? kWhite : kBlack) & (Bitboard{0xFF} << base);
+        const Bitboard rooks =
+            position.rooks() & position.of_colour(white ? kWhite : kBlack) & (Bitboard{0xFF} << base);
         const bool king_side = bit % 2 == 0;
         const Bitboard beyond = king_side ? rooks & ~(bit_of(king) - 1) : rooks & (bit_of(king) - 1);
         rook = king_side ? 7 : 0;

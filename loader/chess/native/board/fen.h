@@ -14,8 +14,8 @@ namespace sparsepool::chess {
 inline constexpr std::size_t kMaxFen = 112;  // 71 board, 2 side, 5 castling, 3 en passant, 4 clock, 6 move number
 inline constexpr std::size_t kMaxUci = 8;
 
-// Writes at most kMaxFen characters (no terminator) and gives back the end. Castling rights are KQkq, or letters of files
-// if a rook of theirs stands in no corner.
+// Writes at most kMaxFen characters (no terminator) and gives back the end. Castling rights are KQkq, or letters of
+// files if a rook of theirs stands in no corner.
 char* write_fen(const Position& position, unsigned move_number, char* out);
 
 // Writes at most kMaxUci characters and gives back the end. Castling is the king's two-step move, of

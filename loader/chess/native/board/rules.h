@@ -114,7 +114,8 @@ inline namespace SPARSEPOOL_ISA {
     const unsigned king_to = base + (to > from ? 6 : 2);
     const unsigned rook_to = base + (to > from ? 5 : 3);
     const auto way = [](unsigned a, unsigned b) {  // both ends included
-        return a < b ? (bit_of(b) | (bit_of(b) - 1)) & ~(bit_of(a) - 1) : (bit_of(a) | (bit_of(a) - 1)) & ~(bit_of(b) - 1);
+        return a < b ? (bit_of(b) | (bit_of(b) - 1)) & ~(bit_of(a) - 1)
+                     : (bit_of(a) | (bit_of(a) - 1)) & ~(bit_of(b) - 1);
     };
     const Bitboard others = position.occupied & ~bit_of(from) & ~bit_of(to);
     if (((way(from, king_to) | way(to, rook_to)) & others) != 0) return MoveFault::kBadCastling;

@@ -7,7 +7,8 @@
 
 namespace sparsepool::chess {
 
-// Writes games as games.h reads them: an entry that follows from the one before continues its game, any other begins one.
+// Writes games as games.h reads them: an entry that follows from the one before continues its game, any other begins
+// one.
 class GameWriter : public EntryWriter {
   public:
     [[nodiscard]] std::string add(const Entry& entry) final;

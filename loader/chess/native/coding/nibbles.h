@@ -13,8 +13,8 @@ inline constexpr unsigned kUnmovedRook = 6;  // a type: a rook that may still ca
 
 inline namespace SPARSEPOOL_ISA {
 
-// Reads 24 bytes. The planes have nibbles as they are, the upper bit as colour: types 6 and 7 are left to the caller, and
-// kings. Null if nothing is wrong.
+// Reads 24 bytes. The planes have nibbles as they are, the upper bit as colour: types 6 and 7 are left to the caller,
+// and kings. Null if nothing is wrong.
 [[nodiscard]] inline const char* read_nibbles(const std::uint8_t* bytes, Position& position) {
     const auto occupied = load<std::uint64_t>(bytes);
     const unsigned count = count_squares(occupied);
@@ -33,7 +33,9 @@ inline namespace SPARSEPOOL_ISA {
     return nullptr;
 }
 
-[[nodiscard]] inline Bitboard of_type_6_or_7(const Position& position) { return position.planes[2] & position.planes[3]; }
+[[nodiscard]] inline Bitboard of_type_6_or_7(const Position& position) {
+    return position.planes[2] & position.planes[3];
+}
 
 // The nibbles of a board, 24 bytes. `unmoved`: rooks that may still castle.
 inline void write_nibbles(const Position& position, Bitboard unmoved, std::uint8_t* out) {

@@ -21,9 +21,9 @@ class Codec {
     Codec& operator=(const Codec&) = delete;
 
     [[nodiscard]] virtual const Units& units() const = 0;
-    [[nodiscard]] virtual std::size_t unit_bytes() const { return 0; }      // of a record; 0: units differ in size
-    [[nodiscard]] virtual const Games* games() const { return nullptr; }    // the units, if they are games
-    [[nodiscard]] virtual WalkKernels kernels() const = 0;     // at the instruction set in use
+    [[nodiscard]] virtual std::size_t unit_bytes() const { return 0; }    // of a record; 0: units differ in size
+    [[nodiscard]] virtual const Games* games() const { return nullptr; }  // the units, if they are games
+    [[nodiscard]] virtual WalkKernels kernels() const = 0;                // at the instruction set in use
     [[nodiscard]] virtual std::unique_ptr<EntryWriter> make_writer() const = 0;
 };
 

@@ -44,7 +44,8 @@ class EntryFile {
                                                        const Damage& damage) const = 0;
 
     [[nodiscard]] Walk walk(const Piece& piece) const {
-        return {codec_.kernels(), {reinterpret_cast<const std::uint8_t*>(piece.bytes.data()), piece.bytes.size()},
+        return {codec_.kernels(),
+                {reinterpret_cast<const std::uint8_t*>(piece.bytes.data()), piece.bytes.size()},
                 needs_ply_};
     }
 

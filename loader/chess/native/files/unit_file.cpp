@@ -121,8 +121,8 @@ stream::SourceFault PlainUnitFile::fault_of(std::size_t, const Piece& read, cons
 }
 
 stream::SourceFault PackedUnitFile::fault_of(std::size_t piece, const Piece& read, const Damage& damage) const {
-    return {path_, offset(piece), "byte " + std::to_string(read.begin + damage.offset) + " of what is decoded: " +
-                                      damage.reason};
+    return {path_, offset(piece),
+            "byte " + std::to_string(read.begin + damage.offset) + " of what is decoded: " + damage.reason};
 }
 
 }  // namespace sparsepool::chess

@@ -22,24 +22,24 @@ struct Damage {
 // Where a walk through whole units stands. A walk may be continued by the code of another instruction set.
 struct WalkState {
     std::span<const std::uint8_t> bytes;
-    bool needs_ply = false;         // an entry whose ply can't be known is damage
-    std::uint64_t at = 0;           // where the next thing to read begins
-    std::uint64_t units = 0;        // records, lines or games begun
-    std::uint64_t number = 0;       // of the entry within its game
-    bool inside = false;            // of a game
-    std::int8_t white_result = 0;   // of the game
-    bool cut = false;               // the fault is only that the bytes end too early
-    std::string fault;              // then `at` is its place
-    Position next;                  // of the game, after the move of the current entry
-    Entry entry;                    // the current one once `next` has said true
+    bool needs_ply = false;        // an entry whose ply can't be known is damage
+    std::uint64_t at = 0;          // where the next thing to read begins
+    std::uint64_t units = 0;       // records, lines or games begun
+    std::uint64_t number = 0;      // of the entry within its game
+    bool inside = false;           // of a game
+    std::int8_t white_result = 0;  // of the game
+    bool cut = false;              // the fault is only that the bytes end too early
+    std::string fault;             // then `at` is its place
+    Position next;                 // of the game, after the move of the current entry
+    Entry entry;                   // the current one once `next` has said true
 };
 
 // What a format does for each instruction set.
 struct WalkKernels {
     // Steps to the next entry; false at the end or at a fault. After either it stays false.
     bool (*next)(WalkState& state);
-    // Writes up to `capacity` records and gives back how many; fewer only at the end or at a fault. Without `checks` the
-    // flag kInCheck is never set.
+    // Writes up to `capacity` records and gives back how many; fewer only at the end or at a fault. Without `checks`
+    // the flag kInCheck is never set.
     std::size_t (*read)(WalkState& state, Record* out, std::size_t capacity, bool checks);
 };
 

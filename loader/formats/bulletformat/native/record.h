@@ -20,8 +20,8 @@ inline namespace SPARSEPOOL_ISA {
     if (chess::of_type_6_or_7(position) != 0) return "no piece has the numbers 6 and 7";
     if (!chess::has_one_king_each(position)) return "a side has not exactly one king";
     if (bytes[26] > 2) return "the result is not 0, 1 or 2";
-    const bool agrees = king_square(position, chess::kWhite) == bytes[27] &&
-                        (king_square(position, chess::kBlack) ^ 56U) == bytes[28];
+    const bool agrees =
+        king_square(position, chess::kWhite) == bytes[27] && (king_square(position, chess::kBlack) ^ 56U) == bytes[28];
     if (!agrees) return "a king's square is not that of the king";
     entry.move = {};
     entry.score = chess::load<std::int16_t>(bytes + 24);

@@ -10,14 +10,16 @@
 //
 //     0  black pieces      8  rooks, queens, kings    16  knights, bishops, kings    24  pawns, bishops, queens
 //    32  side, 1 black    33  en-passant square, 0 for none    34  rights: 8 Q, 4 K, 2 q, 1 k    35  halfmove clock
-//    36  u16 move number  38  files of the rooks of Q, K, q, k; all 0 for 0 7 0 7               42  result, 0 to 2, White's
+//    36  u16 move number  38  files of the rooks of Q, K, q, k; all 0 for 0 7 0 7               42  result, 0 to 2,
+//    White's
 //
 //     a move: from << 10 | to << 4 | flag. Castling goes to the king's square.
 namespace sparsepool::montyvalue {
 
 enum Flag : std::uint8_t { kQuiet, kDoublePush, kKingSide, kQueenSide, kCapture, kEnPassant, kPromotion = 8 };
 
-inline constexpr unsigned kRightOrder[] = {1, 0, 3, 2};  // numbers of rights as Position has them, in the order of files
+inline constexpr unsigned kRightOrder[] = {1, 0, 3,
+                                           2};  // numbers of rights as Position has them, in the order of files
 
 inline namespace SPARSEPOOL_ISA {
 
@@ -57,7 +59,8 @@ struct Game {
             case kQueenSide: {
                 const unsigned base = position.side == chess::kWhite ? 0 : 56;
                 if (to != base + (flag == kKingSide ? 6U : 2U)) return "castling to a square that no king castles to";
-                move = chess::make_move(chess::MoveType::kCastling, from, position.castling_rook(2U * position.side + flag - kKingSide));
+                move = chess::make_move(chess::MoveType::kCastling, from,
+                                        position.castling_rook(2U * position.side + flag - kKingSide));
                 return nullptr;
             }
             case 6:
