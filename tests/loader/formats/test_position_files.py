@@ -342,3 +342,13 @@ def test_dump_and_inspect_serve_every_format(
         assert f"{COUNT:,} (" in capsysbinary.readouterr().out.decode()
         assert main(["inspect", "--json", str(files[name])]) == 0
         assert f'"entries": {COUNT}'.encode() in capsysbinary.readouterr().out
+
+
+def test_a_right_that_no_rook_can_have_keeps_its_letter(tmp_path: Path) -> None:
+    """Found by libFuzzer: h would be another right than k, with the king there."""
+    path = tmp_path / "odd.txt"
+    path.write_text("qrbrn2k/3pbppp/1p2p2n/pN6/3P4/5P1N/PPP3PP/R1BQKB1R w KQkq - 1 8 | 5 | 0.5\n")
+    (read,) = read_file("text", path)
+    assert read.fen.split()[2] == "HAkb"
+    path.write_bytes(encode("text", [read]))
+    assert read_file("text", path) == [read]

@@ -39,14 +39,17 @@ char* write_board(const Position& position, char* out) {
     return out;
 }
 
-// As Shredder's FEN names them, by file, if a rook of them stands in no corner.
+// As Shredder's FEN names them, by file, if a rook of them stands in no corner; a right whose rook could not be on that
+// side of its king has no such name.
 char* write_castling(const Position& position, char* out) {
     if (position.castling == 0) *out++ = '-';
     const bool corners = castles_from_corners(position);
     for (unsigned bit = 0; bit < 4; ++bit) {
         if ((position.castling >> bit & 1U) == 0) continue;
-        const char file = static_cast<char>((bit < 2 ? 'A' : 'a') + (position.castling_rook(bit) & 7));
-        *out++ = corners ? kCastlingLetters[bit] : file;
+        const unsigned file = position.castling_rook(bit) & 7U;
+        const unsigned king = king_square(position, bit / 2) & 7U;
+        const bool has_name = !corners && (file > king) == (bit % 2 == 0);
+        *out++ = has_name ? static_cast<char>((bit < 2 ? 'A' : 'a') + file) : kCastlingLetters[bit];
     }
     return out;
 }
