@@ -27,6 +27,7 @@ from rich.console import Console
 from rich.table import Table
 from torch.nn.parallel import DistributedDataParallel
 
+from benchmarks.endless_run import endless_run
 from benchmarks.nnue_step import Bags
 from benchmarks.rotated import REAL, ROOT, rotated_copies
 from loader.batch.slots import read_batches
@@ -47,11 +48,10 @@ BARS = {256: 6.0, 1024: 10.0}  # two workers' speed, in DistributedDataParallel'
 TWO_WORKERS = 1.8  # their speed, in that of one worker, at l1 = 256
 
 
-def settings(case: str, l1: int, data: Path, dir: Path, optimizer: str) -> str:
-    """The config file of a run of the pool that is stopped from outside."""
+def settings(case: str, l1: int, data: Path, optimizer: str) -> str:
+    """Of a run of the pool."""
     return f"""
 task = "stockfish"
-run.dir = "{dir}"
 data.train = ["{data}"]
 data.chess.features = "HalfKAv2_hm"
 data.batch_size = {BATCH}
@@ -59,9 +59,7 @@ data.threads = 1
 model.l1 = {l1}
 optimizer.name = "{optimizer}"
 optimizer.args = {{ lr = {LEARNING_RATE}{", fused = true" if optimizer == "torch.optim.Adam" else ""} }}
-train.steps = 1000000
 train.batches_per_step = {PER_STEP}
-train.checkpoint_every = 0
 pool.devices = {json.dumps(CASES[case])}
 pool.threads = {2 if "two threads" in case else 1}
 """
@@ -69,23 +67,8 @@ pool.threads = {2 if "two threads" in case else 1}
 
 def pool_rate(case: str, l1: int, data: Path, seconds: float, optimizer: str) -> float:
     """Positions a second of a run of the pool."""
-    with tempfile.TemporaryDirectory() as folder:
-        dir = Path(folder) / "run"
-        config = Path(folder) / "run.toml"
-        config.write_text(settings(case, l1, data, dir, optimizer), encoding="utf-8")
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pool", "train", str(config)], cwd=ROOT, stdout=subprocess.DEVNULL
-        )
-        metrics = dir / "metrics.jsonl"
-        while not (metrics.exists() and metrics.stat().st_size):
-            if process.poll() is not None:
-                raise SystemExit(f"pool train ended with {process.returncode}")
-            time.sleep(0.05)
-        time.sleep(seconds)
-        lines = metrics.read_text(encoding="utf-8").splitlines()
-        process.kill()
-        process.wait()
-        return rate_of([json.loads(line)["time"] for line in lines])
+    with endless_run(settings(case, l1, data, optimizer)) as run:
+        return rate_of([record["time"] for record in run.after(seconds)])
 
 
 def rate_of(moments: Sequence[float]) -> float:

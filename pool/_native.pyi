@@ -270,6 +270,15 @@ def ftrl_rows(
 ) -> None:
     """Of a table [R, C], as `adam_rows`."""
 
+def add_to_average(
+    average: torch.Tensor | numpy.typing.NDArray[Any],
+    weights: torch.Tensor | numpy.typing.NDArray[Any],
+    *,
+    rate: float,
+    threads: int = 1,
+) -> None:
+    """average += rate * (weights - average), both float32 [n]."""
+
 def union_rows(
     out: torch.Tensor | numpy.typing.NDArray[Any],
     lists: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
@@ -287,12 +296,13 @@ def copy_rows(
     source: torch.Tensor | numpy.typing.NDArray[Any],
     rows: torch.Tensor | numpy.typing.NDArray[Any],
     *,
+    but_not: torch.Tensor | numpy.typing.NDArray[Any] | None = None,
     first_row: int = 0,
     threads: int = 1,
 ) -> None:
-    """Copies rows of a table, float32 [R, C]: those of `rows` (uint16 or uint32 [m], strictly ascending).
+    """Copies rows of a table, float32 [R, C]: those of `rows` that are not in `but_not`.
 
-    They are numbered so that the first row of the table is `first_row`.
+    Both are uint16 or uint32 [m], strictly ascending, numbered so that the first row of the table is `first_row`.
     """
 
 def mark_rows(

@@ -42,6 +42,8 @@ def exchanges_of(launch: Launch, memory: Memory, shortcut: CoordinatorEnd) -> li
     def touched_rows(batch: int, field: str) -> Touched:
         return SparseBatch.view(planned.schema, memory.batch_slot("train", batch)).sparse[field].touched
 
+    average = memory.average()
+
     def of_member(part: Part) -> HostCoordinator:
         own = slice(part.offset, part.offset + part.plan.nbytes)
         return HostCoordinator(
@@ -52,6 +54,7 @@ def exchanges_of(launch: Launch, memory: Memory, shortcut: CoordinatorEnd) -> li
             touched_rows=touched_rows,
             publish=shortcut.publish,
             first_parameter=part.first_parameter,
+            average=None if average is None else average[own],
         )
 
     return [of_member(part) for part in parts(planned.plans)]

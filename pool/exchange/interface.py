@@ -66,6 +66,10 @@ class CoordinatorExchange(Protocol):
     def buffers(self, version: int) -> Sequence[Tensor]:
         """What else the model consists of."""
 
+    def average(self) -> Sequence[Tensor]:
+        """Where the averaged weights lie, if the run has them: all parameters, then buffers. Workers read them from
+        `publish` of a version that is validated until that has ended."""
+
     def buffers_of(self, contribution: Contribution) -> Sequence[Tensor]:
         """The buffers after the first batch of a step, where its worker has put them."""
 
@@ -81,6 +85,9 @@ class WorkerExchange(Protocol):
 
     def load(self, version: int) -> None:
         """The model's parameters and buffers become those of a complete version."""
+
+    def load_average(self, version: int) -> None:
+        """They become the averaged weights, as they are when that version is validated."""
 
     def forget(self) -> None:
         """What was loaded may be of a version that was never completed: its coordinator died."""

@@ -73,8 +73,9 @@ class Launch:
             workers=len(planned.devices),
             state_nbytes=planned.state_nbytes,
             num_chunks=planned.num_chunks,
-            collected_nbytes=len(planned.plans) * planned.measured.nbytes,
+            collected_nbytes=planned.measured.collected_nbytes(len(planned.plans)),
             members=len(planned.plans),
+            averages=self.config.train.average.kind is not None,
         )
 
     def to_json(self) -> bytes:

@@ -36,7 +36,39 @@ class Heartbeat:
     still: float
 
 
+# --- numbers of validations, and of nets ---
+
+
+@dataclass(frozen=True)
+class MetricValue:
+    """A number of a validation that the task has, or of a net that the user's command has."""
+
+    name: str
+    values: tuple[float, ...]  # one a member
+
+    @property
+    def value(self) -> float:
+        """The median over members."""
+        return median_of(self.values)
+
+
 # --- supervisor -> every child ---
+
+
+@dataclass(frozen=True)
+class NetNumbers:
+    """What the user's command says of the nets of a step (`train.on_export`)."""
+
+    step: int
+    numbers: tuple[MetricValue, ...]
+
+
+@dataclass(frozen=True)
+class NetNews:
+    """Of numbered nets, for the coordinator."""
+
+    numbers: tuple[NetNumbers, ...] = ()  # that it has not said it has (`RunReport.noted`)
+    settled: int = 0  # of nets of steps up to this, nothing is left to do
 
 
 @dataclass(frozen=True)
@@ -53,6 +85,7 @@ class Roster:
 
     alive: tuple[RosterEntry, ...]
     drain: bool  # finish the step, write a checkpoint, end
+    nets: NetNews = NetNews()
 
     def pids(self) -> dict[Peer, int]:
         """Of all that are alive."""
@@ -71,19 +104,6 @@ class Shares:
     reduce: float = 0.0  # waiting for weights while the coordinator adds gradients up
     optimizer: float = 0.0  # waiting for weights while it steps the optimizer
     weights: float = 0.0  # waiting for weights for any other reason: other batches of the step, messages
-
-
-@dataclass(frozen=True)
-class MetricValue:
-    """A number of a validation that the task has."""
-
-    name: str
-    values: tuple[float, ...]  # one a member
-
-    @property
-    def value(self) -> float:
-        """The median over members."""
-        return median_of(self.values)
 
 
 @dataclass(frozen=True)
@@ -108,6 +128,8 @@ class RunReport:
     best_value: float = math.nan  # its number by which it is the best
     best_metric: str = "loss"  # the name of that number
     validation_metrics: tuple[MetricValue, ...] = ()  # the task's own, of the newest validation
+    noted: int = -1  # the newest step whose nets' numbers are in the metrics
+    waits_for_nets: bool = False  # nothing is left to do but to note them
 
     @property
     def loss(self) -> float:
@@ -118,6 +140,9 @@ class RunReport:
     def validation_loss(self) -> float:
         """The median over members; NaN: none yet."""
         return median_of(self.validation_losses)
+
+
+# --- coordinator or worker -> supervisor ---
 
 
 @dataclass(frozen=True)

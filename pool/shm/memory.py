@@ -58,6 +58,11 @@ class Memory:
     def weight_halves(self) -> list[Slot]:
         return self._segments[WEIGHTS].slots(0, 2, self._map.weights_nbytes)
 
+    def average(self) -> Slot | None:
+        """The place of the averaged weights; None if the run has none."""
+        nbytes = self._map.weights_nbytes
+        return self._segments[WEIGHTS].slots(2 * nbytes, 1, nbytes)[0] if self._map.averages else None
+
     def gradient_slots(self, worker: int) -> list[Slot]:
         return self._segments[gradients(worker)].slots(0, self._map.gradient_slots, self._map.weights_nbytes)
 

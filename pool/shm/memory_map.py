@@ -7,6 +7,7 @@
                    then a page of int64: attempt and batch in work,
                    what it finished last (`shortcut`), what ended it (`raised`)
     weights        two versions of Plan.nbytes,             coordinator writes; workers read
+                   then their average, if the run has one,
                    then a page: the newest (`shortcut`)
     snapshot.0, 1  copies of weights and optimizer state    coordinator writes; its successor reads
     sums           a word for each chunk of the data:       feeder writes, and compares what its predecessors wrote;
@@ -49,6 +50,7 @@ class MemoryMap:
     num_chunks: Mapping[Purpose, int]  # of each stream whose chunks are compared
     collected_nbytes: int = 0  # of one validation batch
     members: int = 1
+    averages: bool = False  # there is a place for averaged weights
 
     @property
     def slots_nbytes(self) -> int:
@@ -59,7 +61,7 @@ class MemoryMap:
         """Bytes of each segment."""
         sizes = {
             RING: (self.train_slots + VALIDATION_SLOTS) * self.slot_nbytes,
-            WEIGHTS: 2 * self.weights_nbytes + PAGE,
+            WEIGHTS: (2 + self.averages) * self.weights_nbytes + PAGE,
             **dict.fromkeys(SNAPSHOTS, self.state_nbytes),
             SUMS: max(1, -(-8 * sum(self.num_chunks.values()) // PAGE)) * PAGE,
         }

@@ -11,6 +11,7 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal, NoReturn
@@ -22,7 +23,7 @@ from pool.process.launch import Launch
 from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
-from pool.protocol.messages import Heartbeat, Hello, Roster, Times, WorkerOrders, WorkerReport
+from pool.protocol.messages import Heartbeat, Hello, Notice, Roster, Times, WorkerOrders, WorkerReport
 from pool.shm.bells import Bell
 from pool.shm.shortcut import WorkerEnd
 from pool.telemetry.trace import Trace
@@ -48,6 +49,7 @@ class Mailbox(threading.Thread):
         self._seconds: dict[Spent, float] = {"computing": 0.0, "waiting_for_batches": 0.0, "waiting_for_weights": 0.0}
         self._lock = threading.Lock()  # of the desk
         self._moved: float | None = None  # when the computing thread last moved; None while it waits for work
+        self._notices = deque[str]()  # for the run's user, not yet sent
         self._to_say = Bell(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))  # rung for this thread
 
     def next_job(self) -> tuple[Job, Todo]:
@@ -103,6 +105,11 @@ class Mailbox(threading.Thread):
         if waited_for:
             self._to_say.ring()
 
+    def say(self, text: str) -> None:
+        """To the run's user. Safe from any thread, and before this one runs."""
+        self._notices.append(text)
+        self._to_say.ring()
+
     def run(self) -> None:
         try:
             self._serve()
@@ -129,6 +136,8 @@ class Mailbox(threading.Thread):
                 next_beat = now + HEARTBEAT_SECONDS
                 moved = self._moved
                 supervisor.send(Heartbeat(0.0 if moved is None else now - moved))
+            while self._notices:
+                supervisor.send(Notice(self._notices.popleft()))
             followed = False
             if supervisor.socket in events:
                 for message in supervisor.receive():

@@ -23,6 +23,7 @@ from pool.members.choice import choose
 from pool.members.execution import Execution, OneByOne
 from pool.members.making import joined_model
 from pool.members.member import Member
+from pool.metrics.layout import Measured
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.task import Progress
@@ -76,9 +77,10 @@ class Computer:
         self._model = joined_model([member.model for member in self._members])
         self._exchange = join(self._model, self._device)
         self._execution: Execution = OneByOne(self._members, self._device)
+        self.how = ""  # several members are computed, and why, in a line
         if len(self._members) > 1:
-            self._execution, how = choose(self._members, schema, self._execution)
-            log.info(how)
+            self._execution, self.how = choose(self._members, schema, self._execution)
+            log.info(self.how)
         self._writer = GradientWriter(self._model, plans, self._exchange)
         self._tables = [module for module in self._model.modules() if isinstance(module, SparseLinear)]
         self._prepared: dict[int, Taken] = {}  # by attempt
@@ -155,17 +157,30 @@ class Computer:
             self._writer.end_members(range(first, first + len(losses)), found[-1])
         return found
 
-    def validate(self, slot: Slot, version: int, collected: Sequence[Mapping[str, npt.NDArray[Any]]]) -> Outcome:
-        """The losses of a batch; what the metrics of each member's task need goes into `collected`."""
+    def validate(self, slot: Slot, version: int, place: Slot, measured: Measured) -> Outcome:
+        """The losses of a batch; what the metrics of each member's task need goes into `place`, as `measured` has it,
+        and so does all that is found with the averaged weights."""
+        members = len(self._members)
         batch = self._load(slot, version, attempt=0)
         self._model.eval()
+        losses = self._measure(batch, version, measured.of_members(place, members))
+        if measured.averages:
+            averages, arrays = measured.of_averages(place, members)
+            self._exchange.load_average(version)
+            averages[:] = self._measure(batch, version, arrays)
+        return Outcome(tuple(losses))
+
+    def _measure(
+        self, batch: TensorBatch, version: int, collected: Sequence[Mapping[str, npt.NDArray[Any]]]
+    ) -> list[float]:
+        """The loss of each member with the weights that are loaded."""
         progress = Progress(version, self._total_steps)
         with torch.no_grad(), self._trace.span("validate", version=version):
             losses = [
                 member.measure(batch, progress, arrays) if arrays else member.loss(batch, progress, backward=False)
                 for member, arrays in zip(self._members, collected, strict=True)
             ]
-        return Outcome(tuple(self._exchange.read(torch.stack([loss.reshape(()) for loss in losses]), ())[0]))
+        return self._exchange.read(torch.stack([loss.reshape(()) for loss in losses]), ())[0]
 
     def forget_weights(self) -> None:
         """Copies on the device may be of a version that was never completed: its coordinator died."""

@@ -36,6 +36,7 @@ from pool.worker.faults import Faults
 from pool.worker.job import Job
 from pool.worker.mailbox import Mailbox, Todo
 from pool.worker.step import Computer, Outcome
+from pool.worker.warned import tell_of_warnings
 
 
 def start(launch: Launch) -> Callable[[], NoReturn]:
@@ -60,6 +61,8 @@ class Worker:
         if device.is_accelerator:
             self._open(device)
         trace = Trace(launch.run_dir, launch.peer, on=bool(config.run.trace))
+        self._mailbox = Mailbox(launch, memory.worker_end(launch.peer, launch.bells), trace)
+        tell_of_warnings(self._mailbox.say)
         self._computer = Computer(
             lambda: make_members(config.members()),
             planned.plans,
@@ -73,7 +76,8 @@ class Worker:
         )
         self._in_work = memory.in_work(index)
         self._raised = memory.raised(index)
-        self._mailbox = Mailbox(launch, memory.worker_end(launch.peer, launch.bells), trace)
+        if self._computer.how:
+            self._mailbox.say(self._computer.how)
 
     def _open(self, device: Device) -> None:
         """Begins to use the device. Raises ResourceError if it has no memory for that."""
@@ -98,10 +102,10 @@ class Worker:
 
     def _join(self, model: nn.Module, device: torch.device) -> WorkerExchange:
         plan, halves = self._launch.planned.plan, self._memory.weight_halves()
-        slots = self._memory.gradient_slots(self._launch.peer.index)
+        slots, average = self._memory.gradient_slots(self._launch.peer.index), self._memory.average()
         if self._arrivals is None:
-            return HostWorker(model, plan, halves=halves, slots=slots)
-        return DeviceWorker(model, plan, device, self._arrivals, halves=halves, slots=slots)
+            return HostWorker(model, plan, halves=halves, slots=slots, average=average)
+        return DeviceWorker(model, plan, device, self._arrivals, halves=halves, slots=slots, average=average)
 
     def run(self) -> NoReturn:
         self._mailbox.start()
@@ -139,9 +143,7 @@ class Worker:
         slot = self._memory.batch_slot(assignment.purpose, assignment.batch)
         if assignment.purpose == "validate":
             place = self._memory.collected(self._launch.peer.index, assignment.batch)
-            planned = self._launch.planned
-            collected = planned.measured.of_members(place, len(planned.plans))
-            return self._computer.validate(slot, assignment.step, collected)
+            return self._computer.validate(slot, assignment.step, place, self._launch.planned.measured)
         return self._computer.train(
             slot,
             assignment.step,

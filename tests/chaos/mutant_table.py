@@ -19,6 +19,8 @@ MAILBOX = ("pytest", "-q", "-x", "tests/pool/worker/test_mailbox.py")
 SNAPSHOTS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_snapshots.py")
 CHECKPOINTS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_checkpoints.py", "-k", "promises")
 SUM_ORDER = ("pytest", "-q", "-x", "tests/pool/coordinator/test_sum_order.py")
+AVERAGES = ("pytest", "-q", "-x", "tests/pool/integration/test_average_runs.py", "-k", "same_bits or validated")
+NETS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_best_checkpoint.py", "tests/pool/nets/test_nets.py")
 BAD_BATCHES = ("pytest", "-q", "-x", "tests/pool/integration/test_bad_batches.py", "-k", "mean_of_the_others")
 
 
@@ -538,5 +540,54 @@ MUTANTS = (
         "pool/coordinator/books/step_book.py",
         "return self._batches.get(member, ())",
         "return self._batches.get(member, self.batches)",
+    ),
+    # --- averages and numbered nets ---
+    Mutant(
+        "added twice",
+        "a version is added to the average each time that something follows from it",
+        "pool/coordinator/committer.py",
+        "        if self._averaged == self.version:\n            return\n",
+        "",
+        AVERAGES,
+    ),
+    Mutant(
+        "average begins anew",
+        "a successor does not know how many versions are in the average",
+        "pool/checkpoint/snapshot.py",
+        '"averaged": state.averaged,',
+        '"averaged": min(1, state.averaged),',
+        AVERAGES,
+    ),
+    Mutant(
+        "other versions added",
+        "the average has the versions after those that are due",
+        "pool/coordinator/stepping/average.py",
+        "if not self._config.adds(version):",
+        "if not self._config.adds(version - 1):",
+        AVERAGES,
+    ),
+    Mutant(
+        "net passed by",
+        "a snapshot is taken before the checkpoint of a net is on the disk",
+        "pool/coordinator/checkpoints.py",
+        "self._waiting is None and self._pinned is None",
+        "self._waiting is None",
+        NETS,
+    ),
+    Mutant(
+        "checkpoint of a net removed",
+        "an old checkpoint goes although its net is not exported yet",
+        "pool/nets/record.py",
+        "step not in read_record(run)",
+        "step in read_record(run)",
+        NETS,
+    ),
+    Mutant(
+        "command forgotten",
+        "a net whose command was running when the supervisor died counts as tried",
+        "pool/nets/plan.py",
+        "if net is Net.WRITTEN} if self._has_command",
+        "if net is None} if self._has_command",
+        NETS,
     ),
 )

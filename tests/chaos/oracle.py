@@ -18,6 +18,8 @@ SETTINGS: dict[str, Any] = {
     "train.steps": 12,
     "train.checkpoint_every": 4,
     "train.keep_checkpoints": 2,
+    "train.average.kind": "ema",
+    "train.average.every": 2,
     "pool.snapshot_steps": 3,
     "pool.first_bucket_mb": 1e-6,
     "pool.bucket_mb": 0.01,
@@ -25,7 +27,11 @@ SETTINGS: dict[str, Any] = {
 }
 # The same with real data: the loader's threads, the planned kernels and our own optimizer take part.
 CHESS: dict[str, Any] = {
-    **{key: value for key, value in SETTINGS.items() if not key.startswith(("data.", "task", "optimizer."))},
+    **{
+        key: value
+        for key, value in SETTINGS.items()
+        if not key.startswith(("data.", "task", "optimizer.", "train.average."))
+    },
     "task": "stockfish",
     "data.train": ["configs/sample/validation.binpack"],
     "data.chess.features": "HalfKAv2_hm",
@@ -38,7 +44,7 @@ CHESS: dict[str, Any] = {
 }
 _FILES = re.compile(
     r"config\.json|history\.jsonl|metrics\.jsonl|lock|tensorboard/events\..*|logs/[a-z]+(-\d+)?\.log"
-    r"|checkpoints/(step-\d{9}|last)/(weights\.safetensors|optimizer\.safetensors|chunk-sums\.safetensors|state\.json)"
+    r"|checkpoints/(step-\d{9}|last)/((weights|optimizer|average)\.safetensors|chunk-sums\.safetensors|state\.json)"
 )
 
 

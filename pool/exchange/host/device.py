@@ -36,12 +36,15 @@ class DeviceWorker:
         *,
         halves: Sequence[Slot],
         slots: Sequence[Slot],
+        average: Slot | None = None,
     ) -> None:
-        """`model`: on the meta device; `halves`: the two versions' memory; `slots`: the worker's own."""
+        """`model`: on the meta device; `halves`: the two versions' memory; `average`: that of their average; `slots`:
+        the worker's own."""
         self._plan = plan
         self._device = device
         self._arrivals = arrivals
         self._halves = [torch.from_numpy(half) for half in halves]
+        self._average = None if average is None else torch.from_numpy(average)
         self._slots = [torch.from_numpy(slot) for slot in slots]
         self._places = [views(slot, plan.parameters) for slot in slots]
         self._inward = torch.Stream(device=device)
@@ -62,12 +65,12 @@ class DeviceWorker:
     def load(self, version: int) -> None:
         places = self._buffers if version == self._version else self._all
         self._version = version
-        here = self._here()
-        self._inward.wait_stream(here)
-        with self._inward:
-            for place in places:
-                self._memory[place].copy_(self._halves[version % 2][place], non_blocking=True)
-        here.wait_stream(self._inward)
+        self._copy(self._halves[version % 2], places)
+
+    def load_average(self, version: int) -> None:  # noqa: ARG002
+        assert self._average is not None
+        self._version = -1
+        self._copy(self._average, self._all)
 
     def forget(self) -> None:
         self._version = -1
@@ -107,6 +110,15 @@ class DeviceWorker:
         self._arrivals.wait(self._outward.record_event())
         found = place.tolist()
         return found[: len(losses)], [bool(flag) for flag in found[len(losses) :]]
+
+    def _copy(self, source: Tensor, places: Sequence[slice]) -> None:
+        """These places of the weights, from the host."""
+        here = self._here()
+        self._inward.wait_stream(here)
+        with self._inward:
+            for place in places:
+                self._memory[place].copy_(source[place], non_blocking=True)
+        here.wait_stream(self._inward)
 
     def _send(self, parameter: int, bucket: Bucket) -> None:
         """Queues the copy of what a bucket holds of a gradient."""

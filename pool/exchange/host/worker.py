@@ -21,10 +21,20 @@ Slot = npt.NDArray[np.uint8]
 class HostWorker:
     """A WorkerExchange. The parameters are views of the weights."""
 
-    def __init__(self, model: nn.Module, plan: Plan, *, halves: Sequence[Slot], slots: Sequence[Slot]) -> None:
-        """`model`: on the meta device; `halves`: the two versions' memory; `slots`: the worker's own."""
+    def __init__(
+        self,
+        model: nn.Module,
+        plan: Plan,
+        *,
+        halves: Sequence[Slot],
+        slots: Sequence[Slot],
+        average: Slot | None = None,
+    ) -> None:
+        """`model`: on the meta device; `halves`: the two versions' memory; `average`: that of their average; `slots`:
+        the worker's own."""
         self._weights = [views(half, plan.parameters) for half in halves]
         self._buffers = [views(half, plan.buffers) for half in halves]
+        self._average = [] if average is None else views(average, (*plan.parameters, *plan.buffers))
         self._slots = [views(slot, plan.parameters) for slot in slots]
         self._slot_buffers = [views(slot, plan.buffers) for slot in slots]
         buffers = [torch.empty_like(b) for b in self._buffers[0]]
@@ -42,6 +52,14 @@ class HostWorker:
             for parameter, weight in zip(self._parameters, self._weights[version % 2], strict=True):
                 parameter.data = weight
         for tensor, buffer in zip(self._carried, self._buffers[version % 2], strict=True):
+            tensor.copy_(buffer)
+
+    def load_average(self, version: int) -> None:  # noqa: ARG002
+        self._version = -1
+        weights, buffers = self._average[: len(self._parameters)], self._average[len(self._parameters) :]
+        for parameter, weight in zip(self._parameters, weights, strict=True):
+            parameter.data = weight
+        for tensor, buffer in zip(self._carried, buffers, strict=True):
             tensor.copy_(buffer)
 
     def forget(self) -> None:

@@ -16,6 +16,10 @@
 // Without it gcc keeps the accumulators in memory.
 #define UNROLL _Pragma("GCC unroll 16")
 
+// Of a lambda. gcc drops calls of functions that do nothing but prefetch, unless they are inlined; and a call for each
+// row of a cache line takes as long as the row.
+#define INLINED __attribute__((always_inline))
+
 namespace sparsepool {
 namespace {
 

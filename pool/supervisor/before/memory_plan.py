@@ -54,7 +54,7 @@ def memory_plan(launch: Launch, sizes: Mapping[str, int]) -> list[Row]:
         Row("sums of gradients", most_sums(launch.config) * planned.plan.nbytes, "model"),
         Row("optimizer state", max(0, planned.state_nbytes - planned.plan.nbytes), "optimizer.name, model"),
     ]
-    if collected := launch.config.train.validation_batches * planned.measured.nbytes * len(planned.plans):
+    if collected := launch.config.train.validation_batches * planned.measured.collected_nbytes(len(planned.plans)):
         rows.append(Row("metrics", _WORKING * collected, "train.validation_batches, data.batch_size"))
     streams = (launch.train_files, launch.validation_files)
     if windows := sum(_windows(launch, files) for files in streams):

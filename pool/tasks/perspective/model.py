@@ -96,6 +96,15 @@ class PerspectiveModel(nn.Module):
             assert tensor.shape == floats[name].shape, f"{name}: {floats[name].shape} into {tuple(tensor.shape)}"
             tensor.copy_(torch.from_numpy(floats[name]))
 
+    @torch.no_grad()
+    def reorder_pairs(self, order: npt.NDArray[np.int64]) -> None:
+        """In place, of pairwise products: the pair of outputs (j, j + N/2) of the first layer becomes what pair
+        order[j] was. The function stays the same."""
+        both = torch.from_numpy(np.concatenate([order, order + len(order)]))
+        assert self.l0.bias is not None
+        for tensor in (self.l0.weight, self.l0.bias, self._stacks()[0].weight):
+            tensor.copy_(tensor[..., both])
+
     def _named(self) -> list[tuple[str, Tensor]]:
         real = self.shape.num_real
         assert self.l0.bias is not None

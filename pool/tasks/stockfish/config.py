@@ -70,8 +70,8 @@ class ModelConfig(Section):
         str | None,
         Field(
             min_length=1,
-            description="a .nnue file of the same version and l1, or the folder of a checkpoint or of a run, whose "
-            "weights the run starts with",
+            description="a .nnue file, or a checkpoint of nnue-pytorch (.ckpt, .pt), of the same version and l1; or "
+            "the folder of a checkpoint or of a run, whose weights the run starts with",
         ),
         Effect.SAVED,
     ] = None

@@ -116,6 +116,15 @@ class StockfishModel(nn.Module):
         self._clear_virtual()
         self.stacks.clear_shared()
 
+    @torch.no_grad()
+    def reorder_pairs(self, order: npt.NDArray[np.int64]) -> None:
+        """In place: the pair of outputs (j, j + l1 / 2) of the first layer becomes what pair order[j] was. The function
+        stays the same."""
+        assert self.transformer.bias is not None
+        both = torch.from_numpy(np.concatenate([order, order + len(order)]))
+        for tensor in (self.transformer.weight, self.transformer.bias, *self.stacks.fc_0_weights()):
+            tensor.copy_(tensor[..., both])
+
     def _folded_rows(self, weight: Tensor, table: Table) -> Tensor:
         rows = weight[table.rows]
         if not self.num_virtual or table.first:  # virtual inputs, behind all others, are HalfKAv2_hm's

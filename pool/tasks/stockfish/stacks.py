@@ -60,6 +60,10 @@ class LayerStacks(nn.Module):
             return self.fc_0_weight, self.fc_0_bias
         return self.fc_0_weight + self.shared_weight, self.fc_0_bias + self.shared_bias
 
+    def fc_0_weights(self) -> list[Tensor]:
+        """[..., l1] each: those of the buckets, and of the shared layer."""
+        return [weight for weight in (self.fc_0_weight, self.shared_weight) if weight is not None]
+
     def parameters_in_effect(self) -> tuple[Tensor, ...]:
         """Weight and bias of fc_0, fc_1 and fc_2, all buckets; fc_0 as it applies to unscaled products."""
         weight, bias = self.fc_0()

@@ -23,6 +23,7 @@ class Version:
     weights: Weights
     optimizer: tuple[int, ...]  # a number a bucket
     buffers: tuple[int, ...]  # a number a member
+    averages: tuple[int, ...]  # a number a member
 
 
 def cursor_of(batch: int) -> Cursor:
@@ -37,7 +38,8 @@ def content(cursor: Cursor) -> int:
 
 def first_version(setup: Setup) -> Version:
     count = setup.rules.num_buckets
-    return Version(tuple(range(count)), tuple(range(count)), (0,) * len(setup.members))
+    nothing = (0,) * len(setup.members)
+    return Version(tuple(range(count)), tuple(range(count)), nothing, nothing)
 
 
 def weights_of(setup: Setup, weights: Weights, member: int) -> Weights:
@@ -53,9 +55,9 @@ def loss(weights: Weights, batch: int) -> float:
     return float(hash((weights, batch)) % 1000)
 
 
-def collected(weights: Weights, batch: int) -> int:
-    """What a worker leaves of a validation batch for metrics."""
-    return hash(("collected", weights, batch))
+def collected(weights: Weights, average: int, batch: int) -> int:
+    """What a worker leaves of a validation batch for metrics, of weights and of their average."""
+    return hash(("collected", weights, average, batch))
 
 
 def metric(arrays: Sequence[int]) -> float:
@@ -85,6 +87,11 @@ def stepped(weight: int, state: int, total: int, batches: int) -> tuple[int, int
     return hash((weight, state)), state
 
 
+def averaged(setup: Setup, average: int, version: int, weights: Weights) -> int:
+    """A member's average, when this version of its weights is complete."""
+    return hash((average, version, weights)) if setup.average.adds(version) else average
+
+
 def next_version(setup: Setup, version: Version, step: int, batches: Mapping[int, Sequence[int]]) -> Version:
     """What the step must give; `batches`: that make it, by member; frozen members are left as they are."""
     weights, optimizer, buffers = list(version.weights), list(version.optimizer), list(version.buffers)
@@ -96,7 +103,10 @@ def next_version(setup: Setup, version: Version, step: int, batches: Mapping[int
             weights[bucket], optimizer[bucket] = stepped(weights[bucket], optimizer[bucket], total or 0, len(own))
         if setup.rules.has_buffers and first in own:
             buffers[member] = gradient(before, first, BUFFERS - member)
-    return Version(tuple(weights), tuple(optimizer), tuple(buffers))
+    averages = list(version.averages)
+    for member in batches:
+        averages[member] = averaged(setup, averages[member], step + 1, weights_of(setup, tuple(weights), member))
+    return Version(tuple(weights), tuple(optimizer), tuple(buffers), tuple(averages))
 
 
 def batches_of(setup: Setup, step: int) -> range:
@@ -125,7 +135,8 @@ def undisturbed(setup: Setup, steps: int) -> Version:
 def measured(setup: Setup, version: Version, member: int) -> float:
     """The metric of a member with a version of the weights."""
     own = weights_of(setup, version.weights, member)
-    return metric([collected(own, batch) for batch in range(setup.rules.validation_batches)])
+    average = version.averages[member]
+    return metric([collected(own, average, batch) for batch in range(setup.rules.validation_batches)])
 
 
 def stops_early(setup: Setup, values: Sequence[float]) -> bool:

@@ -36,6 +36,7 @@ class Memory:
         start = first_version(setup)
         self.halves: list[list[int]] = [list(start.weights), [TORN] * setup.rules.num_buckets]
         self.buffers = [list(start.buffers), [TORN] * len(setup.members)]
+        self.averages = list(start.averages)  # a number a member
         self.attempts = [0] * setup.workers  # by worker: what it computes, 0 between batches
         self.raised = [Raised(np.zeros(4, np.int64)) for _ in range(setup.workers)]  # by worker
         self._setup = setup
@@ -108,6 +109,7 @@ class Memory:
         here, there = number % 2, (number + 1) % 2
         self.halves[here] = list(version.weights)
         self.buffers[here] = list(version.buffers)
+        self.averages = list(version.averages)
         self.halves[there] = [TORN] * len(version.weights)
         self.buffers[there] = [TORN] * len(version.buffers)
 

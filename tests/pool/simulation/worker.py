@@ -114,7 +114,10 @@ class SimWorker(Child):
             self._raise(assignment)
             return
         if not train:
-            values = tuple(collected(self._weights(job, member), assignment.batch) for member in setup.members)
+            values = tuple(
+                collected(self._weights(job, member), memory.averages[member], assignment.batch)
+                for member in setup.members
+            )
             memory.write_collected(self.peer.index, assignment.batch, values)
             yield
         self._end_reading(assignment)

@@ -6,15 +6,15 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
-import numpy.typing as npt
 import typer
 
-from pool.tasks.chess.arguments import NetConfig
+from pool.errors import ConfigError
+from pool.runs.plot import need_matplotlib
+from pool.tasks.chess.commands.arguments import NetConfig
 from pool.tasks.chess.network import Facts, TensorFacts, read_file
-from pool.tasks.chess.rounding import Rounding
+from pool.tasks.chess.sampled import sampled_positions
 
 _COLUMNS = ("tensor", "type", "shape", "smallest", "largest", "used", "clipped", "zeros")
 
@@ -22,6 +22,23 @@ _COLUMNS = ("tensor", "type", "shape", "smallest", "largest", "used", "clipped",
 def inspect(
     net: Annotated[Path, typer.Argument(metavar="NET", help="network file, as pool export writes it")],
     config: NetConfig = None,
+    pictures: Annotated[
+        Path | None,
+        typer.Option(
+            "--pictures",
+            metavar="DIR",
+            help="also draw the first layer as boards, a histogram of each tensor, and PSQT; needs matplotlib",
+        ),
+    ] = None,
+    positions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--positions",
+            metavar="FILES",
+            help="with --pictures: how often each activation is 0 in positions of these files (training data, or a FEN "
+            "a line)",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object, for programs")] = False,
 ) -> None:
     """Show what a network file is, and how it uses the range of its integers.
@@ -29,29 +46,24 @@ def inspect(
     used: the largest magnitude by that of the range. clipped: numbers at an end of the range that training keeps them
     in. dead: outputs of a layer that are 0 whatever the position is.
     """
+    if pictures is not None:
+        need_matplotlib("--pictures")
+    elif positions:
+        raise ConfigError("inspect: --positions is for --pictures DIR")
     family, network = read_file(net, config)
     found = family.facts(network)
+    drawn: list[Path] = []
+    if pictures is not None:
+        from pool.tasks.chess.pictures.drawing import draw
+
+        chosen = sampled_positions(positions, network.inputs, "--positions") if positions else []
+        drawn = draw(network, found, family.boards(network), chosen, pictures)
     if as_json:
-        sys.stdout.write(json.dumps({"file": str(net), **asdict(found)}) + "\n")
+        named = {"pictures": [str(path) for path in drawn]} if drawn else {}
+        sys.stdout.write(json.dumps({"file": str(net), **asdict(found), **named}) + "\n")
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in _lines(found)))
-
-
-def tensor_facts(name: str, array: npt.NDArray[Any], rule: Rounding) -> TensorFacts:
-    """Of one array that is stored by that rule."""
-    low, high = rule.bounds
-    smallest, largest = int(array.min()), int(array.max())
-    clipped = int(np.count_nonzero((array <= low) | (array >= high))) if rule.clips else 0
-    return TensorFacts(
-        name,
-        array.shape,
-        array.dtype.name,
-        smallest,
-        largest,
-        max(-smallest, largest) / max(-low, high),
-        clipped,
-        1 - int(np.count_nonzero(array)) / array.size,
-    )
+        written = ["", *(f"{path}: written" for path in drawn)] if drawn else []
+        sys.stdout.write("".join(f"{line}\n" for line in (*_lines(found), *written)))
 
 
 def _lines(found: Facts) -> list[str]:
@@ -74,9 +86,13 @@ def _row(tensor: TensorFacts) -> tuple[str, ...]:
         tensor.name,
         tensor.kind,
         " x ".join(f"{extent:,}" for extent in tensor.shape),
-        f"{tensor.smallest:,}",
-        f"{tensor.largest:,}",
-        f"{tensor.used:.2%}",
-        f"{tensor.clipped:,}",
+        _number(tensor.smallest),
+        _number(tensor.largest),
+        f"{tensor.used:.2%}" if tensor.limits else "-",
+        f"{tensor.clipped:,}" if tensor.limits else "-",
         f"{tensor.zeros:.2%}",
     )
+
+
+def _number(value: int | float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"

@@ -26,9 +26,8 @@ struct RelationView {
 struct RelationBoard {
     Position position;
     Bitboard types[6];
-    std::uint8_t codes[64];  // of the pieces; other squares mean nothing
 
-    RelationBoard(const Record& record, const Pieces& pieces) {
+    explicit RelationBoard(const Record& record) {
         position.occupied = record.occupied;
         for (unsigned i = 0; i < 4; ++i) position.planes[i] = deposit_bits(record.planes[i], record.occupied);
         const Bitboard* planes = position.planes;
@@ -38,29 +37,41 @@ struct RelationBoard {
         types[kRook] = position.rooks() & ~planes[3];
         types[kQueen] = planes[3] & ~planes[1] & ~planes[2];
         types[kKing] = position.kings() & ~planes[2];
+    }
+};
+
+// The code of each piece by its square; other squares mean nothing.
+struct SquareCodes {
+    std::uint8_t codes[64];
+
+    explicit SquareCodes(const Pieces& pieces) {
         const auto* code = reinterpret_cast<const std::uint8_t*>(pieces.codes);
         for (std::uint32_t i = 0; i < pieces.count; ++i) codes[pieces.square[i]] = code[i];
     }
+
+    [[nodiscard]] std::uint32_t operator[](unsigned square) const { return codes[square]; }
 };
 
 // What one attacker's threats have in common, as one colour sees them.
 struct AttackerView {
-    const std::uint32_t* base;
-    Bitboard reach;
-    std::uint32_t offset;
+    const std::uint8_t* kinds;
+    const std::uint8_t* ranks;
+    std::uint32_t size;
+    std::uint32_t first;
     std::uint32_t from;
     RelationView view;
 
     AttackerView(const Threats& threats, RelationView seen_by, std::uint32_t code, std::uint32_t square)
         : from(square ^ seen_by.flip), view(seen_by) {
         const std::uint32_t seen = code ^ seen_by.colour;
-        base = threats.base[seen];
-        reach = threats.reach[seen][from];
-        offset = threats.square_offset[seen][from];
+        kinds = threats.kinds[code / 2];
+        ranks = kReach.ranks[seen][from];
+        size = threats.size[code / 2];
+        first = (seen & 1) * threats.half + threats.before[seen][from];
     }
 
     [[nodiscard]] std::uint32_t number(std::uint32_t code, std::uint32_t square) const {
-        return base[code ^ view.colour] + offset + squares_before(reach, square ^ view.flip);
+        return first + kinds[code ^ view.colour] * size + ranks[square ^ view.flip];
     }
 };
 
@@ -76,8 +87,9 @@ template <unsigned kType>
 
 // Appends the threats of one type of attacker to both bags, each from `count` on, and gives back where they end.
 template <unsigned kType>
-inline std::uint32_t write_threats_of(const Threats& threats, const RelationBoard& board, const RelationView* views,
-                                      std::uint32_t first, std::uint32_t count, std::uint32_t* const* bags) {
+inline std::uint32_t write_threats_of(const Threats& threats, const RelationBoard& board, const SquareCodes& codes,
+                                      const RelationView* views, std::uint32_t first, std::uint32_t count,
+                                      std::uint32_t* const* bags) {
     Bitboard targets = 0;
     for (unsigned type = 0; type < 6; ++type) {
         if ((threats.targets[kType] >> type & 1) != 0) targets |= board.types[type];
@@ -87,7 +99,7 @@ inline std::uint32_t write_threats_of(const Threats& threats, const RelationBoar
     std::uint32_t* opponent = bags[1] + count;
     for (Bitboard attackers = board.types[kType]; attackers != 0; attackers &= attackers - 1) {
         const unsigned from = first_square(attackers);
-        const std::uint32_t code = board.codes[from];
+        const std::uint32_t code = codes[from];
         Bitboard attacked = attacks_of<kType>(code & 1, from, board.position.occupied) & targets;
         if (attacked == 0) continue;
         const Bitboard alike =
@@ -97,29 +109,30 @@ inline std::uint32_t write_threats_of(const Threats& threats, const RelationBoar
         for (; attacked != 0; attacked &= attacked - 1) {
             const unsigned to = first_square(attacked);
             const bool mutual = (alike >> to & 1) != 0;
-            *own = first + a.number(board.codes[to], to);
+            *own = first + a.number(codes[to], to);
             own += !(mutual && a.from < (to ^ a.view.flip));
-            *opponent = first + b.number(board.codes[to], to);
+            *opponent = first + b.number(codes[to], to);
             opponent += !(mutual && b.from < (to ^ b.view.flip));
         }
     }
     return static_cast<std::uint32_t>(own - bags[0]);
 }
 
-inline std::uint32_t write_threats(const Threats& threats, const RelationBoard& board, const RelationView* views,
-                                   std::uint32_t first, std::uint32_t count, std::uint32_t* const* bags) {
-    count = write_threats_of<kPawn>(threats, board, views, first, count, bags);
-    count = write_threats_of<kKnight>(threats, board, views, first, count, bags);
-    count = write_threats_of<kBishop>(threats, board, views, first, count, bags);
-    count = write_threats_of<kRook>(threats, board, views, first, count, bags);
-    count = write_threats_of<kQueen>(threats, board, views, first, count, bags);
-    return write_threats_of<kKing>(threats, board, views, first, count, bags);
+inline std::uint32_t write_threats(const Threats& threats, const RelationBoard& board, const SquareCodes& codes,
+                                   const RelationView* views, std::uint32_t first, std::uint32_t count,
+                                   std::uint32_t* const* bags) {
+    count = write_threats_of<kPawn>(threats, board, codes, views, first, count, bags);
+    count = write_threats_of<kKnight>(threats, board, codes, views, first, count, bags);
+    count = write_threats_of<kBishop>(threats, board, codes, views, first, count, bags);
+    count = write_threats_of<kRook>(threats, board, codes, views, first, count, bags);
+    count = write_threats_of<kQueen>(threats, board, codes, views, first, count, bags);
+    return write_threats_of<kKing>(threats, board, codes, views, first, count, bags);
 }
 
-inline std::uint32_t write_pawn_pairs(const RelationBoard& board, const RelationView* views, std::uint32_t first,
-                                      std::uint32_t count, std::uint32_t* const* bags) {
-    const auto id = [&board](const RelationView& view, unsigned square) {
-        return 48 * ((board.codes[square] & 1) ^ view.colour) + (square ^ view.flip) - 8;
+inline std::uint32_t write_pawn_pairs(const RelationBoard& board, const SquareCodes& codes, const RelationView* views,
+                                      std::uint32_t first, std::uint32_t count, std::uint32_t* const* bags) {
+    const auto id = [&codes](const RelationView& view, unsigned square) {
+        return 48 * ((codes[square] & 1) ^ view.colour) + (square ^ view.flip) - 8;
     };
     for (Bitboard rest = board.types[kPawn]; rest != 0;) {
         const unsigned square = first_square(rest);
@@ -140,16 +153,17 @@ inline std::uint32_t write_pawn_pairs(const RelationBoard& board, const Relation
 // Both bags' relations, each of room for kMostRelations; gives back how many each has. `views`: of the bags' colours.
 inline std::uint32_t write_relations(const FeatureSet& set, const Record& record, const Pieces& pieces,
                                      const std::uint8_t (&views)[2], std::uint32_t* own, std::uint32_t* opponent) {
-    const RelationBoard board(record, pieces);
+    const RelationBoard board(record);
+    const SquareCodes codes(pieces);
     const RelationView seen[2] = {RelationView(views[0]), RelationView(views[1])};
     std::uint32_t* const bags[2] = {own, opponent};
     std::uint32_t first = set.first_relation;
     std::uint32_t count = 0;
     if (set.threats != nullptr) {
-        count = write_threats(*set.threats, board, seen, first, count, bags);
+        count = write_threats(*set.threats, board, codes, seen, first, count, bags);
         first += set.threats->num_inputs;
     }
-    return set.pawn_pairs ? write_pawn_pairs(board, seen, first, count, bags) : count;
+    return set.pawn_pairs ? write_pawn_pairs(board, codes, seen, first, count, bags) : count;
 }
 
 // How many of them a bag of so many numbers of pieces holds.

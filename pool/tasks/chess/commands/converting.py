@@ -9,12 +9,18 @@ from typing import Annotated, Literal
 import typer
 
 from pool.errors import ConfigError, PoolError
-from pool.tasks.chess.arguments import NetConfig
+from pool.tasks.chess.commands.arguments import NetConfig
 from pool.tasks.chess.network import read_file
 
 
 def convert(
-    net: Annotated[Path, typer.Argument(metavar="NET", help="network file, as pool export writes it")],
+    net: Annotated[
+        Path,
+        typer.Argument(
+            metavar="NET",
+            help="network file: as pool export writes it, or a checkpoint of nnue-pytorch (.ckpt, .pt)",
+        ),
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="new folder to write")],
     to: Annotated[Literal["checkpoint"], typer.Option("--to", help="what to make of it")] = "checkpoint",
     config: NetConfig = None,

@@ -13,9 +13,9 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from pool.commands.arguments import Member
+from pool.commands.arguments import Averaged, Member
 from pool.errors import ConfigError
-from pool.tasks.chess.arguments import NetConfig
+from pool.tasks.chess.commands.arguments import NetConfig
 from pool.tasks.chess.network import Evaluation, Network, open_network
 from pool.tasks.chess.positions import NamedPosition, given_positions, listed_positions
 from pool.trained.choosing import parse_member
@@ -63,6 +63,7 @@ def eval_command(
     ] = None,
     config: NetConfig = None,
     member: Member = None,
+    averaged: Averaged = False,
     buckets: Annotated[
         bool, typer.Option("--buckets", help="a table a position: terms and value of every output bucket")
     ] = False,
@@ -84,7 +85,7 @@ def eval_command(
         raise ConfigError("eval: give either --fen (once or more) or --epd FILE")
     if buckets and as_json:
         raise ConfigError("eval: --json has all buckets already; leave out --buckets")
-    network = open_network(net, parse_member(member), config)
+    network = open_network(net, parse_member(member), config, averaged=averaged)
     inputs = network.inputs
     named = list(given_positions(fen or [], inputs) if epd is None else listed_positions(epd, inputs))
     rows = _evaluated(network, named)

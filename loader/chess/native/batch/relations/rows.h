@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "chess/native/batch/relations.h"
+#include "chess/native/batch/relations/relations.h"
 #include "chess/native/batch/slot_arrays.h"
 
 // Rows and columns of feature sets with relations. How many a position has is known when they are made, so the

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from pool.tasks.chess.converting import convert
-from pool.tasks.chess.evaluating import eval_command
-from pool.tasks.chess.inspecting import inspect
+from pool.tasks.chess.commands.converting import convert
+from pool.tasks.chess.commands.evaluating import eval_command
+from pool.tasks.chess.commands.inspecting import inspect
 
 
 def register(app: typer.Typer) -> None:
