@@ -1,9 +1,9 @@
-#include "rows/native/packed/unpacker.h"
+#include "packed/unpacker.h"
 
 #include <algorithm>
 #include <cstring>
 
-namespace sparsepool::rows {
+namespace sparsepool::packed {
 
 void PackedInput::seek(std::uint64_t position) {
     position_ = position;
@@ -42,4 +42,4 @@ MakeUnpacker unpacker_of(std::span<const std::uint8_t> head) {
     return skippable && head[3] == 0x18 ? make_zstd_unpacker : nullptr;
 }
 
-}  // namespace sparsepool::rows
+}  // namespace sparsepool::packed

@@ -4,9 +4,9 @@
 
 #include <new>
 
-#include "rows/native/packed/unpacker.h"
+#include "packed/unpacker.h"
 
-namespace sparsepool::rows {
+namespace sparsepool::packed {
 namespace {
 
 constexpr char kCut[] = "the file ends in the middle of a zstd frame";
@@ -115,4 +115,4 @@ class ZstdUnpacker final : public Unpacker {
 
 std::unique_ptr<Unpacker> make_zstd_unpacker() { return std::make_unique<ZstdUnpacker>(); }
 
-}  // namespace sparsepool::rows
+}  // namespace sparsepool::packed

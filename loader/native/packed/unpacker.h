@@ -11,7 +11,7 @@
 
 #include "common/files/descriptor.h"
 
-namespace sparsepool::rows {
+namespace sparsepool::packed {
 
 // The bytes of a compressed file, in order.
 class PackedInput {
@@ -76,4 +76,4 @@ class Unpacker {
 using MakeUnpacker = std::unique_ptr<Unpacker> (*)();
 [[nodiscard]] MakeUnpacker unpacker_of(std::span<const std::uint8_t> head);
 
-}  // namespace sparsepool::rows
+}  // namespace sparsepool::packed

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <new>
 
-#include "rows/native/packed/unpacker.h"
+#include "packed/unpacker.h"
 
-namespace sparsepool::rows {
+namespace sparsepool::packed {
 namespace {
 
 constexpr std::size_t kWindow = 32768;
@@ -190,4 +190,4 @@ class GzipUnpacker final : public Unpacker {
 
 std::unique_ptr<Unpacker> make_gzip_unpacker() { return std::make_unique<GzipUnpacker>(); }
 
-}  // namespace sparsepool::rows
+}  // namespace sparsepool::packed
