@@ -86,6 +86,16 @@ class TrainConfig(Section):
         Field(gt=0, le=1024, description="batches whose gradients make one step; the result depends on it"),
         Effect.FIXED,
     ] = 2
+    batches_per_group: Annotated[
+        int,
+        Field(
+            gt=0,
+            le=1024,
+            description="consecutive batches of a step that one worker adds up before it hands their gradients over: "
+            "as many times less travels; the order of sums depends on it",
+        ),
+        Effect.NUMERICS,
+    ] = 1
     reduction: Annotated[
         Literal["mean", "sum"],
         Field(description="a step's gradient: mean or sum over the samples of its batches"),

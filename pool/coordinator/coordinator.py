@@ -252,4 +252,5 @@ def _rules(launch: Launch) -> Rules:
         on_bad_batch=config.train.on_bad_batch,
         member_of=member_of_bucket(plans),
         collects=launch.planned.measured.collects,
+        batches_per_group=config.train.batches_per_group,
     )

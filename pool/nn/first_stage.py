@@ -26,6 +26,6 @@ def first_stage(layer: SparseLinear, sparse: SparseInput, highest: float, activa
     assert layer.bias is not None
 
     def write(gradient: Tensor) -> Tensor | None:
-        return layer.write_rows(sparse, gradient)
+        return layer.write_compact(sparse, gradient)
 
     return fused_first_stage(layer.weight, layer.bias, sparse.features, sparse.offsets, write, highest, activation)

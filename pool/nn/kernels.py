@@ -51,7 +51,7 @@ def forward(weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:
         return sparse_sums.sum_lists(weight.contiguous(), sparse.features, sparse.offsets, sparse.values, start)
     out = weight.new_empty(sparse.num_bags, weight.shape[1])
     table, first = _array(weight.contiguous()), None if bias is None else _array(bias.contiguous())
-    threads = _threads(sparse.features.numel() * weight.shape[1])
+    threads = threads_for(sparse.features.numel() * weight.shape[1])
     plan = plan_of(weight, sparse)
     if plan is not None:
         plan.forward(table, first, _array(out), threads)
@@ -78,22 +78,21 @@ def backward_rows(
         for border in borders:
             written(border)
         return column_sum(grad_out), sparse.values is None or rows.isfinite().all()
-    threads = _threads(sparse.features.numel() * grad_out.shape[1])
+    threads = threads_for(sparse.features.numel() * grad_out.shape[1])
     plan = plan_of(grad_weight, sparse)
     matrices = _array(grad_out), _array(grad_weight)
-    begin = 0
     if plan is not None:
         total = grad_out.new_empty(grad_out.shape[1])
-        for border in borders:
-            end = plan.num_tiles if border == borders[-1] else plan.tiles_until(border)
-            plan.backward(*matrices, _array(total), begin, end, threads)
-            begin = end
-            written(border)
+        column_sums = _array(total)
+        by_tiles(
+            plan, borders, written, lambda first, last: plan.backward(*matrices, column_sums, first, last, threads)
+        )
         return total, True
     touched = _array(sparse.touched)
     lists = touched, _array(sparse.touched_offsets), _array(sparse.bags)
     values = None if sparse.column_values is None else _array(sparse.column_values)
     finite = True
+    begin = 0
     for border in borders:
         end = len(touched) if border == borders[-1] else int(np.searchsorted(touched, border))
         finite &= _native.sparse_backward_rows(*lists, *matrices, values=values, first=begin, last=end, threads=threads)
@@ -110,12 +109,24 @@ def touched_rows(sparse: SparseInput, grad_out: Tensor) -> Tensor:
     return reference.touched_rows(sparse, grad_out)
 
 
+def by_tiles(
+    plan: SparsePlan, borders: Sequence[int], written: Callable[[int], None], run: Callable[[int, int], None]
+) -> None:
+    """Backward along a plan: run(first tile, last tile) and then written(border) for each border."""
+    begin = 0
+    for border in borders:
+        end = plan.num_tiles if border == borders[-1] else plan.tiles_until(border)
+        run(begin, end)
+        begin = end
+        written(border)
+
+
 def column_sum(matrix: Tensor) -> Tensor:
     """[columns] of a contiguous [rows, columns]."""
     if not is_native(matrix):
         return sparse_sums.column_sums(matrix).to(matrix.dtype) if sparse_sums.serves(matrix) else matrix.sum(0)
     out = matrix.new_empty(matrix.shape[1])
-    _native.column_sum(_array(matrix), _array(out), threads=_threads(matrix.numel()))
+    _native.column_sum(_array(matrix), _array(out), threads=threads_for(matrix.numel()))
     return out
 
 
@@ -128,5 +139,6 @@ def _array(tensor: Tensor) -> npt.NDArray[Any]:
     return tensor.detach().numpy()
 
 
-def _threads(summands: int) -> int:
+def threads_for(summands: int) -> int:
+    """Threads for adding up so many floats."""
     return worthwhile(summands, _MIN_SUMMANDS)

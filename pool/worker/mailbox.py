@@ -23,13 +23,12 @@ from pool.process.launch import Launch
 from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
-from pool.protocol.messages import Heartbeat, Hello, Notice, Roster, Times, WorkerOrders, WorkerReport
+from pool.protocol.messages import Heartbeat, Hello, Notice, Outcome, Roster, Times, WorkerOrders, WorkerReport
 from pool.shm.bells import Bell
 from pool.shm.shortcut import WorkerEnd
 from pool.telemetry.trace import Trace
-from pool.worker.desk import Desk
+from pool.worker.desk import Desk, is_sound
 from pool.worker.job import Job
-from pool.worker.step import Outcome
 
 log = logging.getLogger(__name__)
 
@@ -96,12 +95,13 @@ class Mailbox(threading.Thread):
         if waited_for:
             self._to_say.ring()
 
-    def finish(self, job: Job, outcome: Outcome) -> None:
-        """Announces the end of a batch."""
+    def finish(self, job: Job, outcomes: tuple[Outcome, ...], absent: tuple[int, ...] = ()) -> None:
+        """Announces the end of a job; `absent`: parameters that got no gradient."""
         with self._lock:
-            waited_for = self._desk.finish(job, outcome.losses, outcome.absent, outcome.unsound)
-        if not (outcome.absent or any(outcome.unsound)):
-            self._shortcut.finish(job.assignment.attempt, outcome.losses, self._times)
+            waited_for = self._desk.finish(job, outcomes, absent)
+        if not absent and is_sound(outcomes):
+            losses = [loss for outcome in outcomes for loss in outcome.losses]
+            self._shortcut.finish(job.assignment.attempt, losses, self._times)
         if waited_for:
             self._to_say.ring()
 

@@ -12,10 +12,12 @@ from tests.chaos.history import HistoryChecker, check_history
 from tests.support.runs import TOY, Ended, pids_of, run_well
 from tests.support.wait import wait_for
 
-# Small, and with everything in it: snapshots, checkpoints, several buckets.
+# Small, and with everything in it: snapshots, checkpoints, several buckets, groups of batches.
 SETTINGS: dict[str, Any] = {
     **TOY,
     "train.steps": 12,
+    "train.batches_per_step": 4,
+    "train.batches_per_group": 2,
     "train.checkpoint_every": 4,
     "train.keep_checkpoints": 2,
     "train.average.kind": "ema",
@@ -32,6 +34,8 @@ CHESS: dict[str, Any] = {
         for key, value in SETTINGS.items()
         if not key.startswith(("data.", "task", "optimizer.", "train.average."))
     },
+    "train.batches_per_step": TOY["train.batches_per_step"],
+    "train.batches_per_group": 1,
     "task": "stockfish",
     "data.train": ["configs/sample/validation.binpack"],
     "data.chess.features": "HalfKAv2_hm",

@@ -18,7 +18,7 @@ from pool.exchange.host.compact import compact_rows
 from pool.exchange.host.fold import fold
 
 Slot = npt.NDArray[np.uint8]
-TouchedRows = Callable[[int, str], Touched]  # of (batch, sparse field)
+TouchedRows = Callable[[Contribution, str], Touched]  # by sparse field
 
 
 class HostCoordinator:
@@ -130,11 +130,7 @@ class HostPiece:
         return Addend(contribution.place, gradient, touched)
 
     def _touched(self, contribution: Contribution) -> Touched | None:
-        """A group of one batch touches the rows that the batch lists, in its ring slot."""
-        if self._field is None:
-            return None
-        (batch,) = contribution.batches
-        return self._exchange.touched_rows(batch, self._field)
+        return None if self._field is None else self._exchange.touched_rows(contribution, self._field)
 
     def _nbytes(self, addend: Addend) -> int:
         """Bytes of it that are read."""

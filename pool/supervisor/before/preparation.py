@@ -79,7 +79,9 @@ def prepare(
         raise
     if config.train.validate_every and not config.validates:
         folder.note("no validations: data.validation names no file")
-    if (idle := idle_devices(len(launch.planned.devices), config.train.batches_per_step)) is not None:
+    if (
+        idle := idle_devices(len(launch.planned.devices), config.train.batches_per_step, config.train.batches_per_group)
+    ) is not None:
         folder.note(idle)
     if (short := short_validation(launch)) is not None:
         folder.note(short)

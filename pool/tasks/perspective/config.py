@@ -69,6 +69,15 @@ class ModelConfig(Section):
         ),
         Effect.RESULT,
     ] = 1.98
+    kernels: Annotated[
+        Literal["fused_first_layer", "fused", "torch"],
+        Field(
+            description="fused: what follows the first layer is one native operation on CPU workers, and on CUDA "
+            "workers a few kernels, with the first layer; fused_first_layer: on CPU workers the first layer is part of "
+            "it, where its inputs share enough rows; torch: torch's own operations. Results differ in the last digits"
+        ),
+        Effect.RESULT,
+    ] = "fused"
     export_as: Annotated[
         Literal["auto", "simple", "output_buckets", "input_buckets", "multi_layer"],
         Field(

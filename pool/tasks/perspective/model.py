@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +13,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pool.cuda.stacked_linear import serves, stacked_linear
-from pool.nn.batch import TensorBatch
+from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.first_stage import Activation, first_stage, is_served
 from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.chess import fused
+from pool.tasks.chess.fused import Form, Hidden
+from pool.tasks.chess.paths import Kernels, path_of
 from pool.tasks.perspective.files.shape import Floats, Shape
 
 FIELD = "features"
@@ -39,9 +43,11 @@ class PerspectiveModel(nn.Module):
     """(inputs -> N)x2 -> activation -> layers of the sample's output bucket. One unit of the output is
     loss.output_unit."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, kernels: Kernels = "fused") -> None:
         super().__init__()
         self.shape = shape
+        self._kernels = kernels
+        self._form = _form_of(shape)
         self.l0 = SparseLinear(shape.num_real + shape.num_virtual, shape.width, field=FIELD)
         self.layers = nn.ModuleList(StackedLinear(shape.buckets, *sizes) for sizes in shape.layers)
         self.reset_parameters()
@@ -61,22 +67,29 @@ class PerspectiveModel(nn.Module):
 
     def forward(self, batch: TensorBatch) -> Tensor:
         """[B], from the side to move's point of view. Samples of the batch are ordered by output bucket."""
-        x = self._first(batch)
-        borders = batch.bucket_offsets
-        if all(serves(x, layer.weight) for layer in self._stacks()):
-            for number, layer in enumerate(self._stacks()):
-                x = stacked_linear(self._hidden(x) if number else x, layer.weight, layer.bias, borders)
-            return x[:, 0]
-        groups = list(torch.split(x, [end - start for start, end in pairwise(borders)]))
-        for number, layer in enumerate(self._stacks()):
-            groups = layer([self._hidden(group) for group in groups] if number else groups)
-        return torch.cat(groups)[:, 0]
+        features, borders = batch.sparse[FIELD], batch.bucket_offsets
+        match path_of(self._kernels, self._stacks()[0].weight):
+            case "cuda":
+                return self._layers_on_cuda(self._first_on_cuda(features), borders)
+            case "native":
+                return self._native(features, borders)
+            case "torch":
+                return self._layers(self._first(features), borders)
 
-    def _first(self, batch: TensorBatch) -> Tensor:
+    def _native(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
+        form, layer = self._form, self.l0
+        if self._kernels == "fused_first_layer" and fused.serves_first_layer(form, layer, features):
+            return fused.outputs_of_bags(form, layer, features, self._parameters_in_effect(), borders)
+        return fused.outputs(form, layer(features), self._parameters_in_effect(), borders)
+
+    def _first_on_cuda(self, features: SparseInput) -> Tensor:
+        """`_first`, by a kernel if it serves."""
+        if not is_served(self.l0, features):
+            return self._first(features)
+        return first_stage(self.l0, features, 1.0, Activation[self.shape.activation.upper()])
+
+    def _first(self, features: SparseInput) -> Tensor:
         """[B, inputs of the next layer]: own perspectives, then the opponents'."""
-        features = batch.sparse[FIELD]
-        if is_served(self.l0, features):
-            return first_stage(self.l0, features, 1.0, Activation[self.shape.activation.upper()])
         # hardtanh: clamp with a backward of one pass
         x = functional.hardtanh(self.l0(features), 0.0, 1.0)
         if self.shape.activation == "pairwise":
@@ -85,6 +98,26 @@ class PerspectiveModel(nn.Module):
         elif self.shape.activation == "screlu":
             x = x.square()
         return torch.cat(x.chunk(2), dim=1)
+
+    def _layers_on_cuda(self, x: Tensor, borders: Sequence[int]) -> Tensor:
+        """`_layers`, for all buckets at a time where the kernels serve all layers."""
+        if not all(serves(x, layer.weight) for layer in self._stacks()):
+            return self._layers(x, borders)
+        for number, layer in enumerate(self._stacks()):
+            x = stacked_linear(self._hidden(x) if number else x, layer.weight, layer.bias, borders)
+        return x[:, 0]
+
+    def _layers(self, x: Tensor, borders: Sequence[int]) -> Tensor:
+        """[B] of `_first`; samples borders[b] .. borders[b + 1] belong to bucket b."""
+        groups = list(torch.split(x, [end - start for start, end in pairwise(borders)]))
+        for number, layer in enumerate(self._stacks()):
+            groups = layer([self._hidden(group) for group in groups] if number else groups)
+        return torch.cat(groups)[:, 0]
+
+    def _parameters_in_effect(self) -> list[Tensor]:
+        *hidden, last = self._stacks()
+        found = [parameter for layer in hidden for parameter in (layer.weight, layer.bias)]
+        return [*found, last.weight[:, 0], last.bias[:, 0]]
 
     def _hidden(self, y: Tensor) -> Tensor:
         x = functional.hardtanh(y, 0.0, 1.0)
@@ -130,3 +163,12 @@ class PerspectiveModel(nn.Module):
 
     def _stacks(self) -> list[StackedLinear]:
         return [layer for layer in self.layers if isinstance(layer, StackedLinear)]
+
+
+def _form_of(shape: Shape) -> Form:
+    """What the fused kernels compute: names of activations are the same."""
+    activation = cast('Literal["crelu", "screlu"]', shape.hidden_activation)
+    return Form(
+        first=cast('Literal["pairwise", "crelu", "screlu"]', shape.activation),
+        hidden=tuple(Hidden(outputs, activation) for outputs in shape.hidden),
+    )

@@ -57,7 +57,7 @@ class PerspectiveTask:
 
     def build_model(self) -> PerspectiveModel:
         """Freshly initialised."""
-        return PerspectiveModel(shape_of(self._model))
+        return PerspectiveModel(shape_of(self._model), self._model.kernels)
 
     def initialize(self, model: nn.Module) -> None:
         """Loads model.start_from, if it is set."""

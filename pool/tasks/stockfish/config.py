@@ -59,10 +59,11 @@ class ModelConfig(Section):
         Effect.RESULT,
     ] = True
     kernels: Annotated[
-        Literal["fused", "torch"],
+        Literal["fused_first_layer", "fused", "torch"],
         Field(
-            description="fused: what follows the first layer is one native operation on CPU workers (not for SFNNv16), "
-            "and a few kernels on CUDA workers; torch: torch's own operations. Results differ in the last digits"
+            description="fused: what follows the first layer is one native operation on CPU workers, and on CUDA "
+            "workers a few kernels, with the first layer; fused_first_layer: on CPU workers the first layer is part of "
+            "it, where its inputs share enough rows; torch: torch's own operations. Results differ in the last digits"
         ),
         Effect.RESULT,
     ] = "fused"

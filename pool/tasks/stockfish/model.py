@@ -5,8 +5,7 @@ One unit of the output is 600 internal units. Equal to the integer network excep
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -16,17 +15,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pool.cuda import layer_stacks
-from pool.nn.batch import TensorBatch
+from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.first_stage import Activation, first_stage, is_served
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.stockfish import fused
+from pool.tasks.chess import fused
+from pool.tasks.chess.paths import path_of
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.quantized import halfka
 from pool.tasks.stockfish.quantized.quantize import Floats
 from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, OUTPUT_UNIT, Table
 from pool.tasks.stockfish.stacks import LayerStacks
-
-log = logging.getLogger(__name__)
 
 FIELD = "features"
 _PIECE_VALUES = (126, 781, 825, 1276, 2538)  # pawn .. queen, internal units
@@ -43,11 +41,8 @@ class StockfishModel(nn.Module):
         self.first_virtual = config.first_virtual
         self.transformer = SparseLinear(self.num_features, config.l1, bias=True, field=FIELD)
         self.psqt = SparseLinear(self.num_features, NUM_BUCKETS, bias=False, field=FIELD)
-        self._kernels = config.kernels == "fused"
-        self.stacks = LayerStacks(self.version, config.l1, config.shared_fc_0, kernels=self._kernels)
-        self._fused = self._kernels and fused.fits(self.version)
-        if self._kernels and not self._fused:
-            log.info("%s has no fused kernels: torch's own operations are used", self.version.name)
+        self.stacks = LayerStacks(self.version, config.l1, config.shared_fc_0)
+        self._kernels = config.kernels
         self.reset_parameters()
 
     @torch.no_grad()
@@ -67,34 +62,36 @@ class StockfishModel(nn.Module):
 
     def forward(self, batch: TensorBatch) -> Tensor:
         """[B], from the side to move's point of view. Samples of the batch are ordered by bucket."""
-        features = batch.sparse[FIELD]
-        borders = batch.bucket_offsets
-        counts = [end - start for start, end in pairwise(borders)]
-        if self._kernels and is_served(self.transformer, features):
-            products = first_stage(self.transformer, features, self.version.largest_float_sum, Activation.PAIRWISE)
-            positional: Tensor = self.stacks(products, counts)
-        else:
-            accumulated: Tensor = self.transformer(features)
-            if self._fused and fused.is_served(accumulated):
-                positional = fused.positional(accumulated, self.stacks.parameters_in_effect(), borders)
-            else:
-                positional = self._positional(accumulated, counts)
-        return positional + self._material(self.psqt(features), borders, counts)
+        features, borders = batch.sparse[FIELD], batch.bucket_offsets
+        match path_of(self._kernels, self.stacks.fc_0_weight):
+            case "cuda":
+                positional = self.stacks.on_cuda(self._products_on_cuda(features), borders)
+                return positional + layer_stacks.bucket_difference(self.psqt(features), borders)
+            case "native":
+                positional = self._native(features, borders)
+            case "torch":
+                positional = self.stacks(self._products(features), borders)
+        return positional + _bucket_difference(self.psqt(features), borders)
 
-    def _material(self, sums: Tensor, borders: tuple[int, ...], counts: list[int]) -> Tensor:
-        if self._kernels and layer_stacks.serves(sums):
-            return layer_stacks.bucket_difference(sums, borders)
-        own, opponent = sums.chunk(2)  # [B, 8] each
-        difference = torch.split((own - opponent) * 0.5, counts)
-        return torch.cat([group[:, bucket] for bucket, group in enumerate(difference)])
+    def _native(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
+        """[B]: what the layer stacks make of the first layer's sums."""
+        layer, stacks = self.transformer, self.stacks
+        if self._kernels == "fused_first_layer" and fused.serves_first_layer(stacks.form, layer, features):
+            return fused.outputs_of_bags(stacks.form, layer, features, stacks.parameters_in_effect(), borders)
+        return fused.outputs(stacks.form, layer(features), stacks.parameters_in_effect(), borders)
 
-    def _positional(self, accumulated: Tensor, counts: list[int]) -> Tensor:
+    def _products_on_cuda(self, features: SparseInput) -> Tensor:
+        """`_products`, by a kernel if it serves."""
+        if not is_served(self.transformer, features):
+            return self._products(features)
+        return first_stage(self.transformer, features, self.version.largest_float_sum, Activation.PAIRWISE)
+
+    def _products(self, features: SparseInput) -> Tensor:
+        """[B, l1]: own perspectives first, then the opponents'; the stacks know their scale."""
         # hardtanh: clamp with a backward of one pass
-        low, high = functional.hardtanh(accumulated, 0.0, self.version.largest_float_sum).chunk(2, dim=1)
-        product = low * high  # [2 * B, l1 / 2]; the stacks know its scale
-        inputs = torch.cat(product.chunk(2), dim=1)  # own perspectives first, then the opponents'
-        out: Tensor = self.stacks(inputs, counts)
-        return out
+        low, high = functional.hardtanh(self.transformer(features), 0.0, self.version.largest_float_sum).chunk(2, dim=1)
+        product = low * high  # [2 * B, l1 / 2]
+        return torch.cat(product.chunk(2), dim=1)
 
     @torch.no_grad()
     def folded(self) -> dict[str, npt.NDArray[np.float32]]:
@@ -145,6 +142,13 @@ class StockfishModel(nn.Module):
     def _clear_virtual(self) -> None:
         for table in (self.transformer, self.psqt):
             table.weight[self.version.inputs :].zero_()
+
+
+def _bucket_difference(sums: Tensor, borders: Sequence[int]) -> Tensor:
+    """[B] of sums [2 * B, 8], own perspectives first: half of own minus opponent's, for the sample's bucket."""
+    own, opponent = sums.chunk(2)
+    difference = torch.split((own - opponent) * 0.5, [end - start for start, end in pairwise(borders)])
+    return torch.cat([group[:, bucket] for bucket, group in enumerate(difference)])
 
 
 def _copy(destination: Tensor, floats: Mapping[str, npt.NDArray[np.float32]], name: str) -> None:

@@ -8,24 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import accumulate
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from pool.cuda.layer_stacks import square_and_clip
-from pool.cuda.stacked_linear import serves, stacked_linear
+from pool.cuda.stacked_linear import stacked_linear
+from pool.tasks.chess.fused import Form, Hidden
 from pool.tasks.stockfish.quantized.versions import FC_1_OUT, NUM_BUCKETS, Version
 
 
 class LayerStacks(nn.Module):
     """fc_0, squared and clipped activations, fc_1, fc_2, and the outputs of fc_0 that skip them."""
 
-    def __init__(self, version: Version, l1: int, shared_fc_0: bool, *, kernels: bool = True) -> None:
-        """`kernels`: computed by our own where there are some for the device."""
+    def __init__(self, version: Version, l1: int, shared_fc_0: bool) -> None:
         super().__init__()
-        self._kernels = kernels
         self.version = version
         outputs = version.fc_0_out
         self.fc_0_weight = nn.Parameter(torch.empty(NUM_BUCKETS, outputs, l1))
@@ -66,6 +65,23 @@ class LayerStacks(nn.Module):
             return self.fc_0_weight, self.fc_0_bias
         return self.fc_0_weight + self.shared_weight, self.fc_0_bias + self.shared_bias
 
+    @property
+    def form(self) -> Form:
+        """What the fused kernels compute of `parameters_in_effect`."""
+        version = self.version
+        fc_0 = Hidden(version.fc_0_out, "both", active=version.paired, square=version.square_factor(0))
+        fc_1 = Hidden(FC_1_OUT, "crelu")
+        if version.all_activations:
+            fc_1 = Hidden(FC_1_OUT, "both", square=version.square_factor(1))
+        return Form(
+            first="pairwise",
+            hidden=(fc_0, fc_1),
+            largest_sum=version.largest_float_sum,
+            largest_input=version.largest_float_input,
+            all_activations=version.all_activations,
+            skips=version.skips,
+        )
+
     def fc_0_weights(self) -> list[Tensor]:
         """[..., l1] each: those of the buckets, and of the shared layer."""
         return [weight for weight in (self.fc_0_weight, self.shared_weight) if weight is not None]
@@ -82,17 +98,15 @@ class LayerStacks(nn.Module):
             self.fc_2_bias,
         )
 
-    def forward(self, inputs: Tensor, counts: Sequence[int]) -> Tensor:
-        """[B, l1] products ordered by bucket, counts[b] samples of bucket b -> [B]."""
-        if self._kernels and serves(inputs, self.fc_0_weight):
-            return self._stacked(inputs, [0, *accumulate(counts)])
+    def forward(self, inputs: Tensor, borders: Sequence[int]) -> Tensor:
+        """[B, l1] products, samples borders[b] .. borders[b + 1] of bucket b -> [B]."""
         # split and unbind: their backward is one concatenation each, not a sum of eight mostly empty tensors
         parameters = zip(*(parameter.unbind() for parameter in self.parameters_in_effect()), strict=True)
-        groups = torch.split(inputs, list(counts))
+        groups = torch.split(inputs, [end - start for start, end in pairwise(borders)])
         return torch.cat([self._bucket(group, *layers) for group, layers in zip(groups, parameters, strict=True)])
 
-    def _stacked(self, inputs: Tensor, borders: Sequence[int]) -> Tensor:
-        """`forward` for all buckets at a time."""
+    def on_cuda(self, inputs: Tensor, borders: Sequence[int]) -> Tensor:
+        """`forward` by kernels, for all buckets at a time."""
         w0, b0, w1, b1, w2, b2 = self.parameters_in_effect()
 
         def linear(weight: Tensor, bias: Tensor) -> Layer:

@@ -34,7 +34,7 @@ void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
     const rows::RowShape shape = shape_of(choice);
     std::string bytes(rest);
     const bool packs = (choice & 1) != 0;
-    if (packs) bytes = packed(rest);
+    if (packs) bytes = gzipped(rest);
     const std::size_t whole = bytes.size();
     if (packs && (choice & 2) != 0) bytes.resize(whole - std::min<std::size_t>(whole - 2, choice >> 2));
     const auto file = open_bytes(bytes);

@@ -84,7 +84,7 @@ rows::Parsed check_text(std::string_view text, const rows::RowShape& shape, cons
     return parsed;
 }
 
-inline std::string packed(std::string_view text) {
+inline std::string gzipped(std::string_view text) {
     z_stream stream{};
     FUZZ_REQUIRE(::deflateInit2(&stream, 6, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY) == Z_OK);
     std::string out(::deflateBound(&stream, text.size()), '\0');
@@ -98,13 +98,17 @@ inline std::string packed(std::string_view text) {
     return out;
 }
 
-// One file in memory for all inputs: opened by its name, as any file.
-inline std::shared_ptr<const rows::LineFile> open_bytes(std::string_view bytes) {
+// One file in memory for all inputs, to be opened by its name, as any file. Gives back the name.
+inline const std::string& file_of(std::string_view bytes) {
     static const int descriptor = ::memfd_create("input", MFD_CLOEXEC);
     static const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
     FUZZ_REQUIRE(::ftruncate(descriptor, 0) == 0);
     FUZZ_REQUIRE(::pwrite(descriptor, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
-    rows::LineFile::Opened opened = rows::LineFile::open(path);
+    return path;
+}
+
+inline std::shared_ptr<const rows::LineFile> open_bytes(std::string_view bytes) {
+    rows::LineFile::Opened opened = rows::LineFile::open(file_of(bytes));
     FUZZ_REQUIRE(opened.file != nullptr);
     return opened.file;
 }

@@ -156,7 +156,7 @@ CAN_NOT_BE_STORED = {
     "no piece has the letter x": ("x7/8/8/8/8/8/8/kK6 w - - 0 1", "0000", 0, 0, 0),
     "not exactly one king": ("8/8/8/8/8/8/8/K7 w - - 0 1", "0000", 0, 0, 0),
     "the side to move": ("8/8/8/8/8/8/8/kK6 x - - 0 1", "0000", 0, 0, 0),
-    "castling rights must be": ("8/8/8/8/8/8/8/kK6 w A - 0 1", "0000", 0, 0, 0),
+    "castling rights must be": ("8/8/8/8/8/8/8/kK6 w X - 0 1", "0000", 0, 0, 0),
     "castling right without a rook": ("4k3/8/8/8/8/8/8/4K3 w K - 0 1", "0000", 0, 0, 0),
     "the en-passant field": ("8/8/8/8/8/8/8/kK6 w - e9 0 1", "0000", 0, 0, 0),
     "en-passant square without a pawn": ("8/8/8/8/8/8/8/kK6 w - e6 0 1", "0000", 0, 0, 0),

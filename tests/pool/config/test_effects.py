@@ -79,6 +79,7 @@ NUMERICS: dict[str, Any] = {
     "pool.devices": ["cuda:0"],
     "pool.threads": 2,
     "pool.coordinator_threads": 1000,
+    "train.batches_per_group": 2,
 }
 
 

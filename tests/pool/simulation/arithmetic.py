@@ -13,7 +13,7 @@ from tests.pool.simulation.setup import Setup
 Weights = tuple[int, ...]  # a number a bucket
 
 BUFFERS = -1  # stands where a bucket's number would; those of member m for BUFFERS - m
-LARGEST = 8  # batches of a step, at most: a power of two
+LARGEST = 8  # groups of a step, at most: a power of two
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def add(left: int, right: int) -> int:
 
 def tree(gradients: dict[int, int], first: int, size: int) -> int | None:
     """I2: the node of the tree that covers `size` places, a power of two, from `first` on; None if there is nothing in
-    it. `gradients`: by place."""
+    it. `gradients`: of groups, by place."""
     if size == 1:
         return gradients.get(first)
     left, right = tree(gradients, first, size // 2), tree(gradients, first + size // 2, size // 2)
@@ -99,7 +99,11 @@ def next_version(setup: Setup, version: Version, step: int, batches: Mapping[int
     for member, own in batches.items():
         before = weights_of(setup, version.weights, member)
         for bucket in setup.buckets_of(member):
-            total = tree({b - first: gradient(before, b, bucket) for b in own}, 0, LARGEST)
+            groups: dict[int, int] = {}
+            for b in own:
+                place, value = (b - first) // setup.rules.batches_per_group, gradient(before, b, bucket)
+                groups[place] = add(groups[place], value) if place in groups else value
+            total = tree(groups, 0, LARGEST)
             weights[bucket], optimizer[bucket] = stepped(weights[bucket], optimizer[bucket], total or 0, len(own))
         if setup.rules.has_buffers and first in own:
             buffers[member] = gradient(before, first, BUFFERS - member)

@@ -93,7 +93,7 @@ class WorkersMemory:
     def finished(self, worker: int) -> Finished:
         return self._shortcut.finished(worker)
 
-    def in_work(self, worker: int) -> int:
+    def in_work(self, worker: int) -> tuple[int, int]:
         return self._memory.attempts[worker]
 
     def raised(self, worker: int, attempt: int) -> str:
@@ -244,7 +244,7 @@ class SimCoordinator(Process):
             self._counts[bucket] += len(each.batches)
         end = FOREVER if action.last else action.contributions[-1].place + 1
         self._sums[bucket] = [Node(node[0].place, sum_of(node)) for node in nodes(self._sums[bucket], end)]
-        assert len(self._sums[bucket]) <= most_nodes(self.world.setup.rules.batches_per_step), "memory for sums"
+        assert len(self._sums[bucket]) <= most_nodes(self.world.setup.rules.groups.per_step), "memory for sums"
         self._divisors[bucket] = action.batches
 
     def update(self, action: Update) -> None:

@@ -11,6 +11,7 @@ from pool.coordinator.books.rules import Rules
 VALIDATION_SLOTS = 2
 NO_AVERAGE = AverageConfig()
 OF_MEMBERS = (0, 2, 4)  # seeds with these last digits have several members
+GROUPED = (3, 4, 5)  # seeds with these last digits but one have groups of several batches
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,16 @@ def setup_of(seed: int) -> Setup:
             setup = replace(setup, early_stopping=draw.choice((None, 1, 1, 2)))
     if seed % 2:
         setup = replace(setup, average=AverageConfig(kind="ema", start=seed // 2 % 3, every=1 + seed // 8 % 2))
-    return _of_members(setup, draw) if seed % 10 in OF_MEMBERS else setup
+    if seed % 10 in OF_MEMBERS:
+        setup = _of_members(setup, draw)
+    return _grouped(setup, draw) if seed // 10 % 10 in GROUPED else setup
+
+
+def _grouped(setup: Setup, draw: random.Random) -> Setup:
+    """The same in groups, of which a batch may be bad."""
+    rules = setup.rules
+    rules = replace(rules, batches_per_group=draw.randint(2, max(2, rules.batches_per_step)))
+    return replace(setup, rules=rules)
 
 
 def _of_members(setup: Setup, draw: random.Random) -> Setup:

@@ -106,8 +106,9 @@ void sum_quad(const float* slab, const std::uint16_t* terms, const SumQuad& quad
     }
 }
 
-template <std::size_t kWidth, class Start, class Done>
-void sum_quads(const float* slab, const std::uint16_t* terms, const SumQuad* quads, std::size_t count, NextRows& next,
+// next.fetch() is called after each quad.
+template <std::size_t kWidth, class Next, class Start, class Done>
+void sum_quads(const float* slab, const std::uint16_t* terms, const SumQuad* quads, std::size_t count, Next& next,
                const Start& start, const Done& done) {
     for (std::size_t i = 0; i < count; ++i) {
         sum_quad<kWidth>(slab, terms, quads[i], start, done);
