@@ -10,8 +10,9 @@
 //
 // Arithmetic and roots are the same IEEE operations at every width, so every level gives the same bits.
 // `part` versions touch the first n floats alone (0 < n < kWidth); the rest of a loaded register is zero.
-// clipped() is each number brought into 0 .. 1; in it and in or_zero_if_negative() a NaN stays. where_inside(x) is the
-// derivative's part: this where 0 < x < 1, else 0.
+// clipped() is each number brought into 0 .. 1, between(low, high) into low .. high; in them and in
+// or_zero_if_negative() a NaN stays. where_inside(x) is the derivative's part of clipped(): this where 0 < x < 1, else
+// 0.
 
 // Without it gcc keeps the accumulators in memory.
 #define UNROLL _Pragma("GCC unroll 16")
@@ -43,10 +44,10 @@ struct Vec {
     Vec root() const { return {_mm512_maskz_sqrt_ps(0xFFFF, v)}; }
     Vec or_zero_if_negative() const { return {_mm512_maskz_max_ps(0xFFFF, _mm512_setzero_ps(), v)}; }
     // masked with all ones: gcc 12 warns of its own header's undefined register otherwise
-    Vec clipped() const {
-        const __m512 raised = _mm512_maskz_max_ps(0xFFFF, _mm512_setzero_ps(), v);
-        return {_mm512_maskz_min_ps(0xFFFF, _mm512_set1_ps(1.0F), raised)};
+    Vec between(Vec low, Vec high) const {
+        return {_mm512_maskz_min_ps(0xFFFF, high.v, _mm512_maskz_max_ps(0xFFFF, low.v, v))};
     }
+    Vec clipped() const { return between(zero(), all(1.0F)); }
     Vec where_inside(Vec x) const {
         const __mmask16 above = _mm512_cmp_ps_mask(x.v, _mm512_setzero_ps(), _CMP_GT_OQ);
         return {_mm512_maskz_mov_ps(_mm512_mask_cmp_ps_mask(above, x.v, _mm512_set1_ps(1.0F), _CMP_LT_OQ), v)};
@@ -76,7 +77,8 @@ struct Vec {
     Vec operator/(Vec other) const { return {_mm256_div_ps(v, other.v)}; }
     Vec root() const { return {_mm256_sqrt_ps(v)}; }
     Vec or_zero_if_negative() const { return {_mm256_max_ps(_mm256_setzero_ps(), v)}; }
-    Vec clipped() const { return {_mm256_min_ps(_mm256_set1_ps(1.0F), _mm256_max_ps(_mm256_setzero_ps(), v))}; }
+    Vec between(Vec low, Vec high) const { return {_mm256_min_ps(high.v, _mm256_max_ps(low.v, v))}; }
+    Vec clipped() const { return between(zero(), all(1.0F)); }
     Vec where_inside(Vec x) const {
         const __m256 above = _mm256_cmp_ps(x.v, _mm256_setzero_ps(), _CMP_GT_OQ);
         const __m256 below = _mm256_cmp_ps(x.v, _mm256_set1_ps(1.0F), _CMP_LT_OQ);
@@ -120,12 +122,11 @@ struct Vec {
         return {Four{__builtin_sqrtf(v[0]), __builtin_sqrtf(v[1]), __builtin_sqrtf(v[2]), __builtin_sqrtf(v[3])}};
     }
     Vec or_zero_if_negative() const { return {pick(v < all(0.0F).v, all(0.0F).v, v)}; }
-    Vec clipped() const {
-        const Four low = all(0.0F).v;
-        const Four high = all(1.0F).v;
-        const Four raised = pick(v < low, low, v);
-        return {pick(raised > high, high, raised)};
+    Vec between(Vec low, Vec high) const {
+        const Four raised = pick(v < low.v, low.v, v);
+        return {pick(raised > high.v, high.v, raised)};
     }
+    Vec clipped() const { return between(zero(), all(1.0F)); }
     Vec where_inside(Vec x) const { return {pick((x.v > all(0.0F).v) & (x.v < all(1.0F).v), v, all(0.0F).v)}; }
 
     using Bits = int __attribute__((vector_size(16)));
