@@ -29,10 +29,10 @@ from benchmarks.rotated import REAL, ROOT
 from benchmarks.sparse_layer import Clock, Slot, fresh, from_file
 from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
-from pool.tasks.chess.loss_config import LossConfig
+from pool.tasks.chess.training.batches import FIELD
+from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.stockfish import create_task
 from pool.tasks.stockfish.config import ModelConfig
-from pool.tasks.stockfish.model import FIELD
 from pool.tasks.task import Progress
 
 WAYS = ("fused", "torch head", "EmbeddingBag")

@@ -33,7 +33,7 @@ from loader.batch.slots import read_batches
 from loader.sources import data_config, open_stream
 from pool import _native
 from pool.nn.batch import TensorBatch
-from pool.tasks.chess.loss_config import LossConfig
+from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.stockfish import create_task
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.task import Progress

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pool import _native
-from pool.tasks.chess.loss_config import LossConfig
+from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.stockfish import create_task, fused
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel

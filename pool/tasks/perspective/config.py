@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from loader.chess.output_buckets import PATTERN
 from loader.section import Effect, Section, as_tuple
-from pool.tasks.chess.loss_config import with_defaults
+from pool.tasks.chess.training.loss_config import with_defaults
 from pool.tasks.perspective.files.tensors import ExportTensor
 
 MAX_WIDTH = 1 << 14

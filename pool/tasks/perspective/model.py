@@ -13,9 +13,8 @@ from torch.nn import functional
 
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.chess.training.batches import FIELD
 from pool.tasks.perspective.files.shape import Floats, Shape
-
-FIELD = "features"
 
 
 class StackedLinear(nn.Module):

@@ -14,9 +14,9 @@ from loader.chess.output_buckets import buckets_by_pieces
 from loader.errors import DataError
 from pool.errors import ConfigError
 from pool.tasks.chess.inspecting import tensor_facts
-from pool.tasks.chess.loss_config import LossConfig
 from pool.tasks.chess.network import Evaluation, Facts
 from pool.tasks.chess.positions import Inputs, Position
+from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.perspective.config import ModelConfig
 from pool.tasks.perspective.description import TASK, beside, read_description
 from pool.tasks.perspective.files.evaluate import check_evaluable, evaluate

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from loader.batch.schema import BatchSchema
 from loader.chess.output_buckets import buckets_by_pieces
 from pool.nn.batch import TensorBatch
-from pool.tasks.chess.loss import mean_loss, score_weight
-from pool.tasks.chess.loss_config import LossConfig
 from pool.tasks.chess.probes import probe_positions
+from pool.tasks.chess.training.batches import num_inputs
+from pool.tasks.chess.training.loss import batch_loss
+from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.chess.whole_file import write_whole
 from pool.tasks.perspective.config import ModelConfig
 from pool.tasks.perspective.description import beside, description
@@ -21,7 +22,7 @@ from pool.tasks.perspective.files.header import header
 from pool.tasks.perspective.files.integers import Net, quantise
 from pool.tasks.perspective.files.shape import Floats, Shape
 from pool.tasks.perspective.form import export_of, shape_of
-from pool.tasks.perspective.model import FIELD, PerspectiveModel
+from pool.tasks.perspective.model import PerspectiveModel
 from pool.tasks.perspective.reading import RAW, WEIGHTS, floats_of, read_bytes
 from pool.tasks.task import Progress
 
@@ -36,15 +37,7 @@ class PerspectiveTask:
     def check(self, schema: BatchSchema) -> None:
         """Raises ValueError if batches, the list of tensors or the file to start from don't fit the model."""
         shape = shape_of(self._model)
-        fields = {field.name: field for field in schema.sparse}
-        if FIELD not in fields or fields[FIELD].bags_per_sample != 2:
-            raise ValueError(f"data.source: batches have no sparse field {FIELD!r} with two bags a sample")
-        if fields[FIELD].values:
-            raise ValueError(f"data.source: the sparse field {FIELD!r} has values; these networks know none")
-        missing = {"score", "result"} - {field.name for field in schema.dense}
-        if missing:
-            raise ValueError(f"data.source: batches have no dense field {', '.join(sorted(missing))}")
-        found, wanted = fields[FIELD].num_features, shape.num_real + shape.num_virtual
+        found, wanted = num_inputs(schema), shape.num_real + shape.num_virtual
         if found != wanted:
             raise ValueError(f"model.features: {wanted} inputs, but the batches have {found}")
         if schema.num_buckets != shape.buckets:
@@ -64,8 +57,7 @@ class PerspectiveTask:
 
     def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:
         """Mean loss of a batch."""
-        weight = score_weight(self._loss, progress.fraction)
-        return mean_loss(model(batch), batch.dense["score"], batch.dense["result"], self._loss, weight)
+        return batch_loss(self._loss, model(batch), batch, progress)
 
     def predict(self, model: nn.Module, batch: TensorBatch) -> Tensor:
         """[B]: in units of the score, the side to move's view."""

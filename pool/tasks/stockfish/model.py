@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.chess.training.batches import FIELD
 from pool.tasks.stockfish import fused
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.quantized import halfka
@@ -26,7 +27,6 @@ from pool.tasks.stockfish.stacks import LayerStacks
 
 log = logging.getLogger(__name__)
 
-FIELD = "features"
 _PIECE_VALUES = (126, 781, 825, 1276, 2538)  # pawn .. queen, internal units
 
 

@@ -1,4 +1,4 @@
-"""Adam and its kin: the formulas to rounding, the same bits however a gradient comes, whatever the level and the threads."""
+"""Adam and its kin: their formulas to rounding; the same bits for any form of the gradient, any level, any threads."""
 
 from __future__ import annotations
 
