@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from loader.chess.output_buckets import PATTERN
 from loader.section import Effect, Section, as_tuple
+from pool.tasks.chess.training.fake_quantization_config import FakeQuantization
 from pool.tasks.chess.training.loss_config import with_defaults
 from pool.tasks.perspective.files.tensors import ExportTensor
 
@@ -69,13 +70,14 @@ class ModelConfig(Section):
         ),
         Effect.RESULT,
     ] = 1.98
+    fake_quantization: FakeQuantization = ()
     export_as: Annotated[
         Literal["auto", "simple", "output_buckets", "input_buckets", "multi_layer"],
         Field(
-            description="the tensors of an exported file, as in bullet's example of that name; auto: the one with a "
-            "network of this shape"
+            description="the tensors of an exported file, as in bullet's example of that name, and so how "
+            "fake_quantization rounds; auto: the one with a network of this shape"
         ),
-        Effect.NONE,
+        Effect.RESULT,
     ] = "auto"
     export: Annotated[
         tuple[ExportTensor, ...],
@@ -84,7 +86,7 @@ class ModelConfig(Section):
             description="instead of export_as: tables of weight, merge, type (i8, i16, i32, f32), scale, round and "
             "transpose, one tensor after the other",
         ),
-        Effect.NONE,
+        Effect.RESULT,
     ] = ()
     start_from: Annotated[
         str | None,

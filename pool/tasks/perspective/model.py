@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +13,10 @@ from torch.nn import functional
 
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.chess.rounding import Rounding
 from pool.tasks.chess.training.batches import FIELD
+from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, floored, rounded
+from pool.tasks.perspective.files.evaluate import PAIR_SHIFT
 from pool.tasks.perspective.files.shape import Floats, Shape
 
 
@@ -21,26 +24,44 @@ class StackedLinear(nn.Module):
     """A linear layer for each output bucket; samples come ordered by bucket. weight [B, outputs, inputs], bias
     [B, outputs]."""
 
-    def __init__(self, buckets: int, inputs: int, outputs: int) -> None:
+    def __init__(
+        self, buckets: int, inputs: int, outputs: int, rule: Rounding | None = None, bias_rule: Rounding | None = None
+    ) -> None:
+        """`rule`, `bias_rule`: how weight and bias are rounded; None: not at all."""
         super().__init__()
         self.weight = nn.Parameter(torch.empty(buckets, outputs, inputs))
         self.bias = nn.Parameter(torch.empty(buckets, outputs))
+        self._rule, self._bias_rule = rule, bias_rule
 
     def forward(self, groups: Sequence[Tensor]) -> list[Tensor]:
         """[n, inputs] of each bucket -> [n, outputs] of each."""
-        layers = zip(groups, self.weight.unbind(), self.bias.unbind(), strict=True)
-        return [functional.linear(group, weight, bias) for group, weight, bias in layers]
+        weight = self.weight if self._rule is None else rounded(self.weight, self._rule)
+        bias = self.bias if self._bias_rule is None else rounded(self.bias, self._bias_rule)
+        layers = zip(groups, weight.unbind(), bias.unbind(), strict=True)
+        return [functional.linear(*each) for each in layers]
 
 
 class PerspectiveModel(nn.Module):
     """(inputs -> N)x2 -> activation -> layers of the sample's output bucket. One unit of the output is
     loss.output_unit."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(
+        self, shape: Shape, fake_quantization: Collection[str] = (), rules: Mapping[str, Rounding] | None = None
+    ) -> None:
+        """`rules`: how the tensors that a file holds as integers are rounded; what is in `fake_quantization` is,
+        in forward too."""
         super().__init__()
         self.shape = shape
-        self.l0 = SparseLinear(shape.num_real + shape.num_virtual, shape.width, field=FIELD)
-        self.layers = nn.ModuleList(StackedLinear(shape.buckets, *sizes) for sizes in shape.layers)
+        rules = rules or {}
+        rows = rules if "rows" in fake_quantization else {}
+        dense = rules if "dense" in fake_quantization else {}
+        self.l0 = _first_layer(shape, rows.get("l0w"), rows.get("l0b"))
+        self.layers = nn.ModuleList(
+            StackedLinear(shape.buckets, *sizes, dense.get(f"l{number}w"), dense.get(f"l{number}b"))
+            for number, sizes in enumerate(shape.layers, 1)
+        )
+        cuts = "activations" in fake_quantization and "l0w" in rules
+        self._product_one = rules["l0w"].scale ** 2 / (1 << PAIR_SHIFT) if cuts else None
         self.reset_parameters()
 
     @torch.no_grad()
@@ -63,6 +84,8 @@ class PerspectiveModel(nn.Module):
         if self.shape.activation == "pairwise":
             low, high = x.chunk(2, dim=1)
             x = low * high
+            if self._product_one is not None:  # all that integers cut off: other activations keep every bit
+                x = floored(x, self._product_one)
         elif self.shape.activation == "screlu":
             x = x.square()
         own, other = x.chunk(2)
@@ -107,3 +130,16 @@ class PerspectiveModel(nn.Module):
 
     def _stacks(self) -> list[StackedLinear]:
         return [layer for layer in self.layers if isinstance(layer, StackedLinear)]
+
+
+def _first_layer(shape: Shape, rule: Rounding | None, bias_rule: Rounding | None) -> SparseLinear:
+    inputs = shape.num_real + shape.num_virtual
+    if rule is None and bias_rule is None:
+        return SparseLinear(inputs, shape.width, field=FIELD)
+    virtual_rows = None
+    if shape.num_virtual:
+        virtual_rows = np.arange(inputs)
+        virtual_rows[: shape.num_real] = shape.num_real + shape.virtual_rows()
+    return RoundedSparseLinear(
+        inputs, shape.width, field=FIELD, rule=rule, bias_rule=bias_rule, virtual_rows=virtual_rows
+    )

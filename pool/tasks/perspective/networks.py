@@ -53,7 +53,7 @@ class PerspectiveNetwork:
 def facts(network: PerspectiveNetwork) -> Facts:
     """Of the integers. Dead outputs are found by bounds: an output is dead if 0 even with the largest 32 rows."""
     net = network.net
-    tensors = [tensor_facts(name, net.tensors[name], rule) for name, rule in roundings(net).items()]
+    tensors = [tensor_facts(name, net.tensors[name], rule) for name, rule in roundings(net.entries).items()]
     rows = net.tensors["l0w"].max(axis=0).astype(np.int64)
     highest = net.tensors["l0b"] + MOST_PIECES * np.maximum(rows, 0)
     shape = net.shape

@@ -19,7 +19,7 @@ from pool.tasks.perspective.description import beside, description
 from pool.tasks.perspective.files.evaluate import check_evaluable, evaluate
 from pool.tasks.perspective.files.file_bytes import parse_quantised, quantised_bytes, raw_bytes, weights_bytes
 from pool.tasks.perspective.files.header import header
-from pool.tasks.perspective.files.integers import Net, quantise
+from pool.tasks.perspective.files.integers import Net, quantise, roundings
 from pool.tasks.perspective.files.shape import Floats, Shape
 from pool.tasks.perspective.form import export_of, shape_of
 from pool.tasks.perspective.model import PerspectiveModel
@@ -47,7 +47,8 @@ class PerspectiveTask:
 
     def build_model(self) -> PerspectiveModel:
         """Freshly initialised."""
-        return PerspectiveModel(shape_of(self._model))
+        shape = shape_of(self._model)
+        return PerspectiveModel(shape, self._model.fake_quantization, roundings(export_of(self._model, shape)))
 
     def initialize(self, model: nn.Module) -> None:
         """Loads model.start_from, if it is set."""

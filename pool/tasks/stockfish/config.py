@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from loader.section import Effect, Section
+from pool.tasks.chess.training.fake_quantization_config import FakeQuantization
 from pool.tasks.stockfish.quantized import halfka
 from pool.tasks.stockfish.quantized.versions import L1_STEP, MAX_L1, VERSIONS, Version
 
@@ -58,11 +59,13 @@ class ModelConfig(Section):
         ),
         Effect.RESULT,
     ] = True
+    fake_quantization: FakeQuantization = ()
     kernels: Annotated[
         Literal["fused", "torch"],
         Field(
             description="fused: what follows the first layer is one native operation on CPU workers, torch's own "
-            "operations elsewhere and for SFNNv16; torch: torch's own everywhere. Results differ in the last digits"
+            "operations elsewhere, for SFNNv16, and for activations of fake_quantization; torch: torch's own "
+            "everywhere. Results differ in the last digits"
         ),
         Effect.RESULT,
     ] = "fused"

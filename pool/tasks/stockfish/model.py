@@ -18,10 +18,11 @@ from torch.nn import functional
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess.training.batches import FIELD
+from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear
 from pool.tasks.stockfish import fused
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.quantized import halfka
-from pool.tasks.stockfish.quantized.quantize import Floats
+from pool.tasks.stockfish.quantized.quantize import Floats, roundings
 from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, OUTPUT_UNIT, Table
 from pool.tasks.stockfish.stacks import LayerStacks
 
@@ -39,12 +40,14 @@ class StockfishModel(nn.Module):
         self.num_virtual = halfka.VIRTUAL if config.factorized else 0
         self.num_features = config.inputs
         self.first_virtual = config.first_virtual
-        self.transformer = SparseLinear(self.num_features, config.l1, bias=True, field=FIELD)
-        self.psqt = SparseLinear(self.num_features, NUM_BUCKETS, bias=False, field=FIELD)
-        self.stacks = LayerStacks(self.version, config.l1, config.shared_fc_0)
-        self._fused = config.kernels == "fused" and fused.fits(self.version)
+        rounds = "rows" in config.fake_quantization
+        self.transformer = self._table("transformer", config.l1, rounds)
+        self.psqt = self._table("psqt", NUM_BUCKETS, rounds, bias=False)
+        self.stacks = LayerStacks(self.version, config.l1, config.shared_fc_0, config.fake_quantization)
+        self._fused = config.kernels == "fused" and fused.fits(self.version) and not self.stacks.cuts_activations
         if config.kernels == "fused" and not self._fused:
-            log.info("%s has no fused kernels: torch's own operations are used", self.version.name)
+            what = "fake quantization of activations" if fused.fits(self.version) else self.version.name
+            log.info("%s has no fused kernels: torch's own operations are used", what)
         self.reset_parameters()
 
     @torch.no_grad()
@@ -115,6 +118,28 @@ class StockfishModel(nn.Module):
             _copy(getattr(self.stacks, name), floats, name)
         self._clear_virtual()
         self.stacks.clear_shared()
+
+    def _table(self, name: str, outputs: int, rounds: bool, *, bias: bool = True) -> SparseLinear:
+        """The layer `name`. Rows of all feature sets are stored with one scale."""
+        if not rounds:
+            return SparseLinear(self.num_features, outputs, bias, field=FIELD)
+        rules = roundings(self.version)
+        return RoundedSparseLinear(
+            self.num_features,
+            outputs,
+            field=FIELD,
+            rule=rules[f"{name}_weight"],
+            bias_rule=rules.get(f"{name}_bias"),
+            bias=bias,
+            virtual_rows=self._virtual_rows() if self.num_virtual else None,
+        )
+
+    def _virtual_rows(self) -> npt.NDArray[np.int64]:
+        """As RoundedSparseLinear wants it."""
+        rows = np.full(self.num_features, -1)
+        rows[: halfka.INPUTS] = self.first_virtual + halfka.virtual_features()
+        rows[self.first_virtual :] = np.arange(self.first_virtual, self.num_features)
+        return rows
 
     def _folded_rows(self, weight: Tensor, table: Table) -> Tensor:
         rows = weight[table.rows]
