@@ -70,6 +70,15 @@ class ModelConfig(Section):
         ),
         Effect.RESULT,
     ] = 1.98
+    clip_tensors: Annotated[
+        dict[str, Annotated[float, Field(ge=0, le=1e3)]],
+        Field(
+            default_factory=dict,
+            description="limits for single tensors, in the place of clip_weights: { l0w = 1.98, l1b = 2.0 }; with a "
+            "factoriser that of l0w is for the sum of both, which is what is exported. 0: not clamped",
+        ),
+        Effect.RESULT,
+    ]
     fake_quantization: FakeQuantization = ()
     export_as: Annotated[
         Literal["auto", "simple", "output_buckets", "input_buckets", "multi_layer"],

@@ -15,9 +15,12 @@ from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess.rounding import Rounding
 from pool.tasks.chess.training.batches import FIELD
+from pool.tasks.chess.training.clipping import clip_sum
 from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, floored, rounded
 from pool.tasks.perspective.files.evaluate import PAIR_SHIFT
 from pool.tasks.perspective.files.shape import Floats, Shape
+
+_ROWS = 768  # of the first layer that are clipped at a time: a king bucket's
 
 
 class StackedLinear(nn.Module):
@@ -61,6 +64,7 @@ class PerspectiveModel(nn.Module):
             for number, sizes in enumerate(shape.layers, 1)
         )
         cuts = "activations" in fake_quantization and "l0w" in rules
+        self._virtual_rows = torch.from_numpy(shape.virtual_rows()) if shape.num_virtual else torch.empty(0)
         self._product_one = rules["l0w"].scale ** 2 / (1 << PAIR_SHIFT) if cuts else None
         self.reset_parameters()
 
@@ -100,11 +104,18 @@ class PerspectiveModel(nn.Module):
         return x.square() if self.shape.hidden_activation == "screlu" else x
 
     @torch.no_grad()
-    def clip(self, limit: float) -> None:
-        """In place: weights and biases behind the first layer to +- limit."""
-        for layer in self._stacks():
-            layer.weight.clamp_(-limit, limit)
-            layer.bias.clamp_(-limit, limit)
+    def clip(self, limits: Mapping[str, float]) -> None:
+        """In place, by bullet's names of tensors: to +- limit; of l0w the sum with the factoriser."""
+        for name, tensor in self._named():
+            limit = limits.get(name)
+            if limit is None:
+                continue
+            if name == "l0w" and self.shape.num_virtual:
+                added = self.l0.weight[self.shape.num_real :]
+                for rows, virtual in zip(tensor.split(_ROWS), self._virtual_rows.split(_ROWS), strict=True):
+                    clip_sum(rows, added[virtual.to(added.device)], -limit, limit)
+            else:
+                tensor.clamp_(-limit, limit)
 
     @torch.no_grad()
     def floats(self) -> dict[str, npt.NDArray[np.float32]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 
 from torch import Tensor, nn
@@ -21,7 +22,7 @@ from pool.tasks.perspective.files.file_bytes import parse_quantised, quantised_b
 from pool.tasks.perspective.files.header import header
 from pool.tasks.perspective.files.integers import Net, quantise, roundings
 from pool.tasks.perspective.files.shape import Floats, Shape
-from pool.tasks.perspective.form import export_of, shape_of
+from pool.tasks.perspective.form import clips_of, export_of, shape_of
 from pool.tasks.perspective.model import PerspectiveModel
 from pool.tasks.perspective.reading import RAW, WEIGHTS, floats_of, read_bytes
 from pool.tasks.task import Progress
@@ -43,6 +44,7 @@ class PerspectiveTask:
         if schema.num_buckets != shape.buckets:
             raise ValueError(f"model.output_buckets: {shape.buckets}, but the batches have {schema.num_buckets}")
         export_of(self._model, shape)
+        clips_of(self._model, shape)
         self._start(shape)
 
     def build_model(self) -> PerspectiveModel:
@@ -66,9 +68,8 @@ class PerspectiveTask:
         return output
 
     def after_step(self, model: nn.Module) -> None:
-        """Clips what is behind the first layer."""
-        if self._model.clip_weights:
-            _perspective(model).clip(self._model.clip_weights)
+        """Clips the tensors that are to be."""
+        _perspective(model).clip(self._clips)
 
     def export(self, model: nn.Module, path: Path, description: str) -> None:
         """Writes a file of numbers, by its name the floats (*raw.bin, *weights.bin) or the quantised network, which has
@@ -91,6 +92,10 @@ class PerspectiveTask:
     def header(self, model: nn.Module, path: Path, language: str) -> str:
         """Source in C or Rust that describes the quantised file `path`."""
         return header(self.exported(model), language, path.name)
+
+    @cached_property
+    def _clips(self) -> dict[str, float]:
+        return clips_of(self._model, shape_of(self._model))
 
     def _export_quantised(self, net: Net, path: Path, text: str) -> None:
         """Not before the bytes evaluate to what the tensors do."""
