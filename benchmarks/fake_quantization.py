@@ -48,6 +48,7 @@ class Row:
     fake_quantization: Sequence[str]
     trained: float  # of the network as it is trained
     exported: float  # of the integers
+    apart: float  # mean difference of the two evaluations of a position, units; cutting to whole ones makes 0.5
 
     @property
     def gap(self) -> float:
@@ -76,22 +77,23 @@ def measured(
     return Row(network, fake, *losses(config, task, model, files[1], positions))
 
 
-def losses(config: Config, task: Task, model: Any, file: Path, positions: int) -> tuple[float, float]:
-    """Of the model, and of what is exported."""
+def losses(config: Config, task: Task, model: Any, file: Path, positions: int) -> tuple[float, float, float]:
+    """Of the model, and of what is exported; and how far their evaluations are apart."""
     exported = families()[config.task].exported_network(Trained(Path(), {}, config.task, task, model))
     loss = config.loss
     assert isinstance(loss, LossConfig)
     share = score_weight(loss, Progress(0, 1))
-    found: list[tuple[float, float]] = []
+    found: list[list[float]] = []
     for batch, _ in zip(batches(config, file), range(positions // BATCH), strict=False):
         labels = batch.dense["score"], batch.dense["result"]
         with torch.no_grad():
             floats = model(batch).double()
-        integers = torch.from_numpy(exported.evaluate(positions_of(batch, exported)).value) / loss.output_unit
-        found.append(tuple(mean_loss(each, *labels, loss, share).item() for each in (floats, integers.double())))
+        units = torch.from_numpy(exported.evaluate(positions_of(batch, exported)).value)
+        pair = (mean_loss(each, *labels, loss, share).item() for each in (floats, units.double() / loss.output_unit))
+        found.append([*pair, (floats * loss.output_unit - units).abs().mean().item()])
     assert len(found) == positions // BATCH, f"{file} has no {positions} positions"
-    trained, integer = np.mean(found, axis=0).tolist()
-    return trained, integer
+    trained, integer, apart = np.mean(found, axis=0).tolist()
+    return trained, integer, apart
 
 
 def batches(config: Config, file: Path, epochs: int | None = 1) -> Iterator[TensorBatch]:
@@ -114,10 +116,12 @@ def table(rows: Sequence[Row]) -> str:
     """As the documentation has it."""
     lines = [
         f"| `{row.network}` | {', '.join(row.fake_quantization) or 'none'} | {row.trained:.6f} | {row.exported:.6f} "
-        f"| {row.gap:.6f} |"
+        f"| {row.gap:.6f} | {row.apart:.1f} |"
         for row in rows
     ]
-    return "\n".join(["| network | fake quantization | trained | exported | gap |", "|---|---|---|---|---|", *lines])
+    return "\n".join(
+        ["| network | fake quantization | trained | exported | gap | apart |", "|---|---|---|---|---|---|", *lines]
+    )
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ SIZE = 0.3  # of weights: activations are clamped at times
 
 def trained(rung: dict[str, Any], fake: tuple[str, ...], **more: Any) -> tuple[PerspectiveTask, PerspectiveModel]:
     """The same weights for any `fake`."""
-    task = create_task(ModelConfig(**{**rung, **more}, fake_quantization=fake), LossConfig())
+    task = create_task(ModelConfig(**{**rung, **more, "fake_quantization": fake}), LossConfig())
     model = task.build_model()
     model.load_floats(random_floats(model.shape, size=SIZE))
     return task, model
@@ -115,7 +115,7 @@ def test_members_that_are_computed_together_are_rounded_as_each_is_alone() -> No
         for loss in found:
             loss.sum().backward()  # type: ignore[no-untyped-call]
         losses.append(torch.cat([loss.detach().reshape(-1) for loss in found]))
-    assert torch.allclose(*losses, rtol=1e-5)
+    assert torch.allclose(losses[0], losses[1], rtol=1e-5)
     assert len(losses[0]) == 3
     for one, other in zip(together, in_turn, strict=True):
         for mine, its in zip(one.model.parameters(), other.model.parameters(), strict=True):

@@ -30,7 +30,7 @@ from tests.support.tools import need_program
 PAGE = DOCS / "tutorial/own-engine.md"
 
 
-def task_of(model: dict[str, Any], **loss: float) -> PerspectiveTask:
+def task_of(model: dict[str, Any], **loss: Any) -> PerspectiveTask:
     return create_task(ModelConfig(**model), LossConfig(**loss))
 
 

@@ -98,9 +98,11 @@ def test_gradients_pass_what_is_rounded(factorized: bool) -> None:
         model(batch).square().sum().backward()
         gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
     for name, gradient in gradients[0].items():
+        other = gradients[1][name]
         assert gradient is not None
+        assert other is not None
         assert gradient.abs().sum() > 0, name
-        assert torch.equal(gradient, gradients[1][name]), name
+        assert torch.equal(gradient, other), name
 
 
 def test_activations_that_are_cut_still_teach_every_layer() -> None:

@@ -112,7 +112,9 @@ class PerspectiveModel(nn.Module):
                 continue
             if name == "l0w" and self.shape.num_virtual:
                 added = self.l0.weight[self.shape.num_real :]
-                for rows, virtual in zip(tensor.split(_ROWS), self._virtual_rows.split(_ROWS), strict=True):
+                for rows, virtual in zip(
+                    torch.split(tensor, _ROWS), torch.split(self._virtual_rows, _ROWS), strict=True
+                ):
                     clip_sum(rows, added[virtual.to(added.device)], -limit, limit)
             else:
                 tensor.clamp_(-limit, limit)

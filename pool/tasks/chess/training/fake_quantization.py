@@ -61,7 +61,7 @@ class RoundedSparseLinear(SparseLinear):
             return weight, bias
         table = torch.empty_like(weight)
         touched = sparse.touched.to(torch.int64)
-        for part in touched.split(_ROWS) if weight.device.type == "cpu" else (touched,):
+        for part in torch.split(touched, _ROWS) if weight.device.type == "cpu" else (touched,):
             rows = _on_grid_(self._whole_rows(weight, part), self._rule.scale, self._rule.way)
             table.index_copy_(0, part, rows)
         return table, bias

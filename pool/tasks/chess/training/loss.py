@@ -55,4 +55,5 @@ def mean_loss(output: Tensor, score: Tensor, result: Tensor, config: LossConfig,
         losses = losses * (1.0 + config.asymmetry * (predicted > target))
     undecided = (wanted - 0.5).square() * wanted * (1.0 - wanted)
     weights = 1.0 + (2.0**config.weight_boost - 1.0) * undecided.pow(config.weight_power)
-    return (losses * weights).sum() / weights.sum()
+    mean: Tensor = (losses * weights).sum() / weights.sum()
+    return mean
