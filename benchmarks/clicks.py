@@ -33,6 +33,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
+from benchmarks.endless_run import endless_run
 from benchmarks.rotated import ROOT
 
 FIELDS, FEATURES, WIDTH, BATCH = 39, 1_000_000, 16, 8192
@@ -121,13 +122,9 @@ def plain_rate(case: str, folder: Path, seconds: float, threads: int) -> float:
 
 
 def pool_rate(folder: Path, seconds: float) -> tuple[float, dict[str, float]]:
-    """Samples a second of a run of the pool, and what shares of the time it was bound by."""
-    with tempfile.TemporaryDirectory() as place:
-        dir, config = Path(place) / "run", Path(place) / "run.toml"
-        config.write_text(
-            f"""
+    """Samples a second of a run of the pool, and the numbers of its last step."""
+    settings = f"""
 task = "clicks"
-run.dir = "{dir}"
 run.sinks = []
 data.source = "rows"
 data.train = ["{folder}/clicks-*.svm"]
@@ -141,30 +138,15 @@ model.rank = {WIDTH - 1}
 model.fields = {{ features = {FEATURES} }}
 optimizer.name = "pool.optim.SparseAdam"
 optimizer.args.lr = {LEARNING_RATE}
-train.steps = 1000000
 train.batches_per_step = 1
-train.checkpoint_every = 0
 pool.devices = ["cpu"]
 pool.threads = 1
 pool.bucket_mb = 100
-""",
-            encoding="utf-8",
-        )
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pool", "train", str(config)], cwd=ROOT, stdout=subprocess.DEVNULL
-        )
-        metrics = dir / "metrics.jsonl"
-        while not (metrics.exists() and metrics.stat().st_size):
-            if process.poll() is not None:
-                raise SystemExit(f"pool train ended with {process.returncode}")
-            time.sleep(0.05)
-        time.sleep(seconds + WARM_UP)
-        lines = metrics.read_text(encoding="utf-8").splitlines()
-        process.kill()
-        process.wait()
-        entries = [json.loads(line) for line in lines]
-        last = {key: value for key, value in entries[-1].items() if isinstance(value, int | float)}
-        return rate_of([entry["time"] for entry in entries]), last
+"""
+    with endless_run(settings) as run:
+        records = run.after(seconds + WARM_UP)
+    last = {key: value for key, value in records[-1].items() if isinstance(value, int | float)}
+    return rate_of([record["time"] for record in records]), last
 
 
 def rate_of(moments: list[float]) -> float:

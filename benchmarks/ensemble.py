@@ -5,10 +5,11 @@ backward as `pool.members.batched` computes them, and of one network after the o
 plainest loop over modules. The same losses in the same process, in turns; medians. No optimizer in any.
 
 Runs: `pool train` of the task stockfish, loader included, one CPU worker of one thread. A run of K members against K
-runs of one: positions x members a second. A run of one has steps of s + m: m, a member's own, is the part in which by
-the run's own account gradients are computed, added and applied; s is the rest, which members share. K runs take
-K (s + m) where an ensemble takes s + Km; required: at least 0.9 of K (s + m) / (s + Km). Steps are counted from the
-second second on.
+runs of one: positions x members a second. A run of one has steps of s + m: m, a member's own, is what its trace says of
+forward, backward, the sum of gradients and the optimizer's step; s is the rest, which members share: loader, plan of
+the batch, messages. K runs take K (s + m) where an ensemble takes s + Km; required: at least 0.9 of
+K (s + m) / (s + Km). Steps are counted when a few seconds are over and each piece of memory has been written once.
+"Own" is m in that run.
 
 Prints two tables and one line of JSON.
 """
@@ -19,8 +20,6 @@ import argparse
 import itertools
 import json
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +32,8 @@ from rich.table import Table
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchmarks.rotated import REAL, ROOT, rotated_copies
+from benchmarks.endless_run import Record, endless_run
+from benchmarks.rotated import REAL, rotated_copies
 from pool import _native
 from pool.members.batched import Batched
 from pool.members.choice import FEWEST, MOST_WORK, dense
@@ -45,8 +45,9 @@ from pool.tasks.task import Progress, Task
 SAMPLES, INPUTS, OUTPUTS = 32, 24, 22
 POSITIONS = 16384  # a batch of the runs
 REQUIRED = 0.9
-WARM_UP = 1.0  # seconds that are not counted
-OWN = ("compute", "reduce", "optimizer", "weights")  # shares of a step that are a member's own
+WARM_UP = 2.0  # seconds that are not counted, nor are the first steps:
+WARM_UP_STEPS = 6  # that write to new memory
+OWN = frozenset({"forward", "backward", "reduce", "optimize"})  # spans of a member
 FEWEST_STEPS = 8  # that are counted
 
 
@@ -136,12 +137,8 @@ def small_networks(console: Console, arguments: argparse.Namespace) -> list[dict
 
 def step_seconds(members: int, l1: int, data: Path, seconds: float) -> tuple[float, float]:
     """A step of a run that is stopped from outside: the mean after the warm-up; and how much of it is a member's."""
-    with tempfile.TemporaryDirectory() as folder:
-        dir, config = Path(folder) / "run", Path(folder) / "run.toml"
-        config.write_text(
-            f"""
+    settings = f"""
 task = "stockfish"
-run.dir = "{dir}"
 data.train = ["{data}"]
 data.chess.features = "HalfKAv2_hm"
 data.batch_size = {POSITIONS}
@@ -149,44 +146,24 @@ data.threads = 1
 model.l1 = {l1}
 optimizer.name = "pool.optim.Adam"
 optimizer.args = {{ lr = 1e-3 }}
-train.steps = 1000000
 train.batches_per_step = 1
-train.checkpoint_every = 0
 pool.devices = ["cpu"]
 pool.threads = 1
 {f"ensemble.members = {members}" if members > 1 else ""}
-""",
-            encoding="utf-8",
-        )
-        command = [sys.executable, "-m", "pool", "train", str(config)]
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
-        steps: list[dict[str, Any]] = []
-        while not enough(steps, seconds):
-            if process.poll() is not None:
-                raise SystemExit(f"pool train ended with {process.returncode}")
-            time.sleep(0.2)
-            steps = recorded(dir / "metrics.jsonl")
-        process.kill()
-        process.wait()
-    later = after_warm_up(steps)
-    step = (later[-1]["time"] - later[0]["time"]) / (len(later) - 1)
-    return step, step * statistics.fmean(sum(each[name] for name in OWN) for each in later[1:])
+"""
+    with endless_run(settings, trace=True) as run:
+        later = after_warm_up(run.until(lambda records: enough(records, seconds)))
+        spans = run.spans()
+    steps = range(later[1]["step"], later[-1]["step"] + 1)  # each from the end of the one before
+    own = sum(span["dur"] for span in spans if span["name"] in OWN and span["args"]["step"] + 1 in steps) / 1e6
+    return (later[-1]["time"] - later[0]["time"]) / len(steps), own / len(steps) / members
 
 
-def recorded(metrics: Path) -> list[dict[str, Any]]:
-    """What was recorded of each step."""
-    if not metrics.exists():
-        return []
-    lines = metrics.read_text(encoding="utf-8").splitlines(keepends=True)
-    records = [json.loads(line) for line in lines if line.endswith("\n")]
-    return [record for record in records if "loss" in record]
+def after_warm_up(steps: Sequence[Record]) -> Sequence[Record]:
+    return [step for step in steps[WARM_UP_STEPS:] if step["time"] > steps[0]["time"] + WARM_UP]
 
 
-def after_warm_up(steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [step for step in steps if step["time"] > steps[0]["time"] + WARM_UP]
-
-
-def enough(steps: Sequence[dict[str, Any]], seconds: float) -> bool:
+def enough(steps: Sequence[Record], seconds: float) -> bool:
     later = after_warm_up(steps)
     return len(later) > FEWEST_STEPS and later[-1]["time"] - later[0]["time"] >= seconds
 
@@ -198,18 +175,31 @@ def runs(console: Console, arguments: argparse.Namespace) -> list[dict[str, Any]
         rotated_copies(REAL, data)
         for _, l1, members in itertools.product(range(arguments.repeats), arguments.l1, arguments.runs):
             times.setdefault((l1, members), []).append(step_seconds(members, l1, data, arguments.seconds))
-    columns = ("l1", "members", "ms a step", "positions x members/s", "x separate runs", "K(s+m) / (s+Km)", "share")
+    columns = (
+        "l1",
+        "members",
+        "ms a step",
+        "own, ms",
+        "positions x members/s",
+        "x separate",
+        "K(s+m) / (s+Km)",
+        "share",
+    )
     table = Table(*columns, title=f"stockfish, {POSITIONS:,} positions a step")
     results = []
     for l1 in arguments.l1:
-        found = {members: statistics.median(step for step, _ in times[l1, members]) for members in arguments.runs}
-        results += summary(l1, found, statistics.median(own for _, own in times[l1, 1]))
+        found = {
+            members: [statistics.median(each) for each in zip(*times[l1, members], strict=True)]
+            for members in arguments.runs
+        }
+        results += summary(l1, found)
     for each in results:
         required = "" if each["members"] == 1 else f" (at least {REQUIRED})"
         table.add_row(
             str(each["l1"]),
             str(each["members"]),
             f"{1e3 * each['seconds']:.1f}",
+            f"{1e3 * each['own']:.1f}",
             f"{each['rate']:,.0f}",
             f"{each['gain']:.2f}",
             f"{each['wanted']:.2f}",
@@ -222,17 +212,17 @@ def runs(console: Console, arguments: argparse.Namespace) -> list[dict[str, Any]
     return results
 
 
-def summary(l1: int, found: Mapping[int, float], own: float) -> list[dict[str, Any]]:
-    """`found`: seconds of a step by number of members; `own`: of one member alone that are its own."""
-    alone = found[1]
+def summary(l1: int, found: Mapping[int, Sequence[float]]) -> list[dict[str, Any]]:
+    """`found`, by number of members: seconds of a step, and of them a member's own."""
+    alone, own = found[1]
     shared = alone - own
     results = []
-    for members, seconds in found.items():
+    for members, (seconds, own_here) in found.items():
         gain = members * alone / seconds
-        wanted = members * (shared + own) / (shared + members * own)
+        wanted = members * alone / (shared + members * own)
         rate = members * POSITIONS / seconds
-        row = {"l1": l1, "members": members, "seconds": seconds, "rate": rate, "gain": gain, "wanted": wanted}
-        results.append({**row, "share": gain / wanted, "s": shared, "m": own})
+        row = {"l1": l1, "members": members, "seconds": seconds, "own": own_here, "rate": rate, "gain": gain}
+        results.append({**row, "wanted": wanted, "share": gain / wanted, "s": shared, "m": own})
     return results
 
 

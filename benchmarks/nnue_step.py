@@ -1,4 +1,4 @@
-"""A training step of the stockfish task without the pool: forward, loss, backward of one batch on a CPU.
+"""A training step of a chess task without the pool: forward, loss, backward of one batch on a CPU.
 
 Three ways: the task as it runs by default (fused), with torch's operations behind the first layer (torch head), and
 with torch.nn.EmbeddingBag as first layer too (EmbeddingBag), the outside reference. Ours write the tables' gradients
@@ -25,18 +25,22 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
+from benchmarks.networks import NETWORKS, Network, tables
 from benchmarks.rotated import REAL, ROOT
-from benchmarks.sparse_layer import Clock, Slot, fresh, from_file
+from benchmarks.sparse_layer import Clock, Slot, fresh
 from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
+from pool.tasks.chess.fused import Kernels
 from pool.tasks.chess.training.batches import FIELD
-from pool.tasks.chess.training.loss_config import LossConfig
-from pool.tasks.stockfish import create_task
-from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.task import Progress
 
-WAYS = ("fused", "torch head", "EmbeddingBag")
-REQUIRED = {256: 804e3, 1024: 238e3}  # positions/s of two threads or processes, by l1
+KERNELS: dict[str, Kernels] = {  # model.kernels, by way
+    "first layer fused": "fused_first_layer",
+    "fused": "fused",
+    "torch head": "torch",
+    "EmbeddingBag": "torch",
+}
+WAYS = tuple(KERNELS)
 
 Step = Callable[[], None]
 
@@ -54,12 +58,11 @@ class Bags(nn.Module):
         return out if self.bias is None else out + self.bias
 
 
-def step_of(way: str, l1: int, batch: TensorBatch) -> Step:
+def step_of(way: str, network: Network, batch: TensorBatch) -> Step:
     torch.manual_seed(0)
-    task = create_task(ModelConfig(l1=l1, kernels="fused" if way == "fused" else "torch"), LossConfig())
+    task = network.create_task(KERNELS[way])
     model = task.build_model()
-    for name in ("transformer", "psqt"):
-        layer = getattr(model, name)
+    for name, layer in tables(model).items():
         if way == "EmbeddingBag":
             setattr(model, name, Bags(layer.num_features, layer.out_features, layer.bias is not None))
         else:
@@ -78,9 +81,9 @@ def clock_of(arguments: argparse.Namespace) -> Clock:
     return time.process_time if arguments.cpu_time else time.perf_counter
 
 
-def load(arguments: argparse.Namespace) -> TensorBatch:
+def load(arguments: argparse.Namespace, network: Network) -> TensorBatch:
     _native.keep_freed_memory()
-    return TensorBatch.from_numpy(from_file(arguments.data, arguments.samples))
+    return TensorBatch.from_numpy(network.batches(arguments.data, arguments.samples, 1)[0])
 
 
 def take_turns(steps: dict[str, Step], repeats: int, clock: Clock) -> dict[str, list[float]]:
@@ -98,7 +101,8 @@ def take_turns(steps: dict[str, Step], repeats: int, clock: Clock) -> dict[str, 
 def work(arguments: argparse.Namespace) -> None:
     """One of two processes: ready, told to begin, positions/s."""
     torch.set_num_threads(1)
-    step = step_of(arguments.way, arguments.l1[0], load(arguments))
+    network = NETWORKS[arguments.networks[0]]
+    step = step_of(arguments.way, network, load(arguments, network))
     step()
     print("ready", flush=True)
     sys.stdin.readline()
@@ -112,9 +116,10 @@ def work(arguments: argparse.Namespace) -> None:
     print(arguments.samples / statistics.median(times))
 
 
-def two_processes(arguments: argparse.Namespace, l1: int, way: str) -> float:
-    command = [sys.executable, "-m", "benchmarks.nnue_step", f"--data={arguments.data}", f"--l1={l1}", f"--way={way}"]
+def two_processes(arguments: argparse.Namespace, name: str, way: str) -> float:
+    command = [sys.executable, "-m", "benchmarks.nnue_step", f"--data={arguments.data}", f"--way={way}"]
     command += [
+        f"--networks={name}",
         f"--samples={arguments.samples}",
         f"--seconds={arguments.seconds}",
         *["--cpu-time"] * arguments.cpu_time,
@@ -133,7 +138,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=REAL, help="a binpack file")
     parser.add_argument("--samples", type=int, default=16384)
-    parser.add_argument("--l1", type=int, nargs="+", default=[256, 1024])
+    parser.add_argument("--networks", nargs="+", default=["SFNNv5-256", "SFNNv5"], choices=NETWORKS)
+    parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
+    parser.add_argument("--alone", action="store_true", help="not by two processes or two threads")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=4.0, help="of two processes at work")
     parser.add_argument("--cpu-time", action="store_true", help="the process's own time instead of the clock's")
@@ -143,35 +150,38 @@ def main() -> None:
         work(arguments)
         return
     arguments.data = arguments.data.resolve()
-    batch = load(arguments)
     table = Table(
-        "l1", "at work", "way", "ms", "positions/s", "EmbeddingBag / this", "required",
+        "network", "at work", "way", "ms", "positions/s", f"{arguments.ways[-1]} / this", "required",
         title=f"{arguments.samples} positions of {arguments.data.name}, {_native.simd_level()}",
     )  # fmt: skip
     results = []
 
-    def add(l1: int, work: str, way: str, rate: float, ratio: float) -> None:
-        required = REQUIRED.get(l1, 0.0) if way == "fused" and not work.startswith("1") else 0.0
+    def add(name: str, work: str, way: str, rate: float, ratio: float) -> None:
+        required = NETWORKS[name].required if way == "fused" and not work.startswith("1") else 0.0
         milliseconds = 1e3 * arguments.samples / rate
         goal = f"{required:,.0f}" if required else ""
-        table.add_row(str(l1), work, way, f"{milliseconds:.1f}", f"{rate:,.0f}", f"{ratio:.1f}", goal)
+        table.add_row(name, work, way, f"{milliseconds:.1f}", f"{rate:,.0f}", f"{ratio:.2f}", goal)
         results.append(
-            {"l1": l1, "at_work": work, "way": way, "positions_per_s": round(rate), "ratio": round(ratio, 2),
+            {"network": name, "at_work": work, "way": way, "positions_per_s": round(rate), "ratio": round(ratio, 2),
              "required": required}
         )  # fmt: skip
 
-    for l1 in arguments.l1:
-        steps = {way: step_of(way, l1, batch) for way in WAYS}
-        for threads in (1,) if arguments.cpu_time else (1, 2):
+    for name in arguments.networks:
+        network = NETWORKS[name]
+        batch = load(arguments, network)
+        steps = {way: step_of(way, network, batch) for way in arguments.ways}
+        for threads in (1,) if arguments.cpu_time or arguments.alone else (1, 2):
             torch.set_num_threads(threads)
             times = take_turns(steps, arguments.repeats, clock_of(arguments))
             for way, seconds in times.items():
-                ratios = [peer / own for peer, own in zip(times["EmbeddingBag"], seconds, strict=True)]
+                ratios = [peer / own for peer, own in zip(times[arguments.ways[-1]], seconds, strict=True)]
                 rate = arguments.samples / statistics.median(seconds)
-                add(l1, f"{threads} thread{'s' * (threads > 1)}", way, rate, statistics.median(ratios))
-        rates = {way: two_processes(arguments, l1, way) for way in WAYS}
+                add(name, f"{threads} thread{'s' * (threads > 1)}", way, rate, statistics.median(ratios))
+        if arguments.alone:
+            continue
+        rates = {way: two_processes(arguments, name, way) for way in arguments.ways}
         for way, rate in rates.items():
-            add(l1, "2 processes", way, rate, rate / rates["EmbeddingBag"])
+            add(name, "2 processes", way, rate, rate / rates[arguments.ways[-1]])
     Console(width=120).print(table)
     print(json.dumps({"benchmark": "nnue_step", "simd": _native.simd_level(), "results": results}))
 

@@ -16,11 +16,9 @@ import json
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 from rich.console import Console
@@ -28,6 +26,7 @@ from rich.table import Table
 from torch import nn
 from torch.nn import functional
 
+from benchmarks.endless_run import endless_run
 from benchmarks.rotated import ROOT
 from benchmarks.small_model import SmallModel
 from benchmarks.small_source import SmallConfig, draw
@@ -42,41 +41,21 @@ POOL = {"pool, SparseAdam": "pool.optim.SparseAdam", "pool, Adam": "pool.optim.A
 
 def pool_rate(layers: Sequence[int], optimizer: str, num_features: int, seconds: float, threads: int) -> float:
     """Rows a second of a run of the pool."""
-    with tempfile.TemporaryDirectory() as folder:
-        dir = Path(folder) / "run"
-        config = Path(folder) / "run.toml"
-        config.write_text(
-            f"""
+    settings = f"""
 task = "benchmarks.small_task"
-run.dir = "{dir}"
 data.source = "benchmarks.small_source:SmallSource"
 data.small_source.num_features = {num_features}
 data.batch_size = {BATCH}
 model.num_features = {num_features}
 model.layers = {list(layers)}
 optimizer.name = "{optimizer}"
-train.steps = 1000000
 train.batches_per_step = 1
-train.checkpoint_every = 0
 pool.devices = ["cpu"]
 pool.threads = {threads}
 pool.bucket_mb = 1000
-""",
-            encoding="utf-8",
-        )
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pool", "train", str(config)], cwd=ROOT, stdout=subprocess.DEVNULL
-        )
-        metrics = dir / "metrics.jsonl"
-        while not (metrics.exists() and metrics.stat().st_size):
-            if process.poll() is not None:
-                raise SystemExit(f"pool train ended with {process.returncode}")
-            time.sleep(0.05)
-        time.sleep(seconds + WARM_UP)
-        lines = metrics.read_text(encoding="utf-8").splitlines()
-        process.kill()
-        process.wait()
-        return rate_of([json.loads(line)["time"] for line in lines])
+"""
+    with endless_run(settings) as run:
+        return rate_of([record["time"] for record in run.after(seconds + WARM_UP)])
 
 
 def rate_of(moments: list[float]) -> float:

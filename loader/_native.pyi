@@ -118,6 +118,10 @@ class PositionReader:
     @property
     def num_chunks(self) -> int: ...
     @property
+    def in_file_order(self) -> bool:
+        """chunks are best read one after the other"""
+
+    @property
     def name(self) -> str:
         """of the files, for messages"""
 
@@ -248,6 +252,102 @@ class Census:
     @property
     def plies(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", writable=False)]:
         """by ply"""
+
+class EntryWriter:
+    """Turns entries into the bytes of a file of one format."""
+
+    def add(self, fen: str, move: str, score: int, ply: int, result: int) -> None:
+        """Adds an entry. Raises ValueError if it can't be stored; then nothing has changed."""
+
+    def finish(self) -> None:
+        """Ends what is begun: a game, a chunk."""
+
+    def take(self) -> bytes:
+        """The bytes that are done since the last call."""
+
+    @property
+    def entries(self) -> int: ...
+
+class Codec:
+    """A format of positions, both ways."""
+
+    def make_writer(self) -> EntryWriter: ...
+    def begins_a_file(self, head: bytes) -> bool:
+        """Whether these bytes, which may end anywhere, begin with a good entry and have no damage."""
+
+    @property
+    def has_games(self) -> bool: ...
+    @property
+    def unit(self) -> str:
+        """record, line or game"""
+
+class EntryFile:
+    """The chunks of a file of positions; usable by any number of threads."""
+
+    @property
+    def size(self) -> int:
+        """bytes"""
+
+    @property
+    def num_chunks(self) -> int: ...
+    @property
+    def is_packed(self) -> bool:
+        """compressed: decoded in the order of the file"""
+
+    @property
+    def whole_size(self) -> int:
+        """bytes up to the end of the last whole record, line or game"""
+
+    @property
+    def borders(self) -> list[int] | None:
+        """of a plain file of games: where chunks begin, and where the last one ends"""
+
+    def offset(self, chunk: int) -> int:
+        """Bytes of the file before the chunk, about."""
+
+def open_entries(
+    codec: Codec,
+    path: str | os.PathLike[str],
+    identity: tuple[int, int, int, tuple[int, int] | None] | None = None,
+    may_grow: bool = False,
+    needs_ply: bool = False,
+    borders: Sequence[int] | None = None,
+) -> EntryFile:
+    """A file of records or games. Raises DataError if it can't be read at all. `identity`: as BinpackFile's.
+    needs_ply: an entry whose ply is unknown is damage. borders: as EntryFile.borders gave them.
+    """
+
+class ChunkWalk:
+    """The entries of a chunk. Not for two threads at once."""
+
+    def __init__(self, file: EntryFile, chunk: int) -> None: ...
+    def lines(self, limit: int) -> bytes:
+        """Up to `limit` more lines: FEN, move, score, ply, result, tab separated; empty at the end or at damage."""
+
+    def records(self, limit: int) -> Annotated[NDArray[numpy.uint8], dict(shape=(None, 32), order="C")]:
+        """Up to `limit` more entries as records (record.h), uint8 [entries, 32]."""
+
+    def count(self) -> int:
+        """How many more there are, up to damage."""
+
+    def take_census(self, census: Census) -> int:
+        """Counts them; how many."""
+
+    def copy_to(self, writer: EntryWriter) -> object:
+        """Adds all more entries to the writer. The fault, if any, or None."""
+
+    @property
+    def units(self) -> int:
+        """records, lines or games begun"""
+
+    @property
+    def fault(self) -> object:
+        """behind what was read: (file, reason, offset or None, "damaged", "changed" or "unreadable")"""
+
+class FileReader(PositionReader):
+    """Files of one format for the stream."""
+
+    def __init__(self, files: Sequence[EntryFile]) -> None: ...
 
 class PythonReader(PositionReader):
     """A reader written in Python."""
@@ -471,6 +571,9 @@ class BinpackFile:
     def take_census(self, chunk: int, census: Census) -> tuple[int, Damage | None]:
         """Counts a chunk's entries, up to damage; chains, damage."""
 
+    def copy_to(self, chunk: int, writer: EntryWriter) -> Damage | None:
+        """Adds a chunk's entries to any writer; damage, or the entry that it refuses."""
+
 class ChunkPrinter:
     """The entries of one chunk as lines of text."""
 
@@ -481,24 +584,13 @@ class ChunkPrinter:
     @property
     def damage(self) -> Damage | None: ...
 
-class BinpackWriter:
+class BinpackWriter(EntryWriter):
     """Turns entries into the bytes of a binpack file."""
 
     def __init__(self) -> None: ...
-    def add(self, fen: str, move: str, score: int, ply: int, result: int) -> None:
-        """Adds an entry. Raises ValueError if it can't be stored; then nothing has changed."""
-
     def copy_chunk(self, file: BinpackFile, chunk: int, first_chain: int = 0) -> Damage | None:
         """Adds a chunk's entries, chain `first_chain` first and those before it last."""
 
-    def finish(self) -> None:
-        """Closes the last chunk."""
-
-    def take(self) -> bytes:
-        """The bytes of all chunks closed since the last call."""
-
-    @property
-    def entries(self) -> int: ...
     @property
     def chains(self) -> int: ...
     @property
@@ -508,6 +600,9 @@ class BinpackReader(PositionReader):
     """Binpack files for the stream."""
 
     def __init__(self, files: Sequence[BinpackFile]) -> None: ...
+
+def bulletformat() -> Codec:
+    """The format of this name, both ways."""
 
 class CsvCut:
     """How lines are cut into columns."""
@@ -567,7 +662,30 @@ class CsvReader(RowReader):
     def __init__(self, files: Sequence[LineFile], columns: Sequence[CsvColumns], shape: RowShape) -> None:
         """`columns`: of each file; `shape`: of the rows that will be read."""
 
+def marlinformat() -> Codec:
+    """The format of this name, both ways."""
+
+def montyvalue() -> Codec:
+    """The format of this name, both ways."""
+
+def packedsfen() -> Codec:
+    """The format of this name, both ways."""
+
 class SvmlightReader(RowReader):
     """Svmlight files for the stream."""
 
     def __init__(self, files: Sequence[LineFile]) -> None: ...
+
+def text() -> Codec:
+    """The format of this name, both ways."""
+
+def open_text(
+    path: str | os.PathLike[str],
+    identity: tuple[int, int, int, tuple[int, int] | None] | None = None,
+    may_grow: bool = False,
+    needs_ply: bool = False,
+) -> EntryFile:
+    """As open_entries, of lines."""
+
+def viriformat() -> Codec:
+    """The format of this name, both ways."""

@@ -312,6 +312,15 @@ def ftrl_rows(
 ) -> None:
     """Of a table [R, C], as `adam_rows`."""
 
+def add_to_average(
+    average: torch.Tensor | numpy.typing.NDArray[Any],
+    weights: torch.Tensor | numpy.typing.NDArray[Any],
+    *,
+    rate: float,
+    threads: int = 1,
+) -> None:
+    """average += rate * (weights - average), both float32 [n]."""
+
 def union_rows(
     out: torch.Tensor | numpy.typing.NDArray[Any],
     lists: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
@@ -329,12 +338,13 @@ def copy_rows(
     source: torch.Tensor | numpy.typing.NDArray[Any],
     rows: torch.Tensor | numpy.typing.NDArray[Any],
     *,
+    but_not: torch.Tensor | numpy.typing.NDArray[Any] | None = None,
     first_row: int = 0,
     threads: int = 1,
 ) -> None:
-    """Copies rows of a table, float32 [R, C]: those of `rows` (uint16 or uint32 [m], strictly ascending).
+    """Copies rows of a table, float32 [R, C]: those of `rows` that are not in `but_not`.
 
-    They are numbered so that the first row of the table is `first_row`.
+    Both are uint16 or uint32 [m], strictly ascending, numbered so that the first row of the table is `first_row`.
     """
 
 def mark_rows(
@@ -386,34 +396,111 @@ def arm_crash_point(name: str, at: int, how: str) -> None:
 def crash_point(name: str) -> None:
     """Does what is armed for this place; nothing, if nothing is."""
 
+class StackForm:
+    """What follows the first layer of a chess network, as data; see pool/tasks/chess/native/form/form.h."""
+
+    def __init__(
+        self,
+        first: str,
+        largest_sum: float,
+        hidden: Sequence[tuple[int, int, str, float]],
+        largest_input: float,
+        all_activations: bool,
+        skips: int,
+    ) -> None:
+        """first: "pairwise", "crelu" or "screlu". hidden: outputs, how many of them are active, "both", "crelu" or "screlu",
+        and what squares are multiplied with where there are both; of each hidden layer.
+        """
+
+    def serves_first_layers(self, l1: int) -> bool:
+        """Whether first_layers_forward computes this form behind a table of so many columns."""
+
+    @property
+    def memory_width(self) -> int:
+        """Floats of a sample that forward leaves for backward."""
+
 def stacks_forward(
+    form: StackForm,
     accumulated: torch.Tensor | numpy.typing.NDArray[Any],
     parameters: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
     borders: Sequence[int],
-    first: torch.Tensor | numpy.typing.NDArray[Any],
-    second: torch.Tensor | numpy.typing.NDArray[Any],
+    memory: torch.Tensor | numpy.typing.NDArray[Any],
     out: torch.Tensor | numpy.typing.NDArray[Any],
     threads: int = 1,
 ) -> None:
-    """The layer stacks of the stockfish task, forward; the maths is in pool/tasks/stockfish/native/layer_stacks.h. All float32.
+    """The layer stacks of a chess network, forward; the maths is in pool/tasks/chess/native/layer_stacks.h. All float32.
 
-    accumulated [2 * B, L], own perspectives first. parameters: weight and bias of fc_0 ([S, 16, L], [S, 16]), fc_1
-    ([S, 32, 30], [S, 32]) and fc_2 ([S, 32], [S]). borders [S + 1]: samples of each stack, from 0 to B.
-    Written: out [B]; for backward first [B, 16] and second [B, 32].
+    accumulated [2 * B, L], own perspectives first. parameters: weight and bias of each hidden layer ([S, outputs, inputs],
+    [S, outputs]) and of the last ([S, inputs], [S]). borders [S + 1]: samples of each stack, from 0 to B.
+    Written: out [B]; for backward memory [B, form.memory_width].
     """
 
 def stacks_backward(
+    form: StackForm,
     accumulated: torch.Tensor | numpy.typing.NDArray[Any],
     parameters: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
     borders: Sequence[int],
-    first: torch.Tensor | numpy.typing.NDArray[Any],
-    second: torch.Tensor | numpy.typing.NDArray[Any],
+    memory: torch.Tensor | numpy.typing.NDArray[Any],
     grad: torch.Tensor | numpy.typing.NDArray[Any],
     grad_parameters: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
     grad_accumulated: torch.Tensor | numpy.typing.NDArray[Any],
     threads: int = 1,
 ) -> None:
-    """Backward of stacks_forward: `grad` [B] is that of its out, first and second are what it left.
+    """Backward of stacks_forward: `grad` [B] is that of its out, memory what it left.
 
     Written: grad_parameters and grad_accumulated, shaped like parameters and accumulated.
+    """
+
+def first_layers_forward(
+    plan: SparsePlan,
+    form: StackForm,
+    table: torch.Tensor | numpy.typing.NDArray[Any],
+    bias: torch.Tensor | numpy.typing.NDArray[Any],
+    parameters: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
+    borders: Sequence[int],
+    activations: torch.Tensor | numpy.typing.NDArray[Any],
+    memory: torch.Tensor | numpy.typing.NDArray[Any],
+    out: torch.Tensor | numpy.typing.NDArray[Any],
+    threads: int = 1,
+) -> None:
+    """stacks_forward of what plan.forward gives, in one pass along the plan: pool/tasks/chess/native/first_layers.h.
+
+    table [num_features, L] and bias [L]: of the first layer; form.serves_first_layers(L) is True. Written too, for backward:
+    activations [2 * B, L].
+    """
+
+def tails_backward(
+    form: StackForm,
+    l1: int,
+    parameters: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
+    borders: Sequence[int],
+    memory: torch.Tensor | numpy.typing.NDArray[Any],
+    grad: torch.Tensor | numpy.typing.NDArray[Any],
+    grad_parameters: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
+    grad_outputs: torch.Tensor | numpy.typing.NDArray[Any],
+    threads: int = 1,
+) -> None:
+    """The first part of backward of first_layers_forward: `grad` [B] is that of its out, memory what it left.
+
+    Written: grad_parameters, shaped like parameters, of which the first becomes zero; grad_outputs [B, outputs of the first
+    hidden layer].
+    """
+
+def first_layers_backward(
+    plan: SparsePlan,
+    form: StackForm,
+    parameters: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
+    borders: Sequence[int],
+    activations: torch.Tensor | numpy.typing.NDArray[Any],
+    grad_outputs: torch.Tensor | numpy.typing.NDArray[Any],
+    grad_table: torch.Tensor | numpy.typing.NDArray[Any],
+    column_sums: torch.Tensor | numpy.typing.NDArray[Any],
+    grad_weight: torch.Tensor | numpy.typing.NDArray[Any],
+    first_tile: int = 0,
+    last_tile: int | None = None,
+    threads: int = 1,
+) -> None:
+    """The second part: grad_table and column_sums as SparsePlan.backward writes them, tile by tile.
+
+    Added to: grad_weight, the first of tails_backward's grad_parameters.
     """

@@ -126,15 +126,20 @@ def resolve_devices(specs: Sequence[str], cuda_count: int | None, module: str = 
     return tuple(resolved)
 
 
-def idle_devices(devices: int, batches_per_step: int) -> str | None:
-    """One line if a step has no batch for some of the devices, or for some of them in its last round; else None."""
-    busy = batches_per_step % devices
+def idle_devices(devices: int, batches_per_step: int, batches_per_group: int = 1) -> str | None:
+    """One line if a step has no group of batches for some of the devices, or for some of them in its last round; else
+    None."""
+    groups = -(-batches_per_step // batches_per_group)
+    busy = groups % devices
     if busy == 0:
         return None
-    better = [count for count in (batches_per_step - busy, batches_per_step - busy + devices) if count > 0]
+    better = [count * batches_per_group for count in (groups - busy, groups - busy + devices) if count > 0]
     idle = f"{devices - busy} of {devices} devices"
-    when = "stand idle" if batches_per_step < devices else "stand idle at the end of each step"
+    when = "stand idle" if groups < devices else "stand idle at the end of each step"
+    takes = (
+        f"groups of {batches_per_group} batches (train.batches_per_group)" if batches_per_group > 1 else "whole batches"
+    )
     return (
-        f"{idle} {when}: train.batches_per_step = {batches_per_step}, and a device takes whole batches; set it to "
+        f"{idle} {when}: train.batches_per_step = {batches_per_step}, and a device takes {takes}; set it to "
         f"{' or '.join(map(str, better))} (the size of a step changes what is learned: see to the learning rate, too)"
     )

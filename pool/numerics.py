@@ -44,6 +44,7 @@ def reference(config: Config, plan: Plan, devices: tuple[str, ...]) -> dict[str,
         COORDINATOR_THREADS: str(config.num_coordinator_threads),
         **({"members": RULE} if config.ensemble.is_set else {}),
         "batches_per_step": str(config.train.batches_per_step),
+        "batches_per_group": str(config.train.batches_per_group),
         "buckets": _digest(json.dumps(asdict(plan)).encode()),
         "optimizer": "; ".join(dict.fromkeys(_optimizer(member.optimizer) for member in config.members())),
     }

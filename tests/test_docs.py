@@ -30,6 +30,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "configs").rgl
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PATH = re.compile(r"`((?:loader|pool|tests|docs|deploy|configs|benchmarks)/[\w./@-]+)`")
+TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 DECISION = re.compile(r"(?:\(|decision )(0\d\d)\b")
 COMMANDS: dict[str, Any] = {program.name: typer.main.get_command(program.app()) for program in (POOL, LOADER)}
 GENERATED = runpy.run_path(str(DOCS / "reference/generate.py"))["PAGES"]

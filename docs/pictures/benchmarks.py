@@ -61,14 +61,14 @@ def sparse_layer(result: Result, axes: Axes) -> None:
 
 def nnue_step(result: Result, axes: Axes) -> None:
     rows = [row for row in result["results"] if row["way"] == "fused"]
-    names = [f"l1 = {row['l1']}, {row['at_work']}" for row in rows]
+    names = [f"{row['network']}, {row['at_work']}" for row in rows]
     values = [row["positions_per_s"] / 1e3 for row in rows]
     bars(axes, names, values, "forward and backward, fused: thousand positions a second")
 
 
 def training(result: Result, axes: Axes) -> None:
     rows = result["results"]
-    names = [f"l1 = {row['l1']}, {row['case']}" for row in rows]
+    names = [f"{row['network']}, {row['case']}" for row in rows]
     values = [row["positions_per_s"] / 1e3 for row in rows]
     bars(axes, names, values, "training: thousand positions a second", peers(names, DDP))
 

@@ -14,3 +14,9 @@ class Entry:
     score: int  # internal units of the engine, side to move's point of view; 32002 is 'no score'
     ply: int
     result: int  # of the game for the side to move: -1, 0, 1
+
+
+def entry_of(line: str) -> Entry:
+    """Of a line that `loader dump` prints: FEN, move, score, ply, result, tab separated."""
+    fen, move, score, ply, result = line.split("\t")
+    return Entry(fen, move, int(score), int(ply), int(result))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from loader.batch.slots import allocate_slots
 from loader.chess.fields import batch_schema
-from loader.chess.readers import open_readers
+from loader.chess.readers import in_file_order, open_readers
 from loader.chess.stream import ChessStream
 from loader.config import DataConfig
 from loader.files.identity import DataFile
@@ -21,7 +21,9 @@ def samples_per_epoch(config: DataConfig, files: Sequence[DataFile], seed: int) 
     """About how many; None if the filters leave too few of those that were looked at. Raises DataError."""
     readers = open_readers(config, files)
     chunks = [(reader, chunk) for reader in readers for chunk in range(reader.num_chunks)]
-    looked_at = chunks[:: max(1, len(chunks) // CHUNKS)]
+    step = max(1, len(chunks) // CHUNKS)
+    # What is decoded in order is looked at where it begins.
+    looked_at = chunks[:CHUNKS] if in_file_order(readers) else chunks[::step]
     entries = sum(_count(reader, chunk) for reader, chunk in looked_at)
     share = _share_kept(config, readers, seed)
     return None if share is None else round(entries / len(looked_at) * len(chunks) * share)

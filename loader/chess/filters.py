@@ -8,6 +8,17 @@ from pydantic import Field
 
 from loader.section import Effect, Section
 
+# What an entry may lack, by the format of its file.
+MOVE, PLY, SIDE, CASTLING, EN_PASSANT, CLOCK, CHESS960 = PARTS = (
+    "move",
+    "ply",
+    "side to move",
+    "castling rights",
+    "en passant",
+    "half-move clock",
+    "Chess960",
+)
+
 
 class FilterConfig(Section):
     """Entries left out of the stream. Every filter is off unless it is set."""
@@ -47,3 +58,17 @@ class FilterConfig(Section):
         ),
         Effect.FIXED,
     ] = False
+
+
+def needs(filters: FilterConfig) -> dict[str, str]:
+    """The filters that are on and need what not every format has: which part of an entry each needs."""
+    return {
+        name: part
+        for name, part, on in (
+            ("skip_captures", MOVE, filters.skip_captures),
+            ("skip_promotions", MOVE, filters.skip_promotions),
+            ("skip_ply_up_to", PLY, filters.skip_ply_up_to >= 0),
+            ("win_draw_loss", PLY, filters.win_draw_loss),
+        )
+        if on
+    }

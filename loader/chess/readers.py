@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loader import _native
+from loader.chess.filters import needs
 from loader.chess.python_reader import PythonChunks
 from loader.config import DataConfig
 from loader.files.identity import DataFile
@@ -20,7 +21,21 @@ def format_of(config: DataConfig, file: DataFile) -> Format:
 
 
 def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
+    """As `loader.formats.opening.open_readers`; a filter that needs what a format lacks is a ValueError, too."""
+    wanted = needs(config.settings.filters)
+    for file in files if wanted else ():
+        lacks = getattr(format_of(config, file), "LACKS", ())
+        for name, part in wanted.items():
+            if part in lacks:
+                raise ValueError(
+                    f"data.chess.filters.{name}: it needs the {part}, which files in {name_of(config, file)} do not "
+                    f"have ({file.path}); leave the filter out, or use data in another format"
+                )
     return opening.open_readers(config, files, FAMILY, DEFAULT)
+
+
+def name_of(config: DataConfig, file: DataFile) -> str:
+    return str(format_of(config, file).__name__).rpartition(".")[2]  # type: ignore[attr-defined]
 
 
 def native_reader(reader: Reader) -> _native.PositionReader:
@@ -29,3 +44,8 @@ def native_reader(reader: Reader) -> _native.PositionReader:
     if isinstance(native, _native.PositionReader):
         return native
     return _native.PythonReader(PythonChunks(reader))
+
+
+def in_file_order(readers: Sequence[Reader]) -> bool:
+    """Whether chunks are not permuted, since some are best read one after the other."""
+    return any(native_reader(reader).in_file_order for reader in readers)

@@ -7,18 +7,20 @@ from typing import Any
 
 from loader.batch.schema import BatchSchema
 from loader.chess.fields import batch_schema
-from loader.chess.readers import FAMILY, format_of, open_readers
+from loader.chess.readers import FAMILY, format_of, in_file_order, open_readers
 from loader.chess.settings import ChessConfig
 from loader.chess.stream import ChessStream
 from loader.config import DataConfig
 from loader.files.identity import DataFile
+from loader.files.packed import is_packed, packed_notes
 from loader.formats.format import GrowingFormat
 from loader.formats.opening import family_format
 from loader.formats.origin import origin
 from loader.stream import Cursor
 
 _MIB = 1 << 20
-_DECODED = 28  # bytes of memory for a byte of file
+_DECODED = 28  # bytes of memory for a byte of file, of formats that do not say it
+_PACKED = 4  # bytes of a file for a byte of a compressed one
 _WINDOWS = 2  # one is read while the next is decoded
 
 
@@ -39,7 +41,11 @@ class ChessSource:
         return ChessStream(config, self.schema(config), open_readers(config, files), seed, validation=True)
 
     def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
-        return origin(config, open_readers(config, files), seed, cursor)
+        readers = open_readers(config, files)
+        return origin(config, readers, seed, cursor, in_file_order=in_file_order(readers))
+
+    def start_notes(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:  # noqa: ARG002
+        return packed_notes(files, "positions")
 
     def whole_size(self, config: DataConfig, file: DataFile) -> int:
         found = format_of(config, file)
@@ -53,5 +59,6 @@ class ChessSource:
 
     def window_nbytes(self, config: DataConfig, files: Sequence[DataFile]) -> int:
         """No window holds more than the files have; a chunk is about 1 MiB of file, or a whole file that is smaller."""
-        there = sum(file.size for file in files)
-        return _WINDOWS * min(config.window_chunks * _MIB, there) * _DECODED
+        decoded = max(getattr(format_of(config, file), "DECODED", _DECODED) for file in files) if files else 0
+        there = sum(file.size * (_PACKED if is_packed(file) else 1) for file in files)
+        return _WINDOWS * min(config.window_chunks * _MIB, there) * decoded

@@ -31,7 +31,10 @@ def format_of(path: Path) -> InspectedFormat:
     from loader.formats.format import InspectedFormat
     from loader.formats.registry import format_by_name, format_of_file
 
-    name = format_of_file(path) or "binpack"
+    try:
+        name = format_of_file(path) or "binpack"
+    except ValueError as error:
+        raise UsageError(f"{error}; its name should end as that format's do") from None
     found = format_by_name(name)
     if not isinstance(found, InspectedFormat):
         raise UsageError(f"{path}: the format {name} can't be inspected")

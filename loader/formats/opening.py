@@ -24,7 +24,11 @@ def format_of(config: DataConfig, file: DataFile, family: str, default: str) -> 
     Raises ValueError for a format that is no format, or not of the family.
     """
     if config.format is None:
-        return family_format(format_of_file(file.path, family) or default, family)
+        try:
+            name = format_of_file(file.path, family)
+        except ValueError as error:
+            raise ValueError(f"{error}; name it in data.format") from None
+        return family_format(name or default, family)
     return family_format(config.format, family)
 
 

@@ -35,7 +35,7 @@ def format_by_name(name: str) -> Format:
 def format_of_file(path: Path, family: str | None = None) -> str | None:
     """The name of the format whose file this is: by its content, or else by the ending of its name.
 
-    None if no format says so, or more than one. `family`: formats of that family only.
+    None if no format says so. `family`: formats of that family only. Raises ValueError if more than one says so.
     """
     formats = {name: format_by_name(name) for name in built_in()}
     if family is not None:
@@ -44,9 +44,11 @@ def format_of_file(path: Path, family: str | None = None) -> str | None:
     by_content = [name for name, each in formats.items() if each.recognizes(head)]
     by_name = [name for name, each in formats.items() if path.name.endswith(tuple(each.SUFFIXES))]
     if len(by_content) > 1:
-        by_content = [name for name in by_content if name in by_name]
+        by_content = [name for name in by_content if name in by_name] or by_content
     found = by_content or by_name
-    return found[0] if len(found) == 1 else None
+    if len(found) > 1:
+        raise ValueError(f"{path}: may be of any of the formats {', '.join(found)}")
+    return found[0] if found else None
 
 
 def names_of_family(family: str) -> Sequence[str]:

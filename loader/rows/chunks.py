@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from loader import _native
 from loader.errors import DataChangedError, DataError
+from loader.files.identity import DataFile
 from loader.rows.block import Rows, Sparse
 from loader.rows.fields import QID
+
+
+def whole_size(file: DataFile) -> int:
+    """Of a file of lines: without a last line that has no end yet."""
+    return _native.LineFile(file.path, file.identity, may_grow=True).whole_size
 
 
 def read_chunk(reader: _native.RowReader, chunk: int, shape: _native.RowShape) -> tuple[Rows, DataError | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -10,7 +9,7 @@ from loader import _native
 from loader.batch.schema import BatchSchema
 from loader.config import DataConfig
 from loader.files.identity import DataFile
-from loader.files.regular import open_regular
+from loader.files.packed import packed_notes
 from loader.formats.format import CountingReader, GrowingFormat
 from loader.formats.opening import family_format
 from loader.formats.origin import origin
@@ -23,7 +22,6 @@ from loader.rows.settings import RowsConfig
 from loader.section import Section
 from loader.stream import Cursor
 
-_PACKED_HEADS = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # of gzip (RFC 1952) and of zstd (RFC 8878)
 _LOOKED_AT = 8  # chunks, for an estimate
 
 
@@ -66,13 +64,7 @@ class RowsSource:
     def start_notes(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:
         if not files and is_generator(config.settings.blocks):
             return (f"{config.settings.blocks} {GENERATOR}",)
-        packed = sum(file.size for file in files if _is_packed(file))
-        if not packed:
-            return ()
-        return (
-            f"{packed / 1e6:,.1f} MB of files are compressed: rows are read in the order of the files, and shuffled "
-            "within data.window_chunks only; when the feeder is restarted it decodes a file again up to its place",
-        )
+        return packed_notes(files, "rows")
 
     def whole_size(self, config: DataConfig, file: DataFile) -> int:
         found = format_of(config, file)
@@ -124,13 +116,3 @@ class RowsSource:
     ) -> tuple[list[_native.RowReader], _native.RowShape]:
         shape = row_shape(config.settings)
         return [native_reader(reader, shape) for reader in open_readers(config, files)], shape
-
-
-def _is_packed(file: DataFile) -> bool:
-    """A file that can't be read is none: whoever opens it says why."""
-    try:
-        fd = open_regular(file.path)
-    except OSError:
-        return False
-    with os.fdopen(fd, "rb") as opened:
-        return opened.read(4).startswith(_PACKED_HEADS)

@@ -59,6 +59,11 @@ def joined(plans: Sequence[Plan]) -> Plan:
     )
 
 
+def member_of_parameter(plans: Sequence[Plan]) -> tuple[int, ...]:
+    """The member of each parameter, by the number that it has among all."""
+    return tuple(member for member, plan in enumerate(plans) for _ in plan.parameters)
+
+
 def member_of_bucket(plans: Sequence[Plan]) -> tuple[int, ...]:
     """The member of each bucket, by the number that it has among all."""
     return tuple(member for member, plan in enumerate(plans) for _ in plan.buckets)

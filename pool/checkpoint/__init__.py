@@ -2,6 +2,7 @@
 
 checkpoints/step-000000100/weights.safetensors    the model: parameters and buffers by name
                            optimizer.safetensors  the optimizer's tensors, `parameter/key`
+                           average.safetensors    the averaged weights, if the run has them by then
                            state.json             step, cursor, config, fingerprint, checksums, other state
 checkpoints/last                                  symlink to the newest
 checkpoints/best                                  symlink to that with the lowest validation loss

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,13 @@ DAMAGED = "damaged-"
 LINKS = (LAST, BEST)
 PREFIX = "step-"
 _NAME = re.compile(rf"{PREFIX}(\d{{9,}})")
+
+
+Wanted = Callable[[int], bool]  # of a step: whether somebody has still to read its checkpoint
+
+
+def nothing_wanted(_: int) -> bool:
+    return False
 
 
 @dataclass(frozen=True)
@@ -117,14 +125,16 @@ def point(folder: Path, name: str, checkpoint: Path) -> None:
     files.sync_folder(folder)
 
 
-def remove_old(folder: Path, keep: int, keep_every: int = 0) -> None:
-    """All but the newest `keep`, the best, and those of each `keep_every` steps (0: none). What can't be removed now
-    stays for the next time."""
+def remove_old(folder: Path, keep: int, keep_every: int = 0, wanted: Wanted = nothing_wanted) -> None:
+    """All but the newest `keep`, the best, those of each `keep_every` steps (0: none), and those whose steps are
+    `wanted`. What can't be removed now stays for the next time."""
     with contextlib.suppress(OSError):
         best = linked_step(folder, BEST)
         for old in checkpoints(folder)[:-keep]:
             step = int(old.name.removeprefix(PREFIX))
             if step == best or (keep_every > 0 and step % keep_every == 0):
+                continue
+            if wanted(step):
                 continue
             doomed = files.temporary(old)
             old.rename(doomed)

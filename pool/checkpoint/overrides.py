@@ -31,12 +31,13 @@ class Override:
 
 
 def allowed(state: Mapping[str, Any]) -> list[str]:
-    """The keys that can be overridden in a state: numbers of optimizer and schedule as a checkpoint has them."""
-    group = state["groups"][0][0] if state["groups"] and state["groups"][0] else {}
-    schedule = state["schedulers"][0] if state["schedulers"] else {}
+    """The keys that can be overridden in a state: numbers of optimizer and schedule as a checkpoint has them, of any
+    member."""
+    groups = dict.fromkeys(key for groups in state["groups"] for group in groups[:1] for key in group)
+    schedules = dict.fromkeys(key for schedule in state["schedulers"] for key in schedule)
     return [
-        *(f"{OPTIMIZER}{key}" for key in group if key not in (*_RATES, *IMPLEMENTATION)),
-        *(f"{SCHEDULE}{key}" for key in schedule if not key.startswith("_") and key not in _POSITION),
+        *(f"{OPTIMIZER}{key}" for key in groups if key not in (*_RATES, *IMPLEMENTATION)),
+        *(f"{SCHEDULE}{key}" for key in schedules if not key.startswith("_") and key not in _POSITION),
     ]
 
 
@@ -65,18 +66,19 @@ def to_apply(
 
 
 def applied(state: Mapping[str, Any], override: Override) -> dict[str, Any]:
-    """Numbers of optimizer and schedule with the override. A learning rate becomes the one that is in force now. The
-    state given stays as it is."""
+    """Numbers of optimizer and schedule with the override, as far as they have its key. A learning rate becomes the one
+    that is in force now. The state given stays as it is."""
     if override.key == f"{OPTIMIZER}lr":
         return with_rates(state, lambda _: override.value)
     groups, schedulers = copy.deepcopy(state["groups"]), copy.deepcopy(state["schedulers"])
     key = override.key.removeprefix(OPTIMIZER).removeprefix(SCHEDULE)
     if override.key.startswith(SCHEDULE):
-        for scheduler in schedulers:
-            scheduler[key] = _like(scheduler.get(key), override.value)
+        for scheduler in (each for each in schedulers if key in each):
+            scheduler[key] = _like(scheduler[key], override.value)
     else:
         for group in itertools.chain.from_iterable(groups):
-            group[key] = override.value
+            if key in group:
+                group[key] = override.value
     return {**state, "groups": groups, "schedulers": schedulers}
 
 

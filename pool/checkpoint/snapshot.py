@@ -51,7 +51,7 @@ class Placed:
 class Snapshot(RunState):
     """What an area holds, but for the tensors' bytes."""
 
-    tensors: Mapping[str, tuple[Placed, ...]]  # by kind: weights, optimizer
+    tensors: Mapping[str, tuple[Placed, ...]]  # by kind: weights, optimizer, average
 
 
 _SNAPSHOT = TypeAdapter(Snapshot)
@@ -75,11 +75,11 @@ class Writer:
         self,
         state: RunState,
         tensors: Mapping[str, Sequence[TensorBytes]],
-        changed: Mapping[str, Rows] | None = None,
+        changed: Mapping[str, Mapping[str, Rows]] | None = None,
     ) -> Snapshot:
-        """Copies state into the area. `changed`: of tables, by name of the tensor, the rows that may differ from what
-        this writer has copied last; other tensors are copied whole. Raises CheckpointError if the state is too large or
-        no plain data; nothing is whole then."""
+        """Copies state into the area. `changed`: of tables, by kind and name of the tensor, the rows that may differ
+        from what this writer has copied last; other tensors are copied whole. Raises CheckpointError if the state is
+        too large or no plain data; nothing is whole then."""
         area = self._area
         head = area[: 4 * 8].view(np.int64)
         crash_point("coordinator.snapshot_begun")
@@ -98,7 +98,7 @@ class Writer:
             self._sums, changed = {}, None
         for kind, placed in places.items():
             for place, tensor in zip(placed, tensors[kind], strict=True):
-                self._copy(place, tensor, (changed or {}).get(place.name))
+                self._copy(place, tensor, (changed or {}).get(kind, {}).get(place.name))
                 crash_point("coordinator.snapshot_tensor_copied")
         area[begin:end] = np.frombuffer(document, np.uint8)
         head[1:3] = begin, end
@@ -180,6 +180,7 @@ def _document(state: RunState, places: Mapping[str, Sequence[Placed]]) -> bytes:
         "tensors": {kind: [asdict(place) for place in entries] for kind, entries in places.items()},
         "validations": asdict(state.validations),
         "members": [asdict(member) for member in state.members],
+        "averaged": state.averaged,
     }
     try:
         return json.dumps(document).encode()

@@ -34,6 +34,7 @@ LAST = "last"
 BEST = "best"
 WEIGHTS = "weights.safetensors"
 OPTIMIZER = "optimizer.safetensors"
+AVERAGE = "average.safetensors"  # the averaged weights, if the run has them by then
 CHUNK_SUMS = "chunk-sums.safetensors"  # a word a chunk of each stream, if the source compares its chunks
 STATE = "state.json"
 LARGEST = (1 << 63) - 1  # of a count
@@ -56,7 +57,7 @@ def _in_range(cursor: Cursor) -> Cursor:
 
 
 def _all_files(sums: Mapping[str, FileSums]) -> Mapping[str, FileSums]:
-    if sums.keys() - {CHUNK_SUMS} != {WEIGHTS, OPTIMIZER}:
+    if sums.keys() - {CHUNK_SUMS, AVERAGE} != {WEIGHTS, OPTIMIZER}:
         raise ValueError(f"{WEIGHTS} and {OPTIMIZER} are expected")
     return sums
 
@@ -116,6 +117,7 @@ class RunState:
     optimizer: OptimizerNumbers
     validations: Validations = NONE
     members: tuple[MemberState, ...] = ()  # empty in checkpoints from before there were any: one, as it begins
+    averaged: Count = 0  # versions of the weights that are in their average
 
 
 @dataclass(frozen=True, kw_only=True)

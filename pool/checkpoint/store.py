@@ -15,8 +15,10 @@ from safetensors.torch import load_file
 
 from pool.checkpoint import folder
 from pool.checkpoint.disk import files, tensor_file
+from pool.checkpoint.disk.plain import value_at
 from pool.checkpoint.disk.tensor_file import Header, TensorBytes
 from pool.checkpoint.state import (
+    AVERAGE,
     BEST,
     CHUNK_SUMS,
     LAST,
@@ -44,12 +46,20 @@ class Checkpoint(RunState, RunFacts):
 
     weights: Mapping[str, torch.Tensor]
     optimizer_tensors: Mapping[str, torch.Tensor]
+    average: Mapping[str, torch.Tensor] = field(default_factory=dict)  # named as `weights`; empty: none yet
     chunk_sums: Mapping[str, npt.NDArray[np.uint64]] = field(default_factory=dict)  # [chunks] words of each stream
 
 
-def save(where: Path, checkpoint: Checkpoint, keep: int, keep_every: int = 0) -> Path:
+def save(
+    where: Path,
+    checkpoint: Checkpoint,
+    keep: int,
+    keep_every: int = 0,
+    wanted: folder.Wanted = folder.nothing_wanted,
+) -> Path:
     """Writes step-N in `where`, points `last` to it, and `best` if none before it validated better; then removes all
-    but the newest `keep`, the best, and those whose step is a multiple of `keep_every`, unless that is 0.
+    but the newest `keep`, the best, those whose step is a multiple of `keep_every`, unless that is 0, and those whose
+    steps are `wanted`.
 
     Whatever fails, the checkpoints that were there stay. Raises OSError, or CheckpointError if what was
     written can't be read back or has no form in the files.
@@ -75,7 +85,7 @@ def save(where: Path, checkpoint: Checkpoint, keep: int, keep_every: int = 0) ->
     if best is not None and best.step == checkpoint.step:
         folder.point(where, BEST, target)
     crash_point("coordinator.checkpoint_linked")
-    folder.remove_old(where, keep, keep_every)
+    folder.remove_old(where, keep, keep_every, wanted)
     return target
 
 
@@ -84,7 +94,7 @@ def load(path: Path) -> Checkpoint:
     path = path.parent / path.readlink() if path.is_symlink() else path
     with _naming(path):
         state = verify(path)
-        tensors = {name: load_file(path / name) for name in (WEIGHTS, OPTIMIZER)}
+        tensors = {name: load_file(path / name) for name in (WEIGHTS, OPTIMIZER, AVERAGE) if name in state.files}
     return Checkpoint(
         step=state.step,
         cursor=state.cursor,
@@ -94,6 +104,8 @@ def load(path: Path) -> Checkpoint:
         weights=tensors[WEIGHTS],
         optimizer=state.optimizer,
         optimizer_tensors=tensors[OPTIMIZER],
+        average=tensors.get(AVERAGE, {}),
+        averaged=state.averaged,
         validation=state.validation,
         goal=state.goal,
         validations=state.validations,
@@ -110,12 +122,25 @@ class Weights:
     tensors: Mapping[str, torch.Tensor]
 
 
-def load_weights(path: Path) -> Weights:
-    """Without the optimizer's state, whose file is not looked at. Raises as `load`."""
+def load_weights(path: Path, *, averaged: bool = False) -> Weights:
+    """Without the optimizer's state, whose file is not looked at; `averaged`: the average in the weights' stead. Raises
+    as `load`, and CheckpointError if there is none."""
+    name = AVERAGE if averaged else WEIGHTS
     with _naming(path):
         state = read_state(path)
-        header = verify_tensors(path, state, WEIGHTS)
-        return Weights(state, header, load_file(path / WEIGHTS))
+        if name not in state.files:
+            raise CheckpointError(f"{path}: has no averaged weights{_why_no_average(state)}")
+        header = verify_tensors(path, state, name)
+        return Weights(state, header, load_file(path / name))
+
+
+def _why_no_average(state: SavedState) -> str:
+    if value_at(state.config, "train.average.kind") is None:
+        return ": its run has no train.average.kind"
+    start = value_at(state.config, "train.average.start")
+    return (
+        f": it is of step {state.step}, and the first that its run averages come later (train.average.start = {start})"
+    )
 
 
 @contextlib.contextmanager
@@ -133,6 +158,8 @@ def _write(beside: Path, checkpoint: Checkpoint) -> None:
         WEIGHTS: tensor_file.write(beside / WEIGHTS, tensor_bytes(checkpoint.weights)),
         OPTIMIZER: tensor_file.write(beside / OPTIMIZER, tensor_bytes(checkpoint.optimizer_tensors)),
     }
+    if checkpoint.average:
+        sums[AVERAGE] = tensor_file.write(beside / AVERAGE, tensor_bytes(checkpoint.average))
     if checkpoint.chunk_sums:
         tables = {name: torch.from_numpy(words) for name, words in checkpoint.chunk_sums.items()}
         sums[CHUNK_SUMS] = tensor_file.write(beside / CHUNK_SUMS, tensor_bytes(tables))
@@ -148,6 +175,7 @@ def _write(beside: Path, checkpoint: Checkpoint) -> None:
         goal=checkpoint.goal,
         validations=checkpoint.validations,
         members=checkpoint.members,
+        averaged=checkpoint.averaged,
     )
     try:
         data = encode_state(state)

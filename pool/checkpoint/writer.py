@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pool.checkpoint import store
 from pool.checkpoint.disk import files
-from pool.checkpoint.folder import linked_step
+from pool.checkpoint.folder import Wanted, linked_step, nothing_wanted, remove_old
 from pool.checkpoint.state import BEST
 from pool.checkpoint.store import Checkpoint
 from pool.errors import CheckpointError
@@ -29,11 +29,12 @@ class Written:
 class CheckpointWriter:
     """Not for two threads at once. Sweeps what dead predecessors left in `folder`."""
 
-    def __init__(self, folder: Path, keep: int, keep_every: int = 0) -> None:
-        """`keep`, `keep_every`: as `store.save` has them."""
+    def __init__(self, folder: Path, keep: int, keep_every: int = 0, wanted: Wanted = nothing_wanted) -> None:
+        """`keep`, `keep_every`, `wanted`: as `store.save` has them."""
         self._folder = folder
         self._keep = keep
         self._keep_every = keep_every
+        self._wanted = wanted
         self._ended: Written | BaseException | None = None
         self._busy = False
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -73,10 +74,15 @@ class CheckpointWriter:
             raise ended
         return ended
 
+    def tidy(self) -> None:
+        """Removes checkpoints that were kept for nets alone, when those are written. Not while it is `busy`."""
+        assert not self.busy
+        remove_old(self._folder, self._keep, self._keep_every, self._wanted)
+
     def _write(self, checkpoint: Checkpoint) -> None:
         problem = None
         try:
-            store.save(self._folder, checkpoint, self._keep, self._keep_every)
+            store.save(self._folder, checkpoint, self._keep, self._keep_every, self._wanted)
         except OSError as error:
             problem = f"{error.filename or self._folder}: {error.strerror or error}"
         except (CheckpointError, MemoryError) as error:

@@ -19,6 +19,10 @@ Member = Annotated[
         "validation, without validations by the training loss",
     ),
 ]
+Averaged = Annotated[
+    bool,
+    typer.Option("--ema", "--swa", help="the averaged weights of a run with train.average, in place of the newest"),
+]
 TrustedTask = Annotated[
     str | None,
     typer.Option(
@@ -26,4 +30,21 @@ TrustedTask = Annotated[
         metavar="NAME",
         help="the checkpoint's task; needed if it is a module, which is imported: it must be one that you trust",
     ),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="change a setting; may be given several times"),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="go on from run.dir's last checkpoint, from the start if there is none")
+]
+AllowDifferentNumerics = Annotated[
+    bool,
+    typer.Option(
+        "--allow-different-numerics",
+        help="resume though torch, CPU, GPU or build are others: other bits from there",
+    ),
+]
+TraceFile = Annotated[
+    Path | None, typer.Option("--trace", metavar="FILE", help="write what each process does when, for Perfetto")
 ]

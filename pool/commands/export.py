@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from pool.commands.arguments import Checkpoint, Member, TrustedTask
+from pool.commands.arguments import Averaged, Checkpoint, Member, TrustedTask
 from pool.errors import ConfigError
 
 
@@ -29,6 +29,15 @@ def export(
             help="c or rust: also write a .h or .rs beside FILE with its shapes and scales, for an engine to include",
         ),
     ] = "none",
+    permute: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--permute",
+            metavar="FILES",
+            help="order the pairs of the first layer so that blocks of 4 are 0 more often, which engines skip, by "
+            "positions of these files (training data, or a FEN a line); the function stays the same",
+        ),
+    ] = None,
     member: Member = None,
     average: Annotated[
         bool,
@@ -37,12 +46,15 @@ def export(
             help="of an ensemble: the average of all members' weights, if they began from the same weights",
         ),
     ] = False,
+    averaged: Averaged = False,
     task: TrustedTask = None,
 ) -> None:
     """Write the network of a checkpoint in the format of its user.
 
     stockfish: a .nnue file that the engine loads. perspective: a file of numbers in bullet's format, with its
     description FILE.json beside it; if it is named *raw.bin or *weights.bin, the floats.
+
+    What is written is read back and evaluated before the file gets its name.
 
     Of an ensemble a file holds one network: --member or --average says which.
     """
@@ -53,7 +65,18 @@ def export(
         raise ConfigError("--average: is of all members; leave out --member")
     one = parse_member(member)
     language = None if header == "none" else header
-    exported = export_checkpoint(checkpoint, output, description, task, member=one, average=average, header=language)
+    exported = export_checkpoint(
+        checkpoint,
+        output,
+        description,
+        task,
+        member=one,
+        average=average,
+        averaged=averaged,
+        header=language,
+        permute=permute or (),
+        say=lambda gained: sys.stdout.write(f"{gained}\n"),
+    )
     sys.stdout.write(f"{output}: {output.stat().st_size:,} bytes, from {exported}\n")
     if language is not None:
         sys.stdout.write(f"{header_path(output, language)}: what {output.name} holds\n")

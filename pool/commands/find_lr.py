@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pool.commands.arguments import Overrides
 from pool.errors import PoolError
 
 if TYPE_CHECKING:
@@ -27,10 +28,7 @@ def register(app: typer.Typer) -> None:
 
 def find_lr(
     config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="settings; its schedule is left out")],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="change a setting; may be given several times"),
-    ] = None,
+    overrides: Overrides = None,
     steps: Annotated[int, typer.Option("--steps", min=10, max=1_000_000, metavar="N", help="steps of the test")] = 100,
     low: Annotated[float, typer.Option("--from", metavar="RATE", help="learning rate of the first step")] = 1e-6,
     high: Annotated[float, typer.Option("--to", metavar="RATE", help="learning rate of the last step")] = 1.0,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from pool.commands.arguments import Checkpoint, Member, TrustedTask
+from pool.commands.arguments import Averaged, Checkpoint, Member, TrustedTask
 
 
 def register(app: typer.Typer) -> None:
@@ -26,6 +26,7 @@ def predict(
         typer.Option("--set", metavar="KEY=VALUE", help="change a key of [data]; may be given several times"),
     ] = None,
     member: Member = None,
+    averaged: Averaged = False,
     task: TrustedTask = None,
 ) -> None:
     """Write what a checkpoint's network says of each sample: a line of numbers, separated by tabs, in the data's order.
@@ -42,5 +43,7 @@ def predict(
 
     parsed = [Change.parse(text) for text in changes or ()]
     with sample_count("predict") as told:
-        asked, samples = predict_file(checkpoint, data, output, task, parsed, parse_member(member), told)
+        asked, samples = predict_file(
+            checkpoint, data, output, task, parsed, parse_member(member), told, averaged=averaged
+        )
     sys.stdout.write(f"{output}: {samples:,} samples, from {asked}\n")

@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from pool.commands.arguments import AllowDifferentNumerics, Overrides, Resume, TraceFile
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="sweep")(sweep)
@@ -18,33 +20,23 @@ def register(app: typer.Typer) -> None:
 def sweep(
     config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="settings that all members have in common")],
     vary: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--vary",
             metavar="KEY=VALUE,VALUE,...",
             help="values to try, of a key of optimizer, schedule, loss or model; of several keys every combination",
         ),
-    ],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="change a setting; may be given several times"),
     ] = None,
+    overrides: Overrides = None,
     seeds: Annotated[
-        int, typer.Option("--seeds", min=1, metavar="N", help="members of each combination: N model seeds")
-    ] = 1,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="go on from run.dir's last checkpoint, from the start if there is none")
-    ] = False,
-    allow_different_numerics: Annotated[
-        bool,
+        int,
         typer.Option(
-            "--allow-different-numerics",
-            help="resume though torch, CPU, GPU or build are others: other bits from there",
+            "--seeds", min=1, metavar="N", help="members of each combination, or of the config as it is: N model seeds"
         ),
-    ] = False,
-    trace: Annotated[
-        Path | None, typer.Option("--trace", metavar="FILE", help="write what each process does when, for Perfetto")
-    ] = None,
+    ] = 1,
+    resume: Resume = False,
+    allow_different_numerics: AllowDifferentNumerics = False,
+    trace: TraceFile = None,
     check: Annotated[bool, typer.Option("--check", help="show what the run would be and take; start nothing")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="one JSON object a member, the best first; the run's lines go to stderr")
@@ -64,6 +56,7 @@ def sweep(
     from pool.supervisor.closing import resume_command
     from pool.supervisor.train import train
 
+    vary = vary or []
     variations = [Variation.parse(text) for text in vary]
     settings = sweep_config(config, overrides or (), variations, seeds, trace=trace)
     if check:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from pool.commands.arguments import AllowDifferentNumerics, Overrides, Resume, TraceFile
 from pool.errors import ConfigError
 
 
@@ -17,20 +18,9 @@ def register(app: typer.Typer) -> None:
 
 def train(
     config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="settings; `pool settings` lists them all")],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="change a setting; may be given several times"),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="go on from run.dir's last checkpoint, from the start if there is none")
-    ] = False,
-    allow_different_numerics: Annotated[
-        bool,
-        typer.Option(
-            "--allow-different-numerics",
-            help="resume though torch, CPU, GPU or build are others: other bits from there",
-        ),
-    ] = False,
+    overrides: Overrides = None,
+    resume: Resume = False,
+    allow_different_numerics: AllowDifferentNumerics = False,
     override: Annotated[
         list[str] | None,
         typer.Option(
@@ -40,9 +30,7 @@ def train(
             "optimizer.args.lr=5e-4, from this step on; may be given several times",
         ),
     ] = None,
-    trace: Annotated[
-        Path | None, typer.Option("--trace", metavar="FILE", help="write what each process does when, for Perfetto")
-    ] = None,
+    trace: TraceFile = None,
     check: Annotated[
         bool,
         typer.Option(

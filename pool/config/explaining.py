@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -40,13 +41,20 @@ def _explain(cls: type[BaseModel], items: Sequence[Any], within: Sequence[str]) 
         return f"{key}: {item['ctx']['error']}"
     if item["type"] == "extra_forbidden":
         section = section_at(cls, location[:-1])
-        allowed = "" if section is None else ", ".join(section.model_fields)
+        names = [] if section is None else list(section.model_fields)
+        allowed = ", ".join(names)
         if location[:2] == _OF_MEMBERS and len(location) == 4 and location[3] in cls.model_fields:
             return f"{key}: can't differ between members, which share one stream and one run; allowed here: {allowed}"
-        return f"{key}: unknown key; allowed here: {allowed}"
+        return f"{key}: unknown key; allowed here: {allowed}{meant(location[-1], names)}"
     given = json.dumps(item["input"], default=str)
     expected = " or ".join(dict.fromkeys(f"{each['msg'][:1].lower()}{each['msg'][1:]}" for each in items))
     said = f"{key}: {expected}, not {given[:80]}"
     field = field_at(cls, location)
     about = field.description if isinstance(field, FieldInfo) else None
     return f"{said} ({about})" if about else said
+
+
+def meant(name: str, names: Iterable[str]) -> str:
+    """Words about the one of `names` that looks like it; empty if none does."""
+    close = difflib.get_close_matches(name, list(names), n=1)
+    return f"; did you mean {close[0]}?" if close else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -56,6 +57,14 @@ def differing(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     keys = dict.fromkeys(key for each in settings for key in each)
     unlike = (key for key in keys if len({json.dumps(each.get(key)) for each in settings}) > 1)
     return [key for key in unlike if key not in _NO_SETTINGS]
+
+
+def equal(members: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    """Members that are told apart by nothing, seed included: each group of two or more, by number."""
+    groups = defaultdict[str, list[int]](list)
+    for m, member in enumerate(members):
+        groups[json.dumps(member, sort_keys=True)].append(m)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def listed(members: Sequence[Mapping[str, Any]]) -> str:

@@ -71,7 +71,7 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
     except ValueError as error:
         raise ConfigError(f"{where}: {error}") from None
     config = config.model_copy(update={"model": model})
-    if problem := config.schedule.problem or config.ensemble.problem:
+    if problem := config.schedule.problem or config.ensemble.problem or config.train.problem:
         raise ConfigError(f"{where}: {problem}")
     try:
         config.members()

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from loader.config import DataConfig
 from loader.section import Effect, Section
+from pool.config.average import AverageConfig
 from pool.config.ensemble import MOST_SEED
 from pool.config.schedule import MOST_STEPS
 
@@ -85,6 +86,16 @@ class TrainConfig(Section):
         Field(gt=0, le=1024, description="batches whose gradients make one step; the result depends on it"),
         Effect.FIXED,
     ] = 2
+    batches_per_group: Annotated[
+        int,
+        Field(
+            gt=0,
+            le=1024,
+            description="consecutive batches of a step that one worker adds up before it hands their gradients over: "
+            "as many times less travels; the order of sums depends on it",
+        ),
+        Effect.NUMERICS,
+    ] = 1
     reduction: Annotated[
         Literal["mean", "sum"],
         Field(description="a step's gradient: mean or sum over the samples of its batches"),
@@ -151,6 +162,45 @@ class TrainConfig(Section):
         Field(ge=0, le=MOST_STEPS, description="keep each checkpoint whose step is a multiple of this too; 0: none"),
         Effect.NONE,
     ] = 0
+    export_every: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=MOST_STEPS,
+            description="steps between numbered nets, exported to the run folder's nets/; each has a checkpoint of its "
+            "step made; 0: none",
+        ),
+        Effect.NONE,
+    ] = 0
+    export_weights: Annotated[
+        Literal["averaged", "newest"] | None,
+        Field(
+            description="which weights numbered nets have; not set: the averaged ones as soon as there are any "
+            "(train.average), else the newest"
+        ),
+        Effect.NONE,
+    ] = None
+    on_export: Annotated[
+        CommaList,
+        Field(
+            description="program and arguments, run with each numbered net, one at a time, beside training; {net} is "
+            "the file, {step} its step; if the last line that it prints is a JSON object, its numbers go to the metrics"
+        ),
+        Effect.NONE,
+    ] = ()
+    average: AverageConfig = AverageConfig()
+
+    @property
+    def problem(self) -> str:
+        """Keys that do not go together, and what to do; empty if all do."""
+        for key, value in (("on_export", self.on_export), ("export_weights", self.export_weights)):
+            if value and not self.export_every:
+                return f"train.{key}: does nothing without train.export_every: set that, or leave it out"
+        if self.on_export and not self.on_export[0].strip():
+            return "train.on_export: the first entry is the program to run, and it is empty"
+        if self.export_weights == "averaged" and self.average.kind is None:
+            return "train.export_weights: averaged: the run has no averaged weights: set train.average.kind"
+        return self.average.problem
 
 
 class PoolConfig(Section):

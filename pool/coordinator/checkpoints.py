@@ -12,6 +12,7 @@ waits in the second area, and no other snapshots are taken until its turn comes.
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -24,6 +25,7 @@ from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
 
 FINAL_ATTEMPTS = 3
+WAITING = 0.1  # seconds between two calls of `meanwhile`
 FINAL_PAUSE = 1.0  # seconds before the next one; within it the supervisor makes a deleted run folder again
 
 Say = Callable[[str], object]
@@ -38,20 +40,27 @@ class Checkpoints:
         *,
         snapshot_every: int,
         checkpoint_every: int,
+        export_every: int = 0,
         saved: int,
         validations: Validations,
         goal: Goal = LOWEST_LOSS,
         state: State,
         say: Say,
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> None:
         """`*_every`: steps, 0: never; `saved`: step of the checkpoint that the run goes on from, -1: none;
-        `validations`: what was known then; `goal`: which of them is the best."""
+        `validations`: what was known then; `goal`: which of them is the best; `meanwhile`: called again and again while
+        the run has to wait for the thread."""
         self._snapshots = snapshots
         self._spacing = SnapshotSpacing(snapshot_every)
         self._writer = writer
         self._schedule = Schedule(checkpoint_every, saved)
         self._state = state
         self._say = say
+        self._meanwhile = meanwhile
+        self._export_every = export_every
+        self._exported = saved // export_every * export_every if export_every and saved > 0 else 0
+        self._pinned: int | None = None  # the step of a net, whose checkpoint is being written
         self._final: int | None = None  # step of the attempt that must succeed
         self._final_attempts = 0
         self._next_final = 0.0  # time of the next one, at the earliest
@@ -75,14 +84,22 @@ class Checkpoints:
         """Of the checkpoint on the disk that validated best."""
         return self._best_on_disk
 
+    @property
+    def exported(self) -> int:
+        """The newest step with a checkpoint for nets (`train.export_every`), 0: none."""
+        return self._exported
+
     def fileno(self) -> int:
         """Readable when `hear` has something."""
         return self._writer.fileno()
 
     def resume(self, step: int) -> None:
-        """Before the first step: a predecessor may have died before its best checkpoint was on the disk, or the
-        checkpoint has been deleted since."""
+        """Before the first step: a predecessor may have died before its best checkpoint was on the disk, or that of a
+        net, or the checkpoint has been deleted since."""
         best = self._validations.best
+        if self._is_net(step) and self.saved != step:
+            self._save_net(step)
+            return
         if best is None or best == self._best_on_disk:
             return
         if best.step == step:
@@ -100,7 +117,9 @@ class Checkpoints:
     def validated(self, found: Sequence[Validation]) -> None:
         """The newest version is validated, each member, and the next step has changed nothing yet."""
         before, self._validations = self._validations.best, self._validations.after(found, self._goal)
-        if self._validations.best != before:
+        if self._is_net(found[0].step):
+            self._save_net(found[0].step)
+        elif self._validations.best != before:
             self._save_best()
         elif found[0].step > 0:
             self._save_what_is_due(found[0].step)
@@ -122,13 +141,38 @@ class Checkpoints:
             self._begin()
         return False
 
+    def tidy(self) -> None:
+        """After `finish`: what was kept for nets alone goes."""
+        if self._export_every:
+            self._writer.tidy()
+
     def _save_what_is_due(self, step: int) -> None:
-        if self._schedule.committed(step, time.monotonic()) and not self._writer.busy:
+        if self._is_net(step):
+            self._save_net(step)
+        elif self._schedule.committed(step, time.monotonic()) and not self._writer.busy:
             self._begin()
-        elif self._spacing.due(step, time.monotonic()) and self._waiting is None:
+        elif self._spacing.due(step, time.monotonic()) and self._waiting is None and self._pinned is None:
             self._take()
 
+    def _is_net(self, step: int) -> bool:
+        return self._export_every > 0 and step > 0 and step % self._export_every == 0
+
+    def _save_net(self, step: int) -> None:
+        """A net has to be exported from this step: the run waits until the thread is free, and there is no newer
+        snapshot before the checkpoint is on the disk, so that a successor comes by this step again."""
+        self._wait()
+        self._pinned = step
+        self._begin()
+
+    def _wait(self) -> None:
+        while self._writer.busy:
+            select.select([self.fileno()], [], [], WAITING)
+            self._meanwhile()
+            self.hear()
+
     def _save_best(self) -> None:
+        if self._pinned is not None:
+            self._wait()
         if self._writer.busy:
             self._waiting = self._take()  # of two that wait the better one is the later one
         else:
@@ -153,6 +197,10 @@ class Checkpoints:
         self._snapshots.release()
         pause = self._schedule.ended(written.step, time.monotonic(), well=written.problem is None)
         self._settle_best(written)
+        if self._pinned == written.step:
+            self._pinned = None
+        if self._is_net(written.step) and written.problem is None:
+            self._exported = max(self._exported, written.step)
         if self._waiting is not None:
             waiting, self._waiting = self._waiting, None
             self._write(waiting)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from loader.plugins.words import PluginError, definition_of
 from pool.coordinator.books.actions import Collect
-from pool.metrics.layout import Measured
+from pool.metrics.layout import AVERAGE, LOSS, Measured
 from pool.metrics.metric import Metric
 from pool.protocol.messages import MetricValue
 from pool.shm.memory import Slot
+
+Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 class Collected:
@@ -30,21 +34,39 @@ class Collected:
         self._metrics = metrics
         self._measured = measured
         self._place = place
-        self._arrays = [measured.all_arrays(batches if own else 0) for own in metrics]
+        self._arrays = self._memory(batches)
+        self._of_averages = self._memory(batches) if measured.averages else []
+        self._losses = np.empty((len(metrics) if measured.averages else 0, batches))  # of the averaged weights
 
     def take(self, action: Collect) -> None:
-        begin = action.batch * self._measured.batch_size
-        place = self._place(action.worker, action.batch)
-        of_members = self._measured.of_members(place, len(self._arrays))
-        for own, collected in zip(self._arrays, of_members, strict=True):
+        place, members = self._place(action.worker, action.batch), len(self._metrics)
+        self._copy(action.batch, self._measured.of_members(place, members), self._arrays)
+        if self._measured.averages:
+            self._losses[:, action.batch], of_averages = self._measured.of_averages(place, members)
+            self._copy(action.batch, of_averages, self._of_averages)
+
+    def values(self) -> tuple[MetricValue, ...]:
+        """When all batches are there: of the weights, then of their averages. Raises PluginError for what is no number,
+        and whatever the metrics' code raises."""
+        found = self._numbers(self._arrays)
+        if self._measured.averages:
+            found[AVERAGE + LOSS] = tuple(map(fmean, self._losses.tolist()))
+            found |= {AVERAGE + name: values for name, values in self._numbers(self._of_averages).items()}
+        return tuple(MetricValue(name, values) for name, values in found.items())
+
+    def _memory(self, batches: int) -> list[Arrays]:
+        return [self._measured.all_arrays(batches if own else 0) for own in self._metrics]
+
+    def _copy(self, batch: int, of_members: Sequence[Arrays], to: Sequence[Arrays]) -> None:
+        begin = batch * self._measured.batch_size
+        for own, collected in zip(to, of_members, strict=True):
             for name, array in collected.items():
                 own[name][begin : begin + len(array)] = array
 
-    def values(self) -> tuple[MetricValue, ...]:
-        """When all batches are there. Raises PluginError for what is no number, and whatever the metrics' code
-        raises."""
-        numbers = [_numbers(metrics, own) for metrics, own in zip(self._metrics, self._arrays, strict=True)]
-        return tuple(MetricValue(name, tuple(own[name] for own in numbers)) for name in numbers[0])
+    def _numbers(self, collected: Sequence[Arrays]) -> dict[str, tuple[float, ...]]:
+        """By name, one a member."""
+        numbers = [_numbers(metrics, own) for metrics, own in zip(self._metrics, collected, strict=True)]
+        return {name: tuple(own[name] for own in numbers) for name in numbers[0]}
 
 
 def _numbers(metrics: Mapping[str, Metric], collected: Mapping[str, npt.NDArray[Any]]) -> dict[str, float]:

@@ -48,6 +48,8 @@ class Committer:
         self._buckets = [stepping for member in self.members for stepping in member.steppings.buckets]
         self.changes = Changes.together(member.steppings.changes for member in self.members)
         self.version = -1  # of the newest complete weights
+        self._averaged = -1  # the newest version that has been offered to the averages
+        self._timing = timing
 
     @property
     def learning_rates(self) -> tuple[float, ...]:
@@ -75,13 +77,17 @@ class Committer:
         states = states_of(self._configs, self._plans, state)
         known = checkpoint.members or (MemberState(),) * len(self.members)
         for m, (member, own, steering) in enumerate(zip(self.members, states, known, strict=True)):
-            member.restore(self._weights_of(m, checkpoint.weights), own, steering.frozen_at)
+            begin = prefix(m, len(self.members))
+            averages = {name: tensor for name, tensor in checkpoint.average.items() if name.startswith(begin)}
+            weights, average = self._weights_of(m, checkpoint.weights), (checkpoint.averaged, averages)
+            member.restore(weights, own, steering.frozen_at, average)
 
     def begin(self, step: int) -> None:
         """The models' present weights become version `step`, in its half."""
-        self.version = step
+        self.version = self._averaged = step
         for member in self.members:
             member.begin(step)
+            member.show_average(step)
 
     def publish(self, version: int) -> None:
         """It is complete: workers may read it."""
@@ -110,6 +116,32 @@ class Committer:
         for member in self.members:
             member.commit(step)
         crash_point("coordinator.after_commit")
+
+    def average(self) -> None:
+        """Adds the newest version to the averages, unless that has been done; before the next step changes anything."""
+        if self._averaged == self.version:
+            return
+        self._averaged = self.version
+        if any(member.average is not None for member in self.members):
+            with self._timing.averaging(self.version):
+                for member in self.members:
+                    member.take_average(self.version)
+
+    def show_averages(self) -> None:
+        """What they are worth is measured now, with the newest version."""
+        self.average()
+        for member in self.members:
+            member.show_average(self.version)
+
+    @property
+    def averaged(self) -> int:
+        """Versions that are in the averages of those members that are trained."""
+        return max(0 if member.average is None else member.average.count for member in self.members)
+
+    def averages(self) -> dict[str, torch.Tensor]:
+        """The averaged tensors by name, of members that have an average; the next `average` changes them."""
+        found = [member.average.named for member in self.members if member.average is not None]
+        return {name: tensor for named in found for name, tensor in named.items()}
 
     def override(self, override: Override) -> None:
         """Between two steps, of all members. Raises CheckpointError."""

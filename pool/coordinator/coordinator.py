@@ -37,11 +37,12 @@ from pool.coordinator.workers_memory import WorkersMemory, exchanges_of
 from pool.crash_points import crash_point
 from pool.members.making import make_members
 from pool.metrics.members import median_of
+from pool.nets.record import still_to_export
 from pool.process.launch import Launch
 from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Hub, Link
 from pool.protocol.identity import SUPERVISOR, Peer
-from pool.protocol.messages import Hello, Notice, Roster
+from pool.protocol.messages import Hello, NetNews, Notice, Roster
 from pool.run_dir import shown
 from pool.shm.memory import Memory
 from pool.tasks.making import metrics_of
@@ -79,17 +80,25 @@ class Coordinator:
         )
         goal = Goal(config.train.best_metric, launch.planned.measured.best(config.train.best_metric))
         self._state = State(launch, memory, committer, snapshots, goal, self._say)
+        self._next_report = 0.0
         self._stopping = EarlyStopping(config.train.early_stopping, goal, config.train.steps)
         self._checkpoints = Checkpoints(
             snapshots,
-            CheckpointWriter(launch.run_dir / FOLDER, config.train.keep_checkpoints, config.train.keep_every),
+            CheckpointWriter(
+                launch.run_dir / FOLDER,
+                config.train.keep_checkpoints,
+                config.train.keep_every,
+                still_to_export(launch.run_dir, config.train.export_every),
+            ),
             validations=self._state.begin(),
             goal=goal,
             snapshot_every=config.pool.snapshot_steps,
             checkpoint_every=config.train.checkpoint_every,
+            export_every=config.train.export_every,
             saved=launch.saved,
             state=self._state.checkpoint,
             say=self._say,
+            meanwhile=self._report,
         )
         self._checkpoints.resume(launch.step)
         self._hands = CoordinatorHands(
@@ -117,11 +126,10 @@ class Coordinator:
         frozen = set(committer.frozen)
         stops = self._stopping.stops(known, launch.step, set(range(len(members))) - frozen)
         stopped = len(frozen) + len(stops) == len(members)
-        for member in sorted(stops):
-            if stopped:
-                self._say(self._stopping.why_again(known, member))
-            else:
-                committer.freeze(Freeze(launch.step, member))
+        if stopped and stops:
+            self._say(self._stopping.why_again(known, stops))
+        for member in () if stopped else sorted(stops):
+            committer.freeze(Freeze(launch.step, member))
         self._books = Books(
             _rules(launch),
             launch.step,
@@ -133,7 +141,8 @@ class Coordinator:
             unused=self._state.unused,
         )
         self._inbox = Inbox(self._books, WorkersMemory(memory, self._shortcut), self._metrics.worker)
-        self._next_report = 0.0
+        self._nets = NetNews()
+        self._waits_for_nets = False
 
     def run(self) -> None:
         poller = zmq.Poller()
@@ -145,7 +154,7 @@ class Coordinator:
         self._supervisor.send(Hello(os.getpid()))
         crash_point("coordinator.after_hello")
         again = SayAgain()
-        while not (self._hands.at_end and self._checkpoints.finish(self._books.step)):
+        while not self._finished():
             events = dict(poller.poll(SAY_AGAIN_MS))
             if self._shortcut.bell.fileno() in events:
                 self._look()
@@ -154,6 +163,7 @@ class Coordinator:
             if again.due() and not self._hands.at_end:
                 self._act(self._books.say_again())
             self._report()
+        self._checkpoints.tidy()
         crash_point("coordinator.before_finished")
         self._report(finished=True)
         crash_point("coordinator.after_finished")
@@ -161,6 +171,12 @@ class Coordinator:
         self._hub.close()
         self._supervisor.close()
         self._context.term()  # waits until the last messages are sent
+
+    def _finished(self) -> bool:
+        """Sees to the last checkpoint, and then waits for what is left to do with nets."""
+        saved = self._hands.at_end and self._checkpoints.finish(self._books.step)
+        self._waits_for_nets = saved and self._nets.settled < self._checkpoints.exported
+        return saved and not self._waits_for_nets
 
     def _say(self, text: str) -> None:
         """To the run's user."""
@@ -170,6 +186,8 @@ class Coordinator:
         if self._supervisor.socket in events:
             for message in self._supervisor.receive():
                 if isinstance(message, Roster):
+                    self._nets = message.nets
+                    self._metrics.tried(message.nets.numbers)
                     actions = self._inbox.roster(message)
                     self._hub.set_alive({p: pid for p, pid in message.pids().items() if p in self._inbox.alive})
                     self._act(actions)
@@ -192,8 +210,8 @@ class Coordinator:
         while (version := self._hands.take_validated()) is not None:
             known = self._checkpoints.validations
             stop = self._stopping.stops(known, version, self._books.training)
-            for member in sorted(stop):
-                self._say(self._stopping.why(known, member))
+            if stop:
+                self._say(self._stopping.why(known, stop))
             self._hands.act(self._books.judged(version, stop=stop))
 
     def _report(self, *, finished: bool = False) -> None:
@@ -209,6 +227,7 @@ class Coordinator:
                     best=self._checkpoints.best,
                     best_metric=self._stopping.goal.metric,
                     finished=finished,
+                    waits_for_nets=self._waits_for_nets,
                 )
             )
 
@@ -232,5 +251,6 @@ def _rules(launch: Launch) -> Rules:
         validation_batches=config.train.validation_batches,
         on_bad_batch=config.train.on_bad_batch,
         member_of=member_of_bucket(plans),
-        collects=bool(launch.planned.measured.columns),
+        collects=launch.planned.measured.collects,
+        batches_per_group=config.train.batches_per_group,
     )

@@ -6,11 +6,15 @@ successor and a resumed run decide the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from pool.checkpoint.validations import Goal, Validations
 from pool.metrics.digits import in_digits
+from pool.metrics.members import named
+
+_MOST_ACCOUNTS = 8  # in a line
 
 
 @dataclass(frozen=True)
@@ -26,24 +30,30 @@ class EarlyStopping:
             return set()
         return {member for member in training if known.of_members[member].since >= self.patience}
 
-    def why(self, known: Validations, member: int = 0) -> str:
-        """For the user."""
-        who = f"member {member} " if known.members else ""
-        return f"{who}{self._why(known.of_members[member])}"
-
-    def _why(self, known: Validations) -> str:
+    def why(self, known: Validations, members: Collection[int] = (0,)) -> str:
+        """For the user, in one line for these members, which have stopped."""
+        who = f"{named(members)} " if known.members else ""
         assert known.newest is not None
+        accounts = defaultdict[str, list[int]](list)
+        for member in sorted(members):
+            accounts[self._account(known.of_members[member])].append(member)
+        told = list(accounts.items())[:_MOST_ACCOUNTS]
+        parts = [account if len(accounts) == 1 else f"{named(of)}: {account}" for account, of in told]
+        more = ["..."] if len(accounts) > _MOST_ACCOUNTS else []
+        account = "; ".join([*parts, *more])
+        return f"{who}stopped early at step {known.newest.step}: {account} (train.early_stopping = {self.patience})"
+
+    def _account(self, known: Validations) -> str:
+        """Of one member."""
         name = self.goal.metric
         validations = "validation" if known.since == 1 else "validations"
         if known.record is None:
-            account = f"{name} was finite in none of {known.since} {validations}"
-        else:
-            account = (
-                f"{known.since} {validations} without a better {name} than the "
-                f"{in_digits(known.record.value(name))} of step {known.record.step}"
-            )
-        return f"stopped early at step {known.newest.step}: {account} (train.early_stopping = {self.patience})"
+            return f"{name} was finite in none of {known.since} {validations}"
+        return (
+            f"{known.since} {validations} without a better {name} than the "
+            f"{in_digits(known.record.value(name))} of step {known.record.step}"
+        )
 
-    def why_again(self, known: Validations, member: int = 0) -> str:
-        """For the user of a run that was resumed though it has stopped."""
-        return f"{self.why(known, member)}; to go on raise it, or leave it out"
+    def why_again(self, known: Validations, members: Collection[int] = (0,)) -> str:
+        """For the user of a run that was resumed though these have stopped."""
+        return f"{self.why(known, members)}; to go on raise it, or leave it out"

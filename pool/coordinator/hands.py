@@ -64,43 +64,45 @@ class CoordinatorHands:
             action.carry_out(self)
             if self._history is not None:
                 action.carry_out(self._history)
-        self._record.settle()
+        self._settle()
 
     def fold(self, action: Fold) -> None:
-        self._record.settle()
+        self._settle()
         self._committer.fold(action)
 
     def update(self, action: Update) -> None:
-        self._record.settle()
+        self._settle()
         self._committer.update(action)
 
     def take_buffers(self, action: TakeBuffers) -> None:
-        self._record.settle()
+        self._settle()
         self._committer.take_buffers(action)
 
     def commit(self, action: Commit) -> None:
-        self._record.settle()
+        self._settle()
         learning_rates = self._state.learning_rates
         with self._timing.committing(action.step):
             self._committer.commit(action.step)  # with clip_norm, all of the update
             self._committer.publish(action.step + 1)
             crash_point("coordinator.after_publish")
+        if action.validated_next:
+            self._committer.show_averages()
         self._state.committed(action)
         self._record.committed(action, learning_rates)
 
     def freeze(self, action: Freeze) -> None:
-        self._record.settle()
+        self._settle()
         self._committer.freeze(action)
 
     def bad_batch(self, action: BadBatch) -> None:
-        self._record.settle()
+        self._settle()
         self._bad_batches.found(action)
 
     def collect(self, action: Collect) -> None:
         self._collected.take(action)
 
     def validated(self, action: Validated) -> None:
-        self._record.settle()
+        self._settle()
         metrics = self._collected.values()
         found = [
             Validation(action.version, loss, {metric.name: metric.values[m] for metric in metrics})
@@ -122,13 +124,18 @@ class CoordinatorHands:
         self._send(action)
 
     def give_up(self, action: GiveUp) -> None:
-        self._record.settle()
+        self._settle()
         raise RunError(action.why)
 
     def end(self, action: End) -> None:
         del action  # it has no fields
-        self._record.settle()
+        self._settle()
         self.at_end = True
+
+    def _settle(self) -> None:
+        """What follows from the newest version once the workers know of it, and before anything changes it."""
+        self._committer.average()
+        self._record.settle()
 
     def _send(self, action: OrderWorker | OrderFeeder) -> None:
         crash_point("coordinator.before_orders")

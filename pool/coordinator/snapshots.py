@@ -17,7 +17,7 @@ from pool.checkpoint.store import DTYPES, Checkpoint, tensor_bytes
 from pool.coordinator.stepping.changes import Changes
 from pool.errors import CheckpointError
 
-WEIGHTS, OPTIMIZER = "weights", "optimizer"
+WEIGHTS, OPTIMIZER, AVERAGE = "weights", "optimizer", "average"
 
 
 class Snapshots:
@@ -46,7 +46,8 @@ class Snapshots:
         """A copy of the state. It is overwritten by the next `take` but one; after `hold` not before `release`."""
         index = 1 - (self._newest if self._held is None else self._held)
         tensors = {WEIGHTS: tensor_bytes(state.weights), OPTIMIZER: tensor_bytes(state.optimizer_tensors)}
-        changed = self._changes.since(index, [tensor for entries in tensors.values() for tensor in entries])
+        changed = {kind: self._changes.since(index, entries) for kind, entries in tensors.items()}
+        tensors[AVERAGE] = tensor_bytes(state.average)  # any of its rows may have changed
         written = self._writers[index].write(state, tensors, changed)
         self._changes.copied(index)
         self._newest = index
@@ -67,6 +68,8 @@ class Snapshots:
             weights=_tensors(area, found.tensors, WEIGHTS),
             optimizer=found.optimizer,
             optimizer_tensors=_tensors(area, found.tensors, OPTIMIZER),
+            average=_tensors(area, found.tensors, AVERAGE),
+            averaged=found.averaged,
             validations=found.validations,
             members=found.members,
         )

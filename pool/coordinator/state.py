@@ -112,6 +112,8 @@ class State:
             goal=self._goal,
             chunk_sums={purpose: words.copy() for purpose, words in self._memory.sums().items()},
             weights=self._committer.weights(),
+            average=self._committer.averages(),
+            averaged=self._committer.averaged,
             optimizer=OptimizerNumbers.of(plain),
             members=tuple(
                 MemberState(member.frozen_at, unused)

@@ -10,6 +10,7 @@ from pool.buckets.plan import Plan
 from pool.buckets.tensors import carried, trained
 from pool.config.tree import Config
 from pool.coordinator.books.actions import TakeBuffers
+from pool.coordinator.stepping.average import WeightAverage
 from pool.coordinator.stepping.choice import choose
 from pool.coordinator.stepping.timing import Timing
 from pool.errors import CheckpointError
@@ -42,6 +43,11 @@ class TrainedMember:
         self._buffers = [tensor for _, tensor in carried(self._model)]
         self.optimizers = BucketOptimizers(plan, self._parameters, config.optimizer, config.schedule)
         self.steppings = choose(config, plan, self.optimizers, exchange, timing)
+        self.average: WeightAverage | None = None
+        if config.train.average.kind is not None:
+            names = [prefix + name for name, _ in (*trained(self._model), *carried(self._model))]
+            place, parameters = exchange.average(), len(self._parameters)
+            self.average = WeightAverage(config.train.average, names, place, parameters)
         self._buffers_taken = False
         self.frozen_at: int | None = None  # the step before which it was frozen
 
@@ -61,10 +67,19 @@ class TrainedMember:
                 self._take(start)
             self._task.after_step(self._model)
 
-    def restore(self, weights: Mapping[str, torch.Tensor], optimizer: State, frozen_at: int | None) -> None:
-        """The weights and optimizer state of a run that goes on. Raises CheckpointError."""
+    def restore(
+        self,
+        weights: Mapping[str, torch.Tensor],
+        optimizer: State,
+        frozen_at: int | None,
+        average: tuple[int, Mapping[str, torch.Tensor]],
+    ) -> None:
+        """The weights and optimizer state of a run that goes on; `average`: of how many versions, and their average.
+        Raises CheckpointError."""
         with torch.no_grad():
             self._take(weights)
+        if self.average is not None:
+            self.average.restore(*average)
         self.optimizers.load_state(*optimizer)
         self.frozen_at = frozen_at
 
@@ -110,6 +125,16 @@ class TrainedMember:
         self._point_to(step + 1)
         self._after_step()
         self.optimizers.end_step(step)
+
+    def take_average(self, version: int) -> None:
+        """The version is complete: it is added to the average, unless the member was frozen before it."""
+        if self.average is not None and self.frozen_at is None:
+            self.average.completed(version, self._in(version))
+
+    def show_average(self, version: int) -> None:
+        """The version is about to be validated."""
+        if self.average is not None:
+            self.average.show(self._in(version))
 
     @property
     def _tensors(self) -> list[torch.Tensor]:

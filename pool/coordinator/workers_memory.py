@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from loader.batch.schema import SparseBatch
 from pool.buckets.parts import Part, parts
 from pool.devices import parse_device
 from pool.exchange.addend import Touched
+from pool.exchange.contribution import Contribution
 from pool.exchange.host.coordinator import HostCoordinator
 from pool.process.launch import Launch
 from pool.shm.memory import Memory
@@ -22,8 +25,9 @@ class WorkersMemory:
     def finished(self, worker: int) -> Finished:
         return self._shortcut.finished(worker)
 
-    def in_work(self, worker: int) -> int:
-        return int(self._memory.in_work(worker)[0])
+    def in_work(self, worker: int) -> tuple[int, int]:
+        attempt, batch = self._memory.in_work(worker).tolist()
+        return attempt, batch
 
     def raised(self, worker: int, attempt: int) -> str:
         return self._memory.raised(worker).of(attempt)
@@ -39,19 +43,29 @@ def exchanges_of(launch: Launch, memory: Memory, shortcut: CoordinatorEnd) -> li
         for slot, place in enumerate(memory.gradient_slots(worker))
     }
 
-    def touched_rows(batch: int, field: str) -> Touched:
+    lists = launch.touched_lists()
+
+    def touched_rows(member: int, contribution: Contribution, field: str) -> Touched:
+        """A group of one batch touches the rows that the batch lists, in its ring slot."""
+        if lists.nbytes:
+            slot = gradient_slots[contribution.worker, contribution.slot]
+            return lists.read(slot[planned.plan.nbytes :], member, field)
+        (batch,) = contribution.batches
         return SparseBatch.view(planned.schema, memory.batch_slot("train", batch)).sparse[field].touched
 
-    def of_member(part: Part) -> HostCoordinator:
+    average = memory.average()
+
+    def of_member(member: int, part: Part) -> HostCoordinator:
         own = slice(part.offset, part.offset + part.plan.nbytes)
         return HostCoordinator(
             part.plan,
             halves=[half[own] for half in memory.weight_halves()],
             gradient_slots={place: slot[own] for place, slot in gradient_slots.items()},
             compact=compact,
-            touched_rows=touched_rows,
+            touched_rows=partial(touched_rows, member),
             publish=shortcut.publish,
             first_parameter=part.first_parameter,
+            average=None if average is None else average[own],
         )
 
-    return [of_member(part) for part in parts(planned.plans)]
+    return [of_member(member, part) for member, part in enumerate(parts(planned.plans))]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Contribution:
-    """The gradients of a group of a step, in one gradient slot: those of its consecutive batches, added up left to
-    right. A group is one batch."""
+    """The gradients of a group of a step (`groups`) in one gradient slot: those of its batches, added up left to
+    right."""
 
-    batches: tuple[int, ...]
+    batches: tuple[int, ...]  # that are in it; others of the group are left out
     place: int  # of the group in its step, from 0: the leaf of the tree in which it is added up (`order`)
     worker: int
     slot: int

@@ -19,7 +19,8 @@ Bits. Every implementation adds up along the tree of `pool.exchange.order` (I2),
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from torch import Tensor
@@ -66,6 +67,10 @@ class CoordinatorExchange(Protocol):
     def buffers(self, version: int) -> Sequence[Tensor]:
         """What else the model consists of."""
 
+    def average(self) -> Sequence[Tensor]:
+        """Where the averaged weights lie, if the run has them: all parameters, then buffers. Workers read them from
+        `publish` of a version that is validated until that has ended."""
+
     def buffers_of(self, contribution: Contribution) -> Sequence[Tensor]:
         """The buffers after the first batch of a step, where its worker has put them."""
 
@@ -76,33 +81,52 @@ class CoordinatorExchange(Protocol):
         """It is complete: workers may read it."""
 
 
+@dataclass(frozen=True)
+class GroupBatch:
+    """One batch of a contribution."""
+
+    touched: Mapping[str, Touched]  # rows of tables, by sparse field
+    left_out: Collection[int] = ()  # members in whose step it is not
+
+
 class WorkerExchange(Protocol):
     """A worker's end, for the model that it was made with, whose tensors it replaces."""
+
+    puts_rows: bool  # a table's touched rows are `put`; else they are written where `rows` says
 
     def load(self, version: int) -> None:
         """The model's parameters and buffers become those of a complete version."""
 
+    def load_average(self, version: int) -> None:
+        """They become the averaged weights, as they are when that version is validated."""
+
     def forget(self) -> None:
         """What was loaded may be of a version that was never completed: its coordinator died."""
 
-    def begin(self, slot: int, touched: Mapping[str, Touched]) -> None:
-        """Gradients of a contribution go to this slot of the worker's own. `touched`: the batch's, by sparse field."""
+    def begin(self, slot: int, batches: Sequence[GroupBatch]) -> None:
+        """Gradients of a contribution go to this slot of the worker's own: the sum of these batches', left to right."""
+
+    def begin_batch(self) -> None:
+        """The next of them."""
 
     def put(self, parameter: int, gradient: Tensor) -> Tensor | bool:
-        """Takes a parameter's gradient, which nobody changes afterwards; of a table the touched rows, if `rows` has no
-        place for them. Whether all of it is finite; a tensor is for `read`."""
+        """Takes a parameter's gradient, which nobody changes afterwards; of a table its touched rows. Whether all of it
+        is finite; a tensor is for `read`."""
 
-    def rows(self, parameter: int) -> Tensor | None:
-        """Where a table's gradient is to be written, row by row: touched ones only. None: they are to be `put`."""
+    def rows(self, parameter: int) -> Tensor:
+        """Where a table's gradient is to be written, row by row: the batch's touched ones only. Asked once a batch."""
+
+    def written(self, parameter: int, bucket: Bucket) -> None:
+        """The rows that the bucket holds are where `rows` said."""
 
     def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> None:
-        """The bucket's gradients are complete. Calls `then`, now or later in another thread, when the coordinator can
-        read them."""
+        """The bucket's gradients are complete, of all batches. Calls `then`, now or later in another thread, when the
+        coordinator can read them."""
 
     def put_buffers(self) -> None:
         """The model's buffers go along with the contribution."""
 
     def read(self, losses: Tensor, flags: Sequence[Tensor]) -> tuple[list[float], list[bool]]:
-        """The end of a batch: losses [members] and what `put` gave, as numbers. Returns when the coordinator can read
-        all that was handed over, and nothing reads weights or batch any more. Raises what the device has failed
+        """The end of a contribution: losses and what `put` gave, as numbers. Returns when the coordinator can read
+        all that was handed over, and nothing reads weights or batches any more. Raises what the device has failed
         with."""

@@ -16,6 +16,8 @@ from pool.metrics.metric import DTYPES, Best, Column, Metric
 
 LOSS = "loss"  # every validation has it
 PREFIX = "validation_"  # of a name, in the records of a run
+NET = "net_"  # the same, of what the user's command says of a net (`train.on_export`)
+AVERAGE = "average_"  # begins the names of what the averaged weights are worth (`train.average`)
 MOST = 16  # metrics of a task, and arrays behind them
 WIDEST = 4096  # numbers a sample
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
@@ -31,11 +33,12 @@ class Measured:
     batch_size: int = 0
     metrics: tuple[tuple[str, Best], ...] = ()  # in the task's order
     columns: tuple[tuple[str, Column], ...] = ()  # by name of the array
+    averages: bool = False  # all of it is measured with the averaged weights, too, and their loss
 
     @property
     def nbytes(self) -> int:
         """Of one batch's arrays, whole pages; 0 if nothing is collected."""
-        return -(-sum(_aligned(column.nbytes(self.batch_size)) for _, column in self.columns) // _PAGE) * _PAGE
+        return _pages(sum(_aligned(column.nbytes(self.batch_size)) for _, column in self.columns))
 
     def arrays(self, place: npt.NDArray[np.uint8]) -> dict[str, npt.NDArray[Any]]:
         """Views of one batch's arrays in `place`, at least `nbytes` long: [batch_size] or [batch_size, width]."""
@@ -50,6 +53,23 @@ class Measured:
         """Views of one batch's arrays of each member, one after the other in `place`."""
         return [self.arrays(place[m * self.nbytes : (m + 1) * self.nbytes]) for m in range(members)]
 
+    def of_averages(
+        self, place: npt.NDArray[np.uint8], members: int
+    ) -> tuple[npt.NDArray[np.float64], list[dict[str, npt.NDArray[Any]]]]:
+        """The same of each member's averaged weights, which comes behind that; and before it the losses, [members]."""
+        behind = place[members * self.nbytes :]
+        losses, arrays = behind[: 8 * members].view(np.float64), behind[_pages(8 * members) :]
+        return losses, self.of_members(arrays, members)
+
+    @property
+    def collects(self) -> bool:
+        """There is something to collect."""
+        return bool(self.columns) or self.averages
+
+    def collected_nbytes(self, members: int) -> int:
+        """Of what is collected of one batch: `of_members`, and `of_averages` if there are any."""
+        return members * self.nbytes + (_pages(8 * members) + members * self.nbytes if self.averages else 0)
+
     def all_arrays(self, batches: int) -> dict[str, npt.NDArray[Any]]:
         """New memory for so many batches."""
         samples = batches * self.batch_size
@@ -58,13 +78,16 @@ class Measured:
     def best(self, name: str) -> Best:
         """Which values of it are better. Raises ValueError for a name that is not measured."""
         known: dict[str, Best] = {LOSS: "min", **dict(self.metrics)}
+        if self.averages:
+            known |= {AVERAGE + each: best for each, best in known.items()}
         if name not in known:
             raise ValueError(f"{reprlib.repr(name)} is not measured; allowed: {', '.join(known)}")
         return known[name]
 
 
-def measured(metrics: Mapping[str, Metric], batch_size: int) -> Measured:
-    """What a task's metrics come to. Raises ValueError for the first that can't be used."""
+def measured(metrics: Mapping[str, Metric], batch_size: int, *, averages: bool = False) -> Measured:
+    """What a task's metrics come to; `averages`: of averaged weights, too. Raises ValueError for the first that can't
+    be used."""
     if not isinstance(metrics, Mapping):
         raise ValueError(f"must be a mapping of names to metrics, not {reprlib.repr(metrics)}")
     if len(metrics) > MOST:
@@ -73,6 +96,8 @@ def measured(metrics: Mapping[str, Metric], batch_size: int) -> Measured:
     for name, metric in metrics.items():
         if not isinstance(name, str) or not NAME.fullmatch(name) or name == LOSS:
             raise ValueError(f"{reprlib.repr(name)}: a name is of at most 32 of a-z, 0-9 and _, and not {LOSS!r}")
+        if averages and name.startswith(AVERAGE):
+            raise ValueError(f"{name}: with train.average.kind, what begins with {AVERAGE} is of the averaged weights")
         if problem := _problem(metric):
             raise ValueError(f"{name}: {problem}")
         for array, column in metric.columns.items():
@@ -80,7 +105,8 @@ def measured(metrics: Mapping[str, Metric], batch_size: int) -> Measured:
                 raise ValueError(f"{name}: {array} is {column}, and another metric has it as {columns[array]}")
     if len(columns) > MOST:
         raise ValueError(f"{len(columns)} arrays; at most {MOST}")
-    return Measured(batch_size, tuple((name, metric.best) for name, metric in metrics.items()), tuple(columns.items()))
+    best = tuple((name, metric.best) for name, metric in metrics.items())
+    return Measured(batch_size, best, tuple(columns.items()), averages)
 
 
 def _problem(metric: Metric) -> str:
@@ -103,6 +129,10 @@ def _problem(metric: Metric) -> str:
 
 def _aligned(nbytes: int) -> int:
     return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
+
+
+def _pages(nbytes: int) -> int:
+    return -(-nbytes // _PAGE) * _PAGE
 
 
 NOTHING = Measured()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -38,7 +38,7 @@ def of_member(record: Mapping[str, Any], member: int) -> dict[str, Any]:
     return found
 
 
-def named(members: Sequence[int]) -> str:
+def named(members: Collection[int]) -> str:
     """Members by number, ascending, for a line: three or more in a row as `4 to 9`."""
     runs: list[list[int]] = []
     for member in sorted(members):

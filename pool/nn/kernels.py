@@ -46,7 +46,7 @@ def forward(weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:
         return reference.forward(weight, bias, sparse)
     out = weight.new_empty(sparse.num_bags, weight.shape[1])
     table, start = _array(weight.contiguous()), None if bias is None else _array(bias.contiguous())
-    threads = _threads(sparse.features.numel() * weight.shape[1])
+    threads = threads_for(sparse.features.numel() * weight.shape[1])
     plan = plan_of(weight, sparse)
     if plan is not None:
         plan.forward(table, start, _array(out), threads)
@@ -72,22 +72,21 @@ def backward_rows(
         for border in borders:
             written(border)
         return column_sum(grad_out), sparse.values is None or rows.isfinite().all()
-    threads = _threads(sparse.features.numel() * grad_out.shape[1])
+    threads = threads_for(sparse.features.numel() * grad_out.shape[1])
     plan = plan_of(grad_weight, sparse)
     matrices = _array(grad_out), _array(grad_weight)
-    begin = 0
     if plan is not None:
         total = grad_out.new_empty(grad_out.shape[1])
-        for border in borders:
-            end = plan.num_tiles if border == borders[-1] else plan.tiles_until(border)
-            plan.backward(*matrices, _array(total), begin, end, threads)
-            begin = end
-            written(border)
+        column_sums = _array(total)
+        by_tiles(
+            plan, borders, written, lambda first, last: plan.backward(*matrices, column_sums, first, last, threads)
+        )
         return total, True
     touched = _array(sparse.touched)
     lists = touched, _array(sparse.touched_offsets), _array(sparse.bags)
     values = None if sparse.column_values is None else _array(sparse.column_values)
     finite = True
+    begin = 0
     for border in borders:
         end = len(touched) if border == borders[-1] else int(np.searchsorted(touched, border))
         finite &= _native.sparse_backward_rows(*lists, *matrices, values=values, first=begin, last=end, threads=threads)
@@ -96,12 +95,24 @@ def backward_rows(
     return column_sum(grad_out), finite
 
 
+def by_tiles(
+    plan: SparsePlan, borders: Sequence[int], written: Callable[[int], None], run: Callable[[int, int], None]
+) -> None:
+    """Backward along a plan: run(first tile, last tile) and then written(border) for each border."""
+    begin = 0
+    for border in borders:
+        end = plan.num_tiles if border == borders[-1] else plan.tiles_until(border)
+        run(begin, end)
+        begin = end
+        written(border)
+
+
 def column_sum(matrix: Tensor) -> Tensor:
     """[columns] of a contiguous [rows, columns]."""
     if not is_native(matrix):
         return matrix.sum(0)
     out = matrix.new_empty(matrix.shape[1])
-    _native.column_sum(_array(matrix), _array(out), threads=_threads(matrix.numel()))
+    _native.column_sum(_array(matrix), _array(out), threads=threads_for(matrix.numel()))
     return out
 
 
@@ -114,5 +125,6 @@ def _array(tensor: Tensor) -> npt.NDArray[Any]:
     return tensor.detach().numpy()
 
 
-def _threads(summands: int) -> int:
+def threads_for(summands: int) -> int:
+    """Threads for adding up so many floats."""
     return worthwhile(summands, _MIN_SUMMANDS)

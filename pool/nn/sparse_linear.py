@@ -7,6 +7,7 @@ straight into its gradient slot.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -36,6 +37,11 @@ class RowsSink(Protocol):
 
     def take(self, weight: Tensor, rows: Tensor) -> None:
         """The touched rows, [touched, out_features], in the order of the batch's list; queued on the current stream."""
+
+
+# (memory of the table's shape, borders, written) -> the sum of the output's gradient, and whether the rows that were
+# written are finite if that sum is: as pool.nn.kernels.backward_rows.
+WriteRows = Callable[[Tensor, Sequence[int], Callable[[int], None]], tuple[Tensor, Tensor | bool]]
 
 
 class SparseLinear(nn.Module):
@@ -107,9 +113,27 @@ class SparseLinear(nn.Module):
 
     def write_gradient(self, sparse: SparseInput, grad_out: Tensor) -> tuple[Tensor | None, Tensor]:
         """The table's gradient for autograd, None if it went to the sink; and the sum of grad_out's rows."""
-        if self.gradient_sink is None and self.rows_sink is None:
-            grad = torch.zeros_like(self.weight, memory_format=torch.contiguous_format)
-            return grad, kernels.backward_rows(sparse, grad_out, grad, [self.num_features], _tell_nobody)[0]
+        if self.gradient_sink is None and self.rows_sink is not None:
+            self._use_once()
+            self.rows_sink.take(self.weight, reference.touched_rows(sparse, grad_out))
+            return None, kernels.column_sum(grad_out)
+        return self.write_rows(partial(kernels.backward_rows, sparse, grad_out))
+
+    def write_rows(self, backward: WriteRows) -> tuple[Tensor | None, Tensor]:
+        """The same where something else adds up the rows, on a CPU."""
+        weight, sink = self.weight, self.gradient_sink
+        if sink is None:
+            grad = torch.zeros_like(weight, memory_format=torch.contiguous_format)
+            return grad, backward(grad, [self.num_features], _tell_nobody)[0]
+        self._use_once()
+        memory, borders = sink.begin(weight)
+        total, sound = backward(memory, borders, lambda rows: sink.written(weight, rows))
+        finite = kernels.all_finite(total)
+        sink.done(weight, finite if sound is True else finite & sound)
+        return None, total
+
+    def _use_once(self) -> None:
+        """RuntimeError if a sink has had a gradient of this backward already."""
         backward = torch._C._current_graph_task_id()
         if backward == self._last_backward:
             raise RuntimeError(
@@ -117,16 +141,6 @@ class SparseLinear(nn.Module):
                 "gradient goes straight into a slot that holds one use: give each use its own layer"
             )
         self._last_backward = backward
-        sink, weight = self.gradient_sink, self.weight
-        if sink is None:
-            assert self.rows_sink is not None
-            self.rows_sink.take(weight, reference.touched_rows(sparse, grad_out))
-            return None, kernels.column_sum(grad_out)
-        memory, borders = sink.begin(weight)
-        total, sound = kernels.backward_rows(sparse, grad_out, memory, borders, lambda rows: sink.written(weight, rows))
-        finite = kernels.all_finite(total)
-        sink.done(weight, finite if sound is True else finite & sound)
-        return None, total
 
 
 class _SparseLinear(torch.autograd.Function):

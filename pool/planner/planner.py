@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -41,6 +42,8 @@ from pool.telemetry.sinks import factory_of
 
 Tensors = tuple[list[TensorSpec], list[TensorSpec]]  # trained, carried
 
+AVERAGED = ("float32", "float64")  # dtypes of parameters that can be averaged
+
 log = logging.getLogger(__name__)
 
 
@@ -57,6 +60,7 @@ def plan_run(launch: Launch) -> tuple[Data, tuple[Plan, ...], Measured, tuple[st
     _check_sinks(config)
     data = look_at(launch)
     plans, found = _look_at_members(launch, data.schema)
+    _check_average(config, plans)
     _check_best_metric(config, found)
     buckets, parameters = sum(len(plan.buckets) for plan in plans), sum(len(plan.parameters) for plan in plans)
     if buckets > MAX_ITEMS:
@@ -78,6 +82,17 @@ def _check_sinks(config: Config) -> None:
             factory_of(name)
     except ValueError as error:
         raise ConfigError(str(error)) from None
+
+
+def _check_average(config: Config, plans: Sequence[Plan]) -> None:
+    """Raises ConfigError for weights of too few bits to add small differences to."""
+    if config.train.average.kind is None:
+        return
+    for tensor in (tensor for plan in plans for tensor in plan.parameters):
+        if tensor.dtype not in AVERAGED:
+            raise ConfigError(
+                f"train.average: parameter {tensor.name} is {tensor.dtype}; averages are of {' and '.join(AVERAGED)}"
+            )
 
 
 def _check_best_metric(config: Config, found: Measured) -> None:
@@ -137,7 +152,7 @@ def _look_at_task(launch: Launch, config: Config, schema: BatchSchema) -> tuple[
         with torch.device("meta"):
             model = task.build_model()
         check_model(model, schema)
-        return specs(model), _measured(task, schema)
+        return specs(model), _measured(task, schema, averages=launch.config.train.average.kind is not None)
     except (PoolError, DataError):
         raise
     except ValueError as error:
@@ -147,11 +162,11 @@ def _look_at_task(launch: Launch, config: Config, schema: BatchSchema) -> tuple[
         raise ConfigError(f"task: {config.task}: {told(error)}") from None
 
 
-def _measured(task: Task, schema: BatchSchema) -> Measured:
+def _measured(task: Task, schema: BatchSchema, *, averages: bool) -> Measured:
     """Raises ValueError for metrics that can't be used."""
     found = metrics_of(task, schema)
     try:
-        return measured(found, schema.batch_size)
+        return measured(found, schema.batch_size, averages=averages)
     except ValueError as error:
         raise ValueError(f"task: {type(task).__name__}.metrics: {error}") from None
 

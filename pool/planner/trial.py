@@ -22,7 +22,7 @@ from loader.plugins.words import in_words
 from pool.buckets.plan import Plan
 from pool.buckets.tensors import torch_dtype
 from pool.checkpoint.disk.tensor_file import DTYPES, Header
-from pool.checkpoint.overrides import Override
+from pool.checkpoint.overrides import Override, allowed
 from pool.checkpoint.snapshot import area_nbytes
 from pool.checkpoint.state import OPTIMIZER, STATE, read_header, read_state
 from pool.checkpoint.store import tensor_bytes
@@ -64,7 +64,12 @@ def state_nbytes(
     changes = len(json.dumps([asdict(override) for override in overrides]))
     validations = (1 + len(plans)) * _VALIDATIONS * (_FIELDS + sum(len(name) + _FIELDS for name, _ in metrics))
     sizes = [size for each in tried for size in each.sizes]
-    return area_nbytes(sizes, sum(each.document for each in tried) + changes + validations)
+    documents = sum(each.document for each in tried)
+    if config.train.average.kind is not None:
+        averaged = [tensor for plan in plans for tensor in (*plan.parameters, *plan.buffers)]
+        sizes += [tensor.nbytes for tensor in averaged]
+        documents += sum(len(tensor.name) + _FIELDS for tensor in averaged)
+    return area_nbytes(sizes, documents + changes + validations)
 
 
 @contextlib.contextmanager
@@ -111,7 +116,8 @@ def try_state(config: Config, plans: Sequence[Plan], checkpoint: Path, overrides
     given = [override for override in overrides if override not in saved.optimizer.overrides]
     for m, (member, plan, (_, plain)) in enumerate(zip(members, plans, states, strict=True)):
         with _naming(config, m):
-            _try_state_of(member, _small(plan), checkpoint, header, plain, given)
+            own = set(allowed(plain))
+            _try_state_of(member, _small(plan), checkpoint, header, plain, [each for each in given if each.key in own])
 
 
 def _try_state_of(

@@ -18,6 +18,7 @@ from loader.stream import Cursor
 from pool.checkpoint.overrides import Override
 from pool.config.reading import parse_config
 from pool.config.tree import Config
+from pool.exchange.host.lists import TouchedLists
 from pool.process.document import from_json, to_json
 from pool.process.planned import Planned
 from pool.protocol.identity import WORKER, Peer
@@ -73,9 +74,17 @@ class Launch:
             workers=len(planned.devices),
             state_nbytes=planned.state_nbytes,
             num_chunks=planned.num_chunks,
-            collected_nbytes=len(planned.plans) * planned.measured.nbytes,
+            collected_nbytes=planned.measured.collected_nbytes(len(planned.plans)),
             members=len(planned.plans),
+            averages=self.config.train.average.kind is not None,
+            batches_per_group=self.config.train.batches_per_group,
+            lists_nbytes=self.touched_lists().nbytes,
         )
+
+    def touched_lists(self) -> TouchedLists:
+        """Where a group's lists lie in a gradient slot."""
+        planned = self.planned
+        return TouchedLists(planned.schema, len(planned.plans), self.config.train.batches_per_group)
 
     def to_json(self) -> bytes:
         """All but `run_dir`: the descriptor has another number in the process that reads this."""

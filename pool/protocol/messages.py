@@ -36,7 +36,39 @@ class Heartbeat:
     still: float
 
 
+# --- numbers of validations, and of nets ---
+
+
+@dataclass(frozen=True)
+class MetricValue:
+    """A number of a validation that the task has, or of a net that the user's command has."""
+
+    name: str
+    values: tuple[float, ...]  # one a member
+
+    @property
+    def value(self) -> float:
+        """The median over members."""
+        return median_of(self.values)
+
+
 # --- supervisor -> every child ---
+
+
+@dataclass(frozen=True)
+class NetNumbers:
+    """What the user's command says of the nets of a step (`train.on_export`)."""
+
+    step: int
+    numbers: tuple[MetricValue, ...]
+
+
+@dataclass(frozen=True)
+class NetNews:
+    """Of numbered nets, for the coordinator."""
+
+    numbers: tuple[NetNumbers, ...] = ()  # that it has not said it has (`RunReport.noted`)
+    settled: int = 0  # of nets of steps up to this, nothing is left to do
 
 
 @dataclass(frozen=True)
@@ -53,6 +85,7 @@ class Roster:
 
     alive: tuple[RosterEntry, ...]
     drain: bool  # finish the step, write a checkpoint, end
+    nets: NetNews = NetNews()
 
     def pids(self) -> dict[Peer, int]:
         """Of all that are alive."""
@@ -71,19 +104,6 @@ class Shares:
     reduce: float = 0.0  # waiting for weights while the coordinator adds gradients up
     optimizer: float = 0.0  # waiting for weights while it steps the optimizer
     weights: float = 0.0  # waiting for weights for any other reason: other batches of the step, messages
-
-
-@dataclass(frozen=True)
-class MetricValue:
-    """A number of a validation that the task has."""
-
-    name: str
-    values: tuple[float, ...]  # one a member
-
-    @property
-    def value(self) -> float:
-        """The median over members."""
-        return median_of(self.values)
 
 
 @dataclass(frozen=True)
@@ -108,6 +128,8 @@ class RunReport:
     best_value: float = math.nan  # its number by which it is the best
     best_metric: str = "loss"  # the name of that number
     validation_metrics: tuple[MetricValue, ...] = ()  # the task's own, of the newest validation
+    noted: int = -1  # the newest step whose nets' numbers are in the metrics
+    waits_for_nets: bool = False  # nothing is left to do but to note them
 
     @property
     def loss(self) -> float:
@@ -118,6 +140,9 @@ class RunReport:
     def validation_loss(self) -> float:
         """The median over members; NaN: none yet."""
         return median_of(self.validation_losses)
+
+
+# --- coordinator or worker -> supervisor ---
 
 
 @dataclass(frozen=True)
@@ -166,16 +191,30 @@ class FeederReport:
 # --- coordinator -> worker ---
 
 
+@dataclass(frozen=True, order=True)
+class LeftOut:
+    """The batch takes no part in this member's step."""
+
+    batch: int
+    member: int
+
+
 @dataclass(frozen=True)
 class Assignment:
-    """Compute this batch with weights of version `step`."""
+    """Compute these batches with weights of version `step`, and add their gradients up in one slot, left to right."""
 
     purpose: Purpose
     step: int
-    batch: int
+    batches: tuple[int, ...]  # those of a group that count, ascending; when validating one
     gradient_slot: int  # of the addressee; -1 when validating
     attempt: int  # so that a report of an earlier one is never taken for this one's
-    first: bool = False  # of its step: the model's buffers after it are handed over along with the gradients
+    first: bool = False  # the first batch is its step's: the model's buffers after it go along with the gradients
+    left_out: tuple[LeftOut, ...] = ()  # of these batches
+
+    @property
+    def batch(self) -> int:
+        """The first, and when validating the only one."""
+        return self.batches[0]
 
 
 @dataclass(frozen=True)
@@ -193,15 +232,25 @@ class WorkerOrders:
 
 
 @dataclass(frozen=True)
-class BatchReport:
-    """How far an assigned batch is. A bucket that is listed lies complete in the gradient slot."""
+class Outcome:
+    """What came out of one batch."""
+
+    losses: tuple[float, ...]  # one a member: the mean over the batch's samples
+    unsound: tuple[str, ...] = ()  # one a member: what is not finite, the loss or a parameter's gradient; "" if all is
+
+
+@dataclass(frozen=True)
+class AssignmentReport:
+    """How far an assignment is. A bucket that is listed lies complete in the gradient slot."""
 
     assignment: Assignment
-    buckets: tuple[int, ...]
-    absent: tuple[int, ...]  # parameters that got no gradient, by index; known when finished
-    finished: bool
-    losses: tuple[float, ...]  # one a member: the mean over the batch's samples; empty until finished
-    unsound: tuple[str, ...]  # one a member: what is not finite, the loss or a parameter's gradient; "" if all is
+    buckets: tuple[int, ...] = ()
+    absent: tuple[int, ...] = ()  # parameters that got no gradient from any batch, by index; known when finished
+    outcomes: tuple[Outcome, ...] = ()  # one a batch, when it is finished
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.outcomes)
 
 
 @dataclass(frozen=True)
@@ -215,10 +264,10 @@ class Times:
 
 @dataclass(frozen=True)
 class WorkerReport:
-    """All that the worker has begun. Batches that are finished and sound are signalled through shared memory before
+    """All that the worker has begun. What is finished and sound is signalled through shared memory before
     (`pool.shm.shortcut`)."""
 
-    batches: tuple[BatchReport, ...]
+    assignments: tuple[AssignmentReport, ...]
     times: Times
     settled: int = 0  # number of the newest orders with nothing in work that they no longer have
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,10 +21,13 @@ def check_plot(path: Path) -> None:
     """Before any work is done: raises ConfigError if there is no matplotlib, or for another kind of file."""
     if path.suffix not in SUFFIXES:
         raise ConfigError(f"--plot {path}: the name of a file that ends in {' or '.join(SUFFIXES)} is expected")
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise ConfigError("--plot: needs matplotlib, which is not installed: pip install matplotlib") from None
+    need_matplotlib("--plot")
+
+
+def need_matplotlib(option: str) -> None:
+    """Raises ConfigError that names the option if there is none."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ConfigError(f"{option}: needs matplotlib, which is not installed: pip install 'sparsepool[pictures]'")
 
 
 @contextmanager

@@ -41,14 +41,17 @@ def predict_file(
     changes: Sequence[Change] = (),
     member: One | None = None,
     on_progress: Callable[[int], object] | None = None,
+    *,
+    averaged: bool = False,
 ) -> tuple[str, int]:
     """Writes a line of numbers, separated by tabs, for each sample; returns what it asked, in words, and how many
     samples there were.
 
-    `changes`: of [data]; `member`: one of an ensemble, None: the mean of all; `on_progress`: told how many samples
-    are written so far. Raises PoolError, DataError; `output` is written as a whole or not at all.
+    `changes`: of [data]; `member`: one of an ensemble, None: the mean of all; `averaged`: with the averaged weights;
+    `on_progress`: told how many samples are written so far. Raises PoolError, DataError; `output` is written as a whole
+    or not at all.
     """
-    found = load_members(where, task, "predict", member)
+    found = load_members(where, task, "predict", member, averaged=averaged)
     asked = [(member, _method_of(member)) for member in found]
     samples = 0
     try:

@@ -28,7 +28,7 @@ class Memory:
     def __init__(self, memory_map: MemoryMap, segments: Mapping[str, SegmentHandle]) -> None:
         """`segments`: by name, those that the process is given. Raises OSError."""
         self._map = memory_map
-        self._finished_words = finished_words(memory_map.members)
+        self._finished_words = finished_words(memory_map.losses)
         self._segments = {
             name: Segment(handle.fd, writable=handle.writable, registered=handle.registered)
             for name, handle in segments.items()
@@ -58,8 +58,14 @@ class Memory:
     def weight_halves(self) -> list[Slot]:
         return self._segments[WEIGHTS].slots(0, 2, self._map.weights_nbytes)
 
+    def average(self) -> Slot | None:
+        """The place of the averaged weights; None if the run has none."""
+        nbytes = self._map.weights_nbytes
+        return self._segments[WEIGHTS].slots(2 * nbytes, 1, nbytes)[0] if self._map.averages else None
+
     def gradient_slots(self, worker: int) -> list[Slot]:
-        return self._segments[gradients(worker)].slots(0, self._map.gradient_slots, self._map.weights_nbytes)
+        """Each: the gradients, laid out as the weights are, then the lists of touched rows, if groups have them."""
+        return self._segments[gradients(worker)].slots(0, self._map.gradient_slots, self._map.gradients_nbytes)
 
     def collected(self, worker: int, batch: int) -> Slot:
         """What the worker collects of a validation batch."""
@@ -80,21 +86,21 @@ class Memory:
         return [self._segments[name].array for name in SNAPSHOTS]
 
     def in_work(self, worker: int) -> npt.NDArray[np.int64]:
-        """Two numbers: Assignment.attempt of the batch that the worker is computing, 0 between batches; its number.
+        """Two numbers: Assignment.attempt that the worker is computing, 0 between them; which of its batches.
 
         They outlive the worker, and say what it died of.
         """
-        return self._last_page(gradients(worker))[:_IN_WORK_WORDS]
+        return self._signals(worker)[-_IN_WORK_WORDS:]
 
     def raised(self, worker: int) -> Raised:
         """What the worker says of the exception that ends it."""
-        return Raised(self._last_page(gradients(worker))[_IN_WORK_WORDS + self._finished_words :])
+        return Raised(self._signals(worker)[self._finished_words : -_IN_WORK_WORDS])
 
     def worker_end(self, peer: Peer, bells: Mapping[str, int]) -> WorkerEnd:
         """For signals through shared memory (`pool.shm.shortcut`)."""
         return WorkerEnd(
             self._finished(peer.index),
-            self._last_page(WEIGHTS)[:1],
+            self._newest,
             mine=Bell(bells[name_of(peer)]),
             coordinators=Bell(bells[name_of(Peer(COORDINATOR))]),
         )
@@ -104,17 +110,23 @@ class Memory:
         return CoordinatorEnd(
             peer.incarnation,
             [self._finished(worker) for worker in workers],
-            self._last_page(WEIGHTS)[:1],
+            self._newest,
             mine=Bell(bells[name_of(peer)]),
             workers=[Bell(bells[name_of(Peer(WORKER, worker))]) for worker in workers],
         )
 
     def _finished(self, worker: int) -> Words:
-        return self._last_page(gradients(worker))[_IN_WORK_WORDS:][: self._finished_words]
+        return self._signals(worker)[: self._finished_words]
 
-    def _last_page(self, segment: str) -> Words:
-        array = self._segments[segment].array
-        return array[array.size - PAGE :].view(np.int64)
+    def _signals(self, worker: int) -> Words:
+        array = self._segments[gradients(worker)].array
+        return array[array.size - self._map.signals_nbytes :].view(np.int64)
+
+    @property
+    def _newest(self) -> Words:
+        """The word of the newest version of the weights."""
+        array = self._segments[WEIGHTS].array
+        return array[array.size - PAGE :].view(np.int64)[:1]
 
 
 def write_sums(segment: int, num_chunks: Mapping[Purpose, int], sums: Mapping[Purpose, npt.NDArray[np.uint64]]) -> None:
@@ -129,8 +141,8 @@ def write_sums(segment: int, num_chunks: Mapping[Purpose, int], sums: Mapping[Pu
 def held_batch(segments: Mapping[str, int], sizes: Mapping[str, int], worker: int) -> tuple[int, int] | None:
     """Attempt and number of the batch that a dead worker was computing, if any; that of an earlier incarnation if it
     had begun none. `segments`: descriptors."""
-    name = gradients(worker)
-    attempt, batch = np.frombuffer(os.pread(segments[name], 8 * _IN_WORK_WORDS, sizes[name] - PAGE), np.int64)
+    name, nbytes = gradients(worker), 8 * _IN_WORK_WORDS
+    attempt, batch = np.frombuffer(os.pread(segments[name], nbytes, sizes[name] - nbytes), np.int64)
     return (int(attempt), int(batch)) if attempt else None
 
 

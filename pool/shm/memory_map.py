@@ -1,12 +1,15 @@
 """The memory of a run: its segments, their sizes, and which process writes each.
 
     ring           train slots, then validation slots       feeder writes; workers and coordinator read
-    gradients.I    pool.gradient_slots of Plan.nbytes,      worker I writes; coordinator reads
+    gradients.I    pool.gradient_slots of Plan.nbytes       worker I writes; coordinator reads
+                   and lists of a group's touched rows,
                    then places for what it collects in
                    validations, if the task has metrics,
-                   then a page of int64: attempt and batch in work,
-                   what it finished last (`shortcut`), what ended it (`raised`)
+                   then pages of int64: what it finished last
+                   (`shortcut`), what ended it (`raised`), at the end
+                   attempt and batch in work
     weights        two versions of Plan.nbytes,             coordinator writes; workers read
+                   then their average, if the run has one,
                    then a page: the newest (`shortcut`)
     snapshot.0, 1  copies of weights and optimizer state    coordinator writes; its successor reads
     sums           a word for each chunk of the data:       feeder writes, and compares what its predecessors wrote;
@@ -49,22 +52,42 @@ class MemoryMap:
     num_chunks: Mapping[Purpose, int]  # of each stream whose chunks are compared
     collected_nbytes: int = 0  # of one validation batch
     members: int = 1
+    averages: bool = False  # there is a place for averaged weights
+    batches_per_group: int = 1
+    lists_nbytes: int = 0  # of a gradient slot: which rows of tables a group touches (`pool.exchange.host.lists`)
+
+    @property
+    def gradients_nbytes(self) -> int:
+        """Of one gradient slot."""
+        return self.weights_nbytes + self.lists_nbytes
+
+    @property
+    def losses(self) -> int:
+        """That a worker finishes at a time."""
+        return self.members * self.batches_per_group
+
+    @property
+    def signals_nbytes(self) -> int:
+        """Of what follows a worker's slots, whole pages: one as a rule."""
+        return -(-(8 * self.losses + PAGE // 2) // PAGE) * PAGE
 
     @property
     def slots_nbytes(self) -> int:
         """Of a worker's gradient slots."""
-        return self.gradient_slots * self.weights_nbytes
+        return self.gradient_slots * self.gradients_nbytes
 
     def sizes(self) -> dict[str, int]:
         """Bytes of each segment."""
         sizes = {
             RING: (self.train_slots + VALIDATION_SLOTS) * self.slot_nbytes,
-            WEIGHTS: 2 * self.weights_nbytes + PAGE,
+            WEIGHTS: (2 + self.averages) * self.weights_nbytes + PAGE,
             **dict.fromkeys(SNAPSHOTS, self.state_nbytes),
             SUMS: max(1, -(-8 * sum(self.num_chunks.values()) // PAGE)) * PAGE,
         }
         for worker in range(self.workers):
-            sizes[gradients(worker)] = self.slots_nbytes + VALIDATION_SLOTS * self.collected_nbytes + PAGE
+            sizes[gradients(worker)] = (
+                self.slots_nbytes + VALIDATION_SLOTS * self.collected_nbytes + self.signals_nbytes
+            )
         return sizes
 
 

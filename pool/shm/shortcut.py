@@ -33,7 +33,7 @@ class Finished:
     """What a worker has finished last."""
 
     attempt: int  # 0: nothing yet
-    losses: tuple[float, ...]  # one a member
+    losses: tuple[float, ...]  # one a member, batch by batch; then zeros
     times: Times
 
 
@@ -44,10 +44,10 @@ class Published(NamedTuple):
     version: int
 
 
-def finished_words(members: int) -> int:
-    """Of an entry: the attempt; a sum of attempt and losses, so that half of a new entry is taken for none; the loss of
-    each member; the times."""
-    return 2 + members + _TIMES
+def finished_words(losses: int) -> int:
+    """Of an entry: the attempt; a sum of attempt and losses, so that half of a new entry is taken for none; as many
+    losses as a group of batches has; the times."""
+    return 2 + losses + _TIMES
 
 
 class WorkerEnd:
@@ -59,7 +59,8 @@ class WorkerEnd:
         self._coordinators = coordinators
 
     def finish(self, attempt: int, losses: Sequence[float], times: Times) -> None:
-        """All of the batch lies in its gradient slot, and is sound."""
+        """All of it lies in its gradient slot, and is sound; `losses`: no more than there is room for."""
+        losses = [*losses, *[0.0] * (len(self._finished) - 2 - len(losses))]
         self._times[:] = (times.computing, times.waiting_for_batches, times.waiting_for_weights)
         self._finished[0], self._finished[1] = attempt, _sum(attempt, losses)
         self._finished[2:].view(np.float64)[:] = losses

@@ -11,7 +11,7 @@ from pathlib import Path
 from pool.checkpoint.folder import step_path
 from pool.checkpoint.state import BEST, FOLDER, LAST
 from pool.metrics.digits import in_digits
-from pool.metrics.layout import LOSS
+from pool.metrics.layout import AVERAGE, LOSS
 from pool.protocol.messages import RunReport
 
 
@@ -24,7 +24,9 @@ def closing_lines(
         folder = Path(run_dir) / FOLDER
         yield _checkpoints(folder, report)
         link = LAST if report.best_step < 0 else BEST
-        naming = [*([] if members == 1 else ["--member", "best"]), *([] if task is None else ["--task", task])]
+        ema = link == BEST and report.best_metric.startswith(AVERAGE)
+        naming = [*([] if members == 1 else ["--member", "best"]), *(["--ema"] if ema else [])]
+        naming += [] if task is None else ["--task", task]
         yield f"to export it: {command('export', str(folder / link), '-o', f'{Path(run_dir) / link}{suffix}', *naming)}"
     if resume is not None:
         yield f"to go on: {resume}"

@@ -15,11 +15,14 @@ class ServiceManager:
         address = os.environ.get("NOTIFY_SOCKET", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address
         self._computed = 0.0
+        self._is_ready = False
 
-    def progress(self, computed: float) -> None:
-        """`computed`: seconds spent on finished batches. Pings the watchdog only if that has changed."""
-        if computed != self._computed:
-            self._send("WATCHDOG=1" if self._computed else "READY=1")
+    def progress(self, computed: float, *, waits: bool = False) -> None:
+        """`computed`: seconds spent on finished batches. Pings the watchdog only if that has changed, or if the run
+        `waits` for something that is none of its processes'."""
+        if computed != self._computed or waits:
+            self._send("WATCHDOG=1" if self._is_ready else "READY=1")
+            self._is_ready = True
             self._computed = computed
 
     def stopping(self) -> None:

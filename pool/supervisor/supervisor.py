@@ -33,6 +33,7 @@ from pool.supervisor.holding.run_folder import RunFolder
 from pool.supervisor.holding.run_memory import RunMemory
 from pool.supervisor.holding.signals import StopSignals
 from pool.supervisor.holding.system_memory import oom_kills
+from pool.supervisor.numbered_nets import NumberedNets
 from pool.supervisor.place import Patience
 from pool.supervisor.places import Places
 from pool.supervisor.policy import RestartPolicy
@@ -70,6 +71,7 @@ class Supervisor:
         self._poller.register(self._hub.socket, zmq.POLLIN)
         self._poller.register(signals.fileno(), zmq.POLLIN)
         self._deaths: list[Death] = []
+        self._told: set[str] = set()  # by workers, to the user
         self._oom_kills = oom_kills()
         pool = launch.config.pool
         workers = (Peer(WORKER, index) for index in range(len(launch.planned.devices)))
@@ -83,6 +85,7 @@ class Supervisor:
         self._policy = RestartPolicy(pool.restarts)
         self._stop = StopPlan(pool.stop_timeout)
         self._service = ServiceManager()
+        self._nets = NumberedNets(launch, folder, self._poller, progress.say, launch.saved)
         self.last_report: RunReport | None = None
 
     def run(self) -> int:
@@ -99,20 +102,24 @@ class Supervisor:
                 if self._stop.ending is Ending.NOW:
                     return self._signals.exit_code
                 self._service.stopping()
+                self._nets.stop()
                 self._tell_roster()
             self._hear_forkserver(events)
             for child in self._children.dead(events):
                 if (code := self._died(child)) is not None:
                     return code
+            if self._nets.hear(events):
+                self._tell_roster()
             self._start_due()
             self._kill_stuck()
             if again.due():
                 self._look_at_folder()
                 self._tell_roster()
-                self._children.reap_strays()
+                self._children.reap_strays(self._nets.pids)
 
     def end_all(self) -> None:
         """Ends every child: asks, waits, kills. Nothing of the run is left afterwards."""
+        self._nets.stop()
         for number in (signal.SIGTERM, signal.SIGKILL):
             self._children.send_signal(number)
             deadline = time.monotonic() + KILL_SECONDS
@@ -168,7 +175,7 @@ class Supervisor:
         living = {child.peer: child.pid for child in self._children if child.peer.role != FORKSERVER}
         self._hub.set_alive(living)
         entries = tuple(RosterEntry(peer.role, peer.index, peer.incarnation, pid) for peer, pid in living.items())
-        roster = Roster(entries, drain=self._stop.ending is not Ending.NOT_ASKED)
+        roster = Roster(entries, drain=self._stop.ending is not Ending.NOT_ASKED, nets=self._nets.news)
         crash_point("supervisor.before_roster")
         for peer in living:
             self._hub.send(peer, roster)
@@ -185,14 +192,22 @@ class Supervisor:
                 self._places.beat(peer, message.still, time.monotonic())
             elif isinstance(message, Notice):
                 log.warning("%s: %s", peer, message.text)
-                self._progress.say(message.text)
+                self._say_of(peer, message.text)
             elif isinstance(message, RunReport) and peer.role == COORDINATOR:
                 self._places.beat(peer, 0.0, time.monotonic())
                 crash_point("supervisor.report_heard")
                 self.last_report = message
                 self._policy.progress(message.step)
-                self._service.progress(message.computed)
+                self._service.progress(message.computed, waits=message.waits_for_nets)
+                self._nets.report(message)
                 self._progress.show(message)
+
+    def _say_of(self, peer: Peer, text: str) -> None:
+        """What all workers find, and their successors, is said once."""
+        if peer.role != WORKER or text not in self._told:
+            self._progress.say(text)
+        if peer.role == WORKER:
+            self._told.add(text)
 
     def _died(self, child: Child) -> int | None:
         """A child is dead: the exit code if the run is over, None if it goes on. Raises RunError."""

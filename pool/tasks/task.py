@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -74,6 +74,17 @@ class HeaderTask(Protocol):
 
     def header(self, model: nn.Module, path: Path, language: str) -> str:
         """Source in that language (c, rust) for the file `path` that `export` writes. Raises ValueError."""
+        ...
+
+
+@runtime_checkable
+class ReorderingTask(Protocol):
+    """What a task has besides, if `pool export --permute` can put its network's units into an order that its user reads
+    faster."""
+
+    def reorder(self, model: nn.Module, patterns: Sequence[str]) -> str:
+        """Changes the order in place, by what the network does with the data that the patterns name; the function that
+        it computes stays the same. Returns what that gains, in words. Raises ValueError, DataError."""
         ...
 
 

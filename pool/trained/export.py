@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from loader.errors import DataError
 from loader.plugins.words import told
 from pool.checkpoint.disk.plain import printable
 from pool.errors import ConfigError, PoolError
-from pool.tasks.task import HeaderTask
+from pool.tasks.task import HeaderTask, ReorderingTask
 from pool.trained.choosing import One
 from pool.trained.model import Trained, load_trained
 
@@ -23,21 +24,28 @@ def export_checkpoint(
     *,
     member: One | None = None,
     average: bool = False,
+    averaged: bool = False,
     header: str | None = None,
+    permute: Sequence[str] = (),
+    say: Callable[[str], object] | None = None,
 ) -> Trained:
     """Writes the network of a checkpoint, or of the newest of a run's folder, and with `header` source code in that
-    language that describes it beside it; returns the network.
+    language that describes it beside it; returns the network. With `permute`, files of data, its units are first put
+    into a better order, and `say` is told what that gains.
 
     `task`: the caller's name for the task, needed unless it is built in; `member`: which of an
-    ensemble; `average`: that of all. Raises
+    ensemble; `average`: that of all; `averaged`: of the averaged weights. Raises
     CheckpointError for a bad checkpoint, ConfigError for another task or for several members of which none is chosen,
     PoolError for weights that the format can't hold.
     """
-    found = load_trained(where, task, member=member, average=average)
+    found = load_trained(where, task, member=member, average=average, averaged=averaged)
     source = None if header is None else header_path(output, header)
     for path in filter(None, (output, source)):
         _check_output(path)
     try:
+        gained = _reordered(found, permute) if permute else ""
+        if gained and say is not None:
+            say(gained)
         text = "" if header is None else _header(found, output, header)
         found.task.export(found.model, output, description)
         if source is not None:
@@ -67,6 +75,13 @@ def _header(found: Trained, output: Path, language: str) -> str:
     if not isinstance(found.task, HeaderTask):
         raise ConfigError(f"export: --header: files of the task {printable(found.name)} have none")
     return found.task.header(found.model, output, language)
+
+
+def _reordered(found: Trained, patterns: Sequence[str]) -> str:
+    """Raises ConfigError for a task that can't, and whatever the task's own code raises."""
+    if not isinstance(found.task, ReorderingTask):
+        raise ConfigError(f"export: --permute: the task {printable(found.name)} can't change the order of units")
+    return found.task.reorder(found.model, patterns)
 
 
 def _check_output(output: Path) -> None:

@@ -42,23 +42,29 @@ class Trained:
     name: str  # of the task
     task: Task
     model: nn.Module
-    who: str = ""  # which member it is, in words; empty if the checkpoint has no others
+    who: str = ""  # which of the checkpoint's networks it is, in words; empty if there is no choice
 
     def __str__(self) -> str:
         return f"{self.checkpoint}, {self.who}" if self.who else str(self.checkpoint)
 
 
 def load_trained(
-    where: Path, task: str | None, verb: str = "export", member: One | None = None, *, average: bool = False
+    where: Path,
+    task: str | None,
+    verb: str = "export",
+    member: One | None = None,
+    *,
+    average: bool = False,
+    averaged: bool = False,
 ) -> Trained:
     """The network of a checkpoint, or of the newest of a run's folder; of an ensemble one member, or the
     average of all.
 
-    `task`: the caller's name for the task, needed unless it is built in; `verb`: the command that asks. Raises
-    CheckpointError for a bad checkpoint, ConfigError for another task, and if several members are there and none is
-    chosen.
+    `task`: the caller's name for the task, needed unless it is built in; `verb`: the command that asks; `averaged`:
+    with the averaged weights (`train.average`). Raises CheckpointError for a bad checkpoint, or one without those,
+    ConfigError for another task, and if several members are there and none is chosen.
     """
-    found = _Checkpoint(where, task, verb)
+    found = _Checkpoint(where, task, verb, averaged=averaged)
     if average:
         return found.average()
     if member is not None:
@@ -67,9 +73,11 @@ def load_trained(
     return found.member(0)
 
 
-def load_members(where: Path, task: str | None, verb: str, member: One | None = None) -> tuple[Trained, ...]:
+def load_members(
+    where: Path, task: str | None, verb: str, member: One | None = None, *, averaged: bool = False
+) -> tuple[Trained, ...]:
     """As `load_trained`; all members if none is chosen."""
-    found = _Checkpoint(where, task, verb)
+    found = _Checkpoint(where, task, verb, averaged=averaged)
     if member is not None:
         return (found.chosen(member),)
     return tuple(found.member(m) for m in range(len(found.members)))
@@ -85,9 +93,10 @@ def described(members: Sequence[Trained]) -> str:
 class _Checkpoint:
     """Its networks."""
 
-    def __init__(self, where: Path, task: str | None, verb: str) -> None:
+    def __init__(self, where: Path, task: str | None, verb: str, *, averaged: bool) -> None:
         self.path = locate(where)
-        self._weights = load_weights(self.path)
+        self._averaged = averaged
+        self._weights = load_weights(self.path, averaged=averaged)
         config = self._weights.state.config
         self._name = _task_name(config, task, self.path, verb)
         self.members = members_of(self.path, self._weights.state)
@@ -102,7 +111,8 @@ class _Checkpoint:
     def member(self, m: int, why: str = "") -> Trained:
         """`why` it is that one, in words."""
         who = f"member {m}" if len(self.members) > 1 else ""
-        return self._made(m, self._tensors_of(m), f"{who}, {why}" if why else who)
+        words = [who, why, "averaged weights" if self._averaged else ""]
+        return self._made(m, self._tensors_of(m), ", ".join(filter(None, words)))
 
     def average(self) -> Trained:
         check_average(self.path, self.members)
@@ -117,7 +127,10 @@ class _Checkpoint:
     def _tensors_of(self, m: int) -> dict[str, Tensor]:
         begin = prefix(m, len(self.members))
         tensors = self._weights.tensors
-        return {name.removeprefix(begin): tensor for name, tensor in tensors.items() if name.startswith(begin)}
+        own = {name.removeprefix(begin): tensor for name, tensor in tensors.items() if name.startswith(begin)}
+        if self._averaged and not own:
+            raise CheckpointError(f"{self.path}: member {m} has no averaged weights: it stopped before the first")
+        return own
 
     def _made(self, m: int, tensors: Mapping[str, Tensor], who: str) -> Trained:
         task, model = self._model(m)

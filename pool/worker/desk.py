@@ -7,7 +7,9 @@ then the worker sends the new coordinator nothing: its first message says that n
 
 from __future__ import annotations
 
-from pool.protocol.messages import Assignment, BatchReport, WorkerOrders
+from collections.abc import Iterable
+
+from pool.protocol.messages import Assignment, AssignmentReport, Outcome, WorkerOrders
 from pool.worker.job import Job, Stage
 
 
@@ -62,14 +64,14 @@ class Desk:
         return is_new
 
     def next(self) -> Job | None:
-        """The first batch that can be computed with the newest weights; begun from now on."""
+        """The first that can be computed with the newest weights; begun from now on."""
         for job in self._jobs.values():
             if not job.begun and job.assignment.step == self.version:
                 return self._take_up(job, Stage.COMPUTING)
         return None
 
     def next_to_prepare(self) -> Job | None:
-        """The first batch that waits for its weights: what does not need them may be done meanwhile; once."""
+        """The first that waits for its weights: what does not need them may be done meanwhile; once."""
         for job in self._jobs.values():
             if job.stage is Stage.WAITING and job.assignment.purpose == "train":
                 return self._take_up(job, Stage.PREPARING)
@@ -80,31 +82,24 @@ class Desk:
         coordinator waits to hear that."""
         return job.stage is Stage.PREPARING and self._end(job, Stage.PREPARED)
 
-    def finish(self, job: Job, losses: tuple[float, ...], absent: tuple[int, ...], unsound: tuple[str, ...]) -> bool:
+    def finish(self, job: Job, outcomes: tuple[Outcome, ...], absent: tuple[int, ...]) -> bool:
         """The job has ended: it reads no batch and no weights any more. True if a coordinator waits to hear
         more than attempt and losses of this one, or may not have heard of the one before yet: of the same step, since
         the version that this one was computed with has all batches of earlier steps in it."""
         step = job.assignment.step
         another = any(other.stage is Stage.FINISHED and other.assignment.step == step for other in self._jobs.values())
-        job.losses, job.absent, job.unsound = losses, absent, unsound
-        return self._end(job, Stage.FINISHED) or another or bool(absent or any(unsound))
+        job.outcomes, job.absent = outcomes, absent
+        return self._end(job, Stage.FINISHED) or another or bool(absent) or not is_sound(outcomes)
 
     @property
     def waits_for_weights(self) -> bool:
         """There is a batch, but its weights are not complete."""
         return any(not job.begun for job in self._jobs.values())
 
-    def reports(self) -> tuple[BatchReport, ...]:
-        """How far every batch is that was begun."""
+    def reports(self) -> tuple[AssignmentReport, ...]:
+        """How far every job is that was begun."""
         return tuple(
-            BatchReport(
-                job.assignment,
-                tuple(job.buckets),
-                job.absent,
-                job.stage is Stage.FINISHED,
-                job.losses,
-                job.unsound,
-            )
+            AssignmentReport(job.assignment, tuple(job.buckets), job.absent, job.outcomes)
             for job in self._jobs.values()
             if job.begun
         )
@@ -128,3 +123,8 @@ class Desk:
     def _settle(self) -> None:
         if all(self._jobs.get(job.assignment) is job for job in self._in_work):
             self._settled = self._number
+
+
+def is_sound(outcomes: Iterable[Outcome]) -> bool:
+    """All numbers are finite."""
+    return not any(any(outcome.unsound) for outcome in outcomes)

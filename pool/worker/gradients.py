@@ -1,9 +1,10 @@
 """Gradients on their way out of backward: to the exchange, bucket by bucket.
 
 A parameter's gradient goes to its place as soon as autograd has accumulated it; a table's rows are written there by its
-own backward, and a large one is several buckets of rows. A bucket is announced when the last of what it holds is
-there; a member's last one when all numbers of the member are known to be finite, and the batch's last one not at all,
-since the end of the batch says it. What got no gradient is known at the end of backward.
+own backward, and a large one is several buckets of rows. The gradients of a group's batches are added up. A bucket is
+announced in the last batch, when the last of what it holds is there; a member's last one when all numbers of the member
+are known to be finite, and the last one of all not at all, since the end of the group says it. What got no gradient is
+known at the end.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from loader.plugins.words import PluginError
 from pool.buckets.parts import joined, member_of_bucket
 from pool.buckets.plan import Plan
 from pool.buckets.tensors import row_sparse_tables, trained
-from pool.exchange.addend import Touched
-from pool.exchange.interface import WorkerExchange
+from pool.exchange.interface import GroupBatch, WorkerExchange
+from pool.protocol.messages import Outcome
 
 Announce = Callable[[int], None]  # bucket
 
@@ -42,84 +43,123 @@ class GradientWriter:
             for i in bucket.parameters:
                 self._buckets_of[i].append(b)
         self._announce: Announce | None = None
-        self._finite: dict[int, torch.Tensor | bool] = {}  # by parameter, in the order of backward
-        self._expected: list[int] = []  # buckets of members that are trained
+        self._left: list[GroupBatch] = []  # of the group, the batch in work first
+        self._frozen: Collection[int] = ()
+        self._present: set[int] = set()  # parameters that got a gradient from a batch of the group
+        self._doubtful: set[int] = set()  # members with a number in the group that is not known to be finite
+        self._to_hand_over: set[int] = set()  # buckets
+        self._flags: list[
+            dict[int, torch.Tensor | bool]
+        ] = []  # one a batch: is it finite? by parameter, as backward goes
+        self._expected: list[int] = []  # buckets of members that take part
         self._missing: list[set[int]] = []  # per bucket: parameters whose gradient is not there yet
         self._withheld: dict[int, int] = {}  # by member: its last bucket, complete but not announced
         for parameter in self._parameters:
             parameter.register_post_accumulate_grad_hook(self._accumulated)  # type: ignore[no-untyped-call]
         self._tables: set[torch.Tensor] = set()  # whose gradient comes through the sink
         for table in row_sparse_tables(model):
-            if exchange.rows(self._index[table.weight]) is None:
+            if exchange.puts_rows:
                 table.rows_sink = self
             else:
                 table.gradient_sink = self
             self._tables.add(table.weight)
 
-    def begin_batch(
-        self, slot: int, touched: Mapping[str, Touched], announce: Announce, frozen: Collection[int] = ()
+    def begin_group(
+        self, slot: int, batches: Sequence[GroupBatch], announce: Announce, frozen: Collection[int] = ()
     ) -> None:
-        """`slot`: that the gradients go to; its buckets are announced as they complete. `touched`: the batch's.
-        Gradients of `frozen` members are not waited for."""
-        self._exchange.begin(slot, touched)
+        """`slot`: that the gradients go to; its buckets are announced as they complete. Gradients of `frozen` members
+        are not waited for."""
+        self._exchange.begin(slot, batches)
+        self._left = list(batches)
         self._announce = announce
-        self._finite = {}
-        self._withheld = {}
+        self._frozen = frozen
+        self._present, self._doubtful, self._flags, self._withheld = set(), set(), [], {}
+        self._to_hand_over = {b for b, member in enumerate(self._member_of) if member not in frozen}
+
+    def begin_batch(self) -> Collection[int]:
+        """Before backward of the group's next batch. The members that take no part in it."""
+        self._exchange.begin_batch()
+        self._flags.append({})
         self._missing = [set(bucket.parameters) for bucket in self._plan.buckets]
-        self._expected = [b for b, member in enumerate(self._member_of) if member not in frozen]
+        out = {*self._frozen, *self._left[0].left_out}
+        self._expected = [b for b, member in enumerate(self._member_of) if member not in out]
+        return out
 
     def end_members(self, members: Iterable[int], losses: torch.Tensor) -> None:
         """After backward of these members: the last bucket of each whose numbers are finite is announced, but for the
-        batch's last. Where that is known when the device has arrived there, the end of the batch tells."""
-        if losses.device.type != "cpu" or not any(self._missing[b] for b in self._expected):
+        last of all. Where that is known when the device has arrived there, the end of the group tells."""
+        if losses.device.type != "cpu":
             return
         for member, loss in zip(members, losses.tolist(), strict=True):
+            if len(self._member_of) > 1 and not (math.isfinite(loss) and self._is_finite(member)):
+                self._doubtful.add(member)
+        if len(self._left) > 1 or not any(self._missing[b] for b in self._expected):
+            return
+        for member in members:
             last = self._withheld.pop(member, None)
-            if last is not None and self._announce is not None and math.isfinite(loss) and self._is_finite(member):
+            if last is not None and self._announce is not None and member not in self._doubtful:
                 self._announce(last)
 
-    def end_batch(self) -> tuple[int, ...]:
-        """After backward: the parameters that got no gradient."""
-        for b in self._expected:
-            if self._missing[b]:
-                self._exchange.hand_over(self._plan.buckets[b], _tell_nobody)
-        return tuple(sorted(index for b in self._expected for index in self._missing[b]))
+    def end_batch(self) -> None:
+        """After backward."""
+        del self._left[0]
 
-    def read(self, losses: torch.Tensor) -> tuple[list[float], tuple[str, ...]]:
-        """After backward, when all of it has arrived: the losses, and of each member the first parameter whose gradient
-        is not finite; empty if all are. Raises what the device has failed with."""
-        later = {index: finite for index, finite in self._finite.items() if isinstance(finite, torch.Tensor)}
-        numbers, finite = self._exchange.read(losses, list(later.values()))
-        return numbers, self._unsound(dict(zip(later, finite, strict=True)))
+    def end_group(self) -> tuple[int, ...]:
+        """After the last batch: the parameters that got no gradient from any."""
+        for b in sorted(self._to_hand_over):
+            self._exchange.hand_over(self._plan.buckets[b], _tell_nobody)
+        parameters = (
+            i
+            for b, member in enumerate(self._member_of)
+            if member not in self._frozen
+            for i in self._plan.buckets[b].parameters
+        )
+        return tuple(sorted({*parameters} - self._present))
+
+    def read(self, losses: torch.Tensor) -> list[Outcome]:
+        """After the last batch, when all of it has arrived: of each batch the losses, and of each member the first
+        parameter whose gradient is not finite, or that the loss is not. `losses`: [batches, members]. Raises what the
+        device has failed with."""
+        later = [finite for flags in self._flags for finite in flags.values() if isinstance(finite, torch.Tensor)]
+        numbers, found = self._exchange.read(losses.flatten(), later)
+        arrived = iter(found)
+        outcomes = []
+        for i, flags in enumerate(self._flags):
+            own = numbers[i * len(self._members) :][: len(self._members)]
+            known = {p: next(arrived) if isinstance(finite, torch.Tensor) else finite for p, finite in flags.items()}
+            outcomes.append(Outcome(tuple(own), self._unsound(own, known)))
+        return outcomes
 
     def _is_finite(self, member: int) -> bool:
+        """In this batch."""
         return all(
             bool(finite)
-            for index, finite in self._finite.items()
+            for index, finite in self._flags[-1].items()
             if self._member_of[self._buckets_of[index][0]] == member
         )
 
-    def _unsound(self, flags: Mapping[int, bool]) -> tuple[str, ...]:
+    def _unsound(self, losses: Sequence[float], flags: Mapping[int, bool]) -> tuple[str, ...]:
+        """`losses`: of a batch, one a member; members that take no part have no flags, and no sound numbers."""
         found = dict.fromkeys(self._members, "")
-        for index, finite in self._finite.items():
-            if not flags.get(index, finite):
+        for index, finite in flags.items():
+            if not finite:
                 member = self._member_of[self._buckets_of[index][0]]
                 found[member] = found[member] or self._plan.parameters[index].name
-        return tuple(found.values())
+        return tuple(
+            what if math.isfinite(loss) else "the loss" for loss, what in zip(losses, found.values(), strict=True)
+        )
 
     def begin(self, weight: torch.Tensor) -> tuple[torch.Tensor, Sequence[int]]:
         """Table sink: where the rows of a table's gradient are to be written, and in which shares."""
         index = self._table(weight)
         shares = [self._plan.buckets[b].rows for b in self._buckets_of[index]]
         borders = [weight.shape[0] if rows is None else rows[1] for rows in shares]
-        memory = self._exchange.rows(index)
-        assert memory is not None, "touched rows are put"
-        return memory, borders
+        return self._exchange.rows(index), borders
 
     def take(self, weight: torch.Tensor, rows: torch.Tensor) -> None:
         """Rows sink: the touched rows."""
         index = self._table(weight)
-        self._finite[index] = self._exchange.put(index, rows)
+        self._flags[-1][index] = self._exchange.put(index, rows)
         for bucket in self._buckets_of[index]:
             self._written(index, bucket)
 
@@ -129,11 +169,12 @@ class GradientWriter:
         for b in self._buckets_of[index]:
             bucket = self._plan.buckets[b]
             if index in self._missing[b] and (bucket.rows or (0, weight.shape[0]))[1] <= rows:
+                self._exchange.written(index, bucket)
                 self._written(index, b)
 
     def done(self, weight: torch.Tensor, finite: torch.Tensor | bool) -> None:
         """Table sink: all touched rows are written."""
-        self._finite[self._index[weight]] = finite
+        self._flags[-1][self._index[weight]] = finite
 
     def _table(self, weight: torch.Tensor) -> int:
         """The index of a table whose gradient comes. Raises PluginError if it has come before."""
@@ -153,23 +194,25 @@ class GradientWriter:
                 f"{self._plan.parameters[index].name} gets a gradient from elsewhere than its SparseLinear (a "
                 "penalty on it, another use of it), but only the rows that a batch touches travel"
             )
-        self._finite[index] = self._exchange.put(index, gradient)
+        self._flags[-1][index] = self._exchange.put(index, gradient)
         parameter.grad = None
         self._written(index, self._buckets_of[index][0])
 
     def _written(self, index: int, bucket: int) -> None:
+        self._present.add(index)
         missing = self._missing[bucket]
         missing.discard(index)
-        if missing:
+        if missing or len(self._left) > 1:
             return
         member = self._member_of[bucket]
         is_last = not any(self._missing[b] for b in self._expected if self._member_of[b] == member)
         if is_last:
             self._withheld[member] = bucket
         then = _tell_nobody if is_last or self._announce is None else partial(self._announce, bucket)
+        self._to_hand_over.discard(bucket)
         self._exchange.hand_over(self._plan.buckets[bucket], then)
 
 
 def _tell_nobody() -> None:
-    """Of a member's last bucket `end_members` tells; of the batch's last, and of one without gradients, the end of the
-    batch."""
+    """Of a member's last bucket `end_members` tells; of the last of all, and of one without gradients, the end of the
+    group."""

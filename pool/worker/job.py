@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from pool.protocol.messages import Assignment
+from pool.protocol.messages import Assignment, Outcome
 
 
 class Stage(Enum):
@@ -36,8 +36,7 @@ class Job:
     frozen: tuple[int, ...] = ()  # members that are not trained any more, when it is begun
     buckets: list[int] = field(default_factory=list)  # complete in the gradient slot
     absent: tuple[int, ...] = ()
-    losses: tuple[float, ...] = ()
-    unsound: tuple[str, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()  # one a batch
 
     def enter(self, stage: Stage) -> None:
         assert stage in NEXT[self.stage], f"{self.assignment}: {stage.name} after {self.stage.name}"

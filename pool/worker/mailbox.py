@@ -11,6 +11,7 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal, NoReturn
@@ -22,13 +23,12 @@ from pool.process.launch import Launch
 from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
-from pool.protocol.messages import Heartbeat, Hello, Roster, Times, WorkerOrders, WorkerReport
+from pool.protocol.messages import Heartbeat, Hello, Notice, Outcome, Roster, Times, WorkerOrders, WorkerReport
 from pool.shm.bells import Bell
 from pool.shm.shortcut import WorkerEnd
 from pool.telemetry.trace import Trace
-from pool.worker.desk import Desk
+from pool.worker.desk import Desk, is_sound
 from pool.worker.job import Job
-from pool.worker.step import Outcome
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +48,7 @@ class Mailbox(threading.Thread):
         self._seconds: dict[Spent, float] = {"computing": 0.0, "waiting_for_batches": 0.0, "waiting_for_weights": 0.0}
         self._lock = threading.Lock()  # of the desk
         self._moved: float | None = None  # when the computing thread last moved; None while it waits for work
+        self._notices = deque[str]()  # for the run's user, not yet sent
         self._to_say = Bell(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))  # rung for this thread
 
     def next_job(self) -> tuple[Job, Todo]:
@@ -94,14 +95,20 @@ class Mailbox(threading.Thread):
         if waited_for:
             self._to_say.ring()
 
-    def finish(self, job: Job, outcome: Outcome) -> None:
-        """Announces the end of a batch."""
+    def finish(self, job: Job, outcomes: tuple[Outcome, ...], absent: tuple[int, ...] = ()) -> None:
+        """Announces the end of a job; `absent`: parameters that got no gradient."""
         with self._lock:
-            waited_for = self._desk.finish(job, outcome.losses, outcome.absent, outcome.unsound)
-        if not (outcome.absent or any(outcome.unsound)):
-            self._shortcut.finish(job.assignment.attempt, outcome.losses, self._times)
+            waited_for = self._desk.finish(job, outcomes, absent)
+        if not absent and is_sound(outcomes):
+            losses = [loss for outcome in outcomes for loss in outcome.losses]
+            self._shortcut.finish(job.assignment.attempt, losses, self._times)
         if waited_for:
             self._to_say.ring()
+
+    def say(self, text: str) -> None:
+        """To the run's user. Safe from any thread, and before this one runs."""
+        self._notices.append(text)
+        self._to_say.ring()
 
     def run(self) -> None:
         try:
@@ -129,6 +136,8 @@ class Mailbox(threading.Thread):
                 next_beat = now + HEARTBEAT_SECONDS
                 moved = self._moved
                 supervisor.send(Heartbeat(0.0 if moved is None else now - moved))
+            while self._notices:
+                supervisor.send(Notice(self._notices.popleft()))
             followed = False
             if supervisor.socket in events:
                 for message in supervisor.receive():

@@ -1,10 +1,9 @@
-"""One batch on one device: forward, loss, backward. No sockets; what is computed depends on nothing but
-the weights, the batch and the step (I2)."""
+"""A group of batches on one device: forward, loss, backward of each. No sockets; what is computed depends on nothing
+but the weights, the batches and the step (I2)."""
 
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,13 +17,15 @@ from loader.batch.schema import BatchSchema, SparseBatch
 from pool.buckets.plan import Plan
 from pool.crash_points import crash_point
 from pool.devices import Device
-from pool.exchange.interface import WorkerExchange
+from pool.exchange.interface import GroupBatch, WorkerExchange
 from pool.members.choice import choose
 from pool.members.execution import Execution, OneByOne
 from pool.members.making import joined_model
 from pool.members.member import Member
+from pool.metrics.layout import Measured
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
+from pool.protocol.messages import Assignment, Outcome
 from pool.tasks.task import Progress
 from pool.telemetry.trace import Trace
 from pool.worker.batches import Batches, Taken
@@ -41,10 +42,11 @@ PREPARED = 2  # batches at most: older ones were taken back
 
 
 @dataclass(frozen=True)
-class Outcome:
-    losses: tuple[float, ...]  # one a member: the mean over the batch's samples
+class Computed:
+    """What has come of an assignment."""
+
+    outcomes: tuple[Outcome, ...]  # one a batch
     absent: tuple[int, ...] = ()  # parameters that got no gradient
-    unsound: tuple[str, ...] = ()  # one a member: what is not finite, the loss or the gradient of a parameter
 
 
 class Computer:
@@ -76,14 +78,15 @@ class Computer:
         self._model = joined_model([member.model for member in self._members])
         self._exchange = join(self._model, self._device)
         self._execution: Execution = OneByOne(self._members, self._device)
+        self.how = ""  # several members are computed, and why, in a line
         if len(self._members) > 1:
-            self._execution, how = choose(self._members, schema, self._execution)
-            log.info(how)
+            self._execution, self.how = choose(self._members, schema, self._execution)
+            log.info(self.how)
         self._writer = GradientWriter(self._model, plans, self._exchange)
         self._tables = [module for module in self._model.modules() if isinstance(module, SparseLinear)]
-        self._prepared: dict[int, Taken] = {}  # by attempt
+        self._prepared: dict[tuple[int, int], Taken] = {}  # by attempt and number of the batch
 
-    def prepare(self, slot: Slot, attempt: int, done: Callable[[], object]) -> None:
+    def prepare(self, slot: Slot, attempt: int, done: Callable[[], object] = lambda: None) -> None:
         """Does the part of a training batch that needs no weights, so that `train` of this attempt takes less time.
 
         Calls `done` when nothing reads the slot any more before `train` does: now, or later in another thread.
@@ -92,30 +95,25 @@ class Computer:
         with self._trace.span("prepare", batch=taken.batch.number):
             for table in self._tables:
                 table.prepare(taken.batch.sparse[table.field])
-        self._prepared[attempt] = taken
+        self._prepared[attempt, taken.batch.number] = taken
         while len(self._prepared) > PREPARED:
             del self._prepared[next(iter(self._prepared))]
         taken.when_read(done)
 
     def train(
         self,
-        slot: Slot,
-        step: int,
-        gradient_slot: int,
+        slots: Sequence[Slot],
+        assignment: Assignment,
         *,
-        attempt: int,
-        first: bool,
         frozen: Collection[int],
         announce: Announce,
+        begin: Callable[[int], object] = lambda _: None,
         meanwhile: Callable[[], object] = lambda: None,
-    ) -> Outcome:
-        """Computes a batch with version `step`; `first`: the step's buffers follow this batch; `frozen`: members that
-        are not trained any more, whose losses are no numbers. Calls `meanwhile` when all of it is queued on the device,
-        before anything waits for that."""
-        with self._trace.span("load", step=step):
-            batch = self._load(slot, step, attempt)
-        crash_point("worker.before_forward")
-        self._model.train()
+    ) -> Computed:
+        """Computes the batches of an assignment, which lie in `slots`; `frozen`: members that are not trained any more,
+        whose losses are no numbers. Calls `begin` with the number of each batch before it is computed, and `meanwhile`
+        when all is queued on the device, before anything waits for that."""
+        step = assignment.step
 
         def announce_bucket(bucket: int) -> None:
             crash_point("worker.before_bucket")
@@ -123,19 +121,32 @@ class Computer:
             crash_point("worker.after_bucket")
             self._faults.at(step, "bucket")
 
-        touched = {name: view.touched for name, view in SparseBatch.view(self._schema, slot).sparse.items()}
-        self._writer.begin_batch(gradient_slot, touched, announce_bucket, frozen)
-        found = self._losses(batch, step, frozen)
-        absent = self._writer.end_batch()
-        if first:
-            self._exchange.put_buffers()
+        group = [
+            GroupBatch(
+                {name: view.touched for name, view in SparseBatch.view(self._schema, slot).sparse.items()},
+                {each.member for each in assignment.left_out if each.batch == number},
+            )
+            for slot, number in zip(slots, assignment.batches, strict=True)
+        ]
+        self._writer.begin_group(assignment.gradient_slot, group, announce_bucket, frozen)
+        losses = []
+        for i, (slot, number) in enumerate(zip(slots, assignment.batches, strict=True)):
+            begin(number)
+            with self._trace.span("load", step=step):
+                batch = self._load(slot, step, assignment.attempt)
+            crash_point("worker.before_forward")
+            self._model.train()
+            losses.append(torch.cat(self._losses(batch, step, self._writer.begin_batch())))
+            self._writer.end_batch()
+            if assignment.first and i == 0:
+                self._exchange.put_buffers()
+            if self._device.type != "cpu" and i + 1 < len(slots):
+                self.prepare(slots[i + 1], assignment.attempt)
+        absent = self._writer.end_group()
         meanwhile()
         with self._trace.span("is it finite?", step=step):
-            losses, gradients = self._writer.read(torch.cat(found))
-        unsound = (gradients[m] if math.isfinite(loss) else "the loss" for m, loss in enumerate(losses))
-        return Outcome(
-            tuple(losses), absent, tuple("" if m in frozen else problem for m, problem in enumerate(unsound))
-        )
+            outcomes = self._writer.read(torch.stack(losses))
+        return Computed(tuple(_without(frozen, outcome) for outcome in outcomes), absent)
 
     def _losses(self, batch: TensorBatch, step: int, frozen: Collection[int]) -> list[Tensor]:
         """All members' losses, after backward."""
@@ -155,17 +166,30 @@ class Computer:
             self._writer.end_members(range(first, first + len(losses)), found[-1])
         return found
 
-    def validate(self, slot: Slot, version: int, collected: Sequence[Mapping[str, npt.NDArray[Any]]]) -> Outcome:
-        """The losses of a batch; what the metrics of each member's task need goes into `collected`."""
+    def validate(self, slot: Slot, version: int, place: Slot, measured: Measured) -> Computed:
+        """The losses of a batch; what the metrics of each member's task need goes into `place`, as `measured` has it,
+        and so does all that is found with the averaged weights."""
+        members = len(self._members)
         batch = self._load(slot, version, attempt=0)
         self._model.eval()
+        losses = self._measure(batch, version, measured.of_members(place, members))
+        if measured.averages:
+            averages, arrays = measured.of_averages(place, members)
+            self._exchange.load_average(version)
+            averages[:] = self._measure(batch, version, arrays)
+        return Computed((Outcome(tuple(losses)),))
+
+    def _measure(
+        self, batch: TensorBatch, version: int, collected: Sequence[Mapping[str, npt.NDArray[Any]]]
+    ) -> list[float]:
+        """The loss of each member with the weights that are loaded."""
         progress = Progress(version, self._total_steps)
         with torch.no_grad(), self._trace.span("validate", version=version):
             losses = [
                 member.measure(batch, progress, arrays) if arrays else member.loss(batch, progress, backward=False)
                 for member, arrays in zip(self._members, collected, strict=True)
             ]
-        return Outcome(tuple(self._exchange.read(torch.stack([loss.reshape(()) for loss in losses]), ())[0]))
+        return self._exchange.read(torch.stack([loss.reshape(()) for loss in losses]), ())[0]
 
     def forget_weights(self) -> None:
         """Copies on the device may be of a version that was never completed: its coordinator died."""
@@ -174,5 +198,12 @@ class Computer:
 
     def _load(self, slot: Slot, version: int, attempt: int) -> TensorBatch:
         self._exchange.load(version)
-        taken = self._prepared.pop(attempt, None) or self._batches.take(slot)
+        number = SparseBatch.view(self._schema, slot).number
+        taken = self._prepared.pop((attempt, number), None) or self._batches.take(slot)
         return taken.for_current_stream()
+
+
+def _without(frozen: Collection[int], outcome: Outcome) -> Outcome:
+    """Of members that are not trained any more nothing is unsound."""
+    unsound = tuple("" if member in frozen else what for member, what in enumerate(outcome.unsound))
+    return Outcome(outcome.losses, unsound)

@@ -19,6 +19,7 @@ from pool.accelerator.added import add_devices
 from pool.accelerator.arrivals import Arrivals
 from pool.accelerator.batches import DeviceBatches
 from pool.accelerator.page_lock import page_lock
+from pool.buckets.parts import member_of_parameter
 from pool.crash_points import crash_point
 from pool.devices import Device, parse_device
 from pool.errors import ResourceError
@@ -35,7 +36,8 @@ from pool.worker.batches import Batches, HostBatches
 from pool.worker.faults import Faults
 from pool.worker.job import Job
 from pool.worker.mailbox import Mailbox, Todo
-from pool.worker.step import Computer, Outcome
+from pool.worker.step import Computed, Computer
+from pool.worker.warned import tell_of_warnings
 
 
 def start(launch: Launch) -> Callable[[], NoReturn]:
@@ -60,6 +62,8 @@ class Worker:
         if device.is_accelerator:
             self._open(device)
         trace = Trace(launch.run_dir, launch.peer, on=bool(config.run.trace))
+        self._mailbox = Mailbox(launch, memory.worker_end(launch.peer, launch.bells), trace)
+        tell_of_warnings(self._mailbox.say)
         self._computer = Computer(
             lambda: make_members(config.members()),
             planned.plans,
@@ -73,7 +77,8 @@ class Worker:
         )
         self._in_work = memory.in_work(index)
         self._raised = memory.raised(index)
-        self._mailbox = Mailbox(launch, memory.worker_end(launch.peer, launch.bells), trace)
+        if self._computer.how:
+            self._mailbox.say(self._computer.how)
 
     def _open(self, device: Device) -> None:
         """Begins to use the device. Raises ResourceError if it has no memory for that."""
@@ -97,11 +102,24 @@ class Worker:
         return DeviceBatches(schema, torch.device(device.torch_name), self._arrivals)
 
     def _join(self, model: nn.Module, device: torch.device) -> WorkerExchange:
-        plan, halves = self._launch.planned.plan, self._memory.weight_halves()
-        slots = self._memory.gradient_slots(self._launch.peer.index)
+        planned, halves = self._launch.planned, self._memory.weight_halves()
+        plan, lists, member_of = planned.plan, self._launch.touched_lists(), member_of_parameter(planned.plans)
+        slots, average = self._memory.gradient_slots(self._launch.peer.index), self._memory.average()
         if self._arrivals is None:
-            return HostWorker(model, plan, halves=halves, slots=slots)
-        return DeviceWorker(model, plan, device, self._arrivals, halves=halves, slots=slots)
+            return HostWorker(
+                model, plan, halves=halves, slots=slots, average=average, lists=lists, member_of=member_of
+            )
+        return DeviceWorker(
+            model,
+            plan,
+            device,
+            self._arrivals,
+            halves=halves,
+            slots=slots,
+            average=average,
+            lists=lists,
+            member_of=member_of,
+        )
 
     def run(self) -> NoReturn:
         self._mailbox.start()
@@ -117,41 +135,41 @@ class Worker:
             crash_point("worker.batch_begun")
             with self._mailbox.computing():
                 try:
-                    outcome = self._do(job, todo)
+                    computed = self._do(job, todo)
                 except BaseException as error:
                     self._ended_by(error, assignment)
                     raise
-            if outcome is None:
+            if computed is None:
                 self._in_work[0] = 0
                 continue
             crash_point("worker.batch_computed")
             self._in_work[0] = 0
             crash_point("worker.before_finish")
-            self._mailbox.finish(job, outcome)
+            self._mailbox.finish(job, computed.outcomes, computed.absent)
             crash_point("worker.after_finish")
 
-    def _do(self, job: Job, todo: Todo) -> Outcome | None:
+    def _do(self, job: Job, todo: Todo) -> Computed | None:
         """What came out, None if it is only prepared."""
         assignment = job.assignment
         if todo == "prepare":
             self._prepare(job)
             return None
-        slot = self._memory.batch_slot(assignment.purpose, assignment.batch)
+        slots = [self._memory.batch_slot(assignment.purpose, batch) for batch in assignment.batches]
         if assignment.purpose == "validate":
             place = self._memory.collected(self._launch.peer.index, assignment.batch)
-            planned = self._launch.planned
-            collected = planned.measured.of_members(place, len(planned.plans))
-            return self._computer.validate(slot, assignment.step, collected)
+            return self._computer.validate(slots[0], assignment.step, place, self._launch.planned.measured)
         return self._computer.train(
-            slot,
-            assignment.step,
-            assignment.gradient_slot,
-            attempt=assignment.attempt,
-            first=assignment.first,
+            slots,
+            assignment,
             frozen=job.frozen,
             announce=lambda bucket: self._mailbox.bucket(job, bucket),
+            begin=self._begin,
             meanwhile=self._prepare_next,
         )
+
+    def _begin(self, batch: int) -> None:
+        """The next of an assignment's batches."""
+        self._in_work[1] = batch
 
     def _prepare(self, job: Job) -> None:
         assignment = job.assignment
@@ -171,7 +189,7 @@ class Worker:
             launch = self._launch
             raise ResourceError(
                 f"{launch.peer} ({launch.planned.devices[launch.peer.index]}) ran out of memory in batch "
-                f"{assignment.batch}: {text}{memory_of_device()}; lower data.batch_size or model sizes"
+                f"{self._in_work[1]}: {text}{memory_of_device()}; lower data.batch_size or model sizes"
             ) from None
         self._raised.say(assignment.attempt, f"{text}; traceback in {_log()}")
 

@@ -1,4 +1,4 @@
-"""Export costs a network less that was trained with fake quantization: both losses on 10,000 held-out positions."""
+"""Export costs a network less that was trained with fake quantization: both losses on held-out positions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.fake_quantization import EVERYTHING, measured, table
 from benchmarks.learning import config_of
 from tests.support.runs import ROOT
 
-POSITIONS = 10_000
+POSITIONS = 4_000
 FILES = ROOT / "configs/sample/train.binpack", ROOT / "configs/sample/validation.binpack"
 COARSE = [  # of the usual scales the loss of so small a network hardly knows
     {"weight": "l0w", "merge": "l0f", "type": "i16", "scale": 32},
@@ -38,6 +38,6 @@ def test_the_gap_is_smaller_with_it(network: str, changes: dict[str, Any], monke
     for row in (without, with_it):
         assert 0 < row.trained < 0.2
         assert row.exported == pytest.approx(row.trained, rel=0.1)
-    assert with_it.gap < without.gap, table([without, with_it])
     assert with_it.apart < 1.0, table([with_it])  # what divisions cut off
     assert without.apart > 2 * with_it.apart, table([without, with_it])
+    assert with_it.gap < without.gap, table([without, with_it])  # a mean: here, not in every setting

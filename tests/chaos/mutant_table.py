@@ -19,6 +19,9 @@ MAILBOX = ("pytest", "-q", "-x", "tests/pool/worker/test_mailbox.py")
 SNAPSHOTS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_snapshots.py")
 CHECKPOINTS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_checkpoints.py", "-k", "promises")
 SUM_ORDER = ("pytest", "-q", "-x", "tests/pool/coordinator/test_sum_order.py")
+AVERAGES = ("pytest", "-q", "-x", "tests/pool/integration/test_average_runs.py", "-k", "same_bits or validated")
+NETS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_best_checkpoint.py", "tests/pool/nets/test_nets.py")
+GROUPS = ("pytest", "-q", "-x", "tests/pool/worker/test_adding.py")
 BAD_BATCHES = ("pytest", "-q", "-x", "tests/pool/integration/test_bad_batches.py", "-k", "mean_of_the_others")
 
 
@@ -93,8 +96,8 @@ MUTANTS = (
         "gradient slot released early",
         "a gradient slot is free when its batch is finished, before it is folded",
         "pool/coordinator/books/books.py",
-        "            work.finished = True\n",
-        "            work.finished = True\n"
+        "            work.absent = report.absent\n",
+        "            work.absent = report.absent\n"
         "            self._crew.release(work.worker, work.assignment.gradient_slot)\n",
     ),
     # --- versions and slots of a step (I3) ---
@@ -131,9 +134,9 @@ MUTANTS = (
         "apply twice",
         "the optimizer steps a bucket twice",
         "pool/coordinator/books/step_book.py",
-        "                yield Update(self.step, bucket, len(batches), fold)\n",
-        "                yield Update(self.step, bucket, len(batches), fold)\n"
-        "                yield Update(self.step, bucket, len(batches), None)\n",
+        "                yield Update(self.step, bucket, count, fold)\n",
+        "                yield Update(self.step, bucket, count, fold)\n"
+        "                yield Update(self.step, bucket, count, None)\n",
     ),
     Mutant(
         "stepped too early",
@@ -177,8 +180,44 @@ MUTANTS = (
         "reduce in order of arrival",
         "gradients are added up in the order in which their batches were finished",
         "pool/coordinator/books/step_book.py",
-        "for batch in batches[begin:]:",
-        "for batch in sorted(batches[begin:], key=[*self.losses, *self.batches].index):",
+        "for part in parts[begin:]:",
+        "for part in sorted(parts[begin:], key=lambda p: [*self.losses, *self.batches].index(p.batches[0])):",
+    ),
+    Mutant(
+        "bad batch stays in its group's sum",
+        "the others of its group are not computed again without it",
+        "pool/coordinator/books/books.py",
+        "if key in self._work and self._step.shares_sum(batch, concerned_by_sum):",
+        "if False:",
+    ),
+    Mutant(
+        "left out for nobody",
+        "a group is computed again with a batch that is left out for one member",
+        "pool/coordinator/books/step_book.py",
+        "return tuple(sorted(each for each in self._left_out if each.batch in batches))",
+        "return ()",
+    ),
+    Mutant(
+        "group begun too early",
+        "a group is given out when its first batch is in the ring",
+        "pool/coordinator/books/books.py",
+        "return bool(batches) and batches[-1] < self.train.filled",
+        "return bool(batches) and batches[0] < self.train.filled",
+    ),
+    Mutant(
+        "first batch blamed",
+        "who dies in a group died of its first batch",
+        "pool/coordinator/books/books.py",
+        "self._blame.ended(held, in_work, raised)",
+        "self._blame.ended(held, held.batch, raised)",
+    ),
+    Mutant(
+        "rows of a group begin as they are",
+        "rows that the first batch of a group does not touch hold what was there",
+        "pool/exchange/host/adding.py",
+        "            place[torch.from_numpy(others)] = 0.0\n",
+        "            pass\n",
+        GROUPS,
     ),
     Mutant(
         "added up from left to right",
@@ -446,14 +485,14 @@ MUTANTS = (
         "overwritten unread",
         "a worker that finishes two batches before anybody looks says nothing of the first",
         "pool/worker/desk.py",
-        "return self._end(job, Stage.FINISHED) or another or bool(absent or any(unsound))",
-        "return self._end(job, Stage.FINISHED) or bool(absent or any(unsound))",
+        "return self._end(job, Stage.FINISHED) or another or bool(absent) or not is_sound(outcomes)",
+        "return self._end(job, Stage.FINISHED) or bool(absent) or not is_sound(outcomes)",
     ),
     Mutant(
         "nothing rung",
         "a finished batch takes the long way only",
         "pool/worker/mailbox.py",
-        "            self._shortcut.finish(job.assignment.attempt, outcome.losses, self._times)\n",
+        "            self._shortcut.finish(job.assignment.attempt, losses, self._times)\n",
         "            pass\n",
         TRACE,
     ),
@@ -538,5 +577,54 @@ MUTANTS = (
         "pool/coordinator/books/step_book.py",
         "return self._batches.get(member, ())",
         "return self._batches.get(member, self.batches)",
+    ),
+    # --- averages and numbered nets ---
+    Mutant(
+        "added twice",
+        "a version is added to the average each time that something follows from it",
+        "pool/coordinator/committer.py",
+        "        if self._averaged == self.version:\n            return\n",
+        "",
+        AVERAGES,
+    ),
+    Mutant(
+        "average begins anew",
+        "a successor does not know how many versions are in the average",
+        "pool/checkpoint/snapshot.py",
+        '"averaged": state.averaged,',
+        '"averaged": min(1, state.averaged),',
+        AVERAGES,
+    ),
+    Mutant(
+        "other versions added",
+        "the average has the versions after those that are due",
+        "pool/coordinator/stepping/average.py",
+        "if not self._config.adds(version):",
+        "if not self._config.adds(version - 1):",
+        AVERAGES,
+    ),
+    Mutant(
+        "net passed by",
+        "a snapshot is taken before the checkpoint of a net is on the disk",
+        "pool/coordinator/checkpoints.py",
+        "self._waiting is None and self._pinned is None",
+        "self._waiting is None",
+        NETS,
+    ),
+    Mutant(
+        "checkpoint of a net removed",
+        "an old checkpoint goes although its net is not exported yet",
+        "pool/nets/record.py",
+        "step not in read_record(run)",
+        "step in read_record(run)",
+        NETS,
+    ),
+    Mutant(
+        "command forgotten",
+        "a net whose command was running when the supervisor died counts as tried",
+        "pool/nets/plan.py",
+        "if net is Net.WRITTEN} if self._has_command",
+        "if net is None} if self._has_command",
+        NETS,
     ),
 )

@@ -12,12 +12,16 @@ from tests.chaos.history import HistoryChecker, check_history
 from tests.support.runs import TOY, Ended, pids_of, run_well
 from tests.support.wait import wait_for
 
-# Small, and with everything in it: snapshots, checkpoints, several buckets.
+# Small, and with everything in it: snapshots, checkpoints, several buckets, groups of batches.
 SETTINGS: dict[str, Any] = {
     **TOY,
     "train.steps": 12,
+    "train.batches_per_step": 4,
+    "train.batches_per_group": 2,
     "train.checkpoint_every": 4,
     "train.keep_checkpoints": 2,
+    "train.average.kind": "ema",
+    "train.average.every": 2,
     "pool.snapshot_steps": 3,
     "pool.first_bucket_mb": 1e-6,
     "pool.bucket_mb": 0.01,
@@ -25,7 +29,13 @@ SETTINGS: dict[str, Any] = {
 }
 # The same with real data: the loader's threads, the planned kernels and our own optimizer take part.
 CHESS: dict[str, Any] = {
-    **{key: value for key, value in SETTINGS.items() if not key.startswith(("data.", "task", "optimizer."))},
+    **{
+        key: value
+        for key, value in SETTINGS.items()
+        if not key.startswith(("data.", "task", "optimizer.", "train.average."))
+    },
+    "train.batches_per_step": TOY["train.batches_per_step"],
+    "train.batches_per_group": 1,
     "task": "stockfish",
     "data.train": ["configs/sample/validation.binpack"],
     "data.chess.features": "HalfKAv2_hm",
@@ -38,7 +48,7 @@ CHESS: dict[str, Any] = {
 }
 _FILES = re.compile(
     r"config\.json|history\.jsonl|metrics\.jsonl|lock|tensorboard/events\..*|logs/[a-z]+(-\d+)?\.log"
-    r"|checkpoints/(step-\d{9}|last)/(weights\.safetensors|optimizer\.safetensors|chunk-sums\.safetensors|state\.json)"
+    r"|checkpoints/(step-\d{9}|last)/((weights|optimizer|average)\.safetensors|chunk-sums\.safetensors|state\.json)"
 )
 
 

@@ -26,9 +26,12 @@ HOMES = {
     "batches": "pool.accelerator.batches",
     "coordinator": "pool.exchange.host.coordinator",
     "device": "pool.exchange.host.device",
+    "row_places": "pool.exchange.host.row_places",
     "step": "pool.worker.step",
 }
 SEEDS = 3  # of the delays, in each mode
+
+Wanted = Mapping[int, list[Done]]  # by batches of a group
 
 
 @dataclass(frozen=True)
@@ -76,8 +79,8 @@ RACES = (
     Race(
         "weights are copied while the host waits",
         "device",
-        "self._halves[version % 2][place], non_blocking=True)",
-        "self._halves[version % 2][place])",
+        "source[place], non_blocking=True)",
+        "source[place])",
     ),
     # --- gradients ---
     Race(
@@ -121,14 +124,14 @@ RACES = (
     Race(
         "gradient goes to the slot of the batch before",
         "device",
-        "        self._slot, self._touched, self._made = slot, touched, {}\n",
-        "        self._slot, self._touched, self._made = 1 - slot, touched, {}\n",
+        "        self._slot, self._batch, self._made = slot, -1, {}\n",
+        "        self._slot, self._batch, self._made = 1 - slot, -1, {}\n",
     ),
     Race(
         "rows of a batch before",
         "device",
-        "self._touched, self._made = slot, touched, {}",
-        "self._touched, self._made = slot, self._touched or touched, {}",
+        "        self._group = Group(batches, self._member_of)\n",
+        "        self._group = self._group if self._group.batches else Group(batches, self._member_of)\n",
     ),
     Race(
         "touched rows are read as if they were all rows",
@@ -136,12 +139,27 @@ RACES = (
         "self.compact = frozenset(compact)",
         "self.compact = frozenset()",
     ),
+    # --- groups ---
+    Race("places of a group's rows are copied while the host waits", "row_places", ", non_blocking=True", ""),
+    Race("places of a group's rows are not page-locked", "row_places", ", pin_memory=True", ""),
+    Race(
+        "a batch's gradient takes the place of those before it",
+        "device",
+        "return gradient if before is None else before + gradient",
+        "return gradient",
+    ),
     # --- buffers ---
     Race(
         "buffers are copied on a stream that nobody waits for",
         "device",
         "        with self._outward:\n            for place in self._buffers",
         "        with torch.Stream(device=self._device):\n            for place in self._buffers",
+    ),
+    Race(
+        "buffers are overwritten by the group's next batch before they are copied",
+        "device",
+        "        self._inward.wait_stream(self._outward)",
+        "        ",
     ),
     # --- loss and flags ---
     Race(
@@ -200,11 +218,13 @@ def broken(race: Race) -> Code:
     return Code(**{race.module: copy})
 
 
-def observed(code: Code, mode: Mapping[str, int], seed: int, wanted: list[Done]) -> str:
-    """What is wrong with the numbers, the waits or the copies of a run; empty if nothing is."""
+def observed(code: Code, mode: Mapping[str, int], seed: int, wanted: Wanted) -> str:
+    """What is wrong with the numbers, the waits or the copies of a run; empty if nothing is. Every other seed has
+    groups of several batches."""
     fakegpu.configure(delay_us=0, bytes_per_us=0, lazy=0, seed=seed)
     fakegpu.configure(**mode)
-    rig = Rig(inputs(), f"fakegpu:{seed % 2}", code)
+    batches_per_group = 1 + seed % 2
+    rig = Rig(inputs(), f"fakegpu:{seed // 2 % 2}", code, batches_per_group=batches_per_group)
     own = rig.arrivals.native_id
     try:
         if what := rig.reuse():
@@ -220,10 +240,10 @@ def observed(code: Code, mode: Mapping[str, int], seed: int, wanted: list[Done])
         return f"{'this thread' if threading.get_native_id() in others else 'autograd'} waits for the device"
     if pageable := (fakegpu.counters() - before).pageable_copies:
         return f"{pageable} pageable copies"
-    return difference(found, wanted)
+    return difference(found, wanted[batches_per_group])
 
 
-def found_by(race: Race, wanted: list[Done]) -> str:
+def found_by(race: Race, wanted: Wanted) -> str:
     """The first mode that notices, and what; empty if none does."""
     code = broken(race)
     for seed in range(1, 1 + SEEDS):
@@ -233,12 +253,12 @@ def found_by(race: Race, wanted: list[Done]) -> str:
     return ""
 
 
-def expected() -> list[Done]:
+def expected() -> Wanted:
     """By a CPU. Sets what a worker sets."""
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    return Rig(inputs(), "cpu").train()
+    return {k: Rig(inputs(), "cpu", batches_per_group=k).train() for k in (1, 2)}
 
 
 def main() -> int:

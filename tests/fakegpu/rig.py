@@ -27,13 +27,16 @@ from pool.accelerator import arrivals, batches
 from pool.buckets.plan import Plan, make_plan
 from pool.buckets.tensors import rows_of, specs, trained, views
 from pool.devices import Device
-from pool.exchange.addend import within
+from pool.exchange.addend import Touched, within
 from pool.exchange.contribution import Contribution
-from pool.exchange.host import coordinator, device
+from pool.exchange.groups import Groups
+from pool.exchange.host import coordinator, device, row_places
+from pool.exchange.host.lists import TouchedLists
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import WorkerExchange
 from pool.members.member import Member
 from pool.protocol.identity import WORKER, Peer
+from pool.protocol.messages import Assignment
 from pool.telemetry.trace import Trace
 from pool.worker import step
 from pool.worker.batches import HostBatches
@@ -62,15 +65,16 @@ class Code:
     batches: Any = batches
     coordinator: Any = coordinator
     device: Any = device
+    row_places: Any = row_places
     step: Any = step
 
 
 @dataclass
 class Done:
-    """What has come of one batch."""
+    """What has come of one group of batches."""
 
-    loss: float
-    unsound: str
+    losses: list[float]
+    unsound: list[str]
     announced: list[int]
     gradients: dict[int, list[Tensor]]  # by bucket: of its parameters, rows that were not touched zero
     buffers: list[Tensor]
@@ -110,18 +114,23 @@ def inputs(count: int = 5, *, infinite_gradient_of_batch: int = -1) -> Inputs:
 
 
 class Rig:
-    """One worker. `train` takes the batches of `inputs` one after the other, the next one prepared meanwhile."""
+    """One worker. `train` takes groups of the batches of `inputs` one after the other, the next batch prepared
+    meanwhile; group g with version g of the weights."""
 
-    def __init__(self, given: Inputs, name: str = "fakegpu:0", code: Code | None = None) -> None:
+    def __init__(
+        self, given: Inputs, name: str = "fakegpu:0", code: Code | None = None, *, batches_per_group: int = 1
+    ) -> None:
         """`name`: of a torch device."""
         self._given = given
+        self._groups = Groups(len(given.batches), batches_per_group)
+        self._lists = TouchedLists(given.schema, 1, batches_per_group)
         self._code = code or Code()
         self._on_device = name != "cpu"
         plan = given.plan
-        self._ring = allocate_slots(given.schema, 2)
-        pages = types.SimpleNamespace(slot_bytes=plan.nbytes)
+        self._ring = allocate_slots(given.schema, 2 * batches_per_group)
+        pages, more = (types.SimpleNamespace(slot_bytes=plan.nbytes + extra) for extra in (0, self._lists.nbytes))
         self._halves: list[Slot] = allocate_slots(pages, 2)  # type: ignore[arg-type]
-        self._slots: list[Slot] = allocate_slots(pages, 2)  # type: ignore[arg-type]
+        self._slots: list[Slot] = allocate_slots(more, 2)  # type: ignore[arg-type]
         kind, _, index = name.partition(":")
         place = Device(kind, int(index or 0))
         if self._on_device:
@@ -148,7 +157,7 @@ class Rig:
             halves=self._halves,
             gradient_slots={(0, slot): memory for slot, memory in enumerate(self._slots)},
             compact=[0] if self._on_device else [],
-            touched_rows=lambda batch, name: SparseBatch.view(given.schema, given.batches[batch]).sparse[name].touched,
+            touched_rows=self._touched_rows,
             publish=lambda _: None,
         )
 
@@ -159,12 +168,12 @@ class Rig:
                 fakegpu.host_unregister(memory.ctypes.data)
 
     def train(self, meanwhile: Callable[[], object] = lambda: None) -> list[Done]:
-        """All batches, each with the version of its number."""
+        """All groups."""
         done = []
         self._fill(0)
         self._publish(0)
-        for k in range(len(self._given.batches)):
-            done.append(self._train(k, meanwhile))
+        for group in range(self._groups.per_step):
+            done.append(self._train(group, meanwhile))
         return done
 
     def reuse(self) -> str:
@@ -188,53 +197,75 @@ class Rig:
                 return f"batch {k}: its memory was used for another"
         return ""
 
-    def _train(self, k: int, meanwhile: Callable[[], object]) -> Done:
+    def _train(self, group: int, meanwhile: Callable[[], object]) -> Done:
         announced: list[int] = []
         gradients: dict[int, list[Tensor]] = {}
+        batches, slot = tuple(self._groups.batches(0, group)), group % 2
 
         def arrived(bucket: int) -> None:
-            gradients[bucket] = self._take(k, bucket)
+            gradients[bucket] = self._take(batches, slot, bucket)
             announced.append(bucket)
 
         def prepare_next() -> None:
             meanwhile()
-            if k + 1 < len(self._given.batches):
-                self._fill(k + 1)
-                slot = self._ring[(k + 1) % 2]
-                self.computer.prepare(slot, k + 2, done=lambda: slot.fill(GARBAGE))
+            if group + 1 < self._groups.per_step:
+                self._fill(group + 1)
+                place = self._place(self._groups.batches(0, group + 1).start)
+                self.computer.prepare(place, group + 2, done=lambda: place.fill(GARBAGE))
 
-        self._fill(k)
-        self._halves[(k + 1) % 2].fill(GARBAGE)
-        outcome = self.computer.train(
-            self._ring[k % 2], k, k % 2, attempt=k + 1, first=True, frozen=(), announce=arrived, meanwhile=prepare_next
+        self._fill(group)
+        self._halves[1 - slot].fill(GARBAGE)
+        computed = self.computer.train(
+            [self._place(batch) for batch in batches],
+            Assignment("train", group, batches, slot, attempt=group + 1, first=True),
+            frozen=(),
+            announce=arrived,
+            meanwhile=prepare_next,
         )
+        for batch in batches:
+            self._place(batch).fill(GARBAGE)
         if not self._on_device:
             prepare_next()
         for bucket in range(len(self._given.plan.buckets)):
             if bucket not in announced:
-                gradients[bucket] = self._take(k, bucket)
-        buffers = [tensor.clone() for tensor in views(self._slots[k % 2], self._given.plan.buffers)]
-        self._slots[k % 2].fill(GARBAGE)
-        if k + 1 < len(self._given.batches):
-            self._publish(k + 1)
-        self._halves[k % 2].fill(GARBAGE)
-        return Done(outcome.losses[0], outcome.unsound[0], announced, gradients, buffers)
+                gradients[bucket] = self._take(batches, slot, bucket)
+        buffers = [tensor.clone() for tensor in views(self._slots[slot], self._given.plan.buffers)]
+        self._slots[slot].fill(GARBAGE)
+        if group + 1 < self._groups.per_step:
+            self._publish(group + 1)
+        self._halves[slot].fill(GARBAGE)
+        losses, unsound = (
+            [each.losses[0] for each in computed.outcomes],
+            [each.unsound[0] for each in computed.outcomes],
+        )
+        return Done(losses, unsound, announced, gradients, buffers)
 
-    def _fill(self, k: int) -> None:
-        """The feeder's: the batch in its slot."""
-        self._ring[k % 2][:] = self._given.batches[k]
+    def _touched_rows(self, contribution: Contribution, field: str) -> Touched:
+        if self._lists.nbytes:
+            return self._lists.read(self._slots[contribution.slot][self._given.plan.nbytes :], 0, field)
+        (batch,) = contribution.batches
+        return SparseBatch.view(self._given.schema, self._given.batches[batch]).sparse[field].touched
+
+    def _place(self, batch: int) -> Slot:
+        """Of a batch in the ring."""
+        return self._ring[batch % len(self._ring)]
+
+    def _fill(self, group: int) -> None:
+        """The feeder's: the batches in their slots."""
+        for batch in self._groups.batches(0, group):
+            self._place(batch)[:] = self._given.batches[batch]
 
     def _publish(self, version: int) -> None:
         self._halves[version % 2][:] = self._given.weights[version]
 
-    def _take(self, k: int, bucket: int) -> list[Tensor]:
+    def _take(self, batches: tuple[int, ...], slot: int, bucket: int) -> list[Tensor]:
         """A bucket's gradients as the coordinator finds them now."""
         plan = self._given.plan
         found = []
         for parameter in plan.buckets[bucket].parameters:
             piece = self._taker.piece(plan.buckets[bucket], parameter)
             out = rows_of(torch.zeros(plan.parameters[parameter].shape), plan.buckets[bucket]).clone()
-            taken = piece.take([Contribution((k,), 0, 0, k % 2, ())])
+            taken = piece.take([Contribution(batches, 0, 0, slot, ())])
             piece.fold(out, taken, scale=1.0, touched_only=False)
             found.append(out)
         return found
@@ -242,27 +273,42 @@ class Rig:
     def _join(self, model: nn.Module, where: torch.device) -> WorkerExchange:
         plan = self._given.plan
         if not self._on_device:
-            return HostWorker(model, plan, halves=self._halves, slots=self._slots)
-        made: WorkerExchange = self._code.device.DeviceWorker(
-            model, plan, where, self.arrivals, halves=self._halves, slots=self._slots
+            return HostWorker(
+                model, plan, halves=self._halves, slots=self._slots, lists=self._lists, member_of=self._member_of
+            )
+        made = self._code.device.DeviceWorker(
+            model,
+            plan,
+            where,
+            self.arrivals,
+            halves=self._halves,
+            slots=self._slots,
+            lists=self._lists,
+            member_of=self._member_of,
         )
-        return made
+        made._places_of_rows = self._code.row_places.RowPlaces(where, made._inward)
+        exchange: WorkerExchange = made
+        return exchange
+
+    @property
+    def _member_of(self) -> Sequence[int]:
+        return (0,) * len(self._given.plan.parameters)
 
 
 def difference(found: Sequence[Done], wanted: Sequence[Done]) -> str:
     """Where they differ by more than rounding; empty if nowhere."""
     for k, (a, b) in enumerate(zip(found, wanted, strict=True)):
-        if not np.isclose(a.loss, b.loss, rtol=1e-5):
-            return f"batch {k}: loss {a.loss}, not {b.loss}"
+        if not np.allclose(a.losses, b.losses, rtol=1e-5, equal_nan=True):
+            return f"group {k}: losses {a.losses}, not {b.losses}"
         if a.unsound != b.unsound:
-            return f"batch {k}: unsound {a.unsound!r}, not {b.unsound!r}"
+            return f"group {k}: unsound {a.unsound!r}, not {b.unsound!r}"
         for bucket, tensors in b.gradients.items():
             for i, tensor in enumerate(tensors):
                 if not torch.allclose(a.gradients[bucket][i], tensor, rtol=1e-4, atol=1e-5, equal_nan=True):
-                    return f"batch {k}: gradient {i} of bucket {bucket}"
+                    return f"group {k}: gradient {i} of bucket {bucket}"
         for i, buffer in enumerate(b.buffers):
             if not torch.allclose(a.buffers[i], buffer, rtol=1e-4, atol=1e-6):
-                return f"batch {k}: buffer {i}"
+                return f"group {k}: buffer {i}"
     return ""
 
 

@@ -18,16 +18,18 @@ ONE: dict[str, Any] = {**TOY, **GPU, "model.batch_norm": True, "pool.bucket_mb":
 TWO: dict[str, Any] = {**ONE, "pool.devices": ["fakegpu:0", "fakegpu:1"]}
 
 
+@pytest.mark.parametrize("batches_per_group", [1, 2])
 def test_two_gpus_whose_workers_die_and_that_are_late_give_the_bits_of_one(
-    whole_run: WholeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    batches_per_group: int, whole_run: WholeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """I2."""
+    k = {"train.batches_per_group": batches_per_group}
     monkeypatch.setenv("FAKEGPU", "delay_us=500,seed=5")
     points = ["worker.after_bucket@9=kill", "coordinator.after_publish@4=kill"]
-    two = run_well(tmp_path / "two", {**TWO, "testing.crash_points": points})
+    two = run_well(tmp_path / "two", {**TWO, **k, "testing.crash_points": points})
     assert "restarted" in two.out
     monkeypatch.delenv("FAKEGPU")
-    assert two.digest() == whole_run(ONE).digest()
+    assert two.digest() == whole_run({**ONE, **k}).digest()
     log = (two.dir / "logs/worker-0.log").read_text()
     assert "not page-locked" not in log
 
@@ -42,6 +44,7 @@ def test_a_run_that_goes_on_with_another_gpu_ends_with_the_same_bits(whole_run: 
 FIRST_STEPS: dict[str, dict[str, Any]] = {
     "stockfish": {**SMALL, "train.validate_every": 1},
     "clicks, with values": {**CLICKS, "train.validate_every": 1},
+    "groups": {**ONE, "train.batches_per_step": 5, "train.batches_per_group": 3, "train.validate_every": 1},
 }
 
 

@@ -182,7 +182,7 @@ def test_damage_at_the_end_of_a_growing_file_is_still_damage(files: list[Path]) 
     with files[1].open("ab") as out:
         out.write(b"junk of a length that is no header")
     known = whole_files(GROWING, identify(files))
-    with pytest.raises(DataError, match="bad magic") as raised:
+    with pytest.raises(DataError, match="expected a chunk, which begins with b'BINP'") as raised:
         epoch(GROWING, known)
     assert not isinstance(raised.value, DataChangedError)
 

@@ -60,9 +60,9 @@ def make_pipe(path: Path) -> None:
 BAD_FILES: dict[str, tuple[Callable[[Path], None], str]] = {
     "missing": (make_missing, "No such file or directory"),
     "folder": (make_folder, "is a folder, not a file"),
-    "random bytes": (make_random, "offset 0: bad magic"),
-    "cut": (make_cut, "offset 0: chunk of 56 bytes is cut at 55"),
-    "oversized": (make_oversized, "offset 0: chunk size 4294967295 is absurd"),
+    "random bytes": (make_random, "offset 0: expected a chunk, which begins with b'BINP'"),
+    "cut": (make_cut, "offset 0: expected the 56 bytes of the chunk, got 55"),
+    "oversized": (make_oversized, "offset 0: expected a chunk of at most 104857600 bytes, got one of 4294967295"),
     "named pipe": (make_pipe, "is not a regular file"),
 }
 
@@ -185,7 +185,7 @@ def test_the_good_entries_before_the_damage_are_dumped(
     assert main(["dump", str(example)]) == 1
     captured = capsysbinary.readouterr()
     assert captured.out.count(b"\n") == 11
-    assert captured.err.endswith(b"offset 64: truncated chunk header\n")
+    assert captured.err.endswith(b"offset 64: expected the 8 bytes that a chunk begins with, got 4\n")
 
 
 def test_dump_stops_quietly_when_its_reader_has_gone(example: Path) -> None:

@@ -30,6 +30,17 @@ def test_rows_of_a_list_are_copied_and_no_others() -> None:
     assert torch.equal(out[[0, 3, 49]], source[[0, 3, 49]])
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_rows_that_are_left_out_are_not_copied(threads: int) -> None:
+    source, out = torch.randn(50, 7), torch.zeros(50, 7)
+    rows, but_not = np.arange(110, 150, 3, dtype=np.uint32), np.array([2, 110, 111, 122, 146, 200], np.uint16)
+    _native.copy_rows(out, source, rows, but_not=but_not, first_row=100, threads=threads)
+    copied = sorted(set(rows.tolist()) - set(but_not.tolist()))
+    assert (out.any(1).nonzero()[:, 0] + 100).tolist() == copied
+    with pytest.raises(ValueError, match="rows are not strictly ascending"):
+        _native.copy_rows(out, source, rows, but_not=but_not[::-1].copy(), first_row=100)
+
+
 @pytest.mark.parametrize("rows", [[5, 50], [3, 2], [2, 2], [9]])
 def test_rows_that_are_not_there_or_not_in_order_are_refused(rows: list[int]) -> None:
     out = torch.zeros(40, 2)

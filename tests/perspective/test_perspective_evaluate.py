@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from loader.chess.output_buckets import buckets_by_pieces
+from pool.tasks.chess.export.probes import probe_fens
 from pool.tasks.chess.positions import Inputs, read_fen
-from pool.tasks.chess.probes import probe_fens
 from pool.tasks.perspective.config import ModelConfig
 from pool.tasks.perspective.files.evaluate import evaluate
 from pool.tasks.perspective.files.integers import Net, quantise

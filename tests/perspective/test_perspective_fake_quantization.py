@@ -13,8 +13,8 @@ from loader.chess.output_buckets import buckets_by_pieces
 from pool.members.batched import Batched
 from pool.members.member import Member
 from pool.nn.batch import TensorBatch
+from pool.tasks.chess.export.probes import probe_positions
 from pool.tasks.chess.positions import Inputs, Position
-from pool.tasks.chess.probes import probe_positions
 from pool.tasks.perspective import LossConfig, ModelConfig, create_task
 from pool.tasks.perspective.files.evaluate import evaluate
 from pool.tasks.perspective.model import PerspectiveModel
@@ -83,6 +83,27 @@ def test_a_tensor_that_stays_a_float_is_not_rounded() -> None:
     assert layer._rule is None
     assert model._stacks()[0]._rule is not None
     assert model._stacks()[0]._bias_rule is None
+
+
+@pytest.mark.parametrize("rung", RUNGS.values(), ids=RUNGS)
+def test_native_operations_give_what_torchs_own_give(rung: dict[str, Any]) -> None:
+    """They serve activations too where integers cut nothing off."""
+    fake = EVERYTHING[:2] if rung.get("activation") == "pairwise" else EVERYTHING
+    native, plain = (trained(rung, fake, kernels=kernels)[1] for kernels in ("fused", "torch"))
+    assert native._is_fused(native.l0.weight)
+    made, _ = batch(probe_positions(Inputs(rung["features"], rung["king_buckets"]), 60), native)
+    found = []
+    for model in (native, plain):
+        out = model(made)
+        out.square().sum().backward()
+        found.append([out, *(parameter.grad for parameter in model.parameters())])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4 * (1 + other.abs().max().item()))
+
+
+def test_products_that_are_cut_are_served_by_torch() -> None:
+    pairwise = trained(RUNGS["layers"], EVERYTHING)[1]
+    assert not pairwise._is_fused(pairwise.l0.weight)
 
 
 def test_gradients_reach_every_tensor_and_the_weights_stay_floats() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -12,21 +13,27 @@ from typing import Any
 import pytest
 
 from loader.batch.schema import BatchSchema, DenseField, SparseField
+from pool.cli import PROGRAM
 from pool.config.reading import parse_config
 from pool.errors import ConfigError
+from pool.tasks.chess.export.probes import probe_fens, probe_positions
 from pool.tasks.chess.network import open_network
 from pool.tasks.chess.positions import Inputs, read_fen
-from pool.tasks.chess.probes import probe_fens
 from pool.tasks.perspective import LossConfig, ModelConfig, create_task
 from pool.tasks.perspective import task as module
 from pool.tasks.perspective.files import file_bytes
 from pool.tasks.perspective.files.header import header
+from pool.tasks.perspective.files.tensors import ExportTensor
+from pool.tasks.perspective.form import export_of, shape_of
 from pool.tasks.perspective.model import PerspectiveModel
+from pool.tasks.perspective.networks import PerspectiveNetwork
 from pool.tasks.perspective.task import PerspectiveTask
 from tests.perspective.support import FACTORISED, LAYERS, MIRRORED, RUNGS, SIMPLE, batch_of, random_floats
 from tests.support.pages import DOCS, files
+from tests.support.runs import ROOT
 from tests.support.tools import need_program
 
+SAMPLE = ROOT / "configs/sample"
 PAGE = DOCS / "tutorial/own-engine.md"
 
 
@@ -139,6 +146,12 @@ def pool(*arguments: str | Path) -> str:
     return done.stdout if done.returncode == 0 else done.stderr
 
 
+def said_by(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """As `pool`, in this process."""
+    assert PROGRAM.main([*map(str, arguments)]) == 0, capsys.readouterr().err
+    return capsys.readouterr().out
+
+
 def test_eval_knows_a_file_by_what_lies_beside_it_or_by_a_config(tmp_path: Path) -> None:
     task = task_of(FACTORISED, output_unit=361.0)
     model = model_of(task)
@@ -193,7 +206,7 @@ def test_a_file_that_evaluates_to_anything_else_is_not_written(tmp_path: Path, m
     monkeypatch.setattr(
         module, "quantised_bytes", lambda net: stored(type(net)(net.shape, net.entries, wrong, net.unit))
     )
-    with pytest.raises(ValueError, match="64 evaluations differ between the network and its file"):
+    with pytest.raises(ValueError, match="64 of 64 positions evaluate to something else with its file"):
         task.export(model, tmp_path / "net.bin", "")
     assert not list(tmp_path.iterdir())
 
@@ -251,8 +264,10 @@ def test_gradients_reach_every_tensor(rung: str) -> None:
         assert model.l0.weight.grad[model.shape.num_real :].abs().sum() > 0
 
 
-@pytest.mark.parametrize("name", ["net.bin", "raw.bin"])
-def test_a_file_is_inspected_and_converted_to_a_checkpoint_that_exports_the_same(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["net.bin", "raw.bin", "weights.bin"])
+def test_a_file_is_inspected_and_converted_to_a_checkpoint_that_exports_the_same(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     task = task_of(FACTORISED)
     model = model_of(task)
     task.export(model, tmp_path / name, "")
@@ -261,10 +276,81 @@ def test_a_file_is_inspected_and_converted_to_a_checkpoint_that_exports_the_same
         'output_buckets = "material_count_8"\n[model]\nwidth = 32\n'
     )
     config: list[str | Path] = [] if name == "net.bin" else ["--config", tmp_path / "c.toml"]
-    facts = json.loads(pool("inspect", tmp_path / name, *config, "--json"))
+    facts = json.loads(said_by(capsys, "inspect", tmp_path / name, *config, "--json"))
     assert facts["about"]["network"] == "(7680 -> 32)x2 -> 1, 8 times"
     assert [tensor["name"] for tensor in facts["tensors"]] == ["l0w", "l0b", "l1w", "l1b"]
-    said = pool("convert", tmp_path / name, "--to", "checkpoint", "-o", tmp_path / "made", *config)
+    said = said_by(capsys, "convert", tmp_path / name, "--to", "checkpoint", "-o", tmp_path / "made", *config)
     assert said.startswith(f"{tmp_path / 'made'}"), said
-    assert pool("export", tmp_path / "made", "-o", tmp_path / f"again.{name}").startswith(f"{tmp_path}/again.{name}: ")
+    assert said_by(capsys, "export", tmp_path / "made", "-o", tmp_path / f"again.{name}").startswith(
+        f"{tmp_path}/again.{name}: "
+    )
     assert (tmp_path / f"again.{name}").read_bytes() == (tmp_path / name).read_bytes()
+
+
+@pytest.mark.parametrize("name", ["net.bin", "weights.bin"])
+def test_the_order_of_pairs_is_free(name: str, tmp_path: Path) -> None:
+    """The file has the pairs in the new order, factoriser included, and evaluates to the same."""
+    task = task_of(LAYERS)
+    model = model_of(task)
+    model.l0.weight.data = model.l0.weight.data[:, :4].repeat(1, 8)  # pairs 4 apart are 0 together
+    before = PerspectiveNetwork(task.exported(model))
+    said = task.reorder(model, [str(SAMPLE / "validation.binpack")])
+    shares = [float(share) for share in re.findall(r"([\d.]+)%", said)]
+    assert shares[1] > 1.2 * shares[0]
+    task.export(model, tmp_path / name, "")
+    again = task_of({**LAYERS, "start_from": str(tmp_path / name)})
+    started = again.build_model()
+    again.initialize(started)
+    after = PerspectiveNetwork(again.exported(started))
+    positions = probe_positions(before.inputs)
+    assert (after.evaluate(positions).values == before.evaluate(positions).values).all()
+    assert (after.net.tensors["l0w"] != before.net.tensors["l0w"]).any()
+
+
+def test_what_has_no_pairs_has_no_order_to_change() -> None:
+    task = task_of(SIMPLE)
+    with pytest.raises(ConfigError, match=r"--permute: orders pairs, and model\.activation = screlu has none"):
+        task.reorder(model_of(task), [str(SAMPLE / "validation.binpack")])
+
+
+QA, QB = {"type": "i16", "scale": 255.0}, {"type": "i16", "scale": 64.0}
+LAST = {"type": "i16", "scale": 16320.0}
+EXAMPLES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
+    "simple": ("simple", {"l0w": QA, "l0b": QA, "l1w": QB, "l1b": LAST}),
+    "output_buckets": ("buckets", {"l0w": QA, "l0b": QA, "l1w": {**QB, "transpose": True}, "l1b": LAST}),
+    "input_buckets": (
+        "factorised",
+        {"l0w": {**QA, "merge": "l0f"}, "l0b": QA, "l1w": {**QB, "transpose": True}, "l1b": LAST},
+    ),
+    "multi_layer": (
+        "layers",
+        {
+            "l0w": {**QA, "merge": "l0f"},
+            "l0b": QA,
+            "l1w": {"type": "i8", "scale": 64.0, "transpose": True},
+            "l1b": {},
+            **{f"l{layer}{kind}": {"transpose": kind == "w"} for layer in (2, 3) for kind in "wb"},
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_ready_made_lists_are_those_of_the_examples(name: str) -> None:
+    rung, tensors = EXAMPLES[name]
+    wanted = tuple(ExportTensor(weight=weight, **settings) for weight, settings in tensors.items())
+    for given in (name, "auto"):
+        model = ModelConfig.model_validate({**RUNGS[rung], "export_as": given})
+        assert export_of(model, shape_of(model)) == wanted
+
+
+def test_export_writes_a_header_on_request_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task = task_of(SIMPLE)
+    task.export(model_of(task), tmp_path / "net.bin", "")
+    said_by(capsys, "convert", tmp_path / "net.bin", "-o", tmp_path / "run")
+    for language, written in (("none", []), ("c", ["x.h"]), ("rust", ["x.rs"])):
+        folder = tmp_path / language
+        folder.mkdir()
+        said = said_by(capsys, "export", tmp_path / "run", "-o", folder / "x.bin", "--header", language)
+        assert sorted(path.name for path in folder.iterdir()) == sorted(["x.bin", "x.bin.json", *written])
+        assert all(f"{folder / name}: what x.bin holds" in said for name in written)

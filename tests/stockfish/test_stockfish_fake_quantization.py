@@ -71,17 +71,22 @@ def test_what_is_trained_is_what_the_engine_computes(name: str, factorized: bool
 
 
 @pytest.mark.parametrize("fake", [(), ("dense",), ("rows", "dense")])
-def test_the_native_operation_gives_what_torchs_own_give(fake: tuple[str, ...]) -> None:
-    positions = [read_fen(fen, Inputs("HalfKAv2_hm")) for fen in sample_fens(60)]
-    fused, plain = (trained("SFNNv5", False, fake, kernels=kernels)[1] for kernels in ("fused", "torch"))
-    assert fused._fused
-    assert outputs(fused, positions) == pytest.approx(outputs(plain, positions), abs=0.05)
+@pytest.mark.parametrize("name", ["SFNNv5", "SFNNv16"])
+def test_the_native_operation_gives_what_torchs_own_give(name: str, fake: tuple[str, ...]) -> None:
+    inputs = Inputs(VERSIONS[name].feature_set)
+    positions = [read_fen(fen, inputs) for fen in sample_fens(60)]
+    native, plain = (trained(name, False, fake, kernels=kernels)[1] for kernels in ("fused", "torch"))
+    assert native._is_fused(native.transformer.weight)
+    assert outputs(native, positions) == pytest.approx(outputs(plain, positions), abs=0.05)
 
 
-def test_activations_are_served_by_torch_and_a_line_says_so(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("kernels", ["fused", "fused_first_layer"])
+def test_activations_are_served_by_torch_and_a_line_says_so(kernels: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        assert not trained("SFNNv5", False, ("activations",))[1]._fused
-    assert "fake quantization of activations has no fused kernels: torch's own operations are used" in caplog.text
+        _, model = trained("SFNNv5", False, ("activations",), kernels=kernels)
+    assert not model._is_fused(model.transformer.weight)
+    said = [record.message for record in caplog.records if "fused" in record.message]
+    assert said == ["fake quantization of activations has no fused kernels: torch's own operations are used"]
 
 
 @pytest.mark.parametrize("factorized", [False, True])

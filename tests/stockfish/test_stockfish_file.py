@@ -207,6 +207,6 @@ def test_a_pipe_is_not_replaced_by_a_net(net: Net, tmp_path: Path) -> None:
 
 def test_importing_the_file_format_does_not_import_torch() -> None:
     names = ("networks", "quantized.nnue_file", "quantized.quantize")
-    modules = ", ".join(("pool.tasks.chess.evaluating", *(f"pool.tasks.stockfish.{name}" for name in names)))
+    modules = ", ".join(("pool.tasks.chess.commands.evaluating", *(f"pool.tasks.stockfish.{name}" for name in names)))
     code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

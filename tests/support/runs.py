@@ -43,10 +43,12 @@ class Ended:
         return load_file(self.dir / "checkpoints/last/weights.safetensors")
 
     def digest(self) -> str:
-        """SHA-256 over all weights and optimizer state, as bytes (NaN and -0.0 included)."""
+        """SHA-256 over all weights, optimizer state and averaged weights, as bytes (NaN and -0.0 included)."""
         total = hashlib.sha256()
-        for name in ("weights.safetensors", "optimizer.safetensors"):
-            for key, array in sorted(load_file(self.dir / "checkpoints/last" / name).items()):
+        last = self.dir / "checkpoints/last"
+        names = ("weights.safetensors", "optimizer.safetensors", "average.safetensors")
+        for name in filter(lambda name: (last / name).exists(), names):
+            for key, array in sorted(load_file(last / name).items()):
                 total.update(key.encode())
                 total.update(array.tobytes())
         return total.hexdigest()

@@ -31,7 +31,8 @@ class PositionReader {
     [[nodiscard]] virtual std::size_t num_chunks() const = 0;
     [[nodiscard]] virtual std::string name() const = 0;      // of the files, for messages
     [[nodiscard]] virtual std::size_t together() const = 0;  // as many chunks as are best decoded by one thread
-    virtual void compare_with(stream::ChunkSums sums) = 0;   // see stream::Source
+    [[nodiscard]] virtual bool in_file_order() const { return false; }  // see stream::Source
+    virtual void compare_with(stream::ChunkSums sums) = 0;              // see stream::Source
 
     // Appends the positions of each chunk to its records (chess::Record), in file order; at a fault, those before it.
     // Calls `appended(i)` for every block appended to readings[i], which may take positions of this block away again.

@@ -26,6 +26,10 @@ std::size_t PositionSource::together() const {
     return most;
 }
 
+bool PositionSource::in_file_order() const {
+    return std::ranges::any_of(readers_, [](const auto& reader) { return reader->in_file_order(); });
+}
+
 void PositionSource::compare_with(stream::ChunkSums sums) {
     for (std::size_t i = 0; i < readers_.size(); ++i) {
         readers_[i]->compare_with(sums.part(begins_[i], readers_[i]->num_chunks()));

@@ -25,6 +25,7 @@ class PositionSource final : public stream::Source {
     [[nodiscard]] std::size_t slot_bytes() const override { return layout_.slot_bytes; }
     [[nodiscard]] std::string name() const override;
     [[nodiscard]] std::size_t together() const override;
+    [[nodiscard]] bool in_file_order() const override;
     void compare_with(stream::ChunkSums sums) override;
     void decode(std::span<stream::ChunkRead> chunks, std::uint64_t epoch) const override;
     [[nodiscard]] std::unique_ptr<stream::BatchWriter> batch_writer() const override;

@@ -7,22 +7,19 @@ what was read before it is good, and it ends in a DataError or a verdict that na
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
 from loader._native import BinpackFile, BinpackWriter, ChunkPrinter, Damage
-from loader.chess.entry import Entry
+from loader.chess.entry import Entry, entry_of
 from loader.errors import DataError
 from loader.formats.format import OnProgress, Verdict
+from loader.formats.parallel import map_chunks
 from loader.resumable.new_file import NewFile
 
 LINES_AT_ONCE = 4096
-
-T = TypeVar("T")
 
 
 def describe(damage: Damage, in_chunk: bool) -> str:
@@ -32,21 +29,6 @@ def describe(damage: Damage, in_chunk: bool) -> str:
 
 def damage_error(path: Path | str, damage: Damage, in_chunk: bool) -> DataError:
     return DataError(path, describe(damage, in_chunk), damage.offset)
-
-
-def map_chunks(function: Callable[[int], T], num_chunks: int, threads: int) -> Iterator[T]:
-    """function(0), function(1), ... in order, computed on `threads` threads a little ahead of the reader."""
-    pool = ThreadPoolExecutor(threads)
-    pending: deque[Future[T]] = deque()
-    try:
-        for chunk in range(num_chunks):
-            pending.append(pool.submit(function, chunk))
-            if len(pending) > 2 * threads:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def verify(path: Path | str, threads: int = 1, progress: OnProgress | None = None) -> Verdict:
@@ -99,12 +81,6 @@ def entries(path: Path | str, limit: int | None = None) -> Iterator[Entry]:
     """The entries in file order. Raises DataError at damage, after the entries before it."""
     for block in dump(path, limit):
         yield from map(entry_of, block.decode().splitlines())
-
-
-def entry_of(line: str) -> Entry:
-    """Of a line that `dump` prints."""
-    fen, move, score, ply, result = line.split("\t")
-    return Entry(fen, move, int(score), int(ply), int(result))
 
 
 def encode(chain: Iterable[Entry]) -> bytes:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from loader import _native
-from loader.chess.entry import Entry
+from loader.chess.entry import Entry, entry_of
 from loader.errors import DataError
 from loader.files.identity import DataFile
-from loader.formats.binpack.file import LINES_AT_ONCE, damage_error, entry_of
+from loader.formats.binpack.file import LINES_AT_ONCE, damage_error
 from loader.formats.format import Place
 
 

@@ -36,10 +36,9 @@ def open_with(config: DataConfig, files: Sequence[DataFile]) -> CsvReader:
 
 
 def whole_size(file: DataFile) -> int:
-    """Without a last line that has no end yet."""
-    from loader import _native
+    from loader.rows.chunks import whole_size
 
-    return _native.LineFile(file.path, file.identity, may_grow=True).whole_size
+    return whole_size(file)
 
 
 def rows_nbytes(file: DataFile) -> tuple[int, int]:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from loader import _native
 from loader.errors import DataChangedError, DataError
-from loader.formats.csv.table import cut_of, names_of
+from loader.formats.csv.table import cut_of, names_of, naming_first_line
 from loader.formats.format import OnProgress, Verdict
 from loader.rows.looks.columns import Column, ColumnStatistics
+from loader.rows.looks.verdict import verdict
 from loader.rows.settings import RowsConfig
 
 _SETTINGS = RowsConfig()
@@ -32,12 +33,8 @@ class CsvFile:
         self.path = path
         self._file = _native.LineFile(path)
         self.cut = cut_of(_SETTINGS, path.name)
-        try:
+        with naming_first_line(path):
             self.names, width = names_of(_SETTINGS, self.cut, self._file.first_line())
-        except ValueError as error:
-            if isinstance(error, DataError):
-                raise
-            raise DataError(path, f"line 1: {error}") from None
         # The first column hashed to one feature: so that there are rows, and nothing but the lines' form is checked.
         self._shape = _native.RowShape()
         self._shape.fields = [_native.RowField("rows", 0, 1, False, 1)]
@@ -64,15 +61,12 @@ class CsvFile:
 
 def verify(path: Path, progress: OnProgress | None) -> Verdict:
     """Reads every row of a file, up to the first damage."""
-    entries = 0
-    try:
+
+    def counts() -> Iterator[tuple[int, DataError | None]]:
         for piece in CsvFile(path).pieces(progress):
-            entries += len(piece.texts)
-            if piece.error is not None:
-                raise piece.error
-    except DataError as error:
-        return Verdict(str(path), False, entries, error.offset, error.reason)
-    return Verdict(str(path), True, entries)
+            yield len(piece.texts), piece.error
+
+    return verdict(str(path), counts())
 
 
 def inspect(path: Path, progress: OnProgress | None) -> ColumnStatistics:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from loader import _native
-from loader.errors import DataError
 from loader.files.identity import DataFile
-from loader.formats.csv.table import columns_of
+from loader.formats.csv.table import columns_of, naming_first_line
 from loader.formats.format import Place
 from loader.formats.opening import usable
 from loader.rows.block import Rows
@@ -56,9 +55,5 @@ class CsvReader:
 def _open(known: DataFile, settings: RowsConfig, shape: _native.RowShape, *, may_grow: bool) -> Opened:
     """Raises DataError for a file that can't be used, or whose header lacks what the settings ask for."""
     file = _native.LineFile(known.path, known.identity, may_grow)
-    try:
+    with naming_first_line(known.path):
         return known, file, columns_of(settings, shape, known.path.name, file.first_line())
-    except ValueError as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(known.path, f"line 1: {error}") from None

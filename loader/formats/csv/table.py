@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from loader import _native
+from loader.errors import DataError
 from loader.rows.columns import LAYOUTS, Column
 from loader.rows.settings import RowsConfig
 
@@ -37,6 +40,17 @@ def names_of(settings: RowsConfig, cut: _native.CsvCut, first_line: bytes) -> tu
         return tuple(text.decode().strip() for text in texts), len(texts)
     except UnicodeDecodeError:
         raise ValueError("the names of the columns are no UTF-8 text") from None
+
+
+@contextlib.contextmanager
+def naming_first_line(path: Path) -> Iterator[None]:
+    """What is wrong with a file's first line becomes a DataError."""
+    try:
+        yield
+    except DataError:
+        raise
+    except ValueError as error:
+        raise DataError(path, f"line 1: {error}") from None
 
 
 def columns_of(settings: RowsConfig, shape: _native.RowShape, name: str, first_line: bytes) -> _native.CsvColumns:

@@ -43,9 +43,10 @@ def rows_nbytes(file: DataFile) -> tuple[int, int]:
 
 def verify(path: Path, threads: int, progress: OnProgress | None) -> Verdict:  # noqa: ARG001 (a file is read at once)
     from loader.formats.npz.file import chunks
-    from loader.rows.looks.text import verdict
+    from loader.rows.looks.text import counts
+    from loader.rows.looks.verdict import verdict
 
-    return verdict(str(path), chunks(path))
+    return verdict(str(path), counts(chunks(path)))
 
 
 def inspect(path: Path, progress: OnProgress | None) -> FeatureStatistics:  # noqa: ARG001

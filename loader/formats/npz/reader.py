@@ -10,7 +10,7 @@ import os
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class NpzReader:
         file = self._files[chunk]
         try:
             with _opened(file) as archive, archive.open("indptr.npy") as member:
-                ((count, *_), _, _) = _HEADERS[np.lib.format.read_magic(member)](member)
+                ((count, *_), _) = _header("indptr", member)
         except _DAMAGE as error:
             raise DataError(file.path, f"can't be used as npz: {error}") from None
         return int(count) - 1
@@ -96,6 +96,19 @@ def _opened(file: DataFile) -> Iterator[zipfile.ZipFile]:
         yield archive
 
 
+def _header(name: str, file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and dtype of the array of that name, from the beginning of its file. Raises ValueError."""
+    try:
+        version = np.lib.format.read_magic(file)
+        if version not in _HEADERS:
+            known = ", ".join(f"{major}.{minor}" for major, minor in _HEADERS)
+            raise ValueError(f"expected version {known}, got {version[0]}.{version[1]}")
+        shape, _, dtype = _HEADERS[version](file)
+    except ValueError as error:
+        raise ValueError(f"array {name!r}: expected one as numpy.save writes it: {error}") from None
+    return shape, dtype
+
+
 def read_array(archive: zipfile.ZipFile, name: str) -> Array:
     """Raises ValueError for one that is not there or is not what its header says; what a damaged archive raises."""
     names = archive.namelist()
@@ -105,7 +118,7 @@ def read_array(archive: zipfile.ZipFile, name: str) -> Array:
     data = archive.read(f"{name}.npy")
     with io.BytesIO(data) as file:
         # Before memory is taken for what the header claims.
-        shape, _, dtype = _HEADERS[np.lib.format.read_magic(file)](file)
+        shape, dtype = _header(name, file)
         if dtype.hasobject:
             raise ValueError(f"{name} has Python objects; numbers are expected")
         if math.prod(shape) * dtype.itemsize != len(data) - file.tell():

@@ -17,6 +17,7 @@ from loader.files.identity import identify
 from loader.formats.format import OnProgress, Verdict
 from loader.formats.parquet.reader import ask
 from loader.rows.looks.columns import Column, ColumnStatistics
+from loader.rows.looks.verdict import verdict
 
 _DUMPED = 1000  # rows at once
 
@@ -38,15 +39,14 @@ def _read_group(group: int, opened: pyarrow.parquet.ParquetFile) -> Any:
 
 def verify(path: Path, progress: OnProgress | None) -> Verdict:
     """Reads every row of a file, up to the first damage."""
-    entries = 0
-    try:
+
+    def counts() -> Iterator[tuple[int, DataError | None]]:
         there = groups(path, progress)
         next(there)
         for table in there:
-            entries += table.num_rows
-    except DataError as error:
-        return Verdict(str(path), False, entries, error.offset, error.reason)
-    return Verdict(str(path), True, entries)
+            yield table.num_rows, None
+
+    return verdict(str(path), counts())
 
 
 def inspect(path: Path, progress: OnProgress | None) -> ColumnStatistics:

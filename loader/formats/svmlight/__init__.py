@@ -40,7 +40,7 @@ def open_with(config: DataConfig, files: Sequence[DataFile]) -> SvmlightReader:
 
 
 def whole_size(file: DataFile) -> int:
-    from loader.formats.svmlight.reader import whole_size
+    from loader.rows.chunks import whole_size
 
     return whole_size(file)
 
@@ -53,9 +53,10 @@ def rows_nbytes(file: DataFile) -> tuple[int, int]:
 
 def verify(path: Path, threads: int, progress: OnProgress | None) -> Verdict:  # noqa: ARG001 (disk or zlib limits)
     from loader.formats.svmlight.file import chunks
-    from loader.rows.looks.text import verdict
+    from loader.rows.looks.text import counts
+    from loader.rows.looks.verdict import verdict
 
-    return verdict(str(path), chunks(path, progress))
+    return verdict(str(path), counts(chunks(path, progress)))
 
 
 def inspect(path: Path, progress: OnProgress | None) -> FeatureStatistics:

@@ -46,8 +46,3 @@ class SvmlightReader:
         yield rows
         if error is not None:
             raise error
-
-
-def whole_size(file: DataFile) -> int:
-    """Without a last line that has no end yet."""
-    return _native.LineFile(file.path, file.identity, may_grow=True).whole_size

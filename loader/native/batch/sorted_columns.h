@@ -23,23 +23,59 @@ struct ValuedFeature {
     float value;
 };
 
-// By feature; those of one feature stay in the order in which they were. `other`: memory for as many items. Gives back
-// which of the two holds the result.
+// Sorts a batch's items by feature; those of one feature stay in the order in which they came. By digits, from the
+// lowest: `count` every feature, then `put` every item, both in the order of the rows, then `finish`.
 template <class Item>
-std::span<const Item> sort_by_feature(std::span<Item> items, std::span<Item> other, std::uint64_t num_features) {
-    constexpr unsigned kDigit = 11;  // bits: the places of a pass fit in a core's first cache
-    constexpr std::uint32_t kMask = (1U << kDigit) - 1;
-    const auto bits = static_cast<unsigned>(std::bit_width(num_features - 1));
-    for (unsigned shift = 0; shift < bits; shift += kDigit) {
-        std::array<std::uint32_t, kMask + 1> places{};
-        for (const Item& item : items) ++places[item.feature >> shift & kMask];
-        std::uint32_t sum = 0;
-        for (std::uint32_t& place : places) sum += std::exchange(place, sum);
-        for (const Item& item : items) other[places[item.feature >> shift & kMask]++] = item;
-        std::swap(items, other);
+class FeatureSort {
+  public:
+    // `memory`: two halves for as many items as will come.
+    FeatureSort(std::uint64_t num_features, Item* memory, Item* other) : items_(memory), other_(other) {
+        bits_ = static_cast<unsigned>(std::bit_width(num_features - 1));
+        const unsigned passes = (bits_ + kMostDigit - 1) / kMostDigit;
+        digit_ = passes == 0 ? 0 : (bits_ + passes - 1) / passes;
+        mask_ = (1U << digit_) - 1;
     }
-    return items;
-}
+
+    void count(std::uint32_t feature) { ++next_[feature & mask_]; }
+
+    void put(const Item& item) {
+        if (size_++ == 0) begin_pass();
+        place(item, 0);
+    }
+
+    std::span<const Item> finish() {
+        for (unsigned shift = digit_; shift < bits_; shift += digit_) {
+            std::swap(items_, other_);
+            begin_pass();
+            for (std::size_t i = 0; i < size_; ++i) place(other_[i], shift);
+        }
+        return {items_, size_};
+    }
+
+  private:
+    static constexpr unsigned kMostDigit = 11;  // bits: the places of a pass fit in a core's first cache
+
+    void begin_pass() {
+        std::uint32_t sum = 0;
+        for (std::uint32_t digit = 0; digit <= mask_; ++digit) {
+            places_[digit] = sum;
+            sum += std::exchange(next_[digit], 0);
+        }
+    }
+
+    // Counts for the next pass what is in hand.
+    void place(const Item& item, unsigned shift) {
+        items_[places_[item.feature >> shift & mask_]++] = item;
+        ++next_[std::uint64_t{item.feature} >> (shift + digit_) & mask_];
+    }
+
+    Item* items_;
+    Item* other_;
+    std::size_t size_ = 0;
+    unsigned bits_, digit_;
+    std::uint32_t mask_;
+    std::array<std::uint32_t, 1U << kMostDigit> places_, next_{};
+};
 
 // The columns of sorted items (see loader/batch/schema.py). `column_values`: of those that have values. Gives back how
 // many features were touched.

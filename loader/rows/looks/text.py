@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from loader.errors import DataError
-from loader.formats.format import Verdict
 from loader.rows.block import Rows
 
 Chunks = Iterable[
@@ -15,17 +14,10 @@ Chunks = Iterable[
 ]  # with `label`, `features`, and perhaps `qid`; what is wrong behind them
 
 
-def verdict(path: str, chunks: Chunks) -> Verdict:
-    """How many rows there are, up to the first damage."""
-    entries = 0
-    try:
-        for rows, error in chunks:
-            entries += len(rows.dense["label"])
-            if error is not None:
-                return Verdict(path, False, entries, error.offset, error.reason)
-    except DataError as error:
-        return Verdict(path, False, entries, error.offset, error.reason)
-    return Verdict(path, True, entries)
+def counts(chunks: Chunks) -> Iterator[tuple[int, DataError | None]]:
+    """Rows of each, and what is wrong behind them."""
+    for rows, error in chunks:
+        yield len(rows.dense["label"]), error
 
 
 def dump(chunks: Chunks, limit: int | None = None) -> Iterator[bytes]:

@@ -3,19 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <sstream>
 
+#include "rows/native/lines/words.h"
 #include "rows/native/record.h"
 
 namespace sparsepool::rows {
 namespace {
-
-template <class... Words>
-std::string joined(const Words&... words) {
-    std::ostringstream line;
-    (line << ... << words);
-    return line.str();
-}
 
 // What is wrong with the sizes of its arrays.
 std::string size_fault(const Block& block, const RowShape& shape) {

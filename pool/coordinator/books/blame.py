@@ -28,9 +28,10 @@ class Blame:
         self._raised: defaultdict[_Key, list[str]] = defaultdict(list)
         self._unused = list(unused)
 
-    def ended(self, held: Assignment, raised: str) -> None:
-        """A worker is dead that held this batch; `raised`: the exception that ended it, empty if none did."""
-        key = (held.purpose, held.step, held.batch)
+    def ended(self, held: Assignment, batch: int, raised: str) -> None:
+        """A worker is dead that held this batch of an assignment; `raised`: the exception that ended it, empty if none
+        did."""
+        key = (held.purpose, held.step, batch)
         if raised:
             self._raised[key].append(raised)
         else:

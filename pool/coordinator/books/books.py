@@ -3,8 +3,8 @@
 Pure: no sockets, no torch, no clock. Events go in (`worker_joined`, `worker_lost`, `worker_report`, ...),
 actions come out; the caller carries them out in order. Reads like the invariants:
 
-- step t takes batches tG .. tG+G-1 and folds each bucket's gradients in that order, whoever computed
-  them and in whatever order they came (I2);
+- step t takes batches tG .. tG+G-1, in groups that are assigned as one, and folds each bucket's gradients in that
+  order, whoever computed them and in whatever order they came (I2);
 - a batch of step t is computed with version t; the ring keeps it until t is committed (I3);
 - a gradient slot belongs to its worker until every bucket in it is folded, or to nobody when that worker is
   dead: what it had finished stays valid, the rest is computed again (I4);
@@ -18,6 +18,7 @@ actions come out; the caller carries them out in order. Reads like the invariant
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import product
 
 from loader.stream import Cursor
 from pool.coordinator.books.actions import Action, BadBatch, Commit, End, Freeze, GiveUp, OrderFeeder
@@ -30,15 +31,18 @@ from pool.coordinator.books.validation_book import ValidationBook
 from pool.protocol.identity import Peer
 from pool.protocol.messages import (
     Assignment,
-    BatchReport,
+    AssignmentReport,
     FeederOrders,
     FeederReport,
+    Outcome,
     Purpose,
     WorkerReport,
 )
 from pool.shm.shortcut import Finished
 
 _MOST_NAMED = 3  # parameters, in a line
+
+_Key = tuple[int, int]  # of a group: step and place
 
 
 class Books:
@@ -66,7 +70,8 @@ class Books:
         self._crew = Crew(rules.gradient_slots, successor=incarnation > 1)
         self._feeder: Peer | None = None
         self._feeder_sent: FeederOrders | None = None
-        self._work: dict[int, Work] = {}  # by batch, of steps `step` and `step + 1`
+        self._groups = rules.groups
+        self._work: dict[_Key, Work] = {}  # of steps `step` and `step + 1`
         self._attempts = generation  # no number twice: a worker may die of a batch of an earlier incarnation
         self._member_of = rules.member_of or (0,) * rules.num_buckets
         self._training = set(range(rules.members)) - set(frozen)
@@ -88,27 +93,27 @@ class Books:
         self._crew.join(peer)
         return self._advance()
 
-    def worker_lost(self, peer: Peer, attempt: int = 0, raised: str = "") -> list[Action]:
+    def worker_lost(self, peer: Peer, attempt: int = 0, in_work: int = -1, raised: str = "") -> list[Action]:
         """A worker is dead: what it had not finished goes back, what it had finished stays where it lies.
 
-        `attempt`: of the batch that it was computing, 0 if it was computing none; `raised`: the exception in it that
-        ended the worker, empty if none did.
+        `attempt`: that it was computing, 0 if it was computing none; `in_work`: which of its batches; `raised`: the
+        exception in it that ended the worker, empty if none did.
         """
         if (worker := self._crew.find(peer)) is None:
             return []
         self._crew.leave(worker)
-        for batch, work in list(self._work.items()):
+        for key, work in list(self._work.items()):
             if work.worker == peer.index and not work.finished:
-                self._drop_work(batch)
+                self._drop_work(key)
         if self.validation is not None:
             self.validation.worker_lost(peer.index)
         self._take_back_next_step()
         actions: list[Action] = []
         for held in [assignment for assignment in worker.assignments if assignment.attempt == attempt]:
-            self._blame.ended(held, raised)
-            if held.purpose == "validate" and (why := self._verdict(held.batch, "validate")):
+            self._blame.ended(held, in_work, raised)
+            if held.purpose == "validate" and (why := self._verdict(in_work, "validate")):
                 self._ended = True
-                actions.append(GiveUp(f"validation batch {held.batch} of version {held.step}: {why}"))
+                actions.append(GiveUp(f"validation batch {in_work} of version {held.step}: {why}"))
         return actions + self._advance()
 
     def worker_report(self, peer: Peer, report: WorkerReport) -> list[Action]:
@@ -116,9 +121,9 @@ class Books:
             return []
         actions: list[Action] = []
         self._crew.settled(worker, report.settled)
-        for batch in report.batches:
-            if batch.assignment in worker.assignments:
-                actions += self._batch_report(worker, batch)
+        for each in report.assignments:
+            if each.assignment in worker.assignments:
+                actions += self._report(worker, each)
         return actions + self._advance()
 
     def finished(self, news: Mapping[Peer, Finished]) -> list[Action]:
@@ -128,7 +133,7 @@ class Books:
             if (worker := self._crew.find(peer)) is None:
                 continue
             for assignment in [each for each in worker.assignments if each.attempt == last.attempt]:
-                actions += self._batch_report(worker, BatchReport(assignment, (), (), True, last.losses, ()))
+                actions += self._report(worker, AssignmentReport(assignment, outcomes=self._outcomes(assignment, last)))
         return actions + self._advance()
 
     def feeder_joined(self, peer: Peer) -> list[Action]:
@@ -227,74 +232,99 @@ class Books:
         for batch in self.validation.wanted():
             if (worker := self._crew.least_busy()) is None:
                 return
-            self._crew.assign(worker, self._assignment("validate", self.step, batch, -1))
+            self._crew.assign(worker, self._assignment("validate", self.step, (batch,), -1))
             self.validation.assigned(batch, worker.peer.index)
 
     def _assign(self) -> None:
-        per_step = self.rules.batches_per_step
         ahead = 1 if self._draining else 2
-        end = min((self.step + ahead) * per_step, self.rules.steps * per_step, self.train.filled)
-        for batch in range(self.step * per_step, end):
-            if batch in self._work or not self._wanted(batch) or self._verdict(batch):
+        for step, place in product(range(self.step, min(self.step + ahead, self.rules.steps)), self._places):
+            if self._groups.batches(step, place).start >= self.train.filled:
+                return
+            batches = self._wanted(step, place)
+            if not self._is_ready(batches) or (step, place) in self._work or any(map(self._verdict, batches)):
                 continue
             if self._draining and not self._begun:
                 return
-            step = batch // per_step
-            now = step == self.step
-            worker = self._crew.least_busy(with_slot=True) if now else self._crew.least_busy_ahead(step, per_step)
+            now, share = step == self.step, self._groups.per_step
+            worker = self._crew.least_busy(with_slot=True) if now else self._crew.least_busy_ahead(step, share)
             if worker is None:
                 return
-            assignment = self._assignment("train", step, batch, self._crew.free_slots(worker)[0])
+            assignment = self._assignment("train", step, batches, self._crew.free_slots(worker)[0])
             self._crew.assign(worker, assignment)
-            self._work[batch] = Work(assignment, worker.peer.index)
+            self._work[step, place] = Work(assignment, worker.peer.index)
 
-    def _assignment(self, purpose: Purpose, step: int, batch: int, slot: int) -> Assignment:
+    def _assignment(self, purpose: Purpose, step: int, batches: tuple[int, ...], slot: int) -> Assignment:
         self._attempts += 1
-        first = purpose == "train" and batch == step * self.rules.batches_per_step
-        return Assignment(purpose, step, batch, slot, self._attempts, first)
+        train = purpose == "train"
+        first = train and batches[0] == step * self.rules.batches_per_step
+        left_out = self._step.left_out_of(batches) if train and step == self.step else ()
+        return Assignment(purpose, step, batches, slot, self._attempts, first, left_out)
 
-    def _wanted(self, batch: int) -> bool:
-        """Its gradients are still to be computed."""
-        if batch >= (self.step + 1) * self.rules.batches_per_step:
-            return True
-        return batch in self._step.batches and batch not in self._step.losses
+    @property
+    def _places(self) -> range:
+        """Of a step's groups."""
+        return range(self._groups.per_step)
+
+    def _wanted(self, step: int, place: int) -> tuple[int, ...]:
+        """The batches of a group if its gradients are still to be computed, else none."""
+        batches = tuple(self._groups.batches(step, place))
+        if step > self.step:
+            return batches
+        batches = tuple(batch for batch in batches if batch in self._step.batches)
+        return () if all(batch in self._step.losses for batch in batches) else batches
+
+    def _is_ready(self, batches: tuple[int, ...]) -> bool:
+        """There are some, and all of them are in the ring."""
+        return bool(batches) and batches[-1] < self.train.filled
 
     def _take_back_next_step(self) -> None:
         """Batches of the next step are given out early; their gradient slots can be had back. Who prepares one, or
         begins it since the version comes to him before these orders, goes on reading for a while: the ring keeps the
         batch (`Crew.first_read`), its result names an attempt that nobody waits for, and what comes next into its
         gradient slot the same worker computes after it."""
-        for batch, work in list(self._work.items()):
+        for key, work in list(self._work.items()):
             if work.assignment.step > self.step:
                 self._crew.take_back(work.worker, work.assignment)
-                del self._work[batch]
+                del self._work[key]
 
-    def _drop_work(self, batch: int) -> None:
+    def _drop_work(self, key: _Key) -> None:
         """Its gradients are not needed any more where they lie."""
-        work = self._work.pop(batch)
+        work = self._work.pop(key)
         self._crew.release(work.worker, work.assignment.gradient_slot)
 
-    def _batch_report(self, worker: Worker, report: BatchReport) -> Iterator[Action]:
-        batch = report.assignment.batch
+    def _report(self, worker: Worker, report: AssignmentReport) -> Iterator[Action]:
+        assignment = report.assignment
         if report.finished:
-            worker.assignments.remove(report.assignment)
-        if report.assignment.purpose == "validate":
+            worker.assignments.remove(assignment)
+        if assignment.purpose == "validate":
             if report.finished and self.validation is not None:
-                yield from self.validation.finished(batch, report.losses)
+                yield from self.validation.finished(assignment.batch, report.outcomes[0].losses)
             return
-        work = self._work[batch]
+        work = self._work[self._key_of(assignment.batch)]
         work.buckets.update(report.buckets)
         if report.finished:
             work.buckets.update(range(self.rules.num_buckets))
             work.absent = report.absent
-            work.unsound = report.unsound
             work.computed_by = str(worker.peer)
-            work.finished = True
-            self._step.losses[batch] = report.losses
+            work.outcomes = dict(zip(assignment.batches, report.outcomes, strict=True))
+            self._step.losses.update({batch: outcome.losses for batch, outcome in work.outcomes.items()})
+
+    def _outcomes(self, assignment: Assignment, last: Finished) -> tuple[Outcome, ...]:
+        """Of each of its batches, all of it sound."""
+        members = self.rules.members
+        return tuple(Outcome(last.losses[i * members :][:members]) for i in range(len(assignment.batches)))
+
+    def _key_of(self, batch: int) -> _Key:
+        """Of the group that the batch is in."""
+        return self._groups.step_of(batch), self._groups.place_of(batch)
+
+    def _work_of(self, place: int) -> Work | None:
+        """Of a group of the step in progress."""
+        return self._work.get((self.step, place))
 
     def _verdict(self, batch: int, purpose: Purpose = "train") -> str:
         """Why nobody is to compute it any more; empty if somebody may."""
-        step = self.step if purpose == "validate" else batch // self.rules.batches_per_step
+        step = self.step if purpose == "validate" else self._groups.step_of(batch)
         return self._blame.verdict(purpose, step, batch)
 
     def _judge(self) -> Iterator[Action]:
@@ -311,10 +341,11 @@ class Books:
 
     def _judge_numbers(self, batch: int) -> Iterator[Action]:
         """What was left out for a member is so already if the batch had to be computed again."""
-        if (work := self._work.get(batch)) is None:
+        if (work := self._work.get(self._key_of(batch))) is None or batch not in work.outcomes:
             return
         using = self._using(batch)
-        unsound = {member: what for member, what in enumerate(work.unsound) if what and member in using}
+        found = enumerate(work.outcomes[batch].unsound)
+        unsound = {member: what for member, what in found if what and member in using}
         if unsound:
             yield from self._leave_out(batch, f"{_first_of(unsound)} is not finite ({work.computed_by})", set(unsound))
 
@@ -339,9 +370,12 @@ class Books:
             return
         for m in freezes:
             yield self._freeze(m)
-        yield from self._step.leave_out(batch, sorted(members - ends), self._work.get)
-        if batch in self._work and batch not in self._step.batches:
-            self._drop_work(batch)
+        key, concerned_by_sum = self._key_of(batch), sorted(members - ends)
+        if key in self._work and self._step.shares_sum(batch, concerned_by_sum):
+            self._drop_work(key)  # the others of its group are computed again
+        yield from self._step.leave_out(batch, concerned_by_sum, self._work_of)
+        if key in self._work and not any(each in self._step.batches for each in self._groups.batches(*key)):
+            self._drop_work(key)
         self._take_back_next_step()  # or its batches keep slots that this one needs once more
 
     def _is_hopeless(self, member: int, batch: int) -> bool:
@@ -356,12 +390,10 @@ class Books:
         return Freeze(self.step, member)
 
     def _open_step(self) -> StepBook:
-        per_step = self.rules.batches_per_step
-        batches = range(self.step * per_step, (self.step + 1) * per_step)
         eager = self.rules.on_bad_batch == "stop"
         return StepBook(
             self.step,
-            batches,
+            self._groups,
             self._member_of,
             frozen=self._frozen,
             has_buffers=self.rules.has_buffers,
@@ -373,18 +405,17 @@ class Books:
         return tuple(m for m in range(self.rules.members) if m not in self._training)
 
     def _fold(self) -> Iterator[Action]:
-        yield from self._step.advance(self._work.get, starved=self._starved)
-        for batch in self._step.batches:
-            work = self._work.get(batch)
-            if work is not None and work.finished and self._step.is_folded(batch):
-                self._drop_work(batch)
+        yield from self._step.advance(self._work_of, starved=self._starved)
+        for place in self._places:
+            work = self._work_of(place)
+            if work is not None and work.finished and self._step.is_folded(place):
+                self._drop_work((self.step, place))
 
     @property
     def _starved(self) -> bool:
-        """A batch of this step is ready, and there are workers, but none has a gradient slot for it."""
+        """A group of this step is ready, and there are workers, but none has a gradient slot for it."""
         return self._crew.out_of_slots and any(
-            batch < self.train.filled and batch not in self._work and self._wanted(batch)
-            for batch in self._step.batches
+            self._work_of(place) is None and self._is_ready(self._wanted(self.step, place)) for place in self._places
         )
 
     def _commit(self) -> Commit:

@@ -26,7 +26,7 @@ class Worker:
     number: int = 0  # of the orders sent last
     version: int = -1  # that they named
     to_tell: bool = True  # its orders have changed beyond dropping finished batches
-    taken_back: dict[int, int] = field(default_factory=dict)  # batch -> number of the orders that no longer have it
+    taken_back: dict[int, int] = field(default_factory=dict)  # first batch -> number of the orders without it
 
 
 class Crew:
@@ -87,15 +87,16 @@ class Crew:
         self._held.discard((index, slot))
 
     def least_busy(self, *, with_slot: bool = False) -> Worker | None:
-        """The worker with the fewest batches that can take one more; `with_slot`: and has a gradient slot for it."""
+        """The worker with the fewest assignments that can take one more; `with_slot`: and has a gradient slot for
+        it."""
         return min(self._able(with_slot), key=lambda worker: (len(worker.assignments), worker.peer.index), default=None)
 
-    def least_busy_ahead(self, step: int, batches: int) -> Worker | None:
-        """A worker that can take one of the `batches` of the next step: no more than an equal share each.
+    def least_busy_ahead(self, step: int, groups: int) -> Worker | None:
+        """A worker that can take one of the `groups` of the next step: no more than an equal share each.
 
         Otherwise the first idle worker would get the whole next step.
         """
-        share = -(-batches // max(1, len(self._workers)))
+        share = -(-groups // max(1, len(self._workers)))
 
         def has(worker: Worker) -> int:
             return sum(assignment.step == step for assignment in worker.assignments)

@@ -18,8 +18,8 @@ class WorkersMemory(Protocol):
     def finished(self, worker: int) -> Finished:
         """What it has finished last."""
 
-    def in_work(self, worker: int) -> int:
-        """The attempt that it computes, or died of; 0: none."""
+    def in_work(self, worker: int) -> tuple[int, int]:
+        """The attempt that it computes, or died of, 0: none; and which of its batches."""
 
     def raised(self, worker: int, attempt: int) -> str:
         """The exception that ended it in this attempt; empty if none did."""
@@ -69,8 +69,8 @@ class Inbox:
     def _lost(self, peer: Peer) -> list[Action]:
         if peer.role == FEEDER:
             return self._books.feeder_lost(peer)
-        attempt = self._memory.in_work(peer.index)
-        return self._books.worker_lost(peer, attempt, self._memory.raised(peer.index, attempt))
+        attempt, batch = self._memory.in_work(peer.index)
+        return self._books.worker_lost(peer, attempt, batch, self._memory.raised(peer.index, attempt))
 
     def _worker_report(self, peer: Peer, report: WorkerReport) -> list[Action]:
         self._spent(peer.index, report.times)

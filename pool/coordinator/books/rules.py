@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from pool.exchange.groups import Groups
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -18,8 +20,13 @@ class Rules:
     on_bad_batch: Literal["stop", "skip"] = "stop"
     member_of: tuple[int, ...] = ()  # of each bucket the member that it is of; empty: there is one member
     collects: bool = False  # workers leave arrays for metrics with each validation batch
+    batches_per_group: int = 1
 
     @property
     def members(self) -> int:
         """Networks that are trained."""
         return 1 + max(self.member_of, default=0)
+
+    @property
+    def groups(self) -> Groups:
+        return Groups(self.batches_per_step, self.batches_per_group)

@@ -17,9 +17,9 @@ from pool.checkpoint.validations import Validation
 from pool.coordinator.metrics.jsonl import JsonLines
 from pool.coordinator.metrics.shares import Spent, shares
 from pool.coordinator.metrics.sinks import Sinks, made
-from pool.metrics.layout import LOSS, PREFIX
+from pool.metrics.layout import LOSS, NET, PREFIX
 from pool.metrics.members import median_of, of_members
-from pool.protocol.messages import MetricValue, RunReport, Shares, Times
+from pool.protocol.messages import MetricValue, NetNumbers, RunReport, Shares, Times
 
 Activity = Literal["reducing", "optimizing"]
 
@@ -55,6 +55,7 @@ class Metrics:
         self._validation_metrics: tuple[MetricValue, ...] = ()
         self._validation_step = 0
         self._losses: tuple[float, ...] = ()
+        self._noted = -1  # the newest step whose nets' numbers are written
 
     def worker(self, index: int, times: Times) -> None:
         """A worker's times. The run's clock starts when the first worker has computed something."""
@@ -110,6 +111,16 @@ class Metrics:
                 scalars |= of_members(name, each)
             self._sinks.add(version, scalars)
 
+    def tried(self, found: Sequence[NetNumbers]) -> None:
+        """What the user's command says of nets; those of a step once."""
+        for net in found:
+            if net.step > self._noted:
+                self._noted = net.step
+                scalars = {f"{NET}{number.name}": number.value for number in net.numbers}
+                for number in net.numbers:
+                    scalars |= of_members(f"{NET}{number.name}", number.values)
+                self._sinks.add(net.step, scalars)
+
     def report(
         self,
         step: int,
@@ -120,6 +131,7 @@ class Metrics:
         best: Validation | None,
         best_metric: str = LOSS,
         finished: bool,
+        waits_for_nets: bool = False,
     ) -> RunReport:
         seconds = 0.0 if self._begin is None else time.monotonic() - self._begin
         return RunReport(
@@ -141,6 +153,8 @@ class Metrics:
             best_value=math.nan if best is None else best.value(best_metric),
             best_metric=best_metric,
             validation_metrics=self._validation_metrics,
+            noted=self._noted,
+            waits_for_nets=waits_for_nets,
         )
 
     def close(self) -> None:

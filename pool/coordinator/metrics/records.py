@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pool.metrics.layout import NET
 from pool.run_dir import open_file
 from pool.telemetry.line_file import LONGEST, lines_from_the_end
 
@@ -19,28 +20,38 @@ _BEGIN = b'{"step": '  # of every record
 
 def forget_after(path: Path, step: int) -> int:
     """Removes the records of later steps from the end of the file, and what a dead writer left of a line; before the
-    first step, everything. Returns `step` if its validation is among the rest, else -1. Raises OSError."""
+    first step, everything. What is known of nets stays: it comes behind later steps. Returns `step` if its validation
+    is among the rest, else -1. Raises OSError."""
     try:
         fd = open_file(path, os.O_RDWR)
     except FileNotFoundError:
         return -1
     try:
-        end, validated = _end_of(fd, step) if step > 0 else (0, -1)
-        os.ftruncate(fd, end)
+        end, validated, nets = _end_of(fd, step) if step > 0 else (0, -1, b"")
+        if nets:  # before the rest goes: a writer that dies in between leaves them twice, not never
+            os.pwrite(fd, nets, end)
+        os.ftruncate(fd, end + len(nets))
         return validated
     finally:
         os.close(fd)
 
 
-def _end_of(fd: int, step: int) -> tuple[int, int]:
-    """How many bytes come before the first record of a later step; `step` if its validation is among them, else -1.
+def _end_of(fd: int, step: int) -> tuple[int, int, bytes]:
+    """How many bytes come before the first record of a later step; `step` if its validation is among them, else -1;
+    the records of nets behind that.
 
     Lines that are no records are passed over, but not without end.
     """
     end = known = os.fstat(fd).st_size
     validated = -1
+    nets: list[tuple[int, bytes]] = []  # with their places, the last one first
     for offset, line in lines_from_the_end(fd):
         record = _record_in(line)
+        if record is not None and _is_of_a_net(record):
+            known = offset
+            if record["step"] <= step and line.endswith(b"\n"):
+                nets.append((offset, line))
+            continue
         if record is None:
             if not line.endswith(b"\n") and line.startswith(_BEGIN[: len(line)]):
                 end = offset
@@ -54,7 +65,11 @@ def _end_of(fd: int, step: int) -> tuple[int, int]:
             end = offset
         elif "validation_loss" in record:
             validated = step
-    return end, validated
+    return end, validated, b"".join(line for offset, line in reversed(nets) if offset >= end)
+
+
+def _is_of_a_net(record: dict[str, Any]) -> bool:
+    return any(name.startswith(NET) for name in record)
 
 
 def _record_in(line: bytes) -> dict[str, Any] | None:

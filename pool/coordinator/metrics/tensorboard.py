@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from pool.metrics.layout import PREFIX
+from pool.metrics.layout import NET, PREFIX
 from pool.metrics.members import member_of
 from pool.telemetry.event_file import EventFile
 
@@ -67,6 +67,8 @@ def _tag(name: str) -> str:
     """A metric of the task's has no tag of its own; each member's number is a curve beside that of all."""
     if (found := member_of(name)) is not None:
         return f"{_tag(found[1])}/member {found[0]}"
+    if name.startswith(NET):
+        return f"net/{name.removeprefix(NET)}"
     return TAGS.get(name) or f"validation/{name.removeprefix(PREFIX)}"
 
 

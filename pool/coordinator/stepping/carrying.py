@@ -57,7 +57,7 @@ class WritesAll:
 
 
 class WritesTouchedRows:
-    """It writes the rows of a table that the gradients define. Other rows of the step before are copied."""
+    """It writes the rows of a table that the gradients define. Of the rows of the step before the others are copied."""
 
     def __init__(self, first_row: int, rows: int, changes: ChangedRows) -> None:
         """Of a table, `rows` rows from `first_row` on; `changes`: to be told."""
@@ -72,7 +72,7 @@ class WritesTouchedRows:
             new.copy_(old)
         else:
             threads = worthwhile(len(self._changed) * old[0].numel(), SCATTERED)
-            _native.copy_rows(new, old, self._changed, first_row=self._first_row, threads=threads)
+            _native.copy_rows(new, old, self._changed, but_not=written, first_row=self._first_row, threads=threads)
         self._changed = _NONE if written is None else written
         self._changes.mark(self._changed)
 

@@ -25,6 +25,12 @@ class Timing:
             yield
 
     @contextmanager
+    def averaging(self, version: int) -> Iterator[None]:
+        """While workers compute: nobody waits for it."""
+        with self._trace.span("average", version=version):
+            yield
+
+    @contextmanager
     def committing(self, step: int) -> Iterator[None]:
         with self._metrics.measured("optimizing"), self._trace.span("commit", step=step):
             yield

@@ -18,7 +18,7 @@ from pool.exchange.host.compact import compact_rows
 from pool.exchange.host.fold import fold
 
 Slot = npt.NDArray[np.uint8]
-TouchedRows = Callable[[int, str], Touched]  # of (batch, sparse field)
+TouchedRows = Callable[[Contribution, str], Touched]  # by sparse field
 
 
 class HostCoordinator:
@@ -34,13 +34,15 @@ class HostCoordinator:
         touched_rows: TouchedRows,
         publish: Callable[[int], None],
         first_parameter: int = 0,
+        average: Slot | None = None,
     ) -> None:
-        """`halves`: the two versions' memory; `gradient_slots`: by (worker, slot); `compact`: the workers that write
-        of a table the touched rows alone, one after the other; `first_parameter`: the number by which contributions
-        know the plan's first."""
+        """`halves`: the two versions' memory, `average`: that of their average; `gradient_slots`: by (worker, slot);
+        `compact`: the workers that write of a table the touched rows alone, one after the other; `first_parameter`: the
+        number by which contributions know the plan's first."""
         self._plan = plan
         self._weights = [views(half, plan.parameters) for half in halves]
         self._buffers = [views(half, plan.buffers) for half in halves]
+        self._average = [] if average is None else views(average, (*plan.parameters, *plan.buffers))
         self._gradients = {place: views(slot, plan.parameters) for place, slot in gradient_slots.items()}
         self._slot_buffers = {place: views(slot, plan.buffers) for place, slot in gradient_slots.items()}
         self._sums: list[list[Tensor]] = []
@@ -58,6 +60,9 @@ class HostCoordinator:
 
     def buffers(self, version: int) -> Sequence[Tensor]:
         return self._buffers[version % 2]
+
+    def average(self) -> Sequence[Tensor]:
+        return self._average
 
     def buffers_of(self, contribution: Contribution) -> Sequence[Tensor]:
         return self._slot_buffers[contribution.worker, contribution.slot]
@@ -125,11 +130,7 @@ class HostPiece:
         return Addend(contribution.place, gradient, touched)
 
     def _touched(self, contribution: Contribution) -> Touched | None:
-        """A group of one batch touches the rows that the batch lists, in its ring slot."""
-        if self._field is None:
-            return None
-        (batch,) = contribution.batches
-        return self._exchange.touched_rows(batch, self._field)
+        return None if self._field is None else self._exchange.touched_rows(contribution, self._field)
 
     def _nbytes(self, addend: Addend) -> int:
         """Bytes of it that are read."""

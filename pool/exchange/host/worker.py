@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,10 @@ from torch import Tensor, nn
 from pool import _native
 from pool.buckets.plan import Bucket, Plan
 from pool.buckets.tensors import carried, replace_tensors, trained, views
-from pool.exchange.addend import Touched
+from pool.exchange.host.adding import Adding
+from pool.exchange.host.group import Group
+from pool.exchange.host.lists import NO_LISTS, TouchedLists
+from pool.exchange.interface import GroupBatch
 from pool.nn.kernels import is_native
 
 Slot = npt.NDArray[np.uint8]
@@ -21,10 +24,24 @@ Slot = npt.NDArray[np.uint8]
 class HostWorker:
     """A WorkerExchange. The parameters are views of the weights."""
 
-    def __init__(self, model: nn.Module, plan: Plan, *, halves: Sequence[Slot], slots: Sequence[Slot]) -> None:
-        """`model`: on the meta device; `halves`: the two versions' memory; `slots`: the worker's own."""
+    puts_rows = False
+
+    def __init__(
+        self,
+        model: nn.Module,
+        plan: Plan,
+        *,
+        halves: Sequence[Slot],
+        slots: Sequence[Slot],
+        average: Slot | None = None,
+        lists: TouchedLists = NO_LISTS,
+        member_of: Sequence[int] = (),
+    ) -> None:
+        """`model`: on the meta device; `halves`: the two versions' memory; `average`: that of their average; `slots`:
+        the worker's own; `member_of`: of each parameter, if groups of batches are added up."""
         self._weights = [views(half, plan.parameters) for half in halves]
         self._buffers = [views(half, plan.buffers) for half in halves]
+        self._average = [] if average is None else views(average, (*plan.parameters, *plan.buffers))
         self._slots = [views(slot, plan.parameters) for slot in slots]
         self._slot_buffers = [views(slot, plan.buffers) for slot in slots]
         buffers = [torch.empty_like(b) for b in self._buffers[0]]
@@ -35,6 +52,10 @@ class HostWorker:
         self._carried = [tensor for _, tensor in carried(model)]
         self._version = -1
         self._slot = 0
+        self._lists = lists
+        self._list_memory = [slot[plan.nbytes :] for slot in slots]
+        self._member_of = member_of
+        self._adding = Adding(plan, slots) if lists.nbytes else None
 
     def load(self, version: int) -> None:
         if version != self._version:
@@ -44,21 +65,46 @@ class HostWorker:
         for tensor, buffer in zip(self._carried, self._buffers[version % 2], strict=True):
             tensor.copy_(buffer)
 
+    def load_average(self, version: int) -> None:  # noqa: ARG002
+        self._version = -1
+        weights, buffers = self._average[: len(self._parameters)], self._average[len(self._parameters) :]
+        for parameter, weight in zip(self._parameters, weights, strict=True):
+            parameter.data = weight
+        for tensor, buffer in zip(self._carried, buffers, strict=True):
+            tensor.copy_(buffer)
+
     def forget(self) -> None:
         self._version = -1
 
-    def begin(self, slot: int, touched: Mapping[str, Touched]) -> None:  # noqa: ARG002
+    def begin(self, slot: int, batches: Sequence[GroupBatch]) -> None:
         self._slot = slot
+        if self._adding is not None:
+            group = Group(batches, self._member_of)
+            self._lists.write(self._list_memory[slot], group)
+            self._adding.begin(slot, group)
+
+    def begin_batch(self) -> None:
+        if self._adding is not None:
+            self._adding.begin_batch()
 
     def put(self, parameter: int, gradient: Tensor) -> Tensor | bool:
-        place = self._slots[self._slot][parameter]
+        place = self.rows(parameter)
+        finite: Tensor | bool
         if is_native(gradient) and gradient.is_contiguous():
-            return _native.copy_checked(place.view(-1), gradient.view(-1))
-        place.copy_(gradient)
-        return gradient.isfinite().all()
+            finite = _native.copy_checked(place.view(-1), gradient.view(-1))
+        else:
+            place.copy_(gradient)
+            finite = gradient.isfinite().all()
+        if self._adding is not None:
+            self._adding.written(parameter)
+        return finite
 
     def rows(self, parameter: int) -> Tensor:
-        return self._slots[self._slot][parameter]
+        return self._slots[self._slot][parameter] if self._adding is None else self._adding.place(parameter)
+
+    def written(self, parameter: int, bucket: Bucket) -> None:
+        if self._adding is not None:
+            self._adding.written(parameter, bucket.rows)
 
     def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> None:  # noqa: ARG002
         then()

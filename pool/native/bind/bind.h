@@ -7,6 +7,7 @@
 // The bindings of each noun; module.cpp lists them.
 namespace sparsepool {
 
+void bind_average(nanobind::module_& module);
 void bind_optimizers(nanobind::module_& module);
 void bind_fold(nanobind::module_& module);
 void bind_memory(nanobind::module_& module);

@@ -21,6 +21,7 @@ NB_MODULE(_native, module) {
     bind_sparse_plan(module);
     bind_fold(module);
     bind_optimizers(module);
+    bind_average(module);
     bind_rows(module);
     bind_memory(module);
     bind_crash_point(module);

@@ -35,15 +35,16 @@ std::size_t union_of(const OutArray& out, const std::vector<Array>& lists, std::
     return union_rows(to, from, first, last);
 }
 
-void copy_list(const OutArray& out, const Array& source, const Array& rows, std::size_t first_row,
-               std::size_t threads) {
+void copy_list(const OutArray& out, const Array& source, const Array& rows, const std::optional<Array>& but_not,
+               std::size_t first_row, std::size_t threads) {
     const Matrix to = matrix<float>(out, "out");
     const ConstMatrix from = matrix<const float>(source, "source");
     require(from.rows == to.rows && from.columns == to.columns, "source is [", from.rows, ", ", from.columns,
             "], but out is [", to.rows, ", ", to.columns, "]");
     const Numbers list = numbers(rows, "rows");
+    const Numbers left_out = but_not ? numbers(*but_not, "but_not") : Numbers{};
     const nb::gil_scoped_release release;
-    copy_rows(to, from, list, first_row, threads);
+    copy_rows(to, from, list, left_out, first_row, threads);
 }
 
 std::uint64_t copy_bytes(const OutArray& out, const Array& source, std::uint64_t first_line,
@@ -73,11 +74,11 @@ void bind_rows(nb::module_& module) {
                R"(Writes to out, uint32 [n], what is in any of the lists and from `first` to below `last`, ascending.
 
 lists: uint16 or uint32 [m], strictly ascending; n is at least the sum of all m. Returns how many there are.)");
-    module.def("copy_rows", &copy_list, "out"_a, "source"_a, "rows"_a, nb::kw_only(), "first_row"_a = 0,
-               "threads"_a = 1,
-               R"(Copies rows of a table, float32 [R, C]: those of `rows` (uint16 or uint32 [m], strictly ascending).
+    module.def("copy_rows", &copy_list, "out"_a, "source"_a, "rows"_a, nb::kw_only(), "but_not"_a = nb::none(),
+               "first_row"_a = 0, "threads"_a = 1,
+               R"(Copies rows of a table, float32 [R, C]: those of `rows` that are not in `but_not`.
 
-They are numbered so that the first row of the table is `first_row`.)");
+Both are uint16 or uint32 [m], strictly ascending, numbered so that the first row of the table is `first_row`.)");
     module.def(
         "mark_rows",
         [](const OutArray& words, const Array& rows, std::size_t first_row) {

@@ -87,13 +87,13 @@ bool copy_checked(const float* from, float* to, std::size_t size) {
 }
 
 void fold_rows(const Fold& fold, const RowSources& sources, std::size_t columns, const Block& block) {
-    const auto one_row = [&](std::size_t r, const Addends& from) {
+    const auto one_row = [&](std::size_t r, const Addends& from) INLINED {
         float* out = fold.out + r * columns;
         const bool there = from.count == 1 && from.sources[0] == out && fold.scale == 1.0F;
         if (!there) fold_span(fold, from, true, out, 0, columns);
     };
     if (fold.touched_only) {
-        const auto soon = [&](std::size_t r) { __builtin_prefetch(fold.out + r * columns, 1); };
+        const auto soon = [&](std::size_t r) INLINED { __builtin_prefetch(fold.out + r * columns, 1); };
         each_touched_row(sources, columns, block, soon, one_row);
     } else {
         each_row(sources, columns, block, one_row);

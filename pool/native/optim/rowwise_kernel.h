@@ -52,14 +52,14 @@ void rowwise_adagrad(const AdagradStep& step, const RowSources& sources, std::si
     const Stepped& to = step.to;
     const Vec scale = Vec::all(to.scale);
     const Vec decay = Vec::all(step.decay);
-    const auto soon = [&](std::size_t r) {
+    const auto soon = [&](std::size_t r) INLINED {
         for (std::size_t place = r * columns; place < (r + 1) * columns; place += kLine) {
             __builtin_prefetch(to.old + place);
             __builtin_prefetch(to.weights + place, 1);
         }
         __builtin_prefetch(to.states[0] + r, 1);
     };
-    const auto one_row = [&](std::size_t r, const Addends& from) {
+    const auto one_row = [&](std::size_t r, const Addends& from) INLINED {
         const float* old = to.old + r * columns;
         float* weights = to.weights + r * columns;
         float& accumulator = to.states[0][r];

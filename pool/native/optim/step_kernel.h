@@ -70,7 +70,7 @@ inline void step_part(const Stepped& to, const Rule& rule, Vec scale, const Span
 }
 
 template <class Rule>
-void step_span(const Stepped& to, const Rule& rule, const Span& span) {
+[[gnu::always_inline]] inline void step_span(const Stepped& to, const Rule& rule, const Span& span) {
     const Vec scale = Vec::all(to.scale);
     std::size_t k = 0;
     constexpr std::size_t kBlock = 4;  // of sums that are made side by side
@@ -97,7 +97,7 @@ void each_stepped_row(const Stepped& to, const RowSources& sources, std::size_t 
         each_row(sources, columns, block, row);
         return;
     }
-    const auto soon = [&](std::size_t r) {
+    const auto soon = [&](std::size_t r) INLINED {
         for (std::size_t place = r * columns; place < (r + 1) * columns; place += kLine) {
             __builtin_prefetch(to.old + place);
             __builtin_prefetch(to.weights + place, 1);
@@ -110,7 +110,7 @@ void each_stepped_row(const Stepped& to, const RowSources& sources, std::size_t 
 template <class Rule, class Step>
 void step_rows(const Step& step, const RowSources& sources, std::size_t columns, const Block& block) {
     const Rule rule(step);
-    each_stepped_row<Rule::kStates>(step.to, sources, columns, block, [&](std::size_t r, const Addends& from) {
+    each_stepped_row<Rule::kStates>(step.to, sources, columns, block, [&](std::size_t r, const Addends& from) INLINED {
         step_span(step.to, rule, {from, true, 0, r * columns, columns});
     });
     fence();

@@ -47,18 +47,24 @@ std::size_t union_rows(std::uint32_t* out, const std::vector<Numbers>& lists, st
     }
 }
 
-void copy_rows(Matrix out, ConstMatrix from, const Numbers& list, std::size_t first_row, std::size_t threads) {
+void copy_rows(Matrix out, ConstMatrix from, const Numbers& list, const Numbers& but_not, std::size_t first_row,
+               std::size_t threads) {
     check_threads(threads);
     check_rows(list, first_row, out.rows);
+    check_ascending(but_not);
     const std::size_t nbytes = out.columns * sizeof(float);
     run_parts(threads, [&](std::size_t part) {
+        const std::size_t begin = border(list.size, 1, part, threads);
         const std::size_t end = border(list.size, 1, part + 1, threads);
-        for (std::size_t i = border(list.size, 1, part, threads); i < end; ++i) {
+        std::size_t skipped = begin == end ? 0 : lower_bound(but_not, list[begin]);
+        for (std::size_t i = begin; i < end; ++i) {
             if (i + kAhead < end) {
                 const std::size_t ahead = (list[i + kAhead] - first_row) * out.columns;
                 __builtin_prefetch(from.data + ahead);
                 __builtin_prefetch(out.data + ahead, 1);
             }
+            while (skipped < but_not.size && but_not[skipped] < list[i]) ++skipped;
+            if (skipped < but_not.size && but_not[skipped] == list[i]) continue;
             const std::size_t place = (list[i] - first_row) * out.columns;
             if (out.columns == 1) {
                 out.data[place] = from.data[place];

@@ -13,8 +13,9 @@ namespace sparsepool {
 // Writes to `out` what is in any of the lists and from `first` to below `last`, ascending; how many they are.
 std::size_t union_rows(std::uint32_t* out, const std::vector<Numbers>& lists, std::size_t first, std::size_t last);
 
-// Copies the rows of a list.
-void copy_rows(Matrix out, ConstMatrix from, const Numbers& list, std::size_t first_row, std::size_t threads);
+// Copies the rows of a list that are not in the other one.
+void copy_rows(Matrix out, ConstMatrix from, const Numbers& list, const Numbers& but_not, std::size_t first_row,
+               std::size_t threads);
 
 // Sets a bit for each row of a list: bit r % 64 of word r / 64.
 void mark_rows(std::uint64_t* words, std::size_t size, const Numbers& list, std::size_t first_row);

@@ -24,7 +24,7 @@ struct Ahead {
     const float* other = nullptr;
     std::size_t lines = 0;  // of each
 
-    void fetch() {
+    INLINED void fetch() {
         if (lines > 0) {
             __builtin_prefetch(one, 0, 2);
             __builtin_prefetch(other, 0, 2);
@@ -66,21 +66,27 @@ void multiply_tile(Strided a, std::size_t depth, Strided m, const float* start, 
     }
 }
 
+// All rows, kRows at a time, then what is left by halves of it.
+template <std::size_t kRows>
+void multiply_rows(Strided a, std::size_t rows, std::size_t depth, Strided m, const float* start, float* out,
+                   std::size_t out_stride, Ahead& ahead) {
+    std::size_t r = 0;
+    for (; r + kRows <= rows; r += kRows) {
+        multiply_tile<kRows>({a.data + r * a.stride, a.stride}, depth, m, start, out + r * out_stride, out_stride,
+                             ahead);
+    }
+    if constexpr (kRows > 1) {
+        multiply_rows<kRows / 2>({a.data + r * a.stride, a.stride}, rows - r, depth, m, start, out + r * out_stride,
+                                 out_stride, ahead);
+    }
+}
+
 // `columns` is a multiple of kLanes; start null: zeros.
 void multiply(Strided a, std::size_t rows, std::size_t depth, Strided m, std::size_t columns, const float* start,
               float* out, std::size_t out_stride, Ahead ahead = {}) {
     for (std::size_t c = 0; c < columns; c += kLanes) {
-        const Strided part{m.data + c, m.stride};
-        const float* from = start == nullptr ? nullptr : start + c;
-        std::size_t r = 0;
-        for (; r + kTile <= rows; r += kTile) {
-            multiply_tile<kTile>({a.data + r * a.stride, a.stride}, depth, part, from, out + r * out_stride + c,
-                                 out_stride, ahead);
-        }
-        for (; r < rows; ++r) {
-            multiply_tile<1>({a.data + r * a.stride, a.stride}, depth, part, from, out + r * out_stride + c, out_stride,
-                             ahead);
-        }
+        multiply_rows<kTile>(a, rows, depth, {m.data + c, m.stride}, start == nullptr ? nullptr : start + c, out + c,
+                             out_stride, ahead);
     }
 }
 

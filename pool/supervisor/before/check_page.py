@@ -69,7 +69,9 @@ def _model(launch: Launch) -> Iterator[tuple[str, str]]:
 def _machine(launch: Launch, disk: DiskPlan) -> Iterator[tuple[str, str]]:
     config = launch.config
     yield "workers on", "; ".join(launch.planned.device_names)
-    if (idle := idle_devices(len(launch.planned.devices), config.train.batches_per_step)) is not None:
+    if (
+        idle := idle_devices(len(launch.planned.devices), config.train.batches_per_step, config.train.batches_per_group)
+    ) is not None:
         yield "idle devices", idle
     size = f"{disk.more} x {mib(disk.nbytes)}"
     yield "checkpoints", f"{size} at a time, {mib(disk.free)} are free on the disk of {disk.place}"

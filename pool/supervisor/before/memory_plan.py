@@ -13,6 +13,7 @@ from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.sources import window_nbytes
 from pool.config.tree import Config
+from pool.exchange.groups import Groups
 from pool.exchange.order import most_nodes
 from pool.process.launch import Launch
 from pool.shm.memory_map import RING, SNAPSHOTS, SUMS
@@ -42,7 +43,7 @@ def memory_plan(launch: Launch, sizes: Mapping[str, int]) -> list[Row]:
         **dict.fromkeys(SNAPSHOTS, "optimizer.name, model"),
     }
     gradients = sum(size for name, size in sizes.items() if name.startswith("gradients."))
-    workers = len(planned.devices)
+    workers, grouped = len(planned.devices), launch.config.train.batches_per_group > 1
     cuda = sum(device.startswith("cuda:") for device in planned.devices)
     rows = [
         Row(f"{name} (shared)", size, keys.get(name, "model"))
@@ -52,9 +53,10 @@ def memory_plan(launch: Launch, sizes: Mapping[str, int]) -> list[Row]:
     rows += [
         Row("gradients (shared)", gradients, "pool.gradient_slots, pool.devices, model"),
         Row("sums of gradients", most_sums(launch.config) * planned.plan.nbytes, "model"),
+        *([Row("sums of groups", workers * planned.plan.nbytes, "train.batches_per_group")] if grouped else []),
         Row("optimizer state", max(0, planned.state_nbytes - planned.plan.nbytes), "optimizer.name, model"),
     ]
-    if collected := launch.config.train.validation_batches * planned.measured.nbytes * len(planned.plans):
+    if collected := launch.config.train.validation_batches * planned.measured.collected_nbytes(len(planned.plans)):
         rows.append(Row("metrics", _WORKING * collected, "train.validation_batches, data.batch_size"))
     streams = (launch.train_files, launch.validation_files)
     if windows := sum(_windows(launch, files) for files in streams):
@@ -73,9 +75,9 @@ def _windows(launch: Launch, files: Sequence[DataFile]) -> int:
 
 def most_sums(config: Config) -> int:
     """Of one step, that the coordinator may hold at a time: more than one only where a worker has fewer gradient slots
-    than a step has batches, so that parts of it may have to be added up early (I2)."""
-    batches = config.train.batches_per_step
-    return most_nodes(batches) if config.pool.gradient_slots < batches else 1
+    than a step has groups, so that parts of it may have to be added up early (I2)."""
+    groups = Groups(config.train.batches_per_step, config.train.batches_per_group).per_step
+    return most_nodes(groups) if config.pool.gradient_slots < groups else 1
 
 
 def shortage(rows: Sequence[Row], available: Available) -> str | None:

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from pool.checkpoint.overrides import Override
+from pool.config.members import equal
 from pool.config.tree import Config
 from pool.devices import idle_devices, resolve_devices
 from pool.errors import PoolError, ResourceError
+from pool.metrics.members import named
 from pool.process.launch import Launch
 from pool.protocol.address import new_key
 from pool.protocol.identity import COORDINATOR, PLANNER, Peer
@@ -77,10 +79,14 @@ def prepare(
         raise
     if config.train.validate_every and not config.validates:
         folder.note("no validations: data.validation names no file")
-    if (idle := idle_devices(len(launch.planned.devices), config.train.batches_per_step)) is not None:
+    if (
+        idle := idle_devices(len(launch.planned.devices), config.train.batches_per_step, config.train.batches_per_group)
+    ) is not None:
         folder.note(idle)
     if (short := short_validation(launch)) is not None:
         folder.note(short)
+    for group in equal([member.model_dump(mode="json") for member in config.members()]):
+        folder.note(f"{named(group)} have the same settings, seed included: they are the same network")
     return launch, forkserver
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -93,10 +93,10 @@ class Children:
         for child in self:
             child.send_signal(number)
 
-    def reap_strays(self) -> None:
+    def reap_strays(self, others: Set[int]) -> None:
         """Waits for dead children that are no process of the run: orphans, and processes that a fork server had forked
-        when it died before it reported them."""
-        known = {child.pid for child in self}
+        when it died before it reported them. `others`: pids that somebody else waits for."""
+        known = {child.pid for child in self} | others
         if self._forkserver is not None and not self._forkserver.can_fork:
             return  # it may be telling us of one just now
         while (found := _any_dead()) is not None and found not in known:

@@ -1,6 +1,6 @@
 """The folder of a run: made 0700 if it is not there, held by a descriptor, locked by its one supervisor.
 
-config.json   checkpoints/   metrics.jsonl   history.jsonl   tensorboard/   poison/   trace/   logs/   lock
+config.json   checkpoints/   nets/   metrics.jsonl   history.jsonl   tensorboard/   poison/   trace/   logs/   lock
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from pool.checkpoint.overrides import Override
 from pool.checkpoint.state import BEST, FOLDER, LAST
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, PoolError
+from pool.nets.record import NETS
 
 CONFIG = "config.json"
 LOCK = "lock"
 LOGS = "logs"
 LONGEST_RECORD = 1 << 24  # bytes of config.json
-_NAMES = (CONFIG, "metrics.jsonl", "history.jsonl", LOCK, LOGS, FOLDER, "tensorboard", "poison", "trace")
+_NAMES = (CONFIG, "metrics.jsonl", "history.jsonl", LOCK, LOGS, FOLDER, NETS, "tensorboard", "poison", "trace")
 _OVERRIDES = TypeAdapter(list[Override])
 
 

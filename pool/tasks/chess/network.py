@@ -60,6 +60,22 @@ class Network(Protocol):
         """All buckets of each position."""
 
 
+class StoredNetwork(Network, Protocol):
+    """One that a file holds."""
+
+    @property
+    def tensors(self) -> Mapping[str, npt.NDArray[Any]]:
+        """All its numbers, by name."""
+
+
+class LayeredNetwork(StoredNetwork, Protocol):
+    """One whose first layer can be looked at."""
+
+    def activations(self, positions: Sequence[Position]) -> npt.NDArray[Any]:
+        """[n, inputs of the next layer]: what leaves the first layer, the own side's outputs first."""
+        ...
+
+
 class MeanNetwork:
     """A Network: what the members of an ensemble say on average, in whole units, halves to the even one."""
 
@@ -81,14 +97,15 @@ class MeanNetwork:
 
 @dataclass(frozen=True)
 class TensorFacts:
-    """What one array of integers holds."""
+    """What one array holds."""
 
     name: str
     shape: tuple[int, ...]
-    kind: str  # int8, int16, int32
-    smallest: int
-    largest: int
-    used: float  # the largest magnitude by that of the range that the array may have
+    kind: str  # int8, int16, int32, float32
+    smallest: int | float
+    largest: int | float
+    limits: tuple[int, int] | None  # the smallest and the largest integer that the array may have; None: floats
+    used: float  # the largest magnitude by that of these; 0 for floats
     clipped: int  # numbers at either end of the range that training keeps them in; 0 if it keeps them in none
     zeros: float  # share of the numbers
 
@@ -102,6 +119,18 @@ class Facts:
     dead: Mapping[str, tuple[int, int]]  # by layer: outputs that are 0 in any position, of how many
 
 
+@dataclass(frozen=True)
+class Boards:
+    """A first layer's rows as boards: what a piece on each square adds, by the square of the own king."""
+
+    pieces: Sequence[str]
+    kings: Sequence[Sequence[int]]  # [ranks][files] from the first on: which bucket a king there has
+    weights: npt.NDArray[Any]  # [buckets, pieces, 64, outputs], integers
+    one: float  # the integer that 1.0 is
+    first_file: str = "a"
+    worth: npt.NDArray[np.float64] | None = None  # [buckets, pieces, 64, output buckets], internal units; if it has any
+
+
 class Family(Protocol):
     """The module with a task's networks. Importing it must not import torch."""
 
@@ -110,32 +139,39 @@ class Family(Protocol):
     def facts(self, network: Any) -> Facts:
         """Of a network that this module has read."""
 
+    def boards(self, network: Any) -> Boards | None:
+        """Of a network's pieces; None if its inputs are others."""
+
     def settings(self, network: Any) -> dict[str, Any]:
         """The sections of a config that train such a network."""
 
-    def read_network(self, path: Path, config: Config | None) -> Network:
+    def read_network(self, path: Path, config: Config | None) -> LayeredNetwork:
         """`config`: of such a network, if the user has named one. Raises DataError, PoolError."""
 
     def exported_network(self, found: Trained) -> Network:
         """What a checkpoint would be exported as. Raises ValueError for what does not fit."""
 
 
-def open_network(path: Path, member: One | None = None, config_file: Path | None = None) -> Network:
+def open_network(
+    path: Path, member: One | None = None, config_file: Path | None = None, *, averaged: bool = False
+) -> Network:
     """That of a file (`read_file`); or the one that a checkpoint, or the newest of a run, would be exported as.
 
     A file with a suffix of nobody's is read by the first family. `member`: one of an ensemble, None: the mean of
-    all. Raises PoolError, DataError.
+    all; `averaged`: of a checkpoint, its averaged weights. Raises PoolError, DataError.
     """
     if path.is_dir():
         if config_file is not None:
             raise ConfigError(f"--config: the checkpoint {path} has its config itself; leave it out")
-        return _of_checkpoint(locate(path), member)
+        return _of_checkpoint(locate(path), member, averaged=averaged)
     if member is not None:
         raise ConfigError(f"--member {member}: {path} is a file, of one network")
+    if averaged:
+        raise ConfigError(f"--ema: {path} is a file, of one network; leave it out")
     return read_file(path, config_file)[1]
 
 
-def read_file(path: Path, config_file: Path | None = None) -> tuple[Family, Network]:
+def read_file(path: Path, config_file: Path | None = None) -> tuple[Family, LayeredNetwork]:
     """A network with its family, found by the task of `config_file`, else by the name's suffix. Raises PoolError,
     DataError."""
     known = families()
@@ -169,14 +205,14 @@ def _family(task: str, known: Mapping[str, Family], where: str) -> Family:
     return known[task]
 
 
-def _of_checkpoint(checkpoint: Path, member: One | None) -> Network:
+def _of_checkpoint(checkpoint: Path, member: One | None, *, averaged: bool) -> Network:
     task = str(read_state(checkpoint).config.get("task"))
     known = families()
     family = _family(task, known, str(checkpoint))
     from pool.trained.model import load_members
 
     networks = []
-    for found in load_members(checkpoint, task, "eval", member):
+    for found in load_members(checkpoint, task, "eval", member, averaged=averaged):
         try:
             networks.append(family.exported_network(found))
         except ValueError as error:

@@ -80,6 +80,16 @@ class ModelConfig(Section):
         Effect.RESULT,
     ]
     fake_quantization: FakeQuantization = ()
+    kernels: Annotated[
+        Literal["fused_first_layer", "fused", "torch"],
+        Field(
+            description="fused: what follows the first layer is one native operation on CPU workers, torch's own "
+            "operations elsewhere, and where fake_quantization cuts activations off; fused_first_layer: the first "
+            "layer is part of it, where its inputs share enough rows; torch: torch's own everywhere. Results differ in "
+            "the last digits"
+        ),
+        Effect.RESULT,
+    ] = "fused"
     export_as: Annotated[
         Literal["auto", "simple", "output_buckets", "input_buckets", "multi_layer"],
         Field(

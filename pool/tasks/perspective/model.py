@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
+from typing import Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,8 @@ from torch.nn import functional
 
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.chess import fused
+from pool.tasks.chess.fused import Form, Hidden
 from pool.tasks.chess.rounding import Rounding
 from pool.tasks.chess.training.batches import FIELD
 from pool.tasks.chess.training.clipping import clip_sum
@@ -38,10 +41,15 @@ class StackedLinear(nn.Module):
 
     def forward(self, groups: Sequence[Tensor]) -> list[Tensor]:
         """[n, inputs] of each bucket -> [n, outputs] of each."""
-        weight = self.weight if self._rule is None else rounded(self.weight, self._rule)
-        bias = self.bias if self._bias_rule is None else rounded(self.bias, self._bias_rule)
+        weight, bias = self.in_effect()
         layers = zip(groups, weight.unbind(), bias.unbind(), strict=True)
         return [functional.linear(*each) for each in layers]
+
+    def in_effect(self) -> tuple[Tensor, Tensor]:
+        """Weight and bias, rounded where they are to be."""
+        weight = self.weight if self._rule is None else rounded(self.weight, self._rule)
+        bias = self.bias if self._bias_rule is None else rounded(self.bias, self._bias_rule)
+        return weight, bias
 
 
 class PerspectiveModel(nn.Module):
@@ -49,7 +57,11 @@ class PerspectiveModel(nn.Module):
     loss.output_unit."""
 
     def __init__(
-        self, shape: Shape, fake_quantization: Collection[str] = (), rules: Mapping[str, Rounding] | None = None
+        self,
+        shape: Shape,
+        kernels: fused.Kernels = "fused",
+        fake_quantization: Collection[str] = (),
+        rules: Mapping[str, Rounding] | None = None,
     ) -> None:
         """`rules`: how the tensors that a file holds as integers are rounded; what is in `fake_quantization` is,
         in forward too."""
@@ -63,9 +75,12 @@ class PerspectiveModel(nn.Module):
             StackedLinear(shape.buckets, *sizes, dense.get(f"l{number}w"), dense.get(f"l{number}b"))
             for number, sizes in enumerate(shape.layers, 1)
         )
-        cuts = "activations" in fake_quantization and "l0w" in rules
         self._virtual_rows = torch.from_numpy(shape.virtual_rows()) if shape.num_virtual else torch.empty(0)
+        # products are all that integers cut off: other activations keep every bit
+        cuts = "activations" in fake_quantization and shape.activation == "pairwise" and "l0w" in rules
         self._product_one = rules["l0w"].scale ** 2 / (1 << PAIR_SHIFT) if cuts else None
+        self._kernels = fused.kernels_for(kernels, cuts_activations=cuts)
+        self._form = _form_of(shape)
         self.reset_parameters()
 
     @torch.no_grad()
@@ -83,21 +98,43 @@ class PerspectiveModel(nn.Module):
 
     def forward(self, batch: TensorBatch) -> Tensor:
         """[B], from the side to move's point of view. Samples of the batch are ordered by output bucket."""
+        features, borders = batch.sparse[FIELD], batch.bucket_offsets
+        if (
+            self._kernels == "fused_first_layer"
+            and self._is_fused(self.l0.weight)
+            and fused.serves_first_layer(self._form, self.l0, features)
+        ):
+            return fused.outputs_of_bags(self._form, self.l0, features, self._parameters_in_effect(), borders)
+        return self.behind_first_layer(self.l0(features), borders)
+
+    def behind_first_layer(self, accumulated: Tensor, borders: Sequence[int]) -> Tensor:
+        """[B]: the outputs, from the first layer's [2 * B, N], own perspectives first; samples
+        borders[b] .. borders[b + 1] belong to bucket b."""
+        if self._is_fused(accumulated):
+            return fused.outputs(self._form, accumulated, self._parameters_in_effect(), borders)
         # hardtanh: clamp with a backward of one pass
-        x = functional.hardtanh(self.l0(batch.sparse[FIELD]), 0.0, 1.0)
+        x = functional.hardtanh(accumulated, 0.0, 1.0)
         if self.shape.activation == "pairwise":
             low, high = x.chunk(2, dim=1)
             x = low * high
-            if self._product_one is not None:  # all that integers cut off: other activations keep every bit
+            if self._product_one is not None:
                 x = floored(x, self._product_one)
         elif self.shape.activation == "screlu":
             x = x.square()
         own, other = x.chunk(2)
-        counts = [end - start for start, end in pairwise(batch.bucket_offsets)]
+        counts = [end - start for start, end in pairwise(borders)]
         groups = list(torch.split(torch.cat([own, other], dim=1), counts))
         for number, layer in enumerate(self._stacks()):
             groups = layer([self._hidden(group) for group in groups] if number else groups)
         return torch.cat(groups)[:, 0]
+
+    def _is_fused(self, tensor: Tensor) -> bool:
+        """Whether native kernels compute what follows the first layer, on tensors like this one; else torch does."""
+        return self._kernels != "torch" and fused.is_served(tensor)
+
+    def _parameters_in_effect(self) -> list[Tensor]:
+        *hidden, (weight, bias) = [layer.in_effect() for layer in self._stacks()]
+        return [*chain.from_iterable(hidden), weight[:, 0], bias[:, 0]]
 
     def _hidden(self, y: Tensor) -> Tensor:
         x = functional.hardtanh(y, 0.0, 1.0)
@@ -131,6 +168,15 @@ class PerspectiveModel(nn.Module):
             assert tensor.shape == floats[name].shape, f"{name}: {floats[name].shape} into {tuple(tensor.shape)}"
             tensor.copy_(torch.from_numpy(floats[name]))
 
+    @torch.no_grad()
+    def reorder_pairs(self, order: npt.NDArray[np.int64]) -> None:
+        """In place, of pairwise products: the pair of outputs (j, j + N/2) of the first layer becomes what pair
+        order[j] was. The function stays the same."""
+        both = torch.from_numpy(np.concatenate([order, order + len(order)]))
+        assert self.l0.bias is not None
+        for tensor in (self.l0.weight, self.l0.bias, self._stacks()[0].weight):
+            tensor.copy_(tensor[..., both])
+
     def _named(self) -> list[tuple[str, Tensor]]:
         real = self.shape.num_real
         assert self.l0.bias is not None
@@ -155,4 +201,13 @@ def _first_layer(shape: Shape, rule: Rounding | None, bias_rule: Rounding | None
         virtual_rows[: shape.num_real] = shape.num_real + shape.virtual_rows()
     return RoundedSparseLinear(
         inputs, shape.width, field=FIELD, rule=rule, bias_rule=bias_rule, virtual_rows=virtual_rows
+    )
+
+
+def _form_of(shape: Shape) -> Form:
+    """What the fused kernels compute: names of activations are the same."""
+    activation = cast('Literal["crelu", "screlu"]', shape.hidden_activation)
+    return Form(
+        first=cast('Literal["pairwise", "crelu", "screlu"]', shape.activation),
+        hidden=tuple(Hidden(outputs, activation) for outputs in shape.hidden),
     )

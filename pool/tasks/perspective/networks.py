@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from loader.chess.output_buckets import MAX_PIECES as MOST_PIECES
 from loader.chess.output_buckets import buckets_by_pieces
 from loader.errors import DataError
 from pool.errors import ConfigError
-from pool.tasks.chess.inspecting import tensor_facts
-from pool.tasks.chess.network import Evaluation, Facts
+from pool.tasks.chess.facts import tensor_facts
+from pool.tasks.chess.network import Boards, Evaluation, Facts
 from pool.tasks.chess.positions import Inputs, Position
 from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.perspective.config import ModelConfig
 from pool.tasks.perspective.description import TASK, beside, read_description
-from pool.tasks.perspective.files.evaluate import check_evaluable, evaluate
+from pool.tasks.perspective.files.evaluate import check_evaluable, evaluate, first_activations
 from pool.tasks.perspective.files.integers import Net, roundings
 from pool.tasks.perspective.form import FACTORISED, export_of, shape_of
 from pool.tasks.perspective.reading import net_of, read_bytes
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pool.trained.model import Trained
 
 SUFFIXES = (".bin",)
+_PIECES = ("pawn", "knight", "bishop", "rook", "queen", "king")
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,16 @@ class PerspectiveNetwork:
         return self.net.shape.inputs
 
     @property
+    def tensors(self) -> Mapping[str, npt.NDArray[Any]]:
+        return self.net.tensors
+
+    @property
     def units(self) -> str:
         return f"{self.net.unit:g} for an output of 1 (a hundred of them = one pawn)"
+
+    def activations(self, positions: Sequence[Position]) -> npt.NDArray[Any]:
+        """[n, inputs of the next layer]: what leaves the first layer, the own side's outputs first."""
+        return first_activations(self.net, positions)
 
     def evaluate(self, positions: Sequence[Position]) -> Evaluation:
         return evaluate(self.net, positions, buckets_by_pieces(self.net.shape.output_buckets))
@@ -53,7 +63,8 @@ class PerspectiveNetwork:
 def facts(network: PerspectiveNetwork) -> Facts:
     """Of the integers. Dead outputs are found by bounds: an output is dead if 0 even with the largest 32 rows."""
     net = network.net
-    tensors = [tensor_facts(name, net.tensors[name], rule) for name, rule in roundings(net.entries).items()]
+    rules = roundings(net.entries)
+    tensors = [tensor_facts(name, values, rules.get(name)) for name, values in net.tensors.items()]
     rows = net.tensors["l0w"].max(axis=0).astype(np.int64)
     highest = net.tensors["l0b"] + MOST_PIECES * np.maximum(rows, 0)
     shape = net.shape
@@ -64,6 +75,22 @@ def facts(network: PerspectiveNetwork) -> Facts:
         "output buckets": shape.output_buckets,
     }
     return Facts(about, tensors, {"the first layer": (int((highest <= 0).sum()), highest.size)})
+
+
+def boards(network: PerspectiveNetwork) -> Boards | None:
+    """Of chess768."""
+    net = network.net
+    inputs = net.shape.inputs
+    if inputs.features != "chess768":
+        return None
+    files = max(1, len(inputs.king_buckets) // 8)
+    layout = inputs.king_buckets or (0,)
+    return Boards(
+        [f"{whose} {piece}" for whose in ("own", "other") for piece in _PIECES],
+        [layout[start : start + files] for start in range(0, len(layout), files)],
+        net.tensors["l0w"].reshape(-1, 2 * len(_PIECES), 64, net.shape.width),
+        net.entry("l0w").scale,
+    )
 
 
 def settings(network: PerspectiveNetwork) -> dict[str, Any]:

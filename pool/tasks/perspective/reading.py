@@ -34,7 +34,7 @@ def read_bytes(path: Path) -> bytes:
 def net_of(data: bytes, shape: Shape, entries: Sequence[ExportTensor], unit: float, path: Path) -> Net:
     """What a file holds; of floats, what they would be exported as. Raises DataError, and ValueError for floats that do
     not fit."""
-    if not _holds_floats(path):
+    if not holds_floats(path):
         return parse_quantised(data, shape, entries, unit, path)
     return quantise(floats_of(data, shape, entries, path), shape, entries, unit)
 
@@ -48,5 +48,6 @@ def floats_of(data: bytes, shape: Shape, entries: Sequence[ExportTensor], path: 
     return dequantise(parse_quantised(data, shape, entries, 1.0, path))
 
 
-def _holds_floats(path: Path) -> bool:
+def holds_floats(path: Path) -> bool:
+    """By its name."""
     return path.name.endswith((RAW, WEIGHTS))

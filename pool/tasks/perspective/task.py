@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
 from torch import Tensor, nn
 
 from loader.batch.schema import BatchSchema
-from loader.chess.output_buckets import buckets_by_pieces
+from pool.errors import ConfigError
 from pool.nn.batch import TensorBatch
-from pool.tasks.chess.probes import probe_positions
+from pool.tasks.chess.export.proof import check_tensors, write_proved
+from pool.tasks.chess.export.reordering import reorder
+from pool.tasks.chess.export.whole_file import write_whole
 from pool.tasks.chess.training.batches import num_inputs
 from pool.tasks.chess.training.loss import batch_loss
 from pool.tasks.chess.training.loss_config import LossConfig
-from pool.tasks.chess.whole_file import write_whole
 from pool.tasks.perspective.config import ModelConfig
 from pool.tasks.perspective.description import beside, description
-from pool.tasks.perspective.files.evaluate import check_evaluable, evaluate
+from pool.tasks.perspective.files.evaluate import check_evaluable
 from pool.tasks.perspective.files.file_bytes import parse_quantised, quantised_bytes, raw_bytes, weights_bytes
 from pool.tasks.perspective.files.header import header
 from pool.tasks.perspective.files.integers import Net, quantise, roundings
 from pool.tasks.perspective.files.shape import Floats, Shape
 from pool.tasks.perspective.form import clips_of, export_of, shape_of
 from pool.tasks.perspective.model import PerspectiveModel
-from pool.tasks.perspective.reading import RAW, WEIGHTS, floats_of, read_bytes
+from pool.tasks.perspective.networks import PerspectiveNetwork
+from pool.tasks.perspective.reading import RAW, floats_of, holds_floats, read_bytes
 from pool.tasks.task import Progress
 
 
@@ -49,8 +52,8 @@ class PerspectiveTask:
 
     def build_model(self) -> PerspectiveModel:
         """Freshly initialised."""
-        shape = shape_of(self._model)
-        return PerspectiveModel(shape, self._model.fake_quantization, roundings(export_of(self._model, shape)))
+        shape, model = shape_of(self._model), self._model
+        return PerspectiveModel(shape, model.kernels, model.fake_quantization, roundings(export_of(model, shape)))
 
     def initialize(self, model: nn.Module) -> None:
         """Loads model.start_from, if it is set."""
@@ -73,12 +76,10 @@ class PerspectiveTask:
 
     def export(self, model: nn.Module, path: Path, description: str) -> None:
         """Writes a file of numbers, by its name the floats (*raw.bin, *weights.bin) or the quantised network, which has
-        its description beside it. ValueError if a value doesn't fit, DataError if a file can't be written."""
-        floats = _perspective(model).floats()
-        if path.name.endswith(RAW):
-            write_whole(path, raw_bytes(floats, export_of(self._model, _perspective(model).shape)))
-        elif path.name.endswith(WEIGHTS):
-            write_whole(path, weights_bytes(floats))
+        its description beside it. ValueError if a value doesn't fit or the file is not read back as it was, DataError
+        if a file can't be written."""
+        if holds_floats(path):
+            self._export_floats(model, path)
         else:
             self._export_quantised(self.exported(model), path, description)
 
@@ -89,6 +90,12 @@ class PerspectiveTask:
         check_evaluable(net)
         return net
 
+    def reorder(self, model: nn.Module, patterns: Sequence[str]) -> str:
+        """Puts pairs that are 0 together side by side (pool.tasks.chess.export.sparsity)."""
+        if self._model.activation != "pairwise":
+            raise ConfigError(f"--permute: orders pairs, and model.activation = {self._model.activation} has none")
+        return reorder(lambda: PerspectiveNetwork(self.exported(model)), _perspective(model).reorder_pairs, patterns)
+
     def header(self, model: nn.Module, path: Path, language: str) -> str:
         """Source in C or Rust that describes the quantised file `path`."""
         return header(self.exported(model), language, path.name)
@@ -97,16 +104,23 @@ class PerspectiveTask:
     def _clips(self) -> dict[str, float]:
         return clips_of(self._model, shape_of(self._model))
 
+    def _export_floats(self, model: nn.Module, path: Path) -> None:
+        shape, floats = _perspective(model).shape, _perspective(model).floats()
+        entries = export_of(self._model, shape)
+        raw = path.name.endswith(RAW)
+        data = raw_bytes(floats, entries) if raw else weights_bytes(floats)
+        kept = {entry.weight: floats[entry.weight] for entry in entries} if raw else floats
+        write_whole(
+            path, data, lambda written: check_tensors(kept, floats_of(read_bytes(written), shape, entries, path))
+        )
+
     def _export_quantised(self, net: Net, path: Path, text: str) -> None:
-        """Not before the bytes evaluate to what the tensors do."""
         data = quantised_bytes(net)
-        again = parse_quantised(data, net.shape, net.entries, net.unit, path)
-        positions = probe_positions(net.shape.inputs)
-        buckets = buckets_by_pieces(net.shape.output_buckets)
-        before, after = (evaluate(made, positions, buckets).values for made in (net, again))
-        if (before != after).any():
-            raise ValueError(f"{int((before != after).sum())} evaluations differ between the network and its file")
-        write_whole(path, data)
+
+        def read(written: Path) -> PerspectiveNetwork:
+            return PerspectiveNetwork(parse_quantised(read_bytes(written), net.shape, net.entries, net.unit, written))
+
+        write_proved(path, data, PerspectiveNetwork(net), read)
         write_whole(beside(path), description(self._model, self._loss, data, text))
 
     def _start(self, shape: Shape) -> Floats | None:

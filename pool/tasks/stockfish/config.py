@@ -61,11 +61,12 @@ class ModelConfig(Section):
     ] = True
     fake_quantization: FakeQuantization = ()
     kernels: Annotated[
-        Literal["fused", "torch"],
+        Literal["fused_first_layer", "fused", "torch"],
         Field(
             description="fused: what follows the first layer is one native operation on CPU workers, torch's own "
-            "operations elsewhere, for SFNNv16, and for activations of fake_quantization; torch: torch's own "
-            "everywhere. Results differ in the last digits"
+            "operations elsewhere, and where fake_quantization cuts activations off; fused_first_layer: the first "
+            "layer is part of it, where its inputs share enough rows; torch: torch's own everywhere. Results differ in "
+            "the last digits"
         ),
         Effect.RESULT,
     ] = "fused"
@@ -73,8 +74,8 @@ class ModelConfig(Section):
         str | None,
         Field(
             min_length=1,
-            description="a .nnue file of the same version and l1, or the folder of a checkpoint or of a run, whose "
-            "weights the run starts with",
+            description="a .nnue file, or a checkpoint of nnue-pytorch (.ckpt, .pt), of the same version and l1; or "
+            "the folder of a checkpoint or of a run, whose weights the run starts with",
         ),
         Effect.SAVED,
     ] = None

@@ -5,8 +5,7 @@ One unit of the output is 600 internal units. Equal to the integer network excep
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -15,18 +14,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pool.nn.batch import TensorBatch
+from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.chess import fused
 from pool.tasks.chess.training.batches import FIELD
 from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear
-from pool.tasks.stockfish import fused
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.quantized import halfka
 from pool.tasks.stockfish.quantized.quantize import Floats, roundings
 from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, OUTPUT_UNIT, Table
 from pool.tasks.stockfish.stacks import LayerStacks
-
-log = logging.getLogger(__name__)
 
 _PIECE_VALUES = (126, 781, 825, 1276, 2538)  # pawn .. queen, internal units
 
@@ -44,10 +41,7 @@ class StockfishModel(nn.Module):
         self.transformer = self._table("transformer", config.l1, rounds)
         self.psqt = self._table("psqt", NUM_BUCKETS, rounds, bias=False)
         self.stacks = LayerStacks(self.version, config.l1, config.shared_fc_0, config.fake_quantization)
-        self._fused = config.kernels == "fused" and fused.fits(self.version) and not self.stacks.cuts_activations
-        if config.kernels == "fused" and not self._fused:
-            what = "fake quantization of activations" if fused.fits(self.version) else self.version.name
-            log.info("%s has no fused kernels: torch's own operations are used", what)
+        self._kernels = fused.kernels_for(config.kernels, cuts_activations=self.stacks.cuts_activations)
         self.reset_parameters()
 
     @torch.no_grad()
@@ -69,24 +63,37 @@ class StockfishModel(nn.Module):
         """[B], from the side to move's point of view. Samples of the batch are ordered by bucket."""
         features = batch.sparse[FIELD]
         borders = batch.bucket_offsets
-        counts = [end - start for start, end in pairwise(borders)]
-        accumulated: Tensor = self.transformer(features)
-        if self._fused and fused.is_served(accumulated):
-            positional = fused.positional(accumulated, self.stacks.parameters_in_effect(), borders)
-        else:
-            positional = self._positional(accumulated, counts)
+        positional = self._positional(features, borders)
         own, opponent = self.psqt(features).chunk(2)  # [B, 8] each
-        difference = torch.split((own - opponent) * 0.5, counts)
+        difference = torch.split((own - opponent) * 0.5, _counts(borders))
         material = torch.cat([group[:, bucket] for bucket, group in enumerate(difference)])
         return positional + material
 
-    def _positional(self, accumulated: Tensor, counts: list[int]) -> Tensor:
+    def _positional(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
+        layer, form = self.transformer, self.stacks.form
+        if (
+            self._kernels == "fused_first_layer"
+            and self._is_fused(layer.weight)
+            and fused.serves_first_layer(form, layer, features)
+        ):
+            return fused.outputs_of_bags(form, layer, features, self.stacks.parameters_in_effect(), borders)
+        return self.behind_first_layer(layer(features), borders)
+
+    def behind_first_layer(self, accumulated: Tensor, borders: Sequence[int]) -> Tensor:
+        """[B]: what the layer stacks make of the first layer's outputs [2 * B, l1], own perspectives first; samples
+        borders[b] .. borders[b + 1] belong to bucket b."""
+        if self._is_fused(accumulated):
+            return fused.outputs(self.stacks.form, accumulated, self.stacks.parameters_in_effect(), borders)
         # hardtanh: clamp with a backward of one pass
         low, high = functional.hardtanh(accumulated, 0.0, self.version.largest_float_sum).chunk(2, dim=1)
         product = low * high  # [2 * B, l1 / 2]; the stacks know its scale
         inputs = torch.cat(product.chunk(2), dim=1)  # own perspectives first, then the opponents'
-        out: Tensor = self.stacks(inputs, counts)
+        out: Tensor = self.stacks(inputs, _counts(borders))
         return out
+
+    def _is_fused(self, tensor: Tensor) -> bool:
+        """Whether native kernels compute what follows the first layer, on tensors like this one; else torch does."""
+        return self._kernels != "torch" and fused.is_served(tensor)
 
     @torch.no_grad()
     def folded(self) -> dict[str, npt.NDArray[np.float32]]:
@@ -119,6 +126,15 @@ class StockfishModel(nn.Module):
         self._clear_virtual()
         self.stacks.clear_shared()
 
+    @torch.no_grad()
+    def reorder_pairs(self, order: npt.NDArray[np.int64]) -> None:
+        """In place: the pair of outputs (j, j + l1 / 2) of the first layer becomes what pair order[j] was. The function
+        stays the same."""
+        assert self.transformer.bias is not None
+        both = torch.from_numpy(np.concatenate([order, order + len(order)]))
+        for tensor in (self.transformer.weight, self.transformer.bias, *self.stacks.fc_0_weights()):
+            tensor.copy_(tensor[..., both])
+
     def _table(self, name: str, outputs: int, rounds: bool, *, bias: bool = True) -> SparseLinear:
         """The layer `name`. Rows of all feature sets are stored with one scale."""
         if not rounds:
@@ -150,6 +166,10 @@ class StockfishModel(nn.Module):
     def _clear_virtual(self) -> None:
         for table in (self.transformer, self.psqt):
             table.weight[self.version.inputs :].zero_()
+
+
+def _counts(borders: Sequence[int]) -> list[int]:
+    return [end - start for start, end in pairwise(borders)]
 
 
 def _copy(destination: Tensor, floats: Mapping[str, npt.NDArray[np.float32]], name: str) -> None:

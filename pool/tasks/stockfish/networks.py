@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from loader.errors import DataError
 from pool.errors import ConfigError
-from pool.tasks.chess.inspecting import tensor_facts
-from pool.tasks.chess.network import Evaluation, Facts
+from pool.tasks.chess.export.proof import write_proved
+from pool.tasks.chess.facts import tensor_facts
+from pool.tasks.chess.network import Boards, Evaluation, Facts
 from pool.tasks.chess.positions import Inputs, Position
 from pool.tasks.stockfish.quantized import halfka
-from pool.tasks.stockfish.quantized.evaluate import evaluate
-from pool.tasks.stockfish.quantized.nnue_file import Net, read_net
-from pool.tasks.stockfish.quantized.quantize import roundings
-from pool.tasks.stockfish.quantized.versions import LARGEST_INPUT
+from pool.tasks.stockfish.quantized.evaluate import evaluate, pair_products
+from pool.tasks.stockfish.quantized.nnue_file import Net, read_net, serialize_net
+from pool.tasks.stockfish.quantized.quantize import quantize, roundings
+from pool.tasks.stockfish.quantized.versions import LARGEST_INPUT, NUM_BUCKETS, OUTPUT_SCALE, OUTPUT_UNIT
+from pool.tasks.stockfish.trainer.nnue_pytorch import SUFFIXES as OF_TRAINER
+from pool.tasks.stockfish.trainer.nnue_pytorch import is_of_trainer, read_trainer
 
 if TYPE_CHECKING:
     from pool.config.tree import Config
     from pool.trained.model import Trained
 
-SUFFIXES = (".nnue",)
+SUFFIXES = (".nnue", *OF_TRAINER)
 _WEIGHTS = np.repeat([1, 3, 3, 5, 9, 0], 2)[: halfka.PLANES]  # of material, by plane
 
 
@@ -40,6 +44,10 @@ class StockfishNetwork:
         return Inputs(self.net.version.feature_set)
 
     @property
+    def tensors(self) -> Mapping[str, npt.NDArray[Any]]:
+        return self.net.arrays
+
+    @property
     def units(self) -> str:
         pawn = self.net.version.pawn.coefficients
         one = f"{pawn[0]} = one pawn" if len(pawn) == 1 else "a pawn's worth depends on the material"
@@ -49,6 +57,10 @@ class StockfishNetwork:
         found = evaluate(self.net, positions)
         terms = {"psqt": found.psqt, "positional": found.positional}
         return Evaluation(found.bucket, terms, found.values, found.value, found.value / self.pawn_units(positions))
+
+    def activations(self, positions: Sequence[Position]) -> npt.NDArray[Any]:
+        """[n, l1]: what enters the layer behind the first, the own side's outputs first."""
+        return pair_products(self.net, positions)
 
     def pawn_units(self, positions: Sequence[Position]) -> npt.NDArray[np.float64]:
         """Of each position: internal units of what the engine prints as one pawn."""
@@ -79,6 +91,20 @@ def facts(network: StockfishNetwork) -> Facts:
     return Facts(about, tensors, {name: (int(found.sum()), found.size) for name, found in dead.items()})
 
 
+def boards(network: StockfishNetwork) -> Boards:
+    """Of HalfKAv2_hm, which every version has."""
+    net, table = network.net, network.net.version.tables[0]
+    shape = halfka.KING_BUCKETS, halfka.PLANES, halfka.SQUARES
+    return Boards(
+        (*(f"{whose} {piece}" for piece in halfka.PIECES for whose in ("own", "other")), "kings"),
+        [[halfka.king_bucket(rank, file) for file in range(4, 8)] for rank in range(8)],
+        net[table.weight].reshape(*shape, net.l1),
+        net.version.transformer_one,
+        "e",
+        net[table.psqt].reshape(*shape, NUM_BUCKETS) * (OUTPUT_UNIT / OUTPUT_SCALE),
+    )
+
+
 def settings(network: StockfishNetwork) -> dict[str, Any]:
     """Of a run that trains such a network."""
     version = network.net.version
@@ -90,10 +116,27 @@ def settings(network: StockfishNetwork) -> dict[str, Any]:
 
 
 def read_network(path: Path, config: Config | None) -> StockfishNetwork:
-    """Raises DataError; ConfigError, since such a file says itself what network it holds."""
+    """Of a .nnue file, or of a trainer's checkpoint what it would be exported as. Raises DataError; ConfigError, since
+    such a file says itself what network it holds."""
     if config is not None:
         raise ConfigError(f"--config: {path} says itself what network it holds; leave it out")
-    return StockfishNetwork(read_net(path))
+    if not is_of_trainer(path):
+        return StockfishNetwork(read_net(path))
+    found = read_trainer(path)
+    try:
+        return StockfishNetwork(quantize(found.version, found.floats, f"From {path.name}.", clip=True))
+    except ValueError as error:
+        raise DataError(path, str(error)) from None
+
+
+def write_network(network: StockfishNetwork, path: Path) -> None:
+    """As a .nnue file, whole or not at all. Raises DataError; ValueError if it is not read back as it is."""
+
+    def read(written: Path) -> StockfishNetwork:
+        # Versions that differ in width alone look alike at other widths: the file does not say which one it is.
+        return StockfishNetwork(replace(read_net(written), version=network.net.version))
+
+    write_proved(path, serialize_net(network.net), network, read)
 
 
 def exported_network(found: Trained) -> StockfishNetwork:

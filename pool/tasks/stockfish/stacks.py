@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pool.tasks.chess.fused import Form, Hidden
 from pool.tasks.chess.training.fake_quantization import floored, rounded
 from pool.tasks.stockfish.quantized.quantize import roundings
 from pool.tasks.stockfish.quantized.versions import FC_1_OUT, NUM_BUCKETS, Version
@@ -63,6 +64,27 @@ class LayerStacks(nn.Module):
         if self.shared_weight is None or self.shared_bias is None:
             return self.fc_0_weight, self.fc_0_bias
         return self.fc_0_weight + self.shared_weight, self.fc_0_bias + self.shared_bias
+
+    @property
+    def form(self) -> Form:
+        """What the fused kernels compute of `parameters_in_effect`."""
+        version = self.version
+        fc_0 = Hidden(version.fc_0_out, "both", active=version.paired, square=version.square_factor(0))
+        fc_1 = Hidden(FC_1_OUT, "crelu")
+        if version.all_activations:
+            fc_1 = Hidden(FC_1_OUT, "both", square=version.square_factor(1))
+        return Form(
+            first="pairwise",
+            hidden=(fc_0, fc_1),
+            largest_sum=version.largest_float_sum,
+            largest_input=version.largest_float_input,
+            all_activations=version.all_activations,
+            skips=version.skips,
+        )
+
+    def fc_0_weights(self) -> list[Tensor]:
+        """[..., l1] each: those of the buckets, and of the shared layer."""
+        return [weight for weight in (self.fc_0_weight, self.shared_weight) if weight is not None]
 
     def parameters_in_effect(self) -> tuple[Tensor, ...]:
         """Weight and bias of fc_0, fc_1 and fc_2, all buckets; fc_0 as it applies to unscaled products, unless

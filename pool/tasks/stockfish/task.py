@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from torch import Tensor, nn
 
 from loader.batch.schema import BatchSchema
 from pool.nn.batch import TensorBatch
+from pool.tasks.chess.export.reordering import reorder
 from pool.tasks.chess.training.batches import num_inputs
 from pool.tasks.chess.training.loss import batch_loss
 from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.stockfish.clipping import clip_rows, clip_stacks
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
-from pool.tasks.stockfish.quantized.nnue_file import Net, read_net, write_net
-from pool.tasks.stockfish.quantized.quantize import dequantize, quantize
-from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS
+from pool.tasks.stockfish.networks import StockfishNetwork, write_network
+from pool.tasks.stockfish.quantized.nnue_file import Net, read_net
+from pool.tasks.stockfish.quantized.quantize import Floats, dequantize, quantize
+from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, Version
+from pool.tasks.stockfish.trainer.nnue_pytorch import is_of_trainer, read_trainer
 from pool.tasks.task import Progress
 
 
@@ -51,9 +55,9 @@ class StockfishTask:
 
     def initialize(self, model: nn.Module) -> None:
         """Loads model.start_from, if it is set."""
-        net = self._start()
-        if net is not None:
-            _nnue(model).load_folded(dequantize(net))
+        floats = self._start()
+        if floats is not None:
+            _nnue(model).load_folded(floats)
 
     def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:
         """Mean loss of a batch."""
@@ -72,25 +76,38 @@ class StockfishTask:
             clip_rows(network.version, network.transformer.weight)
 
     def export(self, model: nn.Module, path: Path, description: str) -> None:
-        """Writes a .nnue file. ValueError if a value doesn't fit, DataError if the file can't be written."""
-        write_net(self.exported(model, description), path)
+        """Writes a .nnue file. ValueError if a value doesn't fit or the file is not read back as the network, DataError
+        if it can't be written."""
+        write_network(StockfishNetwork(self.exported(model, description)), path)
+
+    def reorder(self, model: nn.Module, patterns: Sequence[str]) -> str:
+        """Puts pairs that are 0 together side by side (pool.tasks.chess.export.sparsity)."""
+        return reorder(lambda: StockfishNetwork(self.exported(model, "")), _nnue(model).reorder_pairs, patterns)
 
     def exported(self, model: nn.Module, description: str) -> Net:
         """What a .nnue file holds. ValueError if a value doesn't fit."""
         return quantize(self._model.architecture, _nnue(model).folded(), description, self._model.clip_weights)
 
-    def _start(self) -> Net | None:
-        """The net to start from, checked. Raises DataError or ValueError."""
-        path = self._model.start_from
-        if path is None:
+    def _start(self) -> Floats | None:
+        """Those of the network to start from, which fits the model. Raises DataError or ValueError."""
+        if self._model.start_from is None:
             return None
+        path = Path(self._model.start_from)
+        if is_of_trainer(path):
+            found = read_trainer(path)
+            self._check_start(path, found.version, found.l1)
+            return found.floats
         net = read_net(path)
-        if net.version.name != self._model.version:
-            found = f"{net.version.name} ({net.version.engine})"
-            raise ValueError(f"model.start_from: {path} is {found}; set model.version = {net.version.name}")
-        if net.l1 != self._model.l1:
-            raise ValueError(f"model.start_from: {path} has l1 = {net.l1}; set model.l1 = {net.l1}")
-        return net
+        self._check_start(path, net.version, net.l1)
+        return dequantize(net)
+
+    def _check_start(self, path: Path, version: Version, l1: int) -> None:
+        if version.name != self._model.version:
+            raise ValueError(
+                f"model.start_from: {path} is {version.name} ({version.engine}); set model.version = {version.name}"
+            )
+        if l1 != self._model.l1:
+            raise ValueError(f"model.start_from: {path} has l1 = {l1}; set model.l1 = {l1}")
 
 
 def _nnue(model: nn.Module) -> StockfishModel:

@@ -194,7 +194,10 @@ class Call {
                 if (results[r].empty()) continue;
                 each_tensor(cpu[r], [&](const at::Tensor& found) {
                     const Argument& result = results[r][i++];
-                    if (result.is_defined()) result.tensor().copy_(found);
+                    if (!result.is_defined()) return;
+                    const at::Tensor place = result.tensor();
+                    // a CPU kernel may leave out what nobody reads without a gradient (batch norm in evaluation)
+                    if (found.numel() != 0) place.copy_(found);
                 });
             }
         });

@@ -19,15 +19,8 @@ using namespace sparsepool;
 using namespace sparsepool::fuzz;
 
 rows::RowShape shape_of(std::uint8_t choice) {
-    rows::RowShape shape;
-    shape.dense = {"label"};
-    if ((choice & 4) != 0) {
-        shape.dense.push_back("weight");
-        shape.weight = true;
-    }
+    rows::RowShape shape = labelled_shape(choice);
     shape.dense.push_back("number");
-    shape.qid = (choice & 8) != 0;
-    shape.label = (choice & 16) != 0 ? rows::LabelKind::kBinary : rows::LabelKind::kReal;
     shape.fields = {{"low", 0, 5, true, 2}, {"high", 5, 4'000'000'000, false, 4}};
     shape.order = {0, 1};
     return shape;
@@ -46,31 +39,6 @@ csv::Columns columns_of(std::uint8_t choice, const rows::RowShape& shape) {
     columns.missing_number = -7.5F;
     columns.missing_is_feature = (choice & 128) != 0;
     return columns;
-}
-
-void check_text(std::string_view text, const csv::Columns& columns, const rows::RowShape& shape) {
-    stream::RecordBuffer rows(0);
-    const rows::Parsed parsed = csv::parse_lines(text, false, columns, shape, rows);
-    FUZZ_REQUIRE(parsed.rows == rows.size());
-    FUZZ_REQUIRE(parsed.fault || csv::utf8_prefix(text) == text.size());
-    for (std::size_t i = 0; i < rows.size(); ++i) check_row(shape, rows.records()[i]);
-    stream::RecordBuffer alone(0);
-    std::uint64_t line = 0;
-    for (std::size_t begin = 0; begin < text.size(); ++line) {
-        const std::size_t end = std::min(text.find('\n', begin), text.size());
-        const std::string copy(text.substr(begin, end - begin));  // so that reading past its end is seen
-        const rows::Parsed one =
-            csv::parse_lines(std::string_view(copy + "\n").substr(0, copy.size()), false, columns, shape, alone);
-        if (one.fault) {
-            FUZZ_REQUIRE(parsed.fault && parsed.fault->line == line && parsed.fault->column == one.fault->column);
-            FUZZ_REQUIRE(!one.fault->column || *one.fault->column <= copy.size());
-            FUZZ_REQUIRE(parsed.fault->reason == one.fault->reason);
-            break;
-        }
-        FUZZ_REQUIRE(!parsed.fault || parsed.fault->line > line);
-        begin = end + 1;
-    }
-    FUZZ_REQUIRE(same(rows, alone));
 }
 
 // Texts that are quoted are cut from their line as they were.
@@ -101,11 +69,15 @@ void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
     const rows::RowShape shape = shape_of(choice);
     const csv::Columns columns = columns_of(choice, shape);
     const bool packs = (data[1] & 1) != 0;
-    const auto file = open_bytes(packs ? packed(rest) : std::string(rest));
+    const auto file = open_bytes(packs ? gzipped(rest) : std::string(rest));
     std::string read;
     for (std::size_t piece = 0; piece < file->num_pieces(); ++piece) {
         const rows::Piece found = file->read(piece);
-        check_text(found.lines(), columns, shape);
+        const std::string_view text = found.lines();
+        const rows::Parsed parsed = check_text(text, shape, [&](std::string_view part, stream::RecordBuffer& rows) {
+            return csv::parse_lines(part, false, columns, shape, rows);
+        });
+        FUZZ_REQUIRE(parsed.fault || csv::utf8_prefix(text) == text.size());
         if (piece == 0) check_cut(found.lines(), columns.cut);
         read += found.lines();
     }

@@ -1,6 +1,7 @@
 // Cuts real files into small inputs for the targets: make_seeds FOLDER FILE.binpack...
 //
 // FOLDER/binpack gets files of a few chains, FOLDER/features their stems, FOLDER/fen their entries as text,
+// FOLDER/bulletformat and those of the other formats of positions the same entries,
 // FOLDER/layout a few changes to a table, FOLDER/svmlight lines of a label and features, FOLDER/csv lines with
 // columns.
 
@@ -12,6 +13,12 @@
 #include "chunks.h"
 #include "entries.h"
 #include "formats/binpack/native/file/file.h"
+#include "formats/bulletformat/native/codec.h"
+#include "formats/marlinformat/native/codec.h"
+#include "formats/montyvalue/native/codec.h"
+#include "formats/packedsfen/native/codec.h"
+#include "formats/text/native/codec.h"
+#include "formats/viriformat/native/codec.h"
 
 namespace {
 
@@ -19,6 +26,14 @@ using namespace sparsepool;
 using fuzz::Bytes;
 namespace fs = std::filesystem;
 
+constexpr std::pair<const char*, const chess::Codec& (*)()> kCodecs[] = {
+    {"bulletformat", bulletformat::codec},
+    {"marlinformat", marlinformat::codec},
+    {"montyvalue", montyvalue::codec},
+    {"packedsfen", packedsfen::codec},
+    {"text", text::codec},
+    {"viriformat", viriformat::codec},
+};
 constexpr std::size_t kInputs = 200;     // of each kind, spread over the files
 constexpr std::size_t kMaxBytes = 1000;  // of one input
 
@@ -59,6 +74,16 @@ void cut(const fs::path& folder, std::size_t number, std::span<const std::uint8_
     std::string lines;
     for (std::size_t i = number % 7; i < entries.size() && i < number % 7 + 5; ++i) lines += line_of(entries[i].entry);
     save(folder / "fen", number, lines.data(), lines.size());
+    for (const auto& [name, codec] : kCodecs) {
+        const auto writer = codec().make_writer();
+        for (std::size_t i = number % 7; i < entries.size() && i < number % 7 + 12; ++i) {
+            (void)writer->add(entries[i].entry);  // what it refuses is left out
+        }
+        writer->finish();
+        Bytes bytes = writer->take();
+        bytes.insert(bytes.begin(), static_cast<std::uint8_t>(number));
+        save(folder / name, number, bytes.data(), bytes.size());
+    }
 }
 
 }  // namespace

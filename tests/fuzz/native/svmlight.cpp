@@ -18,42 +18,11 @@ using namespace sparsepool;
 using namespace sparsepool::fuzz;
 
 rows::RowShape shape_of(std::uint8_t choice) {
-    rows::RowShape shape;
-    shape.dense = {"label"};
-    if ((choice & 4) != 0) {
-        shape.dense.push_back("weight");
-        shape.weight = true;
-    }
-    shape.qid = (choice & 8) != 0;
-    shape.label = (choice & 16) != 0 ? rows::LabelKind::kBinary : rows::LabelKind::kReal;
+    rows::RowShape shape = labelled_shape(choice);
     shape.first_number = (choice & 32) != 0 ? 1 : 0;
     shape.fields = {{"low", 0, 5, true, 3}, {"middle", 6, 10, false, 4}, {"high", 10, 4'000'000'000, true, 2}};
     shape.order = {0, 1, 2};
     return shape;
-}
-
-// The text must have its line feed behind it.
-rows::Parsed check_text(std::string_view text, const rows::RowShape& shape, stream::RecordBuffer& rows) {
-    rows::Parsed parsed = svmlight::parse_lines(text, shape, rows);
-    FUZZ_REQUIRE(parsed.rows == rows.size());
-    for (std::size_t i = 0; i < rows.size(); ++i) check_row(shape, rows.records()[i]);
-    stream::RecordBuffer alone(0);
-    std::uint64_t line = 0;
-    for (std::size_t begin = 0; begin < text.size(); ++line) {
-        const std::size_t end = std::min(text.find('\n', begin), text.size());
-        const std::string copy(text.substr(begin, end - begin));  // so that reading past its end is seen
-        const rows::Parsed one =
-            svmlight::parse_lines(std::string_view(copy + "\n").substr(0, copy.size()), shape, alone);
-        if (one.fault) {
-            FUZZ_REQUIRE(parsed.fault && parsed.fault->line == line && parsed.fault->column == one.fault->column);
-            FUZZ_REQUIRE(one.fault->column <= copy.size() && parsed.fault->reason == one.fault->reason);
-            break;
-        }
-        FUZZ_REQUIRE(!parsed.fault || parsed.fault->line > line);
-        begin = end + 1;
-    }
-    FUZZ_REQUIRE(same(rows, alone));
-    return parsed;
 }
 
 }  // namespace
@@ -65,15 +34,16 @@ void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
     const rows::RowShape shape = shape_of(choice);
     std::string bytes(rest);
     const bool packs = (choice & 1) != 0;
-    if (packs) bytes = packed(rest);
+    if (packs) bytes = gzipped(rest);
     const std::size_t whole = bytes.size();
     if (packs && (choice & 2) != 0) bytes.resize(whole - std::min<std::size_t>(whole - 2, choice >> 2));
     const auto file = open_bytes(bytes);
     std::string read;
     for (std::size_t piece = 0; piece < file->num_pieces(); ++piece) {
         const rows::Piece found = file->read(piece);
-        stream::RecordBuffer rows(0);
-        (void)check_text(found.lines(), shape, rows);
+        (void)check_text(found.lines(), shape, [&](std::string_view text, stream::RecordBuffer& rows) {
+            return svmlight::parse_lines(text, shape, rows);
+        });
         read += found.lines();
         if (packs) FUZZ_REQUIRE(found.fault.has_value() == (bytes.size() != whole));
     }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -13,6 +14,7 @@
 
 #include "entries.h"
 #include "rows/native/lines/lines.h"
+#include "rows/native/lines/parsed.h"
 #include "rows/native/record.h"
 
 // What the targets of text formats share: rows that the settings allow, files that are packed, files in memory.
@@ -42,7 +44,47 @@ inline bool same(const stream::RecordBuffer& a, const stream::RecordBuffer& b) {
            (a.num_bytes() == 0 || std::memcmp(a.data(), b.data(), a.num_bytes()) == 0);
 }
 
-inline std::string packed(std::string_view text) {
+// Of rows with a label, and by the choice with weights, query numbers or two classes; the fields are still to come.
+inline rows::RowShape labelled_shape(std::uint8_t choice) {
+    rows::RowShape shape;
+    shape.dense = {"label"};
+    if ((choice & 4) != 0) {
+        shape.dense.push_back("weight");
+        shape.weight = true;
+    }
+    shape.qid = (choice & 8) != 0;
+    shape.label = (choice & 16) != 0 ? rows::LabelKind::kBinary : rows::LabelKind::kReal;
+    return shape;
+}
+
+// Rows that the settings allow, or a fault with a place in the text; each line alone gives the same. parse(text, rows)
+// reads a text that has its line feed behind it.
+template <class Parse>
+rows::Parsed check_text(std::string_view text, const rows::RowShape& shape, const Parse& parse) {
+    stream::RecordBuffer rows(0);
+    rows::Parsed parsed = parse(text, rows);
+    FUZZ_REQUIRE(parsed.rows == rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) check_row(shape, rows.records()[i]);
+    stream::RecordBuffer alone(0);
+    std::uint64_t line = 0;
+    for (std::size_t begin = 0; begin < text.size(); ++line) {
+        const std::size_t end = std::min(text.find('\n', begin), text.size());
+        const std::string copy(text.substr(begin, end - begin));  // so that reading past its end is seen
+        const rows::Parsed one = parse(std::string_view(copy + "\n").substr(0, copy.size()), alone);
+        if (one.fault) {
+            FUZZ_REQUIRE(parsed.fault && parsed.fault->line == line && parsed.fault->column == one.fault->column);
+            FUZZ_REQUIRE(!one.fault->column || *one.fault->column <= copy.size());
+            FUZZ_REQUIRE(parsed.fault->reason == one.fault->reason);
+            break;
+        }
+        FUZZ_REQUIRE(!parsed.fault || parsed.fault->line > line);
+        begin = end + 1;
+    }
+    FUZZ_REQUIRE(same(rows, alone));
+    return parsed;
+}
+
+inline std::string gzipped(std::string_view text) {
     z_stream stream{};
     FUZZ_REQUIRE(::deflateInit2(&stream, 6, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY) == Z_OK);
     std::string out(::deflateBound(&stream, text.size()), '\0');
@@ -56,13 +98,17 @@ inline std::string packed(std::string_view text) {
     return out;
 }
 
-// One file in memory for all inputs: opened by its name, as any file.
-inline std::shared_ptr<const rows::LineFile> open_bytes(std::string_view bytes) {
+// One file in memory for all inputs, to be opened by its name, as any file. Gives back the name.
+inline const std::string& file_of(std::string_view bytes) {
     static const int descriptor = ::memfd_create("input", MFD_CLOEXEC);
     static const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
     FUZZ_REQUIRE(::ftruncate(descriptor, 0) == 0);
     FUZZ_REQUIRE(::pwrite(descriptor, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
-    rows::LineFile::Opened opened = rows::LineFile::open(path);
+    return path;
+}
+
+inline std::shared_ptr<const rows::LineFile> open_bytes(std::string_view bytes) {
+    rows::LineFile::Opened opened = rows::LineFile::open(file_of(bytes));
     FUZZ_REQUIRE(opened.file != nullptr);
     return opened.file;
 }

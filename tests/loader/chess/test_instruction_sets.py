@@ -20,7 +20,9 @@ SAMPLE = Path(__file__).parents[3] / "configs" / "sample"
 FEATURES: tuple[dict[str, Any], ...] = (
     {"features": "HalfKAv2_hm"},
     {"features": "HalfKAv2_hm^"},
+    {"features": "SFNNv10"},
     {"features": "SFNNv16"},
+    {"features": "SFNNv16^"},
     {"features": "chess768", "output_buckets": "single"},
     {"features": "chess768^", "king_buckets": tuple(range(10, 42)), "output_buckets": "material_count_8"},
     {"features": "chess768", "king_buckets": tuple(range(64))},

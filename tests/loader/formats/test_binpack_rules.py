@@ -139,15 +139,15 @@ def test_up_to_33_spare_bytes_at_the_end_of_a_payload_may_hold_anything(spare: i
 
 
 BAD_HEADERS = {
-    b"B": "truncated chunk header",
-    b"BINP": "truncated chunk header",
-    b"BINP\1\2\3": "truncated chunk header",
-    b"x": "bad magic b'x'",
-    b"BIN\n123": "bad magic b'BIN\\x0a'",
-    b"BINQ\0\0\0\0": "bad magic b'BINQ'",
-    b"BINP\1\0\x40\6": "chunk size 104857601 is absurd",
-    b"BINP\0\0\x40\6": "chunk of 104857600 bytes is cut at 0",
-    b"BINP\5\0\0\0abcd": "chunk of 5 bytes is cut at 4",
+    b"B": "expected the 8 bytes that a chunk begins with, got 1",
+    b"BINP": "expected the 8 bytes that a chunk begins with, got 4",
+    b"BINP\1\2\3": "expected the 8 bytes that a chunk begins with, got 7",
+    b"x": "expected a chunk, which begins with b'BINP', got b'x'",
+    b"BIN\n123": "expected a chunk, which begins with b'BINP', got b'BIN\\x0a'",
+    b"BINQ\0\0\0\0": "expected a chunk, which begins with b'BINP', got b'BINQ'",
+    b"BINP\1\0\x40\6": "expected a chunk of at most 104857600 bytes, got one of 104857601",
+    b"BINP\0\0\x40\6": "expected the 104857600 bytes of the chunk, got 0",
+    b"BINP\5\0\0\0abcd": "expected the 5 bytes of the chunk, got 4",
 }
 
 

@@ -156,7 +156,7 @@ CAN_NOT_BE_STORED = {
     "no piece has the letter x": ("x7/8/8/8/8/8/8/kK6 w - - 0 1", "0000", 0, 0, 0),
     "not exactly one king": ("8/8/8/8/8/8/8/K7 w - - 0 1", "0000", 0, 0, 0),
     "the side to move": ("8/8/8/8/8/8/8/kK6 x - - 0 1", "0000", 0, 0, 0),
-    "castling rights must be": ("8/8/8/8/8/8/8/kK6 w A - 0 1", "0000", 0, 0, 0),
+    "castling rights must be": ("8/8/8/8/8/8/8/kK6 w X - 0 1", "0000", 0, 0, 0),
     "castling right without a rook": ("4k3/8/8/8/8/8/8/4K3 w K - 0 1", "0000", 0, 0, 0),
     "the en-passant field": ("8/8/8/8/8/8/8/kK6 w - e9 0 1", "0000", 0, 0, 0),
     "en-passant square without a pawn": ("8/8/8/8/8/8/8/kK6 w - e6 0 1", "0000", 0, 0, 0),
@@ -217,7 +217,7 @@ def test_games_in_chunks_of_their_own_are_packed_as_if_written_one_after_another
     round_trip(tmp_path, [entry for game in games for entry in game])
     assert b"".join(rechunk(tmp_path / "games")) == (tmp_path / "out.binpack").read_bytes()
     (tmp_path / "games").write_bytes(encode(games[0]) + b"BI")
-    with pytest.raises(DataError, match="truncated chunk header"):
+    with pytest.raises(DataError, match="expected the 8 bytes that a chunk begins with"):
         list(rechunk(tmp_path / "games"))
 
 
@@ -230,6 +230,6 @@ def test_copying_a_damaged_file_says_where(tmp_path: Path) -> None:
     ):
         out.add_file(bad)
     bad.write_bytes(EXAMPLE + b"BI")
-    with pytest.raises(DataError, match="offset 64: truncated chunk header"), Writer(tmp_path / "o") as out:
+    with pytest.raises(DataError, match="offset 64: expected the 8 bytes"), Writer(tmp_path / "o") as out:
         out.add_file(bad)
     assert list(tmp_path.iterdir()) == [bad]

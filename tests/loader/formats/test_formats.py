@@ -71,9 +71,9 @@ def test_a_format_is_known_by_content_before_name(game_files: list[Path], tmp_pa
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("nothing", "no file format 'nothing'; allowed: binpack, csv"),
-        ("no.such.module", "no file format 'no.such.module'; allowed: binpack, csv"),
-        ("../x", "no file format '../x'; allowed: binpack, csv"),
+        ("nothing", "no file format 'nothing'; allowed: binpack, bulletformat, csv"),
+        ("no.such.module", "no file format 'no.such.module'; allowed: binpack, bulletformat, csv"),
+        ("../x", "no file format '../x'; allowed: binpack, bulletformat, csv"),
         ("loader.files.paths", "loader.files.paths: module.FAMILY is missing: a format must have it"),
     ],
 )

@@ -151,9 +151,9 @@ def test_a_file_without_a_good_header_is_left_out_unless_it_is_the_only_one(
 ) -> None:
     junk = tmp_path / "junk.binpack"
     junk.write_bytes(b"no binpack")
-    with pytest.raises(DataError, match="offset 0: bad magic"):
+    with pytest.raises(DataError, match="offset 0: expected a chunk, which begins with b'BINP'"):
         open_stream(SKIP, [junk], seed=1)
-    with pytest.raises(DataError, match="offset 0: bad magic"):
+    with pytest.raises(DataError, match="offset 0: expected a chunk, which begins with b'BINP'"):
         open_stream(SKIP.model_copy(update={"on_bad_data": "stop"}), [junk, game_files[0]], seed=1)
     with closing(open_stream(SKIP, [junk, game_files[0]], seed=1)) as stream:
         list(read_batches(stream, 1536 // 50))

@@ -37,8 +37,11 @@ TEST_CASE("sorted columns say what rows say, for any number of features") {
             items.push_back({feature, bag, static_cast<float>(bag) / 8});
             expected[feature].emplace_back(bag, static_cast<float>(bag) / 8);
         }
-        std::vector<batch::ValuedFeature> other(items.size());
-        const auto sorted = batch::sort_by_feature<batch::ValuedFeature>(items, other, num_features);
+        std::vector<batch::ValuedFeature> memory[2] = {items, items};
+        batch::FeatureSort<batch::ValuedFeature> sort(num_features, memory[0].data(), memory[1].data());
+        for (const batch::ValuedFeature& item : items) sort.count(item.feature);
+        for (const batch::ValuedFeature& item : items) sort.put(item);
+        const auto sorted = sort.finish();
         std::vector<std::uint32_t> touched(items.size());
         std::vector<std::uint32_t> offsets(items.size() + 1);
         std::vector<std::uint16_t> bags(items.size());

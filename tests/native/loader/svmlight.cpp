@@ -58,7 +58,7 @@ class Bytes {
     std::string path_;
 };
 
-std::string packed(const std::string& text) {
+std::string gzipped(const std::string& text) {
     z_stream stream{};
     REQUIRE(::deflateInit2(&stream, 1, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY) == Z_OK);
     std::string out(::deflateBound(&stream, text.size()), '\0');
@@ -242,20 +242,21 @@ TEST_CASE("a plain file is cut at the lines that begin behind each MiB, whatever
 
 TEST_CASE("a compressed file has the same pieces in any order, from restart points and from the start") {
     const std::string text = random_lines(9 << 20, 2);
-    const std::string one = packed(text);
-    REQUIRE(one.size() / PackedFile::kPiece > PackedFile::kPointEvery);  // so that there is a restart point
+    const std::string one = gzipped(text);
+    REQUIRE(one.size() / sparsepool::packed::Sequence::kPiece >
+            sparsepool::packed::Sequence::kPointEvery);  // so that there is a restart point
     check_file(one, text);
     std::string members;
-    for (std::size_t begin = 0; begin < text.size(); begin += 100'003) members += packed(text.substr(begin, 100'003));
+    for (std::size_t begin = 0; begin < text.size(); begin += 100'003) members += gzipped(text.substr(begin, 100'003));
     check_file(members, text);
-    check_file(packed("") + packed("a\nb") + packed("") + packed("c\n"), "a\nbc\n");
-    check_file(packed(""), "");
+    check_file(gzipped("") + gzipped("a\nb") + gzipped("") + gzipped("c\n"), "a\nbc\n");
+    check_file(gzipped(""), "");
 }
 
 TEST_CASE("a compressed file may be cut anywhere, and says so") {
     const std::string text = random_lines(30'000, 4);
-    const std::string bytes = packed(text) + packed(text);
-    REQUIRE(bytes.size() < PackedFile::kPiece);
+    const std::string bytes = gzipped(text) + gzipped(text);
+    REQUIRE(bytes.size() < sparsepool::packed::Sequence::kPiece);
     const std::string whole = text + text;
     const std::size_t first = bytes.size() / 2;
     for (std::size_t size = 2; size < bytes.size(); size += size < 40 || bytes.size() - size < 40 ? 1 : 97) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import mmap
+import os
 import shlex
 import subprocess
 import sys
@@ -83,6 +84,11 @@ class SlowWriter:
         self.written: list[int] = []
         self.in_work: Checkpoint | None = None
         self._ended: Written | None = None
+        self._event = os.eventfd(1, os.EFD_NONBLOCK)
+
+    def fileno(self) -> int:
+        """Readable at once."""
+        return self._event
 
     @property
     def busy(self) -> bool:
@@ -108,7 +114,9 @@ class SlowWriter:
 class Run:
     """The coordinator's side, driven step by step; a snapshot after each."""
 
-    def __init__(self, writer: SlowWriter, *, step: int = 0, known: Validations = NONE, every: int = 0) -> None:
+    def __init__(
+        self, writer: SlowWriter, *, step: int = 0, known: Validations = NONE, every: int = 0, export_every: int = 0
+    ) -> None:
         self.step = step
         self.said: list[str] = []
         self.areas = [np.frombuffer(mmap.mmap(-1, 64 << 10), np.uint8) for _ in range(2)]
@@ -118,10 +126,12 @@ class Run:
             cast(CheckpointWriter, writer),
             snapshot_every=1,
             checkpoint_every=every,
+            export_every=export_every,
             saved=-1,
             validations=known,
             state=lambda: state(self.step),
             say=self.said.append,
+            meanwhile=writer.end,
         )
 
     def advance(self, loss: float | None = None) -> None:
@@ -378,3 +388,53 @@ def test_a_kill_while_the_best_is_written_does_not_change_which_one_it_is(
     theirs, ours = killed.dir / FOLDER, undisturbed.dir / FOLDER
     assert linked_step(theirs, BEST) == linked_step(ours, BEST)
     assert read_state(theirs / LAST).validations == read_state(ours / LAST).validations
+
+
+# --- checkpoints that nets are exported from ---
+
+
+def test_there_is_no_newer_snapshot_before_the_checkpoint_of_a_net_is_written() -> None:
+    """A successor begins with the newest: it must come by the net's step again."""
+    run = Run(SlowWriter(), export_every=2)
+
+    def newest() -> int:
+        return max(snapshot.committed(area) or 0 for area in run.areas)
+
+    for _ in range(3):
+        run.advance()
+    assert (run.writer.begun, newest(), run.checkpoints.exported) == ([2], 2, 0)
+    run.written()
+    assert run.checkpoints.exported == 2
+    run.advance(1.0)
+    assert (run.writer.begun, newest()) == ([2, 4], 4)
+    run.advance(0.5)  # the best so far: the run waits for the thread, and goes on with it
+    assert (run.writer.begun, run.writer.written, newest()) == ([2, 4, 5], [2, 4], 5)
+
+
+def test_a_net_waits_for_the_thread_and_nothing_takes_its_place() -> None:
+    run = Run(SlowWriter(), every=1, export_every=3)
+    for loss in (None, 2.0, 1.0):  # the best of step 2 waits while step 1 is written
+        run.advance(loss)
+    assert run.writer.begun == [1, 2, 3]
+    assert run.writer.written == [1, 2]
+
+
+def test_a_net_whose_checkpoint_fails_is_told_and_the_run_goes_on() -> None:
+    run = Run(SlowWriter(), export_every=2)
+    for _ in range(2):
+        run.advance()
+    run.written("disk full")
+    assert run.checkpoints.exported == 0
+    assert "checkpoint of step 2 can't be written: disk full" in run.said[0]
+    for _ in range(2):
+        run.advance()
+    assert run.writer.begun == [2, 4]
+
+
+def test_a_successor_at_the_step_of_a_net_writes_its_checkpoint() -> None:
+    run = Run(SlowWriter(), step=4, export_every=2)
+    run.checkpoints.resume(4)
+    assert run.writer.begun == [4]
+    other = Run(SlowWriter(), step=5, export_every=2)
+    other.checkpoints.resume(5)
+    assert other.writer.begun == []

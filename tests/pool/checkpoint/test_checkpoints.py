@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from loader.stream import Cursor
 from pool.checkpoint import store
 from pool.checkpoint.disk import files
-from pool.checkpoint.folder import checkpoints, newest_good
+from pool.checkpoint.folder import Wanted, checkpoints, newest_good
 from pool.checkpoint.overrides import Override
 from pool.checkpoint.schedule import FIRST_PAUSE, LONG_COPY, LONGEST_PAUSE, SHARE, Schedule, SnapshotSpacing
 from pool.checkpoint.state import FORMAT, LAST, STATE, WEIGHTS, OptimizerNumbers, read_state, verify
@@ -254,9 +254,9 @@ def test_the_writer_works_in_the_background_and_says_how_it_ended(
     held = threading.Event()
     save = store.save
 
-    def slow_save(folder: Path, checkpoint: Checkpoint, keep: int, keep_every: int) -> Path:
+    def slow_save(folder: Path, checkpoint: Checkpoint, keep: int, keep_every: int, wanted: Wanted) -> Path:
         held.wait(60)
-        return save(folder, checkpoint, keep, keep_every)
+        return save(folder, checkpoint, keep, keep_every, wanted)
 
     monkeypatch.setattr(store, "save", slow_save)
     files.temporary(tmp_path / "step-000000001").mkdir()

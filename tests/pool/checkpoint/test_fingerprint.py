@@ -42,6 +42,7 @@ def test_the_number_of_workers_and_their_names_are_no_part_of_it() -> None:
         ({"pool_threads": 2}, "devices"),
         ({"pool_coordinator_threads": 1000}, "coordinator threads"),
         ({"train_batches_per_step": 4}, "batches_per_step"),
+        ({"train_batches_per_group": 2}, "batches_per_group"),
         ({"optimizer_args": {"fused": True}}, "optimizer"),
         ({"optimizer_name": "torch.optim.SGD"}, "optimizer"),
     ],

@@ -76,6 +76,21 @@ def test_the_state_that_an_override_is_applied_to_stays_as_it_is() -> None:
     assert not {"optimizer.args.initial_lr", "schedule.args.last_epoch"} & set(allowed(plain))
 
 
+def test_numbers_that_one_member_has_are_changed_in_it_alone() -> None:
+    group = {"lr": 1.0, "momentum": 0.9}
+    state = {"groups": [[group], [{"lr": 1.0, "betas": [0.9, 0.99]}]], "schedulers": [{"gamma": 0.5}, {"T_max": 5}]}
+    assert allowed(state) == [
+        LR,
+        "optimizer.args.momentum",
+        "optimizer.args.betas",
+        "schedule.args.gamma",
+        "schedule.args.T_max",
+    ]
+    changed = applied(state, Override(0, "optimizer.args.momentum", 0.5))
+    assert changed["groups"] == [[{**group, "momentum": 0.5}], state["groups"][1]]
+    assert applied(state, Override(0, "schedule.args.T_max", 7))["schedulers"] == [{"gamma": 0.5}, {"T_max": 7}]
+
+
 A, B = Override(8, LR, 0.5), Override(8, LR, 0.1)
 LATER = Override(12, LR, 0.01)
 NAN = Override(4, LR, nan)

@@ -35,6 +35,8 @@ def state(step: int, rows: int = 100) -> Checkpoint:
         weights={"table": torch.randn(rows, 16), "bias": torch.randn(3).bfloat16(), "count": torch.tensor(step)},
         optimizer_tensors={"table/exp_avg": torch.randn(rows, 16), "table/step": torch.tensor(float(step))},
         optimizer=OptimizerNumbers({"table": {"beta": 0.1}}, [[{"lr": 1e-3, "betas": [0.9, 0.999]}]], []),
+        average={"table": torch.randn(rows, 16)} if step > 3 else {},
+        averaged=max(0, step - 3),
     )
 
 
@@ -45,7 +47,8 @@ def area(nbytes: int = 64 << 10) -> Area:
 def assert_same(found: Checkpoint, expected: Checkpoint) -> None:
     assert (found.step, found.cursor) == (expected.step, expected.cursor)
     assert found.optimizer.plain() == expected.optimizer.plain()
-    for kind in ("weights", "optimizer_tensors"):
+    assert found.averaged == expected.averaged
+    for kind in ("weights", "optimizer_tensors", "average"):
         mine, its = getattr(found, kind), getattr(expected, kind)
         assert mine.keys() == its.keys()
         for name, tensor in its.items():
@@ -259,7 +262,7 @@ def test_after_a_copy_that_failed_the_next_one_is_whole() -> None:
     with pytest.raises(CheckpointError, match="plain data"):
         writer.write(unfit, {"weights": tensor_bytes(before.weights)})
     assert snapshot.read(whole) is None
-    nothing = {"table": np.zeros(2, np.uint64)}
+    nothing = {"weights": {"table": np.zeros(2, np.uint64)}}
     writer.write(after, {"weights": tensor_bytes(after.weights)}, nothing)
     found = snapshot.read(whole)
     assert found is not None

@@ -41,6 +41,9 @@ OTHER_VALUES: dict[str, Any] = {
     "train.checkpoint_every": 4,
     "train.keep_checkpoints": 1,
     "train.keep_every": 4,
+    "train.export_every": 6,
+    "train.export_weights": "newest",
+    "train.on_export": ["true", "{net}"],
     "pool.ring_slots": 5,
     "pool.gradient_slots": 1,
     "pool.snapshot_steps": 3,
@@ -76,6 +79,7 @@ NUMERICS: dict[str, Any] = {
     "pool.devices": ["cuda:0"],
     "pool.threads": 2,
     "pool.coordinator_threads": 1000,
+    "train.batches_per_group": 2,
 }
 
 

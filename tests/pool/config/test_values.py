@@ -261,7 +261,12 @@ def test_any_number_for_any_numeric_key_gives_a_config_or_one_line_that_names_it
         assert math.isfinite(found) if isinstance(found, float) else -MAX_INT < found < MAX_INT
 
 
-NEEDED = {"schedule.plateau.cooldown": {"schedule.plateau.patience": 1}}  # by key: without which it is refused
+# By key: without which it is refused.
+NEEDED: dict[str, dict[str, Any]] = {
+    "train.average.start": {"train.average.kind": "ema"},
+    "train.average.every": {"train.average.kind": "ema"},
+    "schedule.plateau.cooldown": {"schedule.plateau.patience": 1},
+}
 INTEGERS = [(task, key, field) for task, key, field in NUMERIC if int in alternatives(field.annotation)]
 
 

@@ -14,15 +14,16 @@ from pool.coordinator.books.rules import Rules
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import (
     Assignment,
-    BatchReport,
+    AssignmentReport,
     FeederReport,
+    Outcome,
     StreamReport,
     Times,
     WorkerReport,
 )
 
 WHY = "ValueError: bad (task.py:3, in loss)"
-HELD = Assignment("train", 4, 9, 0, 7)
+HELD = Assignment("train", 4, (9,), 0, 7)
 
 
 class OneWorker:
@@ -52,12 +53,12 @@ class OneWorker:
 
     def raises(self, why: str = WHY) -> Sequence[Action]:
         """In the first batch that it has; and is back in its next life."""
-        actions = self._take(self.books.worker_lost(self._peer, self.next.attempt, why))
+        actions = self._take(self.books.worker_lost(self._peer, self.next.attempt, self.next.batch, why))
         self._peer = Peer(WORKER, 0, self._peer.incarnation + 1)
         return [*actions, *self._take(self.books.worker_joined(self._peer))]
 
     def finishes(self) -> Sequence[Action]:
-        report = WorkerReport((BatchReport(self.next, (), (), True, (0.5,), ("",)),), Times())
+        report = WorkerReport((AssignmentReport(self.next, (), outcomes=(Outcome((0.5,), ("",)),)),), Times())
         return self._take(self.books.worker_report(self._peer, report))
 
 
@@ -73,9 +74,9 @@ def test_a_batch_is_bad_that_raises_in_a_second_life_or_that_three_die_of() -> N
     blame = Blame((0,))
     for number in range(DEADLY):
         assert not blame.verdict("train", 4, 9)
-        blame.ended(HELD, WHY if number == 0 else "")
+        blame.ended(HELD, 9, WHY if number == 0 else "")
     assert not blame.verdict("train", 4, 9), "two deaths and one exception"
-    blame.ended(HELD, "KeyError: other")
+    blame.ended(HELD, 9, "KeyError: other")
     assert blame.verdict("train", 4, 9) == "it failed 2 times, in different processes: KeyError: other"
     assert not blame.verdict("validate", 4, 9)
     assert not blame.verdict("train", 4, 8)

@@ -26,8 +26,9 @@ from pool.coordinator.books.rules import Rules
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import (
     Assignment,
-    BatchReport,
+    AssignmentReport,
     FeederReport,
+    Outcome,
     StreamReport,
     Times,
     WorkerOrders,
@@ -57,6 +58,12 @@ def rules(
         validation_batches=3,
         on_bad_batch=on_bad_batch,
     )
+
+
+def computed(assignment: Assignment, loss: float, unsound: str = "") -> WorkerReport:
+    """Its one batch, of one bucket."""
+    outcome = Outcome((loss,), (unsound,))
+    return WorkerReport((AssignmentReport(assignment, (0,), outcomes=(outcome,)),), Times())
 
 
 def filled(books: Books, feeder: Peer, count: int) -> None:
@@ -101,7 +108,7 @@ def test_a_finished_batch_is_known_by_its_attempt_and_counts_once() -> None:
     for peer, attempt in ((first, other.attempt), (first, 0), (stranger, one.attempt)):
         assert books.finished({peer: Finished(attempt, (0.5,), Times())}) == []
     assert books.finished({first: Finished(one.attempt, (0.5,), Times())}) == []
-    late = WorkerReport((BatchReport(one, (0,), (), False, (), ()),), Times())
+    late = WorkerReport((AssignmentReport(one, (0,)),), Times())
     assert books.worker_report(first, late) == []  # it was sent before the batch was finished
     news = {first: Finished(one.attempt, (0.5,), Times()), second: Finished(other.attempt, (1.5,), Times())}
     commits = [action for action in books.finished(news) if isinstance(action, Commit)]
@@ -123,7 +130,7 @@ def test_who_has_finished_is_told_so_with_the_next_orders_only() -> None:
 def test_what_a_dead_worker_finished_is_kept_and_what_it_had_begun_is_given_away() -> None:
     books, first, second = with_two_workers(rules(steps=1, batches=2, buckets=1), 3)
     done = orders_of(books.say_again(), first).assignments[0]
-    books.worker_report(first, WorkerReport((BatchReport(done, (0,), (), True, (0.5,), ("",)),), Times()))
+    books.worker_report(first, computed(done, 0.5))
     assert books.worker_lost(first) == []  # batch 0 stays where it lies, batch 1 is the other's
     lost = books.worker_lost(second)
     assert lost == []
@@ -131,7 +138,7 @@ def test_what_a_dead_worker_finished_is_kept_and_what_it_had_begun_is_given_away
     actions = books.worker_joined(back)
     again = orders_of(actions, back).assignments
     assert [a.batch for a in again] == [1]
-    actions = books.worker_report(back, WorkerReport((BatchReport(again[0], (0,), (), True, (1.5,), ("",)),), Times()))
+    actions = books.worker_report(back, computed(again[0], 1.5))
     folds = folds_of(actions)
     assert [each.batches for each in folds[0].contributions] == [(0,), (1,)]
     assert [each.place for each in folds[0].contributions] == [0, 1]
@@ -147,9 +154,7 @@ def test_draining_finishes_the_step_that_was_begun_and_begins_no_other() -> None
     filled(books, feeder, 5)
     assignment = orders_of(books.say_again(), worker).assignments[0]
     assert End() not in books.drain()
-    actions = books.worker_report(
-        worker, WorkerReport((BatchReport(assignment, (0,), (), True, (1.0,), ("",)),), Times())
-    )
+    actions = books.worker_report(worker, computed(assignment, 1.0))
     assert any(isinstance(a, Commit) for a in actions)
     assert End() in actions
     assert books.step == 1
@@ -201,7 +206,8 @@ def test_attempts_of_an_earlier_coordinator_are_nobodys_now() -> None:
 def finished(books: Books, peer: Peer, batch: int, unsound: str = "") -> list[Action]:
     assignment = next(a for a in orders_of(books.say_again(), peer).assignments if a.batch == batch)
     return books.worker_report(
-        peer, WorkerReport((BatchReport(assignment, (0,), (), True, (float(batch),), (unsound,)),), Times())
+        peer,
+        computed(assignment, float(batch), unsound),
     )
 
 
@@ -241,7 +247,7 @@ def test_a_bucket_is_stepped_before_the_batch_ends_only_if_no_batch_can_be_left_
     books.worker_joined(worker)
     filled(books, feeder, 1)
     assignment = orders_of(books.say_again(), worker).assignments[0]
-    report = BatchReport(assignment, (0,), (), False, (), ())
+    report = AssignmentReport(assignment, (0,))
     actions = books.worker_report(worker, WorkerReport((report,), Times()))
     assert [fold.bucket for fold in folds_of(actions)] == [0]
     assert [a.bucket for a in actions if isinstance(a, Update)] == ([0] if at_once else [])
@@ -269,7 +275,7 @@ def test_a_batch_that_was_taken_back_keeps_its_ring_slot_until_its_worker_has_le
     crew.join(peer)
     worker = crew.find(peer)
     assert worker is not None
-    assignment = Assignment("train", 1, 2, 0, 7)
+    assignment = Assignment("train", 1, (2,), 0, 7)
     crew.assign(worker, assignment)
     (first,) = crew.orders(0)
     assert (first.orders.number, first.orders.wants_answer) == (1, False)
@@ -300,7 +306,7 @@ def test_a_batch_that_kills_who_prepares_it_is_left_out_when_its_step_comes() ->
         peer, attempt = next(
             (peer, a.attempt) for peer in alive.values() for a in orders_of(actions, peer).assignments if a.batch == 1
         )
-        assert not [a for a in books.worker_lost(peer, attempt) if isinstance(a, BadBatch)]
+        assert not [a for a in books.worker_lost(peer, attempt, 1) if isinstance(a, BadBatch)]
         alive[peer.index] = Peer(WORKER, peer.index, peer.incarnation + 1)
         books.worker_joined(alive[peer.index])
     holder = next(peer for peer in alive.values() if 0 in held(books, peer))

@@ -63,6 +63,22 @@ def test_the_user_is_told_why() -> None:
     )
 
 
+def test_members_that_stop_together_are_told_in_a_line() -> None:
+    known = NONE
+    for step, aucs in enumerate([(9.0,) * 4, (1.0, 1.0, 2.0, 5.0), (0.5, 0.5, 0.0, 6.0)]):
+        known = known.after([Validation(5 * step, -auc, {"auc": auc}) for auc in aucs], AUC)
+    stopping = EarlyStopping(1, AUC, 100)
+    assert (stops := stopping.stops(known, 10, range(4))) == {0, 1, 2}
+    better = "1 validation without a better auc than the"
+    assert stopping.why(known, stops) == (
+        f"members 0 to 2 stopped early at step 10: members 0, 1: {better} 1.000000 of step 5; member 2: {better} "
+        "2.000000 of step 5 (train.early_stopping = 1)"
+    )
+    assert stopping.why(known, {1}) == (
+        f"member 1 stopped early at step 10: {better} 1.000000 of step 5 (train.early_stopping = 1)"
+    )
+
+
 def test_a_checkpoint_that_is_gone_does_not_change_what_is_an_improvement() -> None:
     known = after([9.0, 3.0, 1.0], AUC)
     without = Validations(known.newest, None, known.record, known.since)

@@ -23,7 +23,15 @@ from pool.coordinator.books.actions import (
 from pool.coordinator.books.blame import HOPELESS
 from pool.coordinator.books.books import Books
 from pool.protocol.identity import FEEDER, WORKER, Peer
-from pool.protocol.messages import Assignment, BatchReport, FeederReport, StreamReport, Times, WorkerReport
+from pool.protocol.messages import (
+    Assignment,
+    AssignmentReport,
+    FeederReport,
+    Outcome,
+    StreamReport,
+    Times,
+    WorkerReport,
+)
 from tests.pool.coordinator.test_books import START, filled, rules
 
 SOUND = ("", "")
@@ -66,12 +74,12 @@ class Run:
         """The first batch that is assigned; its losses are its number, and that plus a half."""
         first, *rest = self.assigned
         self.assigned = tuple(rest)
-        report = BatchReport(first, (), (), True, (float(first.batch), first.batch + 0.5), unsound)
+        report = AssignmentReport(first, (), outcomes=(Outcome((float(first.batch), first.batch + 0.5), unsound),))
         return self._note(self.books.worker_report(self.worker, WorkerReport((report,), Times())))
 
     def announce(self, buckets: tuple[int, ...]) -> list[Action]:
         """Of the first batch that is assigned."""
-        report = BatchReport(self.assigned[0], buckets, (), False, (), ())
+        report = AssignmentReport(self.assigned[0], buckets)
         return self._note(self.books.worker_report(self.worker, WorkerReport((report,), Times())))
 
     def validate(self) -> list[Action]:
@@ -183,7 +191,7 @@ def test_a_member_that_can_use_no_batch_for_long_is_frozen(known: int) -> None:
 def test_what_kills_workers_is_left_out_for_all() -> None:
     run = Run("skip")
     for _ in range(2):
-        actions = run.books.worker_lost(run.worker, run.assigned[0].attempt, "ValueError")
+        actions = run.books.worker_lost(run.worker, run.assigned[0].attempt, run.assigned[0].batch, "ValueError")
         run.worker = Peer(WORKER, 0, run.worker.incarnation + 1)
         run._note(run.books.worker_joined(run.worker))
     (bad,) = found(BadBatch, actions)
@@ -232,7 +240,7 @@ def test_a_batch_that_is_wanted_by_nobody_any_more_gives_its_slot_back() -> None
     run.validate()
     (commit,) = found(Commit, run._note(run.books.judged(1, stop=(1,))))
     assert commit.losses == ((), ())
-    assert list(run.books._work) == [2], "that of the next step"
+    assert list(run.books._work) == [(2, 0)], "that of the next step"
 
 
 def test_a_batch_that_is_bad_for_several_members_is_told_once() -> None:

@@ -20,6 +20,7 @@ from pool.coordinator.books.actions import Fold, Update
 from pool.coordinator.books.step_book import StepBook, Work
 from pool.coordinator.stepping.choice import choose
 from pool.coordinator.stepping.timing import Timing
+from pool.exchange.groups import Groups
 from pool.exchange.host.coordinator import HostCoordinator
 from pool.exchange.order import most_nodes, nodes, tree_sum
 from pool.optim.buckets import BucketOptimizers
@@ -84,14 +85,14 @@ class Step:
             self.plan,
             halves=[np.zeros(self.plan.nbytes, np.uint8) for _ in range(2)],
             gradient_slots=memory,
-            touched_rows=lambda batch, _: self.touched[batch],
+            touched_rows=lambda taken, _: self.touched[taken.batches[0]],
             publish=lambda _: None,
         )
         parameters = [nn.Parameter(torch.zeros(p.shape, dtype=getattr(torch, p.dtype))) for p in self.plan.parameters]
         self.optimizers = BucketOptimizers(self.plan, parameters, config.optimizer, config.schedule)
         timing = cast("Timing", NoTiming())
         self.steppings = choose(config, self.plan, self.optimizers, self.exchange, timing)
-        self.book = StepBook(0, range(count), [0] * len(self.plan.buckets), has_buffers=False, eager=False)
+        self.book = StepBook(0, Groups(count), [0] * len(self.plan.buckets), has_buffers=False, eager=False)
         self.work: dict[int, Work] = {}
         self.parts = 0
 
@@ -99,7 +100,7 @@ class Step:
         """Batches arrive in any order; those of `leave_out` in the midst of it turn out to be of no use."""
         arrivals = self.draw.sample(range(self.count), self.count)
         for batch in arrivals:
-            self.work[batch] = Work(Assignment("train", 0, batch, 0, batch + 1), batch)
+            self.work[batch] = Work(Assignment("train", 0, (batch,), 0, batch + 1), batch)
             self.work[batch].buckets.update(range(len(self.plan.buckets)))
             self.advance()
             if batch in leave_out:

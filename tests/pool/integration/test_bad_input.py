@@ -126,9 +126,9 @@ def bad_file(tmp_path: Path, kind: str) -> Path:
     [
         ("empty", ""),
         ("truncated", "offset 0: chunk of"),
-        ("wrong magic", "offset 0: bad magic"),
+        ("wrong magic", "offset 0: expected a chunk, which begins with b'BINP'"),
         ("oversized chunk", "offset 0: chunk size 4294967295"),
-        ("random bytes", "offset 0: bad magic"),
+        ("random bytes", "offset 0: expected a chunk, which begins with b'BINP'"),
     ],
 )
 def test_a_bad_data_file_is_one_line_that_names_file_and_offset(kind: str, complaint: str, tmp_path: Path) -> None:

@@ -91,9 +91,12 @@ def test_when_the_last_member_has_a_bad_batch_the_run_ends_as_one_of_its_own(tmp
 def test_members_of_the_chess_task_share_the_fused_kernels(tmp_path: Path) -> None:
     own: list[dict[str, Any]] = [{"run.model_seed": 7}, {"optimizer.args.lr": 1e-3, "loss.lambda_end": 0.5}]
     settings = {**CHESS, "train.steps": 4, "optimizer.name": "pool.optim.Adam"}
-    ended = run_well(tmp_path / "run", ensemble(settings, own))
+    ended = run_well(tmp_path / "run", ensemble(settings, [*own, own[0]]))
     alone = [run_well(tmp_path / f"alone-{m}", {**settings, **member}) for m, member in enumerate(own)]
-    assert of_members(ended, 2) == digests(alone)
+    assert of_members(ended) == [*digests(alone), digests(alone)[0]]
+    assert "members 0, 2 have the same settings, seed included: they are the same network" in ended.out
+    (how,) = [line for line in ended.out.splitlines() if "members are computed one after the other" in line]
+    assert "no more than 2 have the same task settings" in how
 
 
 def test_each_member_stops_early_and_reduces_its_rate_by_its_own_validations(tmp_path: Path) -> None:
@@ -119,3 +122,4 @@ def test_members_that_are_computed_together_end_with_the_same_bits_whatever_dies
     for ended in (quiet, disturbed):
         logs = "".join(path.read_text() for path in (ended.dir / "logs").glob("worker-*"))
         assert "the dense layers of all members are computed together" in logs
+        assert ended.out.count("the dense layers of all members are computed together\n") == 1

@@ -17,7 +17,8 @@ from pool.protocol.identity import Peer
 
 ME, YOU = Peer("worker", 1, 2), Peer("coordinator")
 CURSOR = Cursor(7, 1, 2, 3)
-ASSIGNMENT = m.Assignment("train", 3, 7, 1, 9)
+OUTCOMES = m.Outcome((0.25,), ("",)), m.Outcome((0.5,))
+ASSIGNMENT = m.Assignment("train", 3, (7, 8), 1, 9, left_out=(m.LeftOut(8, 1),))
 EXAMPLES: list[m.Message] = [
     m.Hello(123),
     m.Heartbeat(0.5),
@@ -27,7 +28,10 @@ EXAMPLES: list[m.Message] = [
     m.FeederOrders(m.StreamOrders(1, CURSOR, 3), None),
     m.FeederReport(None, m.StreamReport(1, 7, (CURSOR, CURSOR))),
     m.WorkerOrders(3, (ASSIGNMENT,)),
-    m.WorkerReport((m.BatchReport(ASSIGNMENT, (0, 2), (), True, (0.25,), ("",)),), m.Times(1.0, 2.0, 3.0)),
+    m.WorkerReport(
+        (m.AssignmentReport(ASSIGNMENT, (0, 2), (), OUTCOMES),),
+        m.Times(1.0, 2.0, 3.0),
+    ),
 ]
 
 

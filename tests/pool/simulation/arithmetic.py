@@ -13,7 +13,7 @@ from tests.pool.simulation.setup import Setup
 Weights = tuple[int, ...]  # a number a bucket
 
 BUFFERS = -1  # stands where a bucket's number would; those of member m for BUFFERS - m
-LARGEST = 8  # batches of a step, at most: a power of two
+LARGEST = 8  # groups of a step, at most: a power of two
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Version:
     weights: Weights
     optimizer: tuple[int, ...]  # a number a bucket
     buffers: tuple[int, ...]  # a number a member
+    averages: tuple[int, ...]  # a number a member
 
 
 def cursor_of(batch: int) -> Cursor:
@@ -37,7 +38,8 @@ def content(cursor: Cursor) -> int:
 
 def first_version(setup: Setup) -> Version:
     count = setup.rules.num_buckets
-    return Version(tuple(range(count)), tuple(range(count)), (0,) * len(setup.members))
+    nothing = (0,) * len(setup.members)
+    return Version(tuple(range(count)), tuple(range(count)), nothing, nothing)
 
 
 def weights_of(setup: Setup, weights: Weights, member: int) -> Weights:
@@ -53,9 +55,9 @@ def loss(weights: Weights, batch: int) -> float:
     return float(hash((weights, batch)) % 1000)
 
 
-def collected(weights: Weights, batch: int) -> int:
-    """What a worker leaves of a validation batch for metrics."""
-    return hash(("collected", weights, batch))
+def collected(weights: Weights, average: int, batch: int) -> int:
+    """What a worker leaves of a validation batch for metrics, of weights and of their average."""
+    return hash(("collected", weights, average, batch))
 
 
 def metric(arrays: Sequence[int]) -> float:
@@ -70,7 +72,7 @@ def add(left: int, right: int) -> int:
 
 def tree(gradients: dict[int, int], first: int, size: int) -> int | None:
     """I2: the node of the tree that covers `size` places, a power of two, from `first` on; None if there is nothing in
-    it. `gradients`: by place."""
+    it. `gradients`: of groups, by place."""
     if size == 1:
         return gradients.get(first)
     left, right = tree(gradients, first, size // 2), tree(gradients, first + size // 2, size // 2)
@@ -85,6 +87,11 @@ def stepped(weight: int, state: int, total: int, batches: int) -> tuple[int, int
     return hash((weight, state)), state
 
 
+def averaged(setup: Setup, average: int, version: int, weights: Weights) -> int:
+    """A member's average, when this version of its weights is complete."""
+    return hash((average, version, weights)) if setup.average.adds(version) else average
+
+
 def next_version(setup: Setup, version: Version, step: int, batches: Mapping[int, Sequence[int]]) -> Version:
     """What the step must give; `batches`: that make it, by member; frozen members are left as they are."""
     weights, optimizer, buffers = list(version.weights), list(version.optimizer), list(version.buffers)
@@ -92,11 +99,18 @@ def next_version(setup: Setup, version: Version, step: int, batches: Mapping[int
     for member, own in batches.items():
         before = weights_of(setup, version.weights, member)
         for bucket in setup.buckets_of(member):
-            total = tree({b - first: gradient(before, b, bucket) for b in own}, 0, LARGEST)
+            groups: dict[int, int] = {}
+            for b in own:
+                place, value = (b - first) // setup.rules.batches_per_group, gradient(before, b, bucket)
+                groups[place] = add(groups[place], value) if place in groups else value
+            total = tree(groups, 0, LARGEST)
             weights[bucket], optimizer[bucket] = stepped(weights[bucket], optimizer[bucket], total or 0, len(own))
         if setup.rules.has_buffers and first in own:
             buffers[member] = gradient(before, first, BUFFERS - member)
-    return Version(tuple(weights), tuple(optimizer), tuple(buffers))
+    averages = list(version.averages)
+    for member in batches:
+        averages[member] = averaged(setup, averages[member], step + 1, weights_of(setup, tuple(weights), member))
+    return Version(tuple(weights), tuple(optimizer), tuple(buffers), tuple(averages))
 
 
 def batches_of(setup: Setup, step: int) -> range:
@@ -125,7 +139,8 @@ def undisturbed(setup: Setup, steps: int) -> Version:
 def measured(setup: Setup, version: Version, member: int) -> float:
     """The metric of a member with a version of the weights."""
     own = weights_of(setup, version.weights, member)
-    return metric([collected(own, batch) for batch in range(setup.rules.validation_batches)])
+    average = version.averages[member]
+    return metric([collected(own, average, batch) for batch in range(setup.rules.validation_batches)])
 
 
 def stops_early(setup: Setup, values: Sequence[float]) -> bool:

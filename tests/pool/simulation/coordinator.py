@@ -35,7 +35,16 @@ from pool.protocol.admission import Admission
 from pool.protocol.identity import Peer
 from pool.protocol.messages import Roster
 from pool.shm.shortcut import CoordinatorEnd, Finished
-from tests.pool.simulation.arithmetic import BUFFERS, Version, add, batches_of, metric, stepped
+from tests.pool.simulation.arithmetic import (
+    BUFFERS,
+    Version,
+    add,
+    averaged,
+    batches_of,
+    metric,
+    stepped,
+    weights_of,
+)
 from tests.pool.simulation.process import THE_SUPERVISOR, Process
 
 if TYPE_CHECKING:
@@ -84,7 +93,7 @@ class WorkersMemory:
     def finished(self, worker: int) -> Finished:
         return self._shortcut.finished(worker)
 
-    def in_work(self, worker: int) -> int:
+    def in_work(self, worker: int) -> tuple[int, int]:
         return self._memory.attempts[worker]
 
     def raised(self, worker: int, attempt: int) -> str:
@@ -128,6 +137,7 @@ class SimCoordinator(Process):
         self._buffers_taken: set[int] = set()
         self._collected: dict[int, tuple[int, ...]] = {}  # by validation batch, a number a member
         self._to_save: Saved | None = None  # until it is validated
+        self._unsettled: Commit | None = None  # the workers know of it, and nothing else has followed from it
 
     def step(self) -> None:
         if self._to_restore is not None:
@@ -139,7 +149,12 @@ class SimCoordinator(Process):
             self._shortcut.publish(self._version)
             self._to_restore = None
         elif self._todo:
-            self._todo.popleft().carry_out(self)
+            action = self._todo.popleft()
+            if not isinstance(action, OrderWorker | OrderFeeder | Collect):
+                self._settle()
+            action.carry_out(self)
+            if not self._todo:
+                self._settle()
         elif self._at_end:
             self.world.ended |= self.world.chance() < ENDED  # the last checkpoint is written
         elif self._again():
@@ -229,7 +244,7 @@ class SimCoordinator(Process):
             self._counts[bucket] += len(each.batches)
         end = FOREVER if action.last else action.contributions[-1].place + 1
         self._sums[bucket] = [Node(node[0].place, sum_of(node)) for node in nodes(self._sums[bucket], end)]
-        assert len(self._sums[bucket]) <= most_nodes(self.world.setup.rules.batches_per_step), "memory for sums"
+        assert len(self._sums[bucket]) <= most_nodes(self.world.setup.rules.groups.per_step), "memory for sums"
         self._divisors[bucket] = action.batches
 
     def update(self, action: Update) -> None:
@@ -250,7 +265,7 @@ class SimCoordinator(Process):
             self.world.seen["stepped while a batch was in work"] += 1
 
     def commit(self, action: Commit) -> None:
-        memory, history = self.world.memory, self.world.history
+        memory = self.world.memory
         assert action.step == self._version, f"I3: step {action.step} committed on version {self._version}"
         new = (action.step + 1) % 2
         for member in self.world.setup.members:
@@ -258,9 +273,25 @@ class SimCoordinator(Process):
                 memory.buffers[new][member] = memory.buffers[action.step % 2][member]
         self._buffers_taken.clear()
         self._version += 1
-        version = Version(memory.weights(self._version), tuple(self._optimizer), tuple(memory.buffers[new]))
-        history.committed(action, version)
         self._shortcut.publish(self._version)
+        self._unsettled = action
+        if action.validated_next:
+            self._settle()
+
+    def _settle(self) -> None:
+        """After the workers know of a version, and before it is validated or anything changes."""
+        if (action := self._unsettled) is None:
+            return
+        self._unsettled = None
+        memory, setup = self.world.memory, self.world.setup
+        weights = memory.weights(self._version)
+        for member in setup.members:
+            if member not in self._frozen:
+                own = weights_of(setup, weights, member)
+                memory.averages[member] = averaged(setup, memory.averages[member], self._version, own)
+        buffers = memory.buffers[self._version % 2]
+        version = Version(weights, tuple(self._optimizer), tuple(buffers), tuple(memory.averages))
+        self.world.history.committed(action, version)
         frozen = tuple(sorted(self._frozen))
         saved = Saved(self._version, action.next_cursor, version, self._validations, frozen, action.unused)
         self._to_save = saved if action.validated_next else None

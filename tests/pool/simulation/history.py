@@ -109,7 +109,11 @@ class History:
         batches = range(self._setup.rules.validation_batches)
         own = [weights_of(self._setup, weights, member) for member in self._setup.members]
         assert action.losses == tuple(fmean(loss(each, batch) for batch in batches) for each in own)
-        expected = [metric([collected(each, batch) for batch in batches]) for each in own]
+        averages = self._versions[-1].averages
+        expected = [
+            metric([collected(each, average, batch) for batch in batches])
+            for each, average in zip(own, averages, strict=True)
+        ]
         assert values == expected or not self._setup.rules.collects, f"metric of version {action.version}: {values}"
         assert action.version == max([action.version, *self._validations])
         self._validations[action.version] = expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pool.protocol.identity import Peer
-from pool.protocol.messages import Assignment, Purpose
+from pool.protocol.messages import Purpose
 from pool.shm.bells import Bell
 from pool.shm.raised import Raised
 from pool.shm.shortcut import CoordinatorEnd, WorkerEnd, finished_words
@@ -36,11 +36,13 @@ class Memory:
         start = first_version(setup)
         self.halves: list[list[int]] = [list(start.weights), [TORN] * setup.rules.num_buckets]
         self.buffers = [list(start.buffers), [TORN] * len(setup.members)]
-        self.attempts = [0] * setup.workers  # by worker: what it computes, 0 between batches
+        self.averages = list(start.averages)  # a number a member
+        self.attempts = [(0, 0)] * setup.workers  # by worker: what it computes, 0 between assignments; which batch
         self.raised = [Raised(np.zeros(4, np.int64)) for _ in range(setup.workers)]  # by worker
         self._setup = setup
         self._collected: dict[tuple[int, int], tuple[int, ...]] = {}  # (worker, place) -> of a validation batch
-        self._finished = [np.zeros(finished_words(len(setup.members)), np.int64) for _ in range(setup.workers)]
+        losses = len(setup.members) * setup.rules.batches_per_group
+        self._finished = [np.zeros(finished_words(losses), np.int64) for _ in range(setup.workers)]
         self._version = np.zeros(1, np.int64)
         self._readers: dict[Peer, tuple[Purpose, int]] = {}
 
@@ -63,9 +65,8 @@ class Memory:
     def end_batch(self, purpose: Purpose, slot: int, written: int) -> None:
         self.rings[purpose][slot] = written
 
-    def begin_reading(self, peer: Peer, assignment: Assignment) -> None:
-        slot = assignment.batch % len(self.rings[assignment.purpose])
-        self._readers[peer] = (assignment.purpose, slot)
+    def begin_reading(self, peer: Peer, purpose: Purpose, batch: int) -> None:
+        self._readers[peer] = (purpose, batch % len(self.rings[purpose]))
 
     def check_batch(self, purpose: Purpose, batch: int) -> None:
         ring = self.rings[purpose]
@@ -108,6 +109,7 @@ class Memory:
         here, there = number % 2, (number + 1) % 2
         self.halves[here] = list(version.weights)
         self.buffers[here] = list(version.buffers)
+        self.averages = list(version.averages)
         self.halves[there] = [TORN] * len(version.weights)
         self.buffers[there] = [TORN] * len(version.buffers)
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
+from pool.config.average import AverageConfig
 from pool.coordinator.books.rules import Rules
 
 VALIDATION_SLOTS = 2
+NO_AVERAGE = AverageConfig()
 OF_MEMBERS = (0, 2, 4)  # seeds with these last digits have several members
+GROUPED = (3, 4, 5)  # seeds with these last digits but one have groups of several batches
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Setup:
     checkpoint_every: int = 3
     drain_at: int = 0  # scheduler step; 0: never
     early_stopping: int | None = None  # validations without improvement; higher values are better
+    average: AverageConfig = NO_AVERAGE
     says_once: bool = False  # nothing is said again: a run in which nothing is lost needs no second time
 
     @property
@@ -85,7 +89,18 @@ def setup_of(seed: int) -> Setup:
         setup = replace(setup, rules=replace(setup.rules, collects=collects, validate_every=every))
         if collects:
             setup = replace(setup, early_stopping=draw.choice((None, 1, 1, 2)))
-    return _of_members(setup, draw) if seed % 10 in OF_MEMBERS else setup
+    if seed % 2:
+        setup = replace(setup, average=AverageConfig(kind="ema", start=seed // 2 % 3, every=1 + seed // 8 % 2))
+    if seed % 10 in OF_MEMBERS:
+        setup = _of_members(setup, draw)
+    return _grouped(setup, draw) if seed // 10 % 10 in GROUPED else setup
+
+
+def _grouped(setup: Setup, draw: random.Random) -> Setup:
+    """The same in groups, of which a batch may be bad."""
+    rules = setup.rules
+    rules = replace(rules, batches_per_group=draw.randint(2, max(2, rules.batches_per_step)))
+    return replace(setup, rules=rules)
 
 
 def _of_members(setup: Setup, draw: random.Random) -> Setup:

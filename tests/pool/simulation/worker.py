@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pool.protocol.identity import Peer
-from pool.protocol.messages import Assignment, Times, WorkerOrders, WorkerReport
-from pool.worker.desk import Desk
+from pool.protocol.messages import Assignment, LeftOut, Outcome, Times, WorkerOrders, WorkerReport
+from pool.worker.desk import Desk, is_sound
 from pool.worker.job import Job
-from tests.pool.simulation.arithmetic import BUFFERS, Weights, collected, gradient, loss, weights_of
+from tests.pool.simulation.arithmetic import BUFFERS, Weights, add, collected, gradient, loss, weights_of
 from tests.pool.simulation.memory import TORN
 from tests.pool.simulation.process import Child
 
@@ -78,61 +78,83 @@ class SimWorker(Child):
 
     def _prepare(self, job: Job) -> Iterator[None]:
         assignment = job.assignment
-        self._begin_reading(assignment)
+        self._begin_reading(assignment, assignment.batch)
         yield
         if assignment.batch in self.world.setup.deadly and self.world.chance() < 0.5:
             self.world.kill(self.peer.place)
             return
-        self._end_reading(assignment)
+        self._end_reading(assignment, assignment.batch)
+        self.world.memory.attempts[self.peer.index] = 0, 0
         self._bell |= self._desk.prepared(job)
 
     def _work(self, job: Job) -> Iterator[None]:
-        memory, assignment, setup = self.world.memory, job.assignment, self.world.setup
-        train = assignment.purpose == "train"
-        self._begin_reading(assignment)
-        if train:
-            memory.begin_gradients(self.peer.index, assignment.gradient_slot)
-        else:
-            memory.write_collected(self.peer.index, assignment.batch, (TORN,) * len(setup.members))
+        assignment = job.assignment
+        outcomes: list[Outcome] = []
+        if assignment.purpose == "train":
+            self.world.memory.begin_gradients(self.peer.index, assignment.gradient_slot)
+        for batch in assignment.batches:
+            self._begin_reading(assignment, batch)
+            yield
+            yield from self._train(job, batch) if assignment.purpose == "train" else self._validate(job, batch)
+            if self.world.processes.get(self.peer.place) is not self:
+                return
+            self._end_reading(assignment, batch)
+            outcomes.append(self._outcome(job, batch))
+            if len(assignment.batches) > 1:
+                self.world.seen["batch of a group computed"] += 1
+        self.world.memory.attempts[self.peer.index] = 0, 0
+        self._bell |= self._desk.finish(job, tuple(outcomes), ())
+        if is_sound(outcomes):
+            losses = [number for outcome in outcomes for number in outcome.losses]
+            self._shortcut.finish(assignment.attempt, losses, Times())
+
+    def _validate(self, job: Job, batch: int) -> Iterator[None]:
+        memory, members = self.world.memory, self.world.setup.members
+        memory.write_collected(self.peer.index, batch, (TORN,) * len(members))
         yield
-        buckets = [b for b in range(setup.rules.num_buckets) if train and setup.member_of(b) not in job.frozen]
+        values = tuple(collected(self._weights(job, m), memory.averages[m], batch) for m in members)
+        memory.write_collected(self.peer.index, batch, values)
+        yield
+
+    def _train(self, job: Job, batch: int) -> Iterator[None]:
+        """The gradients are added to those of the group's batches before; the last batch announces the buckets."""
+        assignment, setup = job.assignment, self.world.setup
+        is_last = batch == assignment.batches[-1]
+        buckets = [b for b in range(setup.rules.num_buckets) if self._takes_part(job, setup.member_of(b), batch)]
         for bucket in buckets:
-            self._write(job, bucket)
-            if bucket != buckets[-1] and not self._hides(job, bucket):  # the last one is told with the end
+            self._write(job, batch, bucket)
+            if is_last and bucket != buckets[-1] and not self._hides(job, bucket):  # the last is told with the end
                 job.buckets.append(bucket)
                 self._bell = True
-            if assignment.batch in setup.deadly and self.world.chance() < 0.5:
+            if batch in setup.deadly and self.world.chance() < 0.5:
                 self.world.kill(self.peer.place)
             yield
-        if train and setup.rules.has_buffers and assignment.first:
+        if setup.rules.has_buffers and assignment.first and batch == assignment.batch:
             for member in setup.members:
-                self._write(job, BUFFERS - member)
-        if train and assignment.batch in setup.deadly:
+                self._write(job, batch, BUFFERS - member)
+        if batch in setup.deadly:
             self.world.kill(self.peer.place)
-            return
-        if train and (assignment.batch in setup.raising or (setup.flaky and self.world.chance() < setup.flaky)):
+        elif batch in setup.raising or (setup.flaky and self.world.chance() < setup.flaky):
             self._raise(assignment)
-            return
-        if not train:
-            values = tuple(collected(self._weights(job, member), assignment.batch) for member in setup.members)
-            memory.write_collected(self.peer.index, assignment.batch, values)
-            yield
-        self._end_reading(assignment)
+
+    def _outcome(self, job: Job, batch: int) -> Outcome:
+        setup, train = self.world.setup, job.assignment.purpose == "train"
         unsound = tuple(
-            "the loss" if train and m not in job.frozen and (m, assignment.batch) in setup.unsound else ""
+            "the loss" if train and self._takes_part(job, m, batch) and (m, batch) in setup.unsound else ""
             for m in setup.members
         )
-        losses = tuple(loss(self._weights(job, member), assignment.batch) for member in setup.members)
-        self._bell |= self._desk.finish(job, losses, (), unsound)
-        if not any(unsound):
-            self._shortcut.finish(assignment.attempt, losses, Times())
+        return Outcome(tuple(loss(self._weights(job, member), batch) for member in setup.members), unsound)
+
+    def _takes_part(self, job: Job, member: int, batch: int) -> bool:
+        return member not in job.frozen and LeftOut(batch, member) not in job.assignment.left_out
 
     def _hides(self, job: Job, bucket: int) -> bool:
         """A member's last one is told if all is sound."""
         setup = self.world.setup
         member = setup.member_of(bucket)
         is_last = bucket + 1 == setup.rules.num_buckets or setup.member_of(bucket + 1) != member
-        return is_last and (member, job.assignment.batch) in setup.unsound
+        own = [batch for batch in job.assignment.batches if self._takes_part(job, member, batch)]
+        return is_last and any((member, batch) in setup.unsound for batch in own)
 
     def _raise(self, assignment: Assignment) -> None:
         self._raised = True
@@ -140,25 +162,27 @@ class SimWorker(Child):
         self.world.seen["exception"] += 1
         self.world.kill(self.peer.place)
 
-    def _begin_reading(self, assignment: Assignment) -> None:
+    def _begin_reading(self, assignment: Assignment, batch: int) -> None:
         memory = self.world.memory
-        memory.attempts[self.peer.index] = assignment.attempt
-        self.holds = (self.coordinator, assignment.batch) if assignment.purpose == "train" else None
-        memory.begin_reading(self.peer, assignment)
-        memory.check_batch(assignment.purpose, assignment.batch)
+        memory.attempts[self.peer.index] = assignment.attempt, batch
+        self.holds = (self.coordinator, batch) if assignment.purpose == "train" else None
+        memory.begin_reading(self.peer, assignment.purpose, batch)
+        memory.check_batch(assignment.purpose, batch)
 
-    def _end_reading(self, assignment: Assignment) -> None:
+    def _end_reading(self, assignment: Assignment, batch: int) -> None:
         memory = self.world.memory
-        memory.check_batch(assignment.purpose, assignment.batch)
+        memory.check_batch(assignment.purpose, batch)
         memory.end_reading(self.peer)
-        memory.attempts[self.peer.index] = 0
         self.holds = None
 
-    def _write(self, job: Job, bucket: int) -> None:
-        setup, assignment = self.world.setup, job.assignment
+    def _write(self, job: Job, batch: int, bucket: int) -> None:
+        setup, memory, slot = self.world.setup, self.world.memory, job.assignment.gradient_slot
         member = BUFFERS - bucket if bucket <= BUFFERS else setup.member_of(bucket)
-        value = gradient(self._weights(job, member), assignment.batch, bucket)
-        self.world.memory.write_gradient(self.peer.index, assignment.gradient_slot, bucket, value)
+        value = gradient(self._weights(job, member), batch, bucket)
+        before = memory.gradient(self.peer.index, slot, bucket)
+        if before != TORN and bucket > BUFFERS:
+            value = add(before, value)
+        memory.write_gradient(self.peer.index, slot, bucket, value)
 
     def _weights(self, job: Job, member: int) -> Weights:
         return weights_of(self.world.setup, self.world.memory.weights(job.assignment.step), member)

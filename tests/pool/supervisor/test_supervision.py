@@ -251,8 +251,9 @@ def test_the_service_manager_hears_that_we_are_ready_and_then_only_of_progress(
         service = ServiceManager()
         for computed in (0.0, 0.5, 0.5, 0.7):
             service.progress(computed)
+        service.progress(0.7, waits=True)  # for what is none of its processes'
         service.stopping()
-        assert [manager.recv(100) for _ in range(3)] == [b"READY=1", b"WATCHDOG=1", b"STOPPING=1"]
+        assert [manager.recv(100) for _ in range(4)] == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1", b"STOPPING=1"]
 
 
 def test_a_service_manager_that_is_gone_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

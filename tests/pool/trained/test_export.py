@@ -55,6 +55,22 @@ def test_a_runs_folder_means_its_newest_checkpoint(tmp_path: Path) -> None:
     assert (tmp_path / "net").read_text().startswith("toy ")
 
 
+@pytest.mark.parametrize(
+    ("sections", "why"),
+    [
+        ({}, "has no averaged weights: its run has no train.average.kind"),
+        (
+            {"train": {"average": {"kind": "swa", "start": 8}}},
+            "has no averaged weights: it is of step 2, and the first that its run averages come later",
+        ),
+    ],
+)
+def test_a_checkpoint_without_averaged_weights_says_why(sections: dict[str, Any], why: str, tmp_path: Path) -> None:
+    save(tmp_path / "run", 2, **sections)
+    with pytest.raises(CheckpointError, match=why):
+        export_checkpoint(tmp_path / "run", tmp_path / "net", "", TASK, averaged=True)
+
+
 @pytest.mark.parametrize("target", ["..", "/etc", "../../other/checkpoints/step-000000001", "step-000000007"])
 def test_a_link_that_leaves_its_folder_is_not_followed(target: str, tmp_path: Path) -> None:
     save(tmp_path / "other", 1)
@@ -152,4 +168,11 @@ def test_a_model_that_the_weights_are_not_of_is_refused(model: Any, complaint: s
     with pytest.raises(CheckpointError) as error:
         export_checkpoint(checkpoint, tmp_path / "net", "", TASK)
     assert complaint in str(error.value)
+    assert not (tmp_path / "net").exists()
+
+
+def test_a_task_whose_units_have_no_order_to_change_says_so(tmp_path: Path) -> None:
+    save(tmp_path / "run", 1)
+    with pytest.raises(ConfigError, match=r"export: --permute: the task tests.support.toy can't change the order of"):
+        export_checkpoint(tmp_path / "run", tmp_path / "net", "", TASK, permute=["x.binpack"])
     assert not (tmp_path / "net").exists()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from pool.protocol.messages import Assignment, WorkerOrders
+from pool.protocol.messages import Assignment, Outcome, WorkerOrders
 from pool.worker.desk import Desk
 from pool.worker.job import NEXT, Job, Stage
 
+SOUND = (Outcome((0.5,), ("",)),)
+UNSOUND = (Outcome((0.5,), ("the loss",)),)
+
 
 def assignment(batch: int, step: int = 0, attempt: int = 1) -> Assignment:
-    return Assignment("train", step, batch, 0, attempt)
+    return Assignment("train", step, (batch,), 0, attempt)
 
 
 def begun(desk: Desk, *assignments: Assignment, version: int = 0) -> Job:
@@ -49,12 +52,12 @@ def test_a_batch_is_begun_as_soon_as_its_version_is_known_to_be_complete() -> No
 
 def test_what_else_than_attempt_and_loss_somebody_waits_for_is_said() -> None:
     desk = Desk(1)
-    assert not desk.finish(begun(desk, assignment(0)), (0.5,), (), ("",))
-    assert desk.finish(begun(desk, assignment(1, attempt=2)), (0.5,), (3,), ("",))
-    assert desk.finish(begun(desk, assignment(2, attempt=3)), (0.5,), (), ("the loss",))
+    assert not desk.finish(begun(desk, assignment(0)), SOUND, ())
+    assert desk.finish(begun(desk, assignment(1, attempt=2)), SOUND, (3,))
+    assert desk.finish(begun(desk, assignment(2, attempt=3)), UNSOUND, ())
     both = assignment(3, attempt=4), assignment(4, attempt=5)
-    assert not desk.finish(begun(desk, *both), (0.5,), (), ("",))
-    assert desk.finish(begun(desk, *both), (0.5,), (), ("",))  # whoever has not heard of the first would not any more
+    assert not desk.finish(begun(desk, *both), SOUND, ())
+    assert desk.finish(begun(desk, *both), SOUND, ())  # whoever has not heard of the first would not any more
 
 
 def test_nothing_is_said_of_a_batch_that_the_newest_version_has_in_it() -> None:
@@ -64,7 +67,7 @@ def test_nothing_is_said_of_a_batch_that_the_newest_version_has_in_it() -> None:
         desk.complete(version)
         job = desk.next()
         assert job is not None
-        assert not desk.finish(job, (0.5,), (), ("",))
+        assert not desk.finish(job, SOUND, ())
 
 
 def test_what_is_ordered_twice_is_one_batch() -> None:
@@ -87,7 +90,7 @@ def test_a_new_coordinator_hears_nothing_before_the_old_ones_batch_has_ended() -
     assert desk.next() is None  # nothing more of the old life is begun
     desk.new_coordinator(3)  # nor does it help when that one dies too
     assert not desk.may_speak
-    desk.finish(job, (0.5,), (), ("",))
+    desk.finish(job, SOUND, ())
     assert desk.may_speak
     assert desk.reports() == ()
 
@@ -97,7 +100,7 @@ def test_the_same_assignment_of_a_new_coordinator_is_another_job() -> None:
     desk = Desk(1)
     old = begun(desk, assignment(0))
     desk.new_coordinator(2)
-    desk.finish(old, (0.5,), (), ("",))
+    desk.finish(old, SOUND, ())
     new = begun(desk, assignment(0))
     assert new is not old
     assert new.incarnation != old.incarnation
@@ -107,7 +110,7 @@ def test_the_same_assignment_of_a_new_coordinator_is_another_job() -> None:
 def test_a_batch_that_waits_for_its_weights_is_prepared_once() -> None:
     desk = Desk(1)
     first = begun(desk, assignment(0), assignment(1, step=1, attempt=2))
-    desk.finish(first, (0.5,), (), ("",))
+    desk.finish(first, SOUND, ())
     job = desk.next_to_prepare()
     assert job is not None
     assert job.assignment.batch == 1
@@ -152,7 +155,7 @@ def test_orders_that_want_an_answer_get_one_at_once_if_nothing_is_in_work() -> N
     job = desk.next()
     assert job is not None
     assert not desk.orders(WorkerOrders(0, (), 4, wants_answer=True))  # not yet
-    assert desk.finish(job, (0.5,), (), ("",))
+    assert desk.finish(job, SOUND, ())
 
 
 @pytest.mark.parametrize("stage", Stage)
@@ -174,7 +177,7 @@ def test_on_a_device_a_batch_is_on_its_way_while_another_is_computed() -> None:
     assert coming is not None
     assert coming.assignment.batch == 1
     assert not desk.prepared(coming)
-    desk.finish(job, (0.5,), (), ("",))
+    desk.finish(job, SOUND, ())
     desk.complete(1)
     assert desk.next() is coming
 
@@ -190,7 +193,7 @@ def test_a_batch_may_be_begun_before_all_of_it_has_come() -> None:
     assert job is not None
     assert not desk.prepared(job)
     assert job.stage is Stage.COMPUTING
-    desk.finish(job, (0.5,), (), ("",))
+    desk.finish(job, SOUND, ())
 
 
 def test_orders_are_settled_when_a_revoked_batch_has_been_copied() -> None:

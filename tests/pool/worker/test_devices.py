@@ -40,6 +40,14 @@ def test_devices_for_tests_are_not_offered_to_users() -> None:
 TAKES = "and a device takes whole batches; set it to"
 
 
+def test_a_device_takes_whole_groups() -> None:
+    assert idle_devices(2, 7, 4) is None
+    told = idle_devices(4, 8, 4)
+    assert told is not None
+    assert "2 of 4 devices stand idle" in told
+    assert "takes groups of 4 batches (train.batches_per_group); set it to 16 (" in told
+
+
 @pytest.mark.parametrize(
     ("devices", "batches_per_step", "words"),
     [

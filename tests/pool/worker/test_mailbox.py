@@ -90,7 +90,7 @@ def test_a_worker_is_silent_to_a_successor_until_its_batch_of_the_old_life_has_e
     supervisor = hub(context, Peer(SUPERVISOR), worker)
     first = hub(context, Peer(COORDINATOR), worker)
     hear(first, lambda _: True)
-    first.send(WORKER_0, WorkerOrders(0, (Assignment("validate", 0, 0, -1, 1),)))
+    first.send(WORKER_0, WorkerOrders(0, (Assignment("validate", 0, (0,), -1, 1),)))
     assert worker.stdout.readline() == "begun\n"
     first.close()
     second = hub(context, Peer(COORDINATOR, 0, 2), worker)
@@ -104,7 +104,7 @@ def test_a_worker_is_silent_to_a_successor_until_its_batch_of_the_old_life_has_e
     worker.stdin.flush()
     report = hear(second, lambda message: isinstance(message, WorkerReport))
     assert isinstance(report, WorkerReport)
-    assert report.batches == ()
+    assert report.assignments == ()
     assert worker.stdout.readline() == "finished 1\n"
     for end in (supervisor, second):
         end.close()

@@ -11,6 +11,7 @@ from loader.sources import data_config, open_stream
 from pool.buckets.plan import make_plan
 from pool.buckets.tensors import specs
 from pool.exchange.host.worker import HostWorker
+from pool.exchange.interface import GroupBatch
 from pool.nn.batch import TensorBatch
 from pool.nn.memory import out_of_memory
 from pool.tasks.task import Progress
@@ -32,11 +33,14 @@ def test_a_penalty_on_a_sparse_table_is_refused_instead_of_lost() -> None:
     stream = open_stream(data_config(source="synthetic", batch_size=64), [], 42)
     batch = TensorBatch.from_numpy(next(iter(read_batches(stream, 1))))
     announced: list[int] = []
-    writer.begin_batch(0, {}, announced.append)
+    writer.begin_group(0, [GroupBatch({})], announced.append)
+    writer.begin_batch()
     task.loss(model, batch, Progress(0, 1)).backward()
-    assert writer.end_batch() == ()
+    writer.end_batch()
+    assert writer.end_group() == ()
     assert announced == [0]  # the last one is said by the end of the batch
-    writer.begin_batch(0, {}, announced.append)
+    writer.begin_group(0, [GroupBatch({})], announced.append)
+    writer.begin_batch()
     penalty = model.get_parameter("table.weight").square().sum()
     with pytest.raises(RuntimeError, match=r"table\.weight gets a gradient from elsewhere"):
         (task.loss(model, batch, Progress(0, 1)) + penalty).backward()

@@ -15,11 +15,11 @@ import numpy as np
 
 from pool.process.launch import Launch
 from pool.protocol.identity import COORDINATOR, WORKER, Peer
+from pool.protocol.messages import Outcome
 from pool.shm.bells import Bell
 from pool.shm.shortcut import WorkerEnd, finished_words
 from pool.telemetry.trace import Trace
 from pool.worker.mailbox import Mailbox
-from pool.worker.step import Outcome
 
 if __name__ == "__main__":
     launch = SimpleNamespace(
@@ -37,7 +37,7 @@ if __name__ == "__main__":
     sys.stdout.write("begun\n")
     sys.stdout.flush()
     sys.stdin.readline()
-    mailbox.finish(job, Outcome((0.5,)))
+    mailbox.finish(job, (Outcome((0.5,)),))
     sys.stdout.write(f"finished {words[0][0]}\n")
     sys.stdout.flush()
     sys.stdin.readline()

@@ -115,14 +115,15 @@ inline std::uint32_t append_bags(Scratch scratch, std::uint32_t num_items, const
     return place;
 }
 
-// What count_columns does for the parts, from the boards.
+// What count_columns does, for these parts from the boards: appends their columns to `touched` features that end at
+// `place` of `active`. Gives back how many features there are then.
 template <class Number>
-inline std::uint32_t bit_columns(const FeatureSet& set, std::uint32_t num_bags, std::uint32_t active, Scratch scratch,
-                                 batch::Columns<Number, std::uint16_t> columns) {
+inline std::uint32_t bit_columns(const FeatureSet& set, const Part* part, const Part* end, std::uint32_t num_bags,
+                                 std::uint32_t active, const Scratch& scratch,
+                                 batch::Columns<Number, std::uint16_t> columns, std::uint32_t touched,
+                                 std::uint32_t place) {
     const std::uint32_t room = num_bags * set.max_active < set.num_inputs ? num_bags * set.max_active : set.num_inputs;
-    std::uint32_t touched = 0;
-    std::uint32_t place = 0;
-    for (const Part *part = set.parts.data(), *end = part + set.parts.size(); part != end; ++part) {
+    for (; part != end; ++part) {
         std::uint32_t sizes[256];
         group_bags(*part, num_bags, scratch, sizes);
         const std::uint16_t* grouped = scratch.grouped;

@@ -35,7 +35,8 @@ struct Scratch {
     std::uint32_t* counts;   // a zero for each input
     std::byte* bags;         // lists of the transposed form, until they are complete
     std::byte* opponents;    // bags of the opponents' view, if the set has relations
-    std::uint32_t* dealt;    // relations with their bags, stretch by stretch (relation_columns.h)
+    std::uint32_t* threats;  // of either view, threats_room each (relations/rows_avx512.h)
+    std::uint32_t threats_room;
     std::uint16_t* grouped;  // bags by king bucket
     std::uint64_t* masks;    // in which bags of a group an input is active
     std::uint64_t* item_masks;

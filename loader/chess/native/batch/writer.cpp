@@ -27,9 +27,13 @@ PositionBatchWriter::PositionBatchWriter(const Layout& layout, std::shared_ptr<c
     scratch_.counts = allocate<std::uint32_t>(set.num_inputs);
     std::memset(scratch_.counts, 0, set.num_inputs * sizeof *scratch_.counts);
     scratch_.bags = allocate<std::byte>(layout.bags.count * layout.bags.item_size);
-    scratch_.opponents =
-        allocate<std::byte>(set.has_relations() ? layout.features.count / 2 * layout.features.item_size : 0);
-    scratch_.dealt = allocate<std::uint32_t>(set.has_relations() ? layout.features.count : 0);
+    if (set.has_relations()) {
+        constexpr std::size_t kSlack = 512;  // a bag is written before it is known whether it fits (relations/)
+        const std::size_t room = layout.features.count / 2 + kSlack;
+        scratch_.opponents = allocate<std::byte>(room * layout.features.item_size);
+        scratch_.threats_room = static_cast<std::uint32_t>(room);
+        scratch_.threats = allocate<std::uint32_t>(2 * room);
+    }
     scratch_.grouped = allocate<std::uint16_t>(num_bags + 64 * buckets);
     scratch_.masks = allocate<std::uint64_t>(num_blocks * 8 * (64 * planes + 1));
     scratch_.item_masks = allocate<std::uint64_t>(max_items + 8);

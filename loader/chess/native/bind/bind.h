@@ -7,6 +7,7 @@ namespace sparsepool::chess {
 void bind(nanobind::module_& module);  // everything below
 
 void bind_census(nanobind::module_& module);
+void bind_entry_files(nanobind::module_& module);
 void bind_features(nanobind::module_& module);
 void bind_python_reader(nanobind::module_& module);
 void bind_records(nanobind::module_& module);

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "chess/native/batch/relations.h"
+#include "chess/native/batch/relations/relations.h"
 #include "chess/native/bind/bind.h"
 #include "chess/native/board/fen.h"
 #include "chess/native/features/bags.h"

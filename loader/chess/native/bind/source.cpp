@@ -43,6 +43,7 @@ void make_source(PositionSource* source, std::vector<std::shared_ptr<PositionRea
 void bind(nb::module_& module) {
     nb::class_<PositionReader>(module, "PositionReader", "Files of one format, in chunks of positions.")
         .def_prop_ro("num_chunks", &PositionReader::num_chunks)
+        .def_prop_ro("in_file_order", &PositionReader::in_file_order, "chunks are best read one after the other")
         .def_prop_ro("name", &PositionReader::name, "of the files, for messages");
     nb::class_<FilterSettings>(module, "FilterSettings", "Which entries are left out; see loader.chess.filters.")
         .def(nb::init<>())
@@ -64,6 +65,7 @@ void bind(nb::module_& module) {
     bind_features(module);
     bind_records(module);
     bind_census(module);
+    bind_entry_files(module);
     bind_python_reader(module);
 }
 

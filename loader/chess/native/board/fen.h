@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,16 +14,21 @@ namespace sparsepool::chess {
 inline constexpr std::size_t kMaxFen = 112;  // 71 board, 2 side, 5 castling, 3 en passant, 4 clock, 6 move number
 inline constexpr std::size_t kMaxUci = 8;
 
-// Writes at most kMaxFen characters (no terminator) and gives back the end.
+// Writes at most kMaxFen characters (no terminator) and gives back the end. Castling rights are KQkq, or letters of
+// files if a rook of theirs stands in no corner.
 char* write_fen(const Position& position, unsigned move_number, char* out);
 
-// Writes at most kMaxUci characters and gives back the end. Castling is the king's two-step move, a
-// promotion's letter is lower case, the null move is 0000.
+// Writes at most kMaxUci characters and gives back the end. Castling is the king's two-step move, of
+// Chess960 the king onto its rook; a promotion's letter is lower case, the null move is 0000.
 char* write_uci(Move move, char* out);
 
 // Reads a FEN of 4 to 6 fields; the move number is ignored, a missing clock is 0. The en-passant square is
 // taken as it stands. Gives back what is wrong, or an empty text.
 [[nodiscard]] std::string parse_fen(std::string_view text, Position& position);
+
+// The same for one of `least` to 6 fields, with its move number; none if it has none or a nonsense one.
+[[nodiscard]] std::string parse_fen(std::string_view text, std::size_t least, Position& position,
+                                    std::optional<unsigned>& number);
 
 // Reads a move to be played in `position`: e1g1 and e1h1 both castle if the king stands on e1. Only what the
 // stored word needs is looked at; the move may be illegal. Gives back what is wrong, or an empty text.

@@ -22,6 +22,7 @@ enum CastlingRight : std::uint8_t {
 enum Corner : std::uint8_t { kA1 = 0, kE1 = 4, kH1 = 7, kA8 = 56, kE8 = 60, kH8 = 63 };
 
 inline constexpr std::uint8_t kNoSquare = 64;
+inline constexpr std::uint16_t kCornerRooks = 00707;  // Position::rook_files of normal chess: q, k, Q, K
 
 // The board as bit planes: a piece code is 2 * type + colour (record.h), plane i holds bit i of the codes. Moving
 // a piece is then a handful of ands and ors without a branch, and there is no list of pieces to keep in order: a
@@ -33,6 +34,16 @@ struct Position {
     std::uint8_t castling = 0;           // CastlingRight, as announced: king and rook may be elsewhere
     std::uint8_t ep_square = kNoSquare;  // only if an en-passant capture is legal, or as a file says
     std::uint8_t rule50 = 0;             // half-moves since a pawn move or capture, modulo 256
+    // Three bits for each CastlingRight, the first lowest: the file of its rook. Others than these are of Chess960.
+    std::uint16_t rook_files = kCornerRooks;
+
+    // The square of the rook of CastlingRight 1 << bit.
+    [[nodiscard, gnu::always_inline]] unsigned castling_rook(unsigned bit) const {
+        return (rook_files >> (3 * bit) & 7U) + (bit < 2 ? 0U : 56U);
+    }
+    [[gnu::always_inline]] void set_castling_rook(unsigned bit, unsigned file) {
+        rook_files = static_cast<std::uint16_t>((rook_files & ~(7U << (3 * bit))) | file << (3 * bit));
+    }
 
     [[nodiscard, gnu::always_inline]] Bitboard of_colour(unsigned colour) const {
         return occupied & (planes[0] ^ (Bitboard{colour} - 1));
@@ -83,6 +94,14 @@ struct Position {
         for (unsigned i = 0; i < 4; ++i) planes[i] |= square & -Bitboard{code >> i & 1};
     }
 };
+
+// Whether the rooks of all rights that are held stand where normal chess has them.
+[[nodiscard, gnu::always_inline]] inline bool castles_from_corners(const Position& position) {
+    constexpr std::uint16_t kBits[] = {07, 070, 0700, 07000};
+    unsigned held = 0;
+    for (unsigned bit = 0; bit < 4; ++bit) held |= (position.castling >> bit & 1U) != 0 ? kBits[bit] : 0U;
+    return ((position.rook_files ^ kCornerRooks) & held) == 0;
+}
 
 enum class MoveType : std::uint8_t { kNormal, kPromotion, kCastling, kEnPassant };
 

@@ -21,6 +21,9 @@ enum class MoveFault : std::uint8_t {
     kBadCastling,
 };
 
+// Of normal chess, castling is of a king on e1 or e8 with a rook in its corner.
+enum class Variant : std::uint8_t { kNormal, kChess960 };
+
 // Rights that survive a move from or to a square.
 consteval std::array<std::uint8_t, 64> make_surviving_rights() {
     std::array<std::uint8_t, 64> rights{};
@@ -98,6 +101,42 @@ inline namespace SPARSEPOOL_ISA {
     return MoveFault::kNone;
 }
 
+// Castling of Chess960: king and rook begin anywhere on their rank, and end where those of normal chess do.
+[[nodiscard, gnu::noinline]] inline MoveFault play_castling960(Position& position, Move move) {
+    const unsigned us = position.side;
+    const unsigned from = move.from();
+    const unsigned to = move.to();
+    const unsigned base = us == kWhite ? 0 : 56;
+    const Bitboard own = position.of_colour(us);
+    const bool in_place = (position.kings() & own & bit_of(from)) != 0 && (position.rooks() & own & bit_of(to)) != 0 &&
+                          (from & 56) == base && (to & 56) == base;
+    if (!in_place) return MoveFault::kBadCastling;
+    const unsigned king_to = base + (to > from ? 6 : 2);
+    const unsigned rook_to = base + (to > from ? 5 : 3);
+    const auto way = [](unsigned a, unsigned b) {  // both ends included
+        return a < b ? (bit_of(b) | (bit_of(b) - 1)) & ~(bit_of(a) - 1)
+                     : (bit_of(a) | (bit_of(a) - 1)) & ~(bit_of(b) - 1);
+    };
+    const Bitboard others = position.occupied & ~bit_of(from) & ~bit_of(to);
+    if (((way(from, king_to) | way(to, rook_to)) & others) != 0) return MoveFault::kBadCastling;
+    position.lift(bit_of(from) | bit_of(to));
+    position.drop(bit_of(king_to), 2 * kKing + us);
+    position.drop(bit_of(rook_to), 2 * kRook + us);
+    return MoveFault::kNone;
+}
+
+// Rights of `position`, before the move, that survive it.
+[[nodiscard]] inline std::uint8_t rights_after960(const Position& position, Move move) {
+    unsigned rights = position.castling;
+    const Bitboard touched = bit_of(move.from()) | bit_of(move.to());
+    const bool king = (position.kings() & bit_of(move.from())) != 0;
+    if (king) rights &= position.side == kWhite ? 12U : 3U;
+    for (unsigned bit = 0; bit < 4; ++bit) {
+        if ((touched & bit_of(position.castling_rook(bit))) != 0) rights &= ~(1U << bit);
+    }
+    return static_cast<std::uint8_t>(rights);
+}
+
 // What must hold for a move that is not castling.
 [[nodiscard, gnu::noinline]] inline MoveFault check_move(const Position& position, Move move) {
     const unsigned us = position.side;
@@ -150,12 +189,16 @@ inline namespace SPARSEPOOL_ISA {
 }
 
 // Plays the move, or says what is wrong with it and leaves the position as it was.
+template <Variant kVariant = Variant::kNormal>
 [[nodiscard]] inline MoveFault play(Position& position, Move move) {
+    constexpr bool k960 = kVariant == Variant::kChess960;
     const unsigned from = move.from();
     const unsigned to = move.to();
     bool passed = false;
+    std::uint8_t rights = 0;
+    if constexpr (k960) rights = position.castling == 0 ? std::uint8_t{0} : rights_after960(position, move);
     if (move.type() == MoveType::kCastling) [[unlikely]] {
-        const MoveFault fault = play_castling(position, move);
+        const MoveFault fault = k960 ? play_castling960(position, move) : play_castling(position, move);
         if (fault != MoveFault::kNone) return fault;
         position.rule50 = static_cast<std::uint8_t>(position.rule50 + 1);
     } else {
@@ -164,8 +207,12 @@ inline namespace SPARSEPOOL_ISA {
             return fault;
         passed = move_piece(position, move);
     }
-    position.castling =
-        static_cast<std::uint8_t>(position.castling & kSurvivingRights.data()[from] & kSurvivingRights.data()[to]);
+    if constexpr (k960) {
+        position.castling = rights;
+    } else {
+        position.castling =
+            static_cast<std::uint8_t>(position.castling & kSurvivingRights.data()[from] & kSurvivingRights.data()[to]);
+    }
     position.side = position.side ^ 1;
     position.ep_square = kNoSquare;
     if (passed) [[unlikely]] {

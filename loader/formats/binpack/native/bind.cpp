@@ -114,20 +114,11 @@ nb::bytes print_lines(FilePrinter& self, std::uint64_t limit) {
     return nb::bytes(lines.data(), lines.size());
 }
 
-void add_entry(Writer& writer, std::string_view fen, std::string_view move, std::int64_t score, std::int64_t ply,
-               std::int64_t result) {
-    chess::require_storable(writer.add(chess::make_entry(fen, move, score, ply, result)), fen, move);
-}
-
-std::optional<Damage> copy_chunk(Writer& writer, const File& file, std::size_t chunk, std::uint32_t first_chain) {
+std::optional<Damage> copy_chunk(chess::EntryWriter& writer, const File& file, std::size_t chunk,
+                                 std::uint32_t first_chain) {
     const File::Bytes bytes = read_chunk(file, chunk);
     const nb::gil_scoped_release release;
     return binpack::copy_chunk(bytes.payload(), file.payload_offset(chunk), first_chain, writer);
-}
-
-nb::bytes take_bytes(Writer& writer) {
-    const std::vector<std::uint8_t> bytes = writer.take();
-    return nb::bytes(bytes.data(), bytes.size());
 }
 
 void bind_file(nb::module_& module) {
@@ -153,7 +144,13 @@ void bind_file(nb::module_& module) {
         .def("decode", &decode, "chunk"_a, "All entries as records (record.h), uint8 [entries, 32], up to damage.")
         .def("count", &count, "chunk"_a, "Entries, chains, damage; every entry is decoded.")
         .def("take_census", &take_census, "chunk"_a, "census"_a,
-             "Counts a chunk's entries, up to damage; chains, damage.");
+             "Counts a chunk's entries, up to damage; chains, damage.")
+        .def(
+            "copy_to",
+            [](const File& file, std::size_t chunk, chess::EntryWriter& writer) {
+                return copy_chunk(writer, file, chunk, 0);
+            },
+            "chunk"_a, "writer"_a, "Adds a chunk's entries to any writer; damage, or the entry that it refuses.");
     nb::class_<FilePrinter>(module, "ChunkPrinter", "The entries of one chunk as lines of text.")
         .def(nb::new_([](std::shared_ptr<const File> file, std::size_t chunk) {
                  File::Bytes bytes = read_chunk(*file, chunk);
@@ -167,15 +164,10 @@ void bind_file(nb::module_& module) {
 }
 
 void bind_writer(nb::module_& module) {
-    nb::class_<Writer>(module, "BinpackWriter", "Turns entries into the bytes of a binpack file.")
+    nb::class_<Writer, chess::EntryWriter>(module, "BinpackWriter", "Turns entries into the bytes of a binpack file.")
         .def(nb::init<>())
-        .def("add", &add_entry, "fen"_a, "move"_a, "score"_a, "ply"_a, "result"_a,
-             "Adds an entry. Raises ValueError if it can't be stored; then nothing has changed.")
         .def("copy_chunk", &copy_chunk, "file"_a, "chunk"_a, "first_chain"_a = 0,
              "Adds a chunk's entries, chain `first_chain` first and those before it last.")
-        .def("finish", &Writer::finish, "Closes the last chunk.")
-        .def("take", &take_bytes, "The bytes of all chunks closed since the last call.")
-        .def_prop_ro("entries", &Writer::entries)
         .def_prop_ro("chains", &Writer::chains)
         .def_prop_ro("chunks", &Writer::chunks);
 }

@@ -77,22 +77,30 @@ std::uint32_t RowBatchWriter::write_arrays(std::size_t field, std::byte* slot, G
     auto* features = batch::array_in<Number>(slot, place.features);
     float* values = kValues ? batch::array_in<float>(slot, place.values) : nullptr;
     for (GrowingMemory<Item>& half : memory) half.resize_to_overwrite(active);
-    Item* item = memory[0].data();
+    batch::FeatureSort<Item> sort(shape_.fields[field].size(), memory[0].data(), memory[1].data());
     for (std::size_t row = 0; row < rows_.size(); ++row) {
-        const auto bag = static_cast<std::uint32_t>(row);
+        const std::uint32_t* word = words_[row];
         for (std::uint32_t left = rows_[row][count_at]; left != 0; --left) {
-            item->feature = *words_[row]++;
-            item->bag = bag;
-            *features++ = static_cast<Number>(item->feature);
+            sort.count(*word);
+            *features++ = static_cast<Number>(*word++);
+            if constexpr (kValues) std::memcpy(values++, word++, sizeof *values);
+        }
+        words_[row] = word;
+    }
+    const auto* offsets = batch::array_in<std::uint32_t>(slot, place.offsets);
+    features -= active;
+    if constexpr (kValues) values -= active;
+    for (std::size_t row = 0; row < rows_.size(); ++row) {
+        for (std::uint32_t i = offsets[row]; i != offsets[row + 1]; ++i) {
+            const auto bag = static_cast<std::uint32_t>(row);
             if constexpr (kValues) {
-                std::memcpy(&item->value, words_[row]++, sizeof item->value);
-                *values++ = item->value;
+                sort.put({features[i], bag, values[i]});
+            } else {
+                sort.put({features[i], bag});
             }
-            ++item;
         }
     }
-    const std::span<const Item> sorted = batch::sort_by_feature<Item>(
-        {memory[0].data(), active}, {memory[1].data(), active}, shape_.fields[field].size());
+    const std::span<const Item> sorted = sort.finish();
     return batch::write_columns<Number, Bag, Item>(
         sorted, batch::array_in<Number>(slot, place.touched),
         batch::array_in<std::uint32_t>(slot, place.touched_offsets), batch::array_in<Bag>(slot, place.bags),

@@ -20,7 +20,7 @@ LineFile::Opened LineFile::open(const std::string& path, const std::optional<Exp
     const auto head = std::span(bytes).first(std::min<std::uint64_t>(size, bytes.size()));
     fault = descriptor.read(head, 0);
     if (!fault) {
-        if (const MakeUnpacker make = unpacker_of(head)) {
+        if (const packed::MakeUnpacker make = packed::unpacker_of(head)) {
             return {std::make_shared<PackedFile>(path, expected, size, make), {}};
         }
         const auto file = std::make_shared<PlainFile>(path, expected, size);

@@ -1,110 +1,23 @@
 #include "rows/native/lines/packed_file.h"
 
 #include <algorithm>
-#include <limits>
+#include <utility>
 
 namespace sparsepool::rows {
-namespace {
 
-constexpr std::size_t kMostPassed = 64;         // pieces: threads ask for theirs in about the order of the file
-constexpr std::size_t kMostCarried = 64 << 10;  // bytes of a restart point
+std::size_t Lines::whole(std::string_view bytes, std::size_t searched) const {
+    const std::size_t feed = bytes.substr(searched).find_last_of('\n');
+    return feed == std::string_view::npos ? 0 : searched + feed + 1;
+}
 
-}  // namespace
+std::uint64_t Lines::count(std::string_view whole) const {
+    return static_cast<std::uint64_t>(std::ranges::count(whole, '\n'));
+}
 
 Piece PackedFile::read(std::size_t piece) const {
-    const std::lock_guard lock(mutex_);
-    const auto known = std::ranges::find(passed_, piece, &std::pair<std::size_t, Piece>::first);
-    if (known != passed_.end()) {
-        Piece found = std::move(known->second);
-        passed_.erase(known);
-        return found;
-    }
-    const FileDescriptor file(path_);
-    input_.use(&file);
-    std::optional<FileFault> fault = file.reopening_fault();
-    Piece found;
-    if (!fault) {
-        go_to(piece);
-        while (true) {
-            const std::size_t number = next_;
-            found = decode_next();
-            if (number == piece || input_.fault()) break;
-            if (piece - number > kMostPassed) continue;
-            if (passed_.size() == kMostPassed) passed_.pop_front();
-            passed_.emplace_back(number, std::move(found));
-        }
-        fault = input_.fault();
-        if (std::optional<FileFault> changed = file.change(expected_)) fault = std::move(changed);
-    }
-    input_.use(nullptr);
-    if (fault) {
-        forget();
-        found = {"\n", std::nullopt, fault_of(std::move(*fault), std::nullopt)};
-    }
-    return found;
-}
-
-// To the piece, or as near before it as can be had for nothing.
-void PackedFile::go_to(std::size_t piece) const {
-    const auto behind = points_.upper_bound(piece);
-    const bool has_point = behind != points_.begin();
-    const std::size_t nearest = has_point ? std::prev(behind)->first : 0;
-    if (unpacker_ && next_ <= piece && next_ >= nearest) return;
-    unpacker_ = make_();
-    damage_.reset();
-    next_ = nearest;
-    const Point start;
-    const Point& point = has_point ? std::prev(behind)->second : start;
-    carried_ = point.carried;
-    lines_ = point.lines;
-    input_.seek(0);
-    unpacker_->restore(point.unpacker, input_);
-}
-
-Piece PackedFile::decode_next() const {
-    Piece piece;
-    piece.first_line = lines_;
-    piece.text = std::exchange(carried_, {});
-    const bool last = next_ + 1 == num_pieces();
-    const std::uint64_t end = last ? std::numeric_limits<std::uint64_t>::max() : (next_ + 1) * kPiece;
-    const std::size_t searched = piece.text.size();  // no line ends in what is carried
-    while (!damage_ && (unpacker_->inside() || !input_.at_end()) && unpacker_->position() < end) {
-        const std::string wrong = unpacker_->next(input_, kMostText, piece.text);
-        if (input_.fault()) return piece;
-        if (wrong.empty()) continue;
-        const auto lines = static_cast<std::uint64_t>(std::ranges::count(piece.text, '\n'));
-        damage_ = stream::SourceFault{path_, unpacker_->position(),
-                                      std::string(unpacker_->name()) + " data can't be decoded behind line " +
-                                          std::to_string(lines_ + lines) + ": " + wrong};
-    }
-    piece.fault = damage_;
-    if (!last || damage_) {
-        const std::size_t feed = std::string_view(piece.text).substr(searched).find_last_of('\n');
-        if (feed == std::string_view::npos) {
-            carried_ = std::exchange(piece.text, {});
-        } else {
-            carried_ = piece.text.substr(searched + feed + 1);
-            piece.text.resize(searched + feed + 1);
-        }
-    }
-    lines_ += static_cast<std::uint64_t>(std::ranges::count(piece.text, '\n'));
-    piece.text += '\n';
-    ++next_;
-    keep_point();
-    return piece;
-}
-
-void PackedFile::keep_point() const {
-    if (damage_ || next_ % kPointEvery != 0 || points_.contains(next_) || carried_.size() > kMostCarried) return;
-    if (std::optional<UnpackerState> state = unpacker_->state()) {
-        points_[next_] = {std::move(*state), carried_, lines_};
-    }
-}
-
-void PackedFile::forget() const {
-    unpacker_.reset();
-    passed_.clear();
-    points_.clear();
+    packed::Piece found = sequence_.read(piece);
+    found.bytes += '\n';
+    return {std::move(found.bytes), found.first_unit, std::move(found.fault)};
 }
 
 }  // namespace sparsepool::rows

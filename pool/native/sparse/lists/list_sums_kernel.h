@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t kAhead = 16;  // rows between a prefetch and its use
 
 template <std::size_t kCount>
-void prefetch_row(const float* row) {
+[[gnu::always_inline]] inline void prefetch_row(const float* row) {
     for (std::size_t i = 0; i < kCount * Vec::kWidth; i += kLine) {
         __builtin_prefetch(row + i, 0, 2);  // into the second cache: there are more slots to wait in
     }

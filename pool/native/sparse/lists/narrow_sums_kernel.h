@@ -81,12 +81,12 @@ struct PartRow {
     void show(Finite& finite) const { finite.see(v); }
 };
 
-inline void fetch_row(const float* row, std::size_t columns) {
+[[gnu::always_inline]] inline void fetch_row(const float* row, std::size_t columns) {
     __builtin_prefetch(row, 0, 3);
     if (columns > kLine) __builtin_prefetch(row + kLine, 0, 3);
 }
 
-inline void fetch_output(const float* row, std::size_t columns) {
+[[gnu::always_inline]] inline void fetch_output(const float* row, std::size_t columns) {
     __builtin_prefetch(row, 1, 3);
     if (columns > kLine) __builtin_prefetch(row + kLine, 1, 3);
 }

@@ -18,7 +18,7 @@ struct NextRows {
     // So many at once that all are fetched after `quads` quads.
     void spread_over(std::size_t quads) { at_once = quads == 0 ? left : left / quads + 1; }
 
-    void fetch() {
+    INLINED void fetch() {
         for (std::size_t i = 0; i < at_once && left > 0; ++i, ++rows, --left) {
             const float* row = from + *rows * columns;
             for (std::size_t c = 0; c < width; c += kLine) __builtin_prefetch(row + c, 0, 2);
@@ -106,8 +106,9 @@ void sum_quad(const float* slab, const std::uint16_t* terms, const SumQuad& quad
     }
 }
 
-template <std::size_t kWidth, class Start, class Done>
-void sum_quads(const float* slab, const std::uint16_t* terms, const SumQuad* quads, std::size_t count, NextRows& next,
+// next.fetch() is called after each quad.
+template <std::size_t kWidth, class Next, class Start, class Done>
+void sum_quads(const float* slab, const std::uint16_t* terms, const SumQuad* quads, std::size_t count, Next& next,
                const Start& start, const Done& done) {
     for (std::size_t i = 0; i < count; ++i) {
         sum_quad<kWidth>(slab, terms, quads[i], start, done);

@@ -37,9 +37,14 @@ class SparsePlan {
     void backward(ConstMatrix grad_out, Matrix grad_weight, float* column_sums, std::size_t first_tile,
                   std::size_t last_tile, std::size_t threads) const;
 
-  private:
+    // For other passes along the plan.
     PlanView view() const;
+    std::size_t num_features() const { return num_features_; }
+    std::size_t num_bags() const { return bags_; }
+    std::size_t num_rows() const { return arrays_.rows.size(); }  // of all tiles
+    std::size_t most_rows() const { return arrays_.most_rows; }   // of a tile's slab
 
+  private:
     std::size_t num_features_;
     std::size_t bags_;
     PlanArrays arrays_;

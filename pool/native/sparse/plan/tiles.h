@@ -9,8 +9,8 @@ namespace sparsepool {
 
 // Fetches the features of the bag that is visited eight bags after this one: in tile order bags lie far apart.
 template <class Number>
-void fetch_ahead(const std::vector<std::uint32_t>& bags, std::size_t place, const std::uint32_t* offsets,
-                 const Number* features) {
+[[gnu::always_inline]] inline void fetch_ahead(const std::vector<std::uint32_t>& bags, std::size_t place,
+                                               const std::uint32_t* offsets, const Number* features) {
     constexpr std::size_t kAhead = 8;
     constexpr std::size_t kLine = 64 / sizeof(Number);
     if (place + kAhead < bags.size()) {

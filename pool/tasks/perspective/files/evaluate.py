@@ -38,11 +38,17 @@ def evaluate(net: Net, positions: Sequence[Position], bucket_of: Sequence[int]) 
     """All output buckets of each position; bucket_of: by number of pieces. Pawns are hundreds of units."""
     values = np.zeros((len(positions), net.shape.buckets), np.int64)
     if positions:
-        own, other = (_accumulate(net, [getattr(p, side) for p in positions]) for side in ("own", "opponent"))
-        values = _behind_the_first_layer(net, own, other)
+        values = _behind_the_first_layer(net, first_activations(net, positions))
     bucket = np.array([bucket_of[position.piece_count] for position in positions], np.int64)
     value = values[np.arange(len(positions)), bucket]
     return Evaluation(bucket, {}, values, value, value / 100.0)
+
+
+def first_activations(net: Net, positions: Sequence[Position]) -> Ints:
+    """[n, inputs of the layer behind the first], the own side's first."""
+    qa = int(net.entry("l0w").scale)
+    sides = (_accumulate(net, [getattr(position, side) for position in positions]) for side in ("own", "opponent"))
+    return np.concatenate([_activated(side, net.shape, qa) for side in sides], axis=1)
 
 
 def check_evaluable(net: Net) -> None:
@@ -75,10 +81,9 @@ def _accumulate(net: Net, bags: Sequence[npt.NDArray[np.int64]]) -> Ints:
     return (sums + bias).astype(np.int64)
 
 
-def _behind_the_first_layer(net: Net, own: Ints, other: Ints) -> Ints:
+def _behind_the_first_layer(net: Net, x: Ints) -> Ints:
     shape = net.shape
     qa, qb = net.entry("l0w").scale, net.entry("l1w").scale
-    x = np.concatenate([_activated(side, shape, int(qa)) for side in (own, other)], axis=1)
     sums = wrapped(np.einsum("ni,boi->nbo", x, net.tensors["l1w"].astype(np.int64)))
     if is_whole(shape):
         return _whole(net, sums[..., 0])

@@ -48,6 +48,12 @@ def evaluate(net: Net, positions: Sequence[Position]) -> Evaluation:
     return Evaluation(used, psqt, positional, values, values[np.arange(len(positions)), used])
 
 
+def pair_products(net: Net, positions: Sequence[Position]) -> _Ints:
+    """[n, l1]: what enters fc_0, the own side's pairs first."""
+    sides = [[_accumulate(net, getattr(position, side))[0] for position in positions] for side in ("own", "opponent")]
+    return np.concatenate([_pair(net.version, np.stack(sums)) for sums in sides], axis=1)
+
+
 def _terms(net: Net, positions: Sequence[Position]) -> tuple[_Ints, _Ints]:
     own = [_accumulate(net, position.own) for position in positions]
     opponent = [_accumulate(net, position.opponent) for position in positions]

@@ -7,10 +7,16 @@ import numpy.typing as npt
 
 INPUTS = 22_528  # 32 king buckets x 11 planes x 64 squares
 VIRTUAL = 768  # 12 planes x 64 squares: what HalfKAv2_hm^ adds, numbered from INPUTS on
+KING_BUCKETS = 32
 PLANES = 11
 SQUARES = 64
 KING_PLANE = 10  # of both kings; among the virtual planes own king 10, enemy king 11
 PIECES = ("pawn", "knight", "bishop", "rook", "queen")  # planes 0 and 1, 2 and 3, ...: own, the opponent's
+
+
+def king_bucket(rank: int, file: int) -> int:
+    """Of the own king, which is on the files e to h (4 to 7); its own ranks."""
+    return (7 - rank) * 4 + 7 - file
 
 
 def planes() -> npt.NDArray[np.int64]:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from loader.errors import DataError
 from loader.files.regular import open_regular
-from pool.tasks.chess.whole_file import write_whole
+from pool.tasks.chess.export.whole_file import write_whole
 from pool.tasks.stockfish.quantized import hashes, leb128
 from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, VERSIONS, Block, Encoding, Version
 

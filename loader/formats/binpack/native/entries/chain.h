@@ -124,8 +124,8 @@ enum class Next : std::uint64_t { kNone, kWhole, kToRead };
 
 [[nodiscard]] inline Fault read_target(const chess::Position& position, Reading& reading, chess::Move& move) {
     const bool pawn = reading.type == chess::kPawn;
-    const bool promotes = pawn & promotes_next(position.side, reading.from);
-    const unsigned rights = own_castling(position) & static_cast<unsigned>(kManners.data()[reading.type].king);
+    const bool promotes = pawn & chess::promotes_next(position.side, reading.from);
+    const unsigned rights = own_castling(position) & static_cast<unsigned>(chess::kManners.data()[reading.type].king);
     const unsigned count = chess::count_squares(reading.targets);
     const unsigned all = (count << (promotes ? 2 : 0)) + (rights & 1) + (rights >> 1);
     const unsigned index = reading.take(index_bits(all));

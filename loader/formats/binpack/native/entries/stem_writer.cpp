@@ -39,7 +39,7 @@ bool castling_fits(const chess::Position& position) {
         const Bitboard rooks = position.rooks() & position.of_colour(colour);
         if ((position.castling & right) != 0 && (rooks & chess::bit_of(corner)) == 0) return false;
     }
-    return true;
+    return chess::castles_from_corners(position);
 }
 
 unsigned packed_code(const chess::Position& position, unsigned code, unsigned square) {

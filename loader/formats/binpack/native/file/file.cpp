@@ -90,15 +90,20 @@ std::optional<File::Fault> File::list_chunks(const FileDescriptor& file) {
 // What is wrong with the header at `offset`, of which so much is there; empty if nothing is.
 std::string File::header_fault(std::uint64_t offset, std::span<const std::uint8_t> header) {
     const std::span<const std::uint8_t> magic = header.first(std::min(header.size(), sizeof kMagic));
-    if (std::memcmp(magic.data(), kMagic, magic.size()) != 0) return "bad magic " + quoted(magic);
+    if (std::memcmp(magic.data(), kMagic, magic.size()) != 0)
+        return "expected a chunk, which begins with b'BINP', got " + quoted(magic);
     cut_ = true;
-    if (header.size() < kHeaderBytes) return "truncated chunk header";
+    if (header.size() < kHeaderBytes)
+        return "expected the " + std::to_string(kHeaderBytes) + " bytes that a chunk begins with, got " +
+               std::to_string(header.size());
     const std::uint32_t size = load_little_endian(header.data() + sizeof kMagic);
     const std::uint64_t present = size_ - offset - kHeaderBytes;
     const bool absurd = size > kMaxPayload;
     cut_ = !absurd && size > present;
-    if (absurd) return "chunk size " + std::to_string(size) + " is absurd";
-    if (cut_) return "chunk of " + std::to_string(size) + " bytes is cut at " + std::to_string(present);
+    if (absurd)
+        return "expected a chunk of at most " + std::to_string(kMaxPayload) + " bytes, got one of " +
+               std::to_string(size);
+    if (cut_) return "expected the " + std::to_string(size) + " bytes of the chunk, got " + std::to_string(present);
     return {};
 }
 

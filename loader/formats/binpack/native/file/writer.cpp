@@ -56,7 +56,7 @@ std::optional<MoveIndices> find_indices(const chess::Position& position, chess::
     }
     if ((targets & chess::bit_of(move.to())) == 0) return std::nullopt;
     indices.target = chess::squares_before(targets, move.to());
-    if (type == chess::kPawn && promotes_next(position.side, from)) {
+    if (type == chess::kPawn && chess::promotes_next(position.side, from)) {
         if (move.type() != chess::MoveType::kPromotion) return std::nullopt;
         indices.target = 4 * indices.target + promotion;
         indices.targets *= 4;
@@ -117,10 +117,10 @@ void Writer::end_chain() {
 
 void Writer::end_chunk() {
     if (payload_.empty()) return;
-    closed_.insert(closed_.end(), std::begin(kMagic), std::end(kMagic));
+    done_.insert(done_.end(), std::begin(kMagic), std::end(kMagic));
     const auto size = static_cast<std::uint32_t>(payload_.size());
-    for (int shift = 0; shift < 32; shift += 8) closed_.push_back(static_cast<std::uint8_t>(size >> shift));
-    closed_.insert(closed_.end(), payload_.begin(), payload_.end());
+    for (int shift = 0; shift < 32; shift += 8) done_.push_back(static_cast<std::uint8_t>(size >> shift));
+    done_.insert(done_.end(), payload_.begin(), payload_.end());
     payload_.clear();
     ++chunks_;
 }
@@ -129,8 +129,6 @@ void Writer::finish() {
     end_chain();
     end_chunk();
 }
-
-std::vector<std::uint8_t> Writer::take() { return std::exchange(closed_, {}); }
 
 void Writer::put_bits(unsigned value, unsigned count) {
     while (count > 0) {
@@ -156,7 +154,7 @@ void Writer::put_score(std::uint16_t value) {
 }
 
 std::optional<Damage> copy_chunk(std::span<const std::uint8_t> payload, std::uint64_t payload_offset,
-                                 std::uint32_t first_chain, Writer& writer) {
+                                 std::uint32_t first_chain, chess::EntryWriter& writer) {
     for (const bool before : {false, true}) {
         if (before && first_chain == 0) break;
         ChunkState state;

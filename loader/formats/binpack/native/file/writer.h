@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "chess/native/board/position.h"
+#include "chess/native/files/writer.h"
 #include "formats/binpack/native/damage.h"
 
 namespace sparsepool::binpack {
@@ -14,18 +15,13 @@ namespace sparsepool::binpack {
 // Turns entries into the bytes of a binpack file: an entry that follows from the one before continues its
 // chain, any other begins one, and a chunk is closed before the first chain after 1 MiB. The same rule as the
 // reference writer's, so that reading and writing a file gives the same bytes. Not for two threads at once.
-class Writer {
+class Writer final : public chess::EntryWriter {
   public:
-    // Gives back why the entry can't be stored (then nothing has changed), or an empty text.
-    [[nodiscard]] std::string add(const chess::Entry& entry);
+    [[nodiscard]] std::string add(const chess::Entry& entry) override;
 
-    // Closes the last chunk. More entries may be added; they begin another one.
-    void finish();
+    // Closes the last chunk. More entries begin another one.
+    void finish() override;
 
-    // The bytes of all chunks closed since the last call.
-    [[nodiscard]] std::vector<std::uint8_t> take();
-
-    [[nodiscard]] std::uint64_t entries() const { return entries_; }
     [[nodiscard]] std::uint64_t chains() const { return chains_; }
     [[nodiscard]] std::uint64_t chunks() const { return chunks_; }
 
@@ -37,14 +33,12 @@ class Writer {
     void put_bits(unsigned value, unsigned count);
     void put_score(std::uint16_t value);
 
-    std::vector<std::uint8_t> closed_;
     std::vector<std::uint8_t> payload_;
     std::size_t stem_ = 0;  // offset of the open chain in the payload
     bool open_ = false;
     unsigned followers_ = 0;
     unsigned free_bits_ = 0;  // of the payload's last byte
     chess::Entry last_;
-    std::uint64_t entries_ = 0;
     std::uint64_t chains_ = 0;
     std::uint64_t chunks_ = 0;
 };
@@ -52,6 +46,6 @@ class Writer {
 // Adds all entries of a chunk, its chain number `first_chain` first and those before it last.
 // Damage ends it; the entries before it have been added.
 std::optional<Damage> copy_chunk(std::span<const std::uint8_t> payload, std::uint64_t payload_offset,
-                                 std::uint32_t first_chain, Writer& writer);
+                                 std::uint32_t first_chain, chess::EntryWriter& writer);
 
 }  // namespace sparsepool::binpack

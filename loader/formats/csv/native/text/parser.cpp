@@ -4,46 +4,25 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <sstream>
 
 #include "formats/csv/native/text/cells.h"
 #include "formats/csv/native/text/utf8.h"
 #include "rows/native/hashing.h"
 #include "rows/native/lines/number.h"
+#include "rows/native/lines/words.h"
 #include "rows/native/record.h"
 
 namespace sparsepool::csv {
 namespace {
 
+using rows::joined;
+using rows::quoted;
 using rows::RowShape;
-
-// A text, for a message: 'abc'.
-std::string quoted(std::string_view text) {
-    constexpr std::size_t kMost = 24;
-    constexpr char kHex[] = "0123456789abcdef";
-    std::string words = "'";
-    for (const char character : text.substr(0, kMost)) {
-        const auto byte = static_cast<unsigned char>(character);
-        if (byte >= 0x20 && byte < 0x7F && byte != '\'' && byte != '\\') {
-            words += character;
-        } else {
-            words += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
-        }
-    }
-    return words + (text.size() <= kMost ? "'" : "...'");
-}
 
 std::string_view without_blanks(std::string_view text) {
     while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
     while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
     return text;
-}
-
-template <class... Words>
-std::string joined(const Words&... words) {
-    std::ostringstream line;
-    (line << ... << words);
-    return line.str();
 }
 
 // One line after the other. A method that finds a fault says where and what in `at_` and `reason_`, and gives back

@@ -4,14 +4,15 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <sstream>
 
 #include "rows/native/lines/number.h"
+#include "rows/native/lines/words.h"
 
 namespace sparsepool::svmlight {
 namespace {
 
 using rows::Field;
+using rows::joined;
 using rows::read_float;
 using rows::read_whole;
 using rows::RowShape;
@@ -21,29 +22,12 @@ using rows::RowShape;
 }
 [[nodiscard]] bool ends_part(char character) { return is_blank(character) || character == '\n' || character == '#'; }
 
-// The part at `text`, for a message: 'abc'.
+// The part at `text`, for a message.
 std::string quoted(const char* text) {
-    constexpr std::ptrdiff_t kMost = 24;
-    constexpr char kHex[] = "0123456789abcdef";
     if (ends_part(*text)) return *text == '\n' ? "the end of the line" : "nothing";
-    std::string words = "'";
-    const char* const begin = text;
-    for (; !ends_part(*text) && text - begin < kMost; ++text) {
-        const auto byte = static_cast<unsigned char>(*text);
-        if (byte >= 0x20 && byte < 0x7F && byte != '\'' && byte != '\\') {
-            words += *text;
-        } else {
-            words += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
-        }
-    }
-    return words + (ends_part(*text) ? "'" : "...'");
-}
-
-template <class... Words>
-std::string joined(const Words&... words) {
-    std::ostringstream line;
-    (line << ... << words);
-    return line.str();
+    std::size_t size = 0;
+    while (size <= rows::kMostQuoted && !ends_part(text[size])) ++size;
+    return rows::quoted({text, size});
 }
 
 // One line after the other. A method that finds a fault says where and what in `at_` and `reason_`, and gives back

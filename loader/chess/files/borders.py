@@ -1,0 +1,93 @@
+"""Where the chunks of a file of games begin, kept beside it: there are no borders in it to jump to.
+
+Finding them reads the whole file, a gigabyte a second. They are written beside files that are large enough for that to
+matter, as `.NAME.borders`: a line of JSON that says of which file, then the offsets as uint64, little endian.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from loader.errors import DataChangedError
+from loader.files.identity import DataFile
+from loader.files.part import read_part
+from loader.files.regular import open_regular
+
+log = logging.getLogger(__name__)
+
+SMALLEST = 64 << 20  # bytes of a file whose borders are kept
+VERSION = 1
+_ENDS = 1 << 16  # bytes of a file's beginning and of its end that are compared
+_MOST = 1 << 30  # bytes of an index
+
+
+@dataclass
+class Kept:
+    borders: list[int] | None  # None: not known
+
+
+@contextmanager
+def kept_borders(name: str, file: DataFile) -> Iterator[Kept]:
+    """Those kept for the file, a `name`'s, if they are of what it is now; whatever they are at the end is kept."""
+    if file.size < SMALLEST:
+        yield Kept(None)
+        return
+    index = file.path.with_name(f".{file.path.name}.borders")
+    described = _described(name, file)
+    found = _read(index, described)
+    kept = Kept(found)
+    yield kept
+    if kept.borders and kept.borders != found:
+        _write(index, described, kept.borders)
+
+
+def _described(name: str, file: DataFile) -> dict[str, Any]:
+    """What tells the file from others, as JSON keeps it."""
+    ends = ((0, min(_ENDS, file.size)), (max(0, file.size - _ENDS), file.size))
+    try:
+        sums = [zlib.crc32(read_part(file, begin, end, may_grow=True)) for begin, end in ends]
+    except (OSError, DataChangedError):  # whoever opens it says why
+        sums = []
+    return {"version": VERSION, "format": name, "size": file.size, "modified": file.modified, "ends": sums}
+
+
+def _read(index: Path, described: dict[str, Any]) -> list[int] | None:
+    try:
+        fd = open_regular(index, os.O_RDONLY | os.O_NOFOLLOW)
+        with os.fdopen(fd, "rb") as opened:
+            line = opened.readline(4096)
+            data = opened.read(_MOST)
+        known = json.loads(line)
+        borders = np.frombuffer(data, "<u8")
+    except (OSError, ValueError):
+        return None
+    if not isinstance(known, dict) or known.pop("sum", None) != zlib.crc32(data) or known != described:
+        return None
+    return [int(border) for border in borders]
+
+
+def _write(index: Path, described: dict[str, Any], borders: list[int]) -> None:
+    data = np.array(borders, "<u8").tobytes()
+    line = json.dumps(described | {"sum": zlib.crc32(data)}).encode() + b"\n"
+    beside = index.with_name(f"{index.name}.{os.getpid()}.tmp")
+    try:
+        with suppress(FileNotFoundError):
+            beside.unlink()
+        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        with os.fdopen(fd, "wb") as opened:
+            opened.write(line + data)
+        beside.replace(index)
+    except OSError as error:
+        log.warning("%s: not written (%s): the games are looked for at each start", index, error.strerror or error)
+        with suppress(OSError):
+            beside.unlink()

@@ -1,0 +1,79 @@
+"""A file format that has a native codec: what its module (loader/formats/NAME/__init__.py) is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from loader.files.identity import DataFile
+
+if TYPE_CHECKING:
+    from loader import _native
+    from loader.chess.files.look import EntryStatistics
+    from loader.chess.files.reader import EntriesReader
+    from loader.config import DataConfig
+    from loader.formats.format import OnProgress, Verdict
+
+
+def with_packed(*suffixes: str) -> tuple[str, ...]:
+    """The endings, and those of compressed files."""
+    return tuple(f"{suffix}{packed}" for suffix in suffixes for packed in ("", ".gz", ".zst"))
+
+
+@dataclass(frozen=True)
+class PositionFormat:
+    """`loader.formats.format.Format` and what commands ask besides."""
+
+    name: str  # of the function of `_native` that gives the codec
+    lacks: Sequence[str] = ()  # what entries do not have, of `loader.chess.filters.PARTS`
+    lines: bool = False  # text
+
+    @property
+    def codec(self) -> _native.Codec:
+        from loader import _native
+
+        codec: _native.Codec = getattr(_native, self.name)()
+        return codec
+
+    def recognizes(self, head: bytes) -> bool:
+        return self.codec.begins_a_file(head)
+
+    def open_files(self, files: Sequence[DataFile], may_grow: bool, skip_damaged: bool) -> EntriesReader:
+        from loader.chess.files.reader import EntriesReader
+
+        return EntriesReader(self, files, may_grow=may_grow, skip_damaged=skip_damaged)
+
+    def open_with(self, config: DataConfig, files: Sequence[DataFile]) -> EntriesReader:
+        from loader.chess.files.reader import EntriesReader
+        from loader.chess.filters import PLY, needs
+
+        return EntriesReader(
+            self,
+            files,
+            may_grow=config.may_grow,
+            skip_damaged=config.on_bad_data == "skip",
+            needs_ply=PLY in needs(config.settings.filters).values(),
+        )
+
+    def whole_size(self, file: DataFile) -> int:
+        """Without a last record, line or game that has no end yet."""
+        from loader.chess.files.opening import open_file
+
+        return open_file(self, file, may_grow=True).whole_size
+
+    def verify(self, path: Path, threads: int, progress: OnProgress | None) -> Verdict:
+        from loader.chess.files.look import verify
+
+        return verify(self, path, threads, progress)
+
+    def inspect(self, path: Path, progress: OnProgress | None) -> EntryStatistics:
+        from loader.chess.files.look import inspect
+
+        return inspect(self, path, progress)
+
+    def dump(self, path: Path, limit: int | None) -> Iterator[bytes]:
+        from loader.chess.files.look import dump
+
+        return dump(self, path, limit)

@@ -1,0 +1,43 @@
+#include "chess/native/coding/game_writer.h"
+
+#include "chess/native/coding/storable.h"
+
+namespace sparsepool::chess {
+namespace {
+
+void put16(std::vector<std::uint8_t>& bytes, unsigned value) {
+    bytes.push_back(static_cast<std::uint8_t>(value));
+    bytes.push_back(static_cast<std::uint8_t>(value >> 8));
+}
+
+}  // namespace
+
+bool GameWriter::follows(const Entry& entry) const {
+    return open_ && entry.result == -last_.result && entry.ply == static_cast<std::uint16_t>(last_.ply + 1) &&
+           is_same(entry.position, next_);
+}
+
+std::string GameWriter::add(const Entry& entry) {
+    std::int16_t white_score = 0;
+    if (const char* wrong = why_no_move(entry)) return wrong;
+    if (const char* wrong = why_no_white_score(entry, white_score)) return wrong;
+    if (!follows(entry)) {
+        if (const char* wrong = why_no_start(entry)) return wrong;
+        finish();
+        put_header(done_, entry);
+        open_ = true;
+    }
+    put16(done_, word_of(entry));
+    put16(done_, static_cast<std::uint16_t>(white_score));
+    last_ = entry;
+    next_ = after(entry);
+    ++entries_;
+    return {};
+}
+
+void GameWriter::finish() {
+    if (open_) done_.insert(done_.end(), 4, 0);
+    open_ = false;
+}
+
+}  // namespace sparsepool::chess

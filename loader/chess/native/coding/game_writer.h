@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "chess/native/files/writer.h"
+
+namespace sparsepool::chess {
+
+// Writes games as games.h reads them: an entry that follows from the one before continues its game, any other begins
+// one.
+class GameWriter : public EntryWriter {
+  public:
+    [[nodiscard]] std::string add(const Entry& entry) final;
+    void finish() final;
+
+  private:
+    // Why a game can't begin with it; null if it can.
+    [[nodiscard]] virtual const char* why_no_start(const Entry& entry) const = 0;
+    virtual void put_header(std::vector<std::uint8_t>& bytes, const Entry& entry) const = 0;
+    [[nodiscard]] virtual std::uint16_t word_of(const Entry& entry) const = 0;
+
+    [[nodiscard]] bool follows(const Entry& entry) const;
+
+    bool open_ = false;
+    Entry last_;
+    Position next_;  // after it
+};
+
+}  // namespace sparsepool::chess

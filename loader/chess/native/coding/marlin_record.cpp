@@ -1,0 +1,35 @@
+#include "chess/native/coding/marlin_record.h"
+
+#include "chess/native/coding/storable.h"
+
+namespace sparsepool::chess {
+namespace {
+
+Bitboard unmoved_rooks(const Position& position) {
+    Bitboard rooks = 0;
+    for (unsigned bit = 0; bit < 4; ++bit) {
+        if ((position.castling >> bit & 1U) != 0) rooks |= bit_of(position.castling_rook(bit));
+    }
+    return rooks;
+}
+
+}  // namespace
+
+const char* why_no_marlin_board(const Position& position) {
+    if (const char* wrong = why_no_castling(position)) return wrong;
+    return why_no_en_passant(position);
+}
+
+void write_marlin_record(const Entry& entry, std::int16_t white_score, std::uint8_t* out) {
+    const Position& position = entry.position;
+    write_nibbles(position, unmoved_rooks(position), out);
+    out[24] = static_cast<std::uint8_t>(position.ep_square | position.side << 7);
+    out[25] = position.rule50;
+    const auto number = static_cast<std::uint16_t>(entry.ply / 2 + 1);
+    std::memcpy(out + 26, &number, sizeof number);
+    std::memcpy(out + 28, &white_score, sizeof white_score);
+    out[30] = static_cast<std::uint8_t>(white_result(entry) + 1);
+    out[31] = 0;
+}
+
+}  // namespace sparsepool::chess

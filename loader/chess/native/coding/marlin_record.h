@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+
+#include "chess/native/coding/nibbles.h"
+
+// The 32 bytes of marlinformat, which also begin a game of viriformat:
+//
+//     0  occupied squares, 8  nibbles, type 6 a rook that may still castle: its place tells which
+//    24  en-passant square, 64 for none; 128 more if black moves
+//    25  halfmove clock     26  u16 move number, 0 for unknown
+//    28  i16 score          30  result, 0 to 2; both White's view
+//    31  extra, which is not read
+namespace sparsepool::chess {
+
+inline constexpr std::size_t kMarlinBytes = 32;
+
+inline namespace SPARSEPOOL_ISA {
+
+// Makes rooks of rooks that may castle, and their rights: of those of a colour the ones before the king are queen-side.
+[[nodiscard]] inline const char* take_rights(Position& position) {
+    for (Bitboard rest = of_type_6_or_7(position); rest != 0; rest &= rest - 1) {
+        const unsigned square = first_square(rest);
+        const unsigned code = position.code_at(square);
+        if (code >> 1 != kUnmovedRook) return "no piece has the number 7";
+        position.lift(bit_of(square));
+        position.drop(bit_of(square), 2U * kRook + (code & 1));
+        const unsigned colour = code & 1;
+        const Bitboard king = position.kings() & position.of_colour(colour);
+        const unsigned home = colour == kWhite ? 0 : 7;
+        if (king == 0 || square >> 3 != home || first_square(king) >> 3 != home) {
+            return "a castling right of a king or rook that is not on its first rank";
+        }
+        const unsigned bit = 2 * colour + (square < first_square(king) ? 1U : 0U);
+        if ((position.castling >> bit & 1U) != 0) return "two rooks with the same castling right";
+        position.castling = static_cast<std::uint8_t>(position.castling | 1U << bit);
+        position.set_castling_rook(bit, square & 7);
+    }
+    return nullptr;
+}
+
+// An en-passant square that a pawn can have passed over in the move before.
+[[nodiscard]] inline bool is_passed_over(const Position& position, unsigned square) {
+    if (square >> 3 != (position.side == kWhite ? 5U : 2U)) return false;
+    const Bitboard theirs = position.pawns() & position.of_colour(position.side ^ 1U);
+    const unsigned pawn = position.side == kWhite ? square - 8 : square + 8;
+    return (theirs & bit_of(pawn)) != 0 && (position.occupied & bit_of(square)) == 0;
+}
+
+// All but the score; `white_result`: -1, 0, 1.
+[[nodiscard]] inline const char* read_marlin_board(const std::uint8_t* bytes, bool needs_ply, Entry& entry,
+                                                   std::int8_t& white_result) {
+    Position& position = entry.position;
+    if (const char* wrong = read_nibbles(bytes, position)) return wrong;
+    position.side = bytes[24] >> 7;
+    const unsigned passed = bytes[24] & 127U;
+    if (of_type_6_or_7(position) != 0) {
+        if (const char* wrong = take_rights(position)) return wrong;
+    }
+    if (!has_one_king_each(position)) return "a side has not exactly one king";
+    if (passed > 64) return "the en-passant square is beyond 64";
+    if (passed != 64 && !is_passed_over(position, passed)) return "an en-passant square that no pawn has passed";
+    position.ep_square = static_cast<std::uint8_t>(passed);
+    position.rule50 = bytes[25];
+    const auto number = load<std::uint16_t>(bytes + 26);
+    if (const char* wrong = number_fault(number, needs_ply)) return wrong;
+    if (bytes[30] > 2) return "the result is not 0, 1 or 2";
+    white_result = static_cast<std::int8_t>(bytes[30] - 1);
+    entry.ply = ply_of(number, position.side);
+    entry.result = static_cast<std::int8_t>(position.side == kWhite ? white_result : -white_result);
+    return nullptr;
+}
+
+}  // namespace SPARSEPOOL_ISA
+
+// Why the record can't hold the position; empty if it can.
+[[nodiscard]] const char* why_no_marlin_board(const Position& position);
+
+// Writes 32 bytes, the score of `white_score`.
+void write_marlin_record(const Entry& entry, std::int16_t white_score, std::uint8_t* out);
+
+}  // namespace sparsepool::chess

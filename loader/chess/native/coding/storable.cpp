@@ -1,0 +1,73 @@
+#include "chess/native/coding/storable.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "chess/native/board/destinations.h"
+#include "chess/native/coding/marlin_record.h"
+
+namespace sparsepool::chess {
+namespace {
+
+// The en-passant square if a pawn can take there.
+unsigned taken_on(const Position& position) {
+    const unsigned square = position.ep_square;
+    if (square == kNoSquare) return kNoSquare;
+    const unsigned pawn = position.side == kWhite ? square - 8 : square + 8;
+    return pawn < 64 && en_passant_possible(position, square, pawn) ? square : kNoSquare;
+}
+
+std::uint16_t held_files(const Position& position) {
+    std::uint16_t files = 0;
+    for (unsigned bit = 0; bit < 4; ++bit) {
+        if ((position.castling >> bit & 1U) == 0) continue;
+        files = static_cast<std::uint16_t>(files | (position.castling_rook(bit) & 7U) << (3 * bit));
+    }
+    return files;
+}
+
+}  // namespace
+
+const char* why_no_castling(const Position& position) {
+    for (unsigned bit = 0; bit < 4; ++bit) {
+        if ((position.castling >> bit & 1U) == 0) continue;
+        const unsigned colour = bit / 2;
+        const unsigned rook = position.castling_rook(bit);
+        const unsigned king = king_square(position, colour);
+        const bool there = (position.rooks() & position.of_colour(colour) & bit_of(rook)) != 0;
+        const bool beside = king >> 3 == rook >> 3 && (rook > king) == (bit % 2 == 0);
+        if (!there || !beside) return "a castling right without its king and rook on the first rank";
+    }
+    return nullptr;
+}
+
+const char* why_no_en_passant(const Position& position) {
+    if (position.ep_square == kNoSquare || is_passed_over(position, position.ep_square)) return nullptr;
+    return "an en-passant square without a pawn that passed it can't be stored";
+}
+
+const char* why_no_move(const Entry& entry) {
+    if (entry.move.word == 0) return "the format needs the move that was played";
+    Position next = entry.position;
+    const bool sound = is_move_of_a_piece(entry.position, entry.move) &&
+                       play<Variant::kChess960>(next, entry.move) == MoveFault::kNone;
+    return sound ? nullptr : "the format can't hold a move that the position does not allow";
+}
+
+const char* why_no_white_score(const Entry& entry, std::int16_t& white_score) {
+    return turn_score(entry.score, entry.position.side, white_score) ? nullptr : kBadScore;
+}
+
+Position after(const Entry& entry) {
+    Position next = entry.position;
+    (void)play<Variant::kChess960>(next, entry.move);
+    return next;
+}
+
+bool is_same(const Position& position, const Position& other) {
+    return position.occupied == other.occupied && std::ranges::equal(position.planes, other.planes) &&
+           position.side == other.side && position.castling == other.castling &&
+           held_files(position) == held_files(other) && taken_on(position) == taken_on(other);
+}
+
+}  // namespace sparsepool::chess

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+
+#include "chess/native/board/position.h"
+
+// What formats ask of an entry before they write it. Faults are null if nothing is wrong.
+namespace sparsepool::chess {
+
+// Of the rights: each has a rook, and a king on the rank with it, on the right side.
+[[nodiscard]] const char* why_no_castling(const Position& position);
+
+// Of the en-passant square: a pawn has passed it in the move before.
+[[nodiscard]] const char* why_no_en_passant(const Position& position);
+
+// Of the move: it is one that the position allows, pins and checks ignored.
+[[nodiscard]] const char* why_no_move(const Entry& entry);
+
+// Of the score: it can be White's. `white_score` is that.
+[[nodiscard]] const char* why_no_white_score(const Entry& entry, std::int16_t& white_score);
+
+// The position after the move, which must be sound.
+[[nodiscard]] Position after(const Entry& entry);
+
+// Whether these are the same, an en-passant square that no pawn can take on aside. Clocks are not compared.
+[[nodiscard]] bool is_same(const Position& position, const Position& other);
+
+[[nodiscard]] inline std::int8_t white_result(const Entry& entry) {
+    return static_cast<std::int8_t>(entry.position.side == kWhite ? entry.result : -entry.result);
+}
+
+}  // namespace sparsepool::chess

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "chess/native/files/walk.h"
+#include "chess/native/make_record.h"
+
+// Walks of formats whose units are records of one size, and what all walks have in common.
+namespace sparsepool::chess {
+
+inline namespace SPARSEPOOL_ISA {
+
+template <class Number>
+[[nodiscard]] inline Number load(const std::uint8_t* bytes) {  // little endian
+    Number number;
+    std::memcpy(&number, bytes, sizeof number);
+    return number;
+}
+
+inline bool stop(WalkState& state, const char* fault, bool cut = false) {
+    state.fault = fault;
+    state.cut = cut;
+    return false;
+}
+
+// The ply of a move number of a FEN, and the other way round.
+[[nodiscard]] inline std::uint16_t ply_of(unsigned move_number, unsigned side) {
+    return static_cast<std::uint16_t>(2 * (move_number == 0 ? 0 : move_number - 1) + side);
+}
+
+// What is wrong with a move number; null if nothing is.
+[[nodiscard]] inline const char* number_fault(unsigned move_number, bool needs_ply) {
+    if (move_number > 32768) return "the move number is beyond 32768";
+    if (move_number == 0 && needs_ply) return "the move number is 0: no ply is known, and a filter needs it";
+    return nullptr;
+}
+
+// White's score as the mover's. False if that is no 16-bit number.
+[[nodiscard]] inline bool turn_score(std::int16_t white, unsigned side, std::int16_t& score) {
+    score = side == kWhite ? white : static_cast<std::int16_t>(-white);
+    return side == kWhite || white != -32768;
+}
+
+inline constexpr const char* kBadScore = "a score of -32768 has no opposite";
+
+// `kDecode(bytes, needs_ply, entry)`: what is wrong with a record; null if nothing is.
+template <std::size_t kBytes, auto kDecode>
+[[nodiscard]] inline bool next_record(WalkState& state) {
+    const std::size_t left = state.bytes.size() - state.at;
+    if (left < kBytes || !state.fault.empty()) [[unlikely]] {
+        return left != 0 && state.fault.empty() ? stop(state, "the data end within a record", true) : false;
+    }
+    if (const char* wrong = kDecode(state.bytes.data() + state.at, state.needs_ply, state.entry)) [[unlikely]] {
+        return stop(state, wrong);
+    }
+    state.at += kBytes;
+    ++state.units;
+    return true;
+}
+
+template <auto kNext, bool kChecks>
+inline std::size_t read_some(WalkState& state, Record* out, std::size_t capacity) {
+    std::size_t count = 0;
+    for (; count < capacity && kNext(state); ++count) write_record<kChecks>(state.entry, out[count]);
+    return count;
+}
+
+template <auto kNext>
+inline std::size_t read_entries(WalkState& state, Record* out, std::size_t capacity, bool checks) {
+    return checks ? read_some<kNext, true>(state, out, capacity) : read_some<kNext, false>(state, out, capacity);
+}
+
+}  // namespace SPARSEPOOL_ISA
+}  // namespace sparsepool::chess

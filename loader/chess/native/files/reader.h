@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "chess/native/files/file.h"
+#include "chess/native/reader.h"
+
+namespace sparsepool::chess {
+
+// The pieces of files of one format, in the order of the files.
+class FileReader final : public PositionReader {
+  public:
+    explicit FileReader(std::vector<std::shared_ptr<const EntryFile>> files);
+
+    [[nodiscard]] std::size_t num_chunks() const override { return chunks_.size(); }
+    [[nodiscard]] std::string name() const override;
+    [[nodiscard]] std::size_t together() const override { return 1; }
+    [[nodiscard]] bool in_file_order() const override;
+    void compare_with(stream::ChunkSums sums) override { sums_ = sums; }
+    void read(std::span<Reading> readings, bool checks, const Appended& appended) const override;
+
+  private:
+    struct Chunk {
+        const EntryFile* file = nullptr;
+        std::size_t piece = 0;
+    };
+
+    std::vector<std::shared_ptr<const EntryFile>> files_;
+    std::vector<Chunk> chunks_;
+    stream::ChunkSums sums_;
+};
+
+}  // namespace sparsepool::chess

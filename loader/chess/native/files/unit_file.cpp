@@ -1,0 +1,128 @@
+#include "chess/native/files/unit_file.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include "packed/unpacker.h"
+
+namespace sparsepool::chess {
+namespace {
+
+constexpr std::uint64_t kScanned = 4 << 20;  // bytes at once, looking for games
+constexpr std::uint64_t kLongest = packed::kMostBytes;
+
+// Sound borders: those of pieces that a file of that size can have.
+bool fits(const std::vector<std::uint64_t>& borders, std::uint64_t size) {
+    return !borders.empty() && borders.front() == 0 && borders.back() <= size &&
+           std::ranges::is_sorted(borders, std::less_equal<>());
+}
+
+}  // namespace
+
+OpenedFile open_unit_file(const std::string& path, const std::optional<ExpectedFile>& expected, const Codec& codec,
+                          bool needs_ply, std::optional<std::vector<std::uint64_t>> borders) {
+    const FileDescriptor descriptor(path);
+    std::uint64_t present = 0;
+    std::optional<FileFault> fault = descriptor.opening_fault(expected.has_value(), present);
+    if (!fault) fault = descriptor.change(expected);
+    if (fault) return {nullptr, std::move(*fault)};
+    const std::uint64_t size = expected ? expected->identity.size : present;
+    std::array<std::uint8_t, 4> bytes{};
+    const auto head = std::span(bytes).first(std::min<std::uint64_t>(size, bytes.size()));
+    fault = descriptor.read(head, 0);
+    if (!fault) {
+        if (const packed::MakeUnpacker make = packed::unpacker_of(head)) {
+            return {std::make_shared<PackedUnitFile>(path, expected, size, codec, needs_ply, make), {}};
+        }
+        const auto file = std::make_shared<PlainUnitFile>(path, expected, size, codec, needs_ply);
+        fault = file->cut(descriptor, std::move(borders));
+        if (!fault) return {file, {}};
+    }
+    return {nullptr, std::move(*fault)};
+}
+
+std::optional<FileFault> PlainUnitFile::cut(const FileDescriptor& file,
+                                            std::optional<std::vector<std::uint64_t>> borders) {
+    begins_ = {0};
+    const std::uint64_t unit = codec_.unit_bytes();
+    if (unit != 0) {
+        whole_size_ = size_ - size_ % unit;
+        const std::uint64_t piece = kPiece / unit * unit;
+        while (begins_.back() < whole_size_) begins_.push_back(std::min(begins_.back() + piece, whole_size_));
+    } else if (borders && fits(*borders, size_)) {
+        begins_ = std::move(*borders);
+        whole_size_ = begins_.back();
+    } else {
+        if (std::optional<FileFault> fault = find_games(file)) return fault;
+    }
+    if (begins_.back() < size_) begins_.push_back(size_);
+    return std::nullopt;
+}
+
+// A piece ends with the first game that ends at or behind 1 MiB of it.
+std::optional<FileFault> PlainUnitFile::find_games(const FileDescriptor& file) {
+    std::string bytes;        // from `begin` on
+    std::uint64_t begin = 0;  // of the first game that is not in a whole piece yet
+    while (begin < size_) {
+        const std::uint64_t there = bytes.size();
+        const std::uint64_t more = std::min(kScanned, size_ - begin - there);
+        bytes.resize(there + more);
+        const std::span out(reinterpret_cast<std::uint8_t*>(bytes.data()) + there, more);
+        if (std::optional<FileFault> fault = file.read(out, begin + there)) return fault;
+        const bool last = begin + bytes.size() == size_;
+        std::size_t piece = 0;  // where the one begins that games are added to
+        std::size_t end = 0;    // of the last whole game
+        while ((end = codec_.games()->end_of(bytes, end)) != std::string::npos) {
+            whole_size_ = begin + end;
+            if (end - piece < kPiece) continue;
+            begins_.push_back(whole_size_);
+            piece = end;
+        }
+        if (last || bytes.size() - piece > kLongest) break;
+        bytes.erase(0, piece);
+        begin += piece;
+    }
+    if (whole_size_ > begins_.back()) begins_.push_back(whole_size_);
+    return std::nullopt;
+}
+
+std::vector<std::uint64_t> PlainUnitFile::borders() const {
+    std::vector<std::uint64_t> borders = begins_;
+    if (borders.back() > whole_size_) borders.pop_back();
+    return borders;
+}
+
+Piece PlainUnitFile::read(std::size_t piece) const {
+    Piece read;
+    read.begin = begins_[piece];
+    const std::uint64_t size = begins_[piece + 1] - read.begin;
+    if (size > kLongest) {
+        read.fault = stream::SourceFault{path_, read.begin, "a game of more than 1 GiB"};
+        return read;
+    }
+    const FileDescriptor file(path_);
+    std::optional<FileFault> fault = file.reopening_fault();
+    if (!fault) {
+        read.bytes.resize(size);
+        fault = file.read({reinterpret_cast<std::uint8_t*>(read.bytes.data()), size}, read.begin);
+        if (std::optional<FileFault> changed = file.change(expected_)) fault = std::move(changed);
+    }
+    if (fault) {
+        read.bytes.clear();
+        read.fault = EntryFile::fault_of(std::move(*fault), read.begin);
+    }
+    return read;
+}
+
+stream::SourceFault PlainUnitFile::fault_of(std::size_t, const Piece& read, const Damage& damage) const {
+    return {path_, read.begin + damage.offset, damage.reason};
+}
+
+stream::SourceFault PackedUnitFile::fault_of(std::size_t piece, const Piece& read, const Damage& damage) const {
+    return {path_, offset(piece),
+            "byte " + std::to_string(read.begin + damage.offset) + " of what is decoded: " + damage.reason};
+}
+
+}  // namespace sparsepool::chess

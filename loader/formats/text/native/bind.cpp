@@ -1,0 +1,32 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/tuple.h>
+
+#include "chess/native/bind/codecs.h"
+#include "formats/text/native/codec.h"
+#include "formats/text/native/lines.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace sparsepool::text {
+namespace {
+
+std::shared_ptr<const chess::EntryFile> open_file(const FileName& name, const std::optional<Identity>& identity,
+                                                  bool may_grow, bool needs_ply) {
+    return chess::opened_file(name, identity, may_grow, [&](const std::optional<ExpectedFile>& expected) {
+        return open_lines(name.path, expected, needs_ply);
+    });
+}
+
+}  // namespace
+
+void bind(nb::module_& module) {
+    chess::bind_codec(module, "text", &codec);
+    module.def("open_text", &open_file, "path"_a, "identity"_a = nb::none(), "may_grow"_a = false,
+               "needs_ply"_a = false, "As open_entries, of lines.");
+}
+
+}  // namespace sparsepool::text

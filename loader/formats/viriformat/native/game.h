@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+
+#include "chess/native/coding/games.h"
+#include "chess/native/coding/marlin_record.h"
+
+// A game: a record of marlinformat, of which the score is not read, then moves:
+//
+//     bits 0-5 from, 6-11 to, 12-13 promotion (knight, bishop, rook, queen), 14-15 kind: normal, en passant, castling,
+//     promotion. Castling goes to the rook's square.
+namespace sparsepool::viriformat {
+
+enum class Kind : std::uint8_t { kNormal, kEnPassant, kCastling, kPromotion };
+
+inline namespace SPARSEPOOL_ISA {
+
+struct Game {
+    static constexpr std::size_t kHeader = chess::kMarlinBytes;
+
+    [[nodiscard]] static const char* read_header(const std::uint8_t* bytes, bool needs_ply, chess::Entry& entry,
+                                                 std::int8_t& white_result) {
+        return chess::read_marlin_board(bytes, needs_ply, entry, white_result);
+    }
+
+    [[nodiscard]] static const char* read_move(std::uint16_t word, const chess::Position&, chess::Move& move) {
+        constexpr chess::MoveType kTypes[] = {chess::MoveType::kNormal, chess::MoveType::kEnPassant,
+                                              chess::MoveType::kCastling, chess::MoveType::kPromotion};
+        const unsigned promotion = word >> 12 & 3U;
+        move = chess::make_move(kTypes[word >> 14], word & 63U, word >> 6 & 63U, promotion);
+        if (promotion != 0 && move.type() != chess::MoveType::kPromotion) [[unlikely]]
+            return "a promotion's piece of a move that is none";
+        return nullptr;
+    }
+};
+
+}  // namespace SPARSEPOOL_ISA
+}  // namespace sparsepool::viriformat

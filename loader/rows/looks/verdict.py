@@ -1,0 +1,22 @@
+"""Whether a file of rows can be read to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from loader.errors import DataError
+from loader.formats.format import Verdict
+
+
+def verdict(path: str, counts: Iterable[tuple[int, DataError | None]]) -> Verdict:
+    """How many rows there are, up to the first damage. `counts`: of the file's parts, how many rows each has, and what
+    is wrong behind them; it may raise DataError."""
+    entries = 0
+    try:
+        for count, error in counts:
+            entries += count
+            if error is not None:
+                raise error
+    except DataError as error:
+        return Verdict(path, False, entries, error.offset, error.reason)
+    return Verdict(path, True, entries)

@@ -1,0 +1,35 @@
+"""The groups of a step: consecutive batches whose gradients one worker adds up, left to right, before it hands them
+over (I2). Pure.
+
+A group has a place in its step, from 0 on: the leaf of the tree in which the groups are added up (`order`). Which
+batches it has, G and k alone decide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Groups:
+    """G batches a step, k of them a group; the last group has what is left."""
+
+    batches_per_step: int
+    batches_per_group: int = 1
+
+    @property
+    def per_step(self) -> int:
+        return -(-self.batches_per_step // self.batches_per_group)
+
+    def batches(self, step: int, place: int) -> range:
+        """Numbers of the group's batches in the stream."""
+        begin = step * self.batches_per_step
+        first = begin + place * self.batches_per_group
+        return range(first, min(first + self.batches_per_group, begin + self.batches_per_step))
+
+    def step_of(self, batch: int) -> int:
+        return batch // self.batches_per_step
+
+    def place_of(self, batch: int) -> int:
+        """Of the group that the batch is in."""
+        return batch % self.batches_per_step // self.batches_per_group

@@ -1,0 +1,76 @@
+"""A group's gradients in one slot, on a CPU: the first batch that has one of a parameter writes it there, each later
+one beside it, and is added at once (I2: left to right).
+
+Of a table the slot defines the rows that any batch of the group touches: those that the first one does not touch begin
+as zeros.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from pool.buckets.plan import Plan
+from pool.buckets.tensors import views
+from pool.exchange.addend import Addend, Touched
+from pool.exchange.host.fold import fold
+from pool.exchange.host.group import Group
+
+Slot = npt.NDArray[np.uint8]
+
+
+class Adding:
+    def __init__(self, plan: Plan, slots: Sequence[Slot]) -> None:
+        self._plan = plan
+        self._slots = [views(slot, plan.parameters) for slot in slots]
+        self._beside = views(np.frombuffer(mmap.mmap(-1, max(plan.nbytes, 1)), np.uint8), plan.parameters)
+        self._slot = 0
+        self._group = Group((), ())
+        self._batch = -1  # index in the group
+        self._before: set[int] = set()  # parameters that have a gradient of an earlier batch of the group
+        self._now: set[int] = set()  # that have one of this batch
+
+    def begin(self, slot: int, group: Group) -> None:
+        self._slot, self._group, self._batch = slot, group, -1
+        self._before, self._now = set(), set()
+
+    def begin_batch(self) -> None:
+        self._batch += 1
+        self._before |= self._now
+        self._now = set()
+
+    def place(self, parameter: int) -> Tensor:
+        """Where this batch's gradient is to be written; of a table its touched rows."""
+        self._now.add(parameter)
+        if parameter in self._before:
+            return self._beside[parameter]
+        place = self._slots[self._slot][parameter]
+        field = self._plan.parameters[parameter].sparse_field
+        if field is not None:
+            others = _without(self._group.touched(parameter, field), self._group.batches[self._batch].touched[field])
+            place[torch.from_numpy(others)] = 0.0
+        return place
+
+    def written(self, parameter: int, rows: tuple[int, int] | None = None) -> None:
+        """This batch's gradient lies in its place; of a table these rows."""
+        if parameter not in self._before:
+            return
+        begin, end = rows or (0, len(self._beside[parameter]))
+        sum_so_far, new = (memory[parameter][begin:end] for memory in (self._slots[self._slot], self._beside))
+        field = self._plan.parameters[parameter].sparse_field
+        touched = None if field is None else self._group.touched(parameter, field)
+        added = None if field is None else self._group.batches[self._batch].touched[field]
+        addends = [Addend(0, sum_so_far, touched), Addend(1, new, added)]
+        fold(sum_so_far, addends, scale=1.0, first_row=begin, touched_only=True)
+
+
+def _without(rows: Touched, others: Touched) -> npt.NDArray[np.int64]:
+    """Both ascending; `others` are among the rows."""
+    left = np.ones(len(rows), bool)
+    left[np.searchsorted(rows, others)] = False
+    return rows[left].astype(np.int64)

@@ -1,0 +1,30 @@
+"""The batches of one group on a worker: which rows of a table they touch together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pool.exchange.addend import Touched
+from pool.exchange.interface import GroupBatch
+
+
+class Group:
+    def __init__(self, batches: Sequence[GroupBatch], member_of: Sequence[int]) -> None:
+        """`member_of`: of each parameter."""
+        self.batches = batches
+        self._member_of = member_of
+        self._unions: dict[tuple[str, tuple[int, ...]], Touched] = {}
+
+    def touched(self, parameter: int, field: str) -> Touched:
+        """Rows of a table of this field that those batches touch which are in its member's step; ascending."""
+        return self.touched_by(self._member_of[parameter], field)
+
+    def touched_by(self, member: int, field: str) -> Touched:
+        own = tuple(i for i, batch in enumerate(self.batches) if member not in batch.left_out)
+        if (field, own) not in self._unions:
+            lists = [self.batches[i].touched[field] for i in own]
+            none = self.batches[0].touched[field][:0]
+            self._unions[field, own] = lists[0] if len(lists) == 1 else np.unique(np.concatenate([none, *lists]))
+        return self._unions[field, own]

@@ -1,0 +1,61 @@
+"""Which rows of the tables a group of batches touches: lists behind the gradients in a gradient slot.
+
+A batch's own list is in its ring slot (`SparseBatch`); that of several batches, their union, the worker writes. A batch
+may be left out for one member, so each member has lists of its own.
+
+    for each member, for each sparse field:    int64 count, then the numbers, ascending, each at a multiple of 64 bytes
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loader.batch.schema import ALIGNMENT, PAGE, BatchSchema
+
+if TYPE_CHECKING:  # the supervisor needs the size alone, and no torch
+    from pool.exchange.addend import Touched
+    from pool.exchange.host.group import Group
+
+Slot = npt.NDArray[np.uint8]
+
+
+class TouchedLists:
+    """Where the lists of one gradient slot lie. A batch a group needs none: `nbytes` is 0."""
+
+    def __init__(self, schema: BatchSchema, members: int, batches_per_group: int) -> None:
+        self.batches_per_group = batches_per_group
+        self._places: dict[tuple[int, str], tuple[int, np.dtype[Any], int]] = {}  # offset, type, most numbers
+        self.nbytes = 0
+        if batches_per_group == 1:
+            return
+        for member in range(members):
+            for sparse in schema.sparse:
+                region = schema.regions[f"{sparse.name}.touched"]
+                count = min(sparse.num_features, batches_per_group * region.count)
+                self._places[member, sparse.name] = self.nbytes, region.dtype, count
+                self.nbytes += ALIGNMENT + _aligned(count * region.dtype.itemsize, ALIGNMENT)
+        self.nbytes = _aligned(self.nbytes, PAGE)
+
+    def write(self, lists: Slot, group: Group) -> None:
+        """`lists`: the memory of all lists of a slot."""
+        for (member, field), (offset, _, most) in self._places.items():
+            rows = group.touched_by(member, field)
+            assert len(rows) <= most, f"{field}: {len(rows)} rows in a list of {most}"
+            lists[offset : offset + 8].view(np.int64)[0] = len(rows)
+            lists[offset + ALIGNMENT :][: rows.nbytes].view(rows.dtype)[:] = rows
+
+    def read(self, lists: Slot, member: int, field: str) -> Touched:
+        """A view."""
+        offset, dtype, _ = self._places[member, field]
+        count = int(lists[offset : offset + 8].view(np.int64)[0])
+        return lists[offset + ALIGNMENT :][: count * dtype.itemsize].view(dtype)
+
+
+def _aligned(nbytes: int, to: int) -> int:
+    return -(-nbytes // to) * to
+
+
+NO_LISTS = TouchedLists(BatchSchema(1, (), ()), 1, 1)

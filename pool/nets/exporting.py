@@ -1,0 +1,91 @@
+"""Exports the nets of one checkpoint, in a process of its own: `python -m pool.nets.exporting`, started by the
+supervisor."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from loader.exit_codes import EXIT_DONE, EXIT_FAILED
+from pool.checkpoint.disk import files
+from pool.checkpoint.folder import step_path
+from pool.checkpoint.state import AVERAGE, FOLDER, read_state
+from pool.errors import CheckpointError, PoolError
+from pool.nets.record import NETS, net_name
+from pool.process import lifeline
+from pool.run_dir import make_folder, shown
+
+DESCRIPTION = "Trained with sparsepool."
+
+
+@dataclass(frozen=True)
+class Export:
+    run: Path  # the run folder, as this process has it
+    step: int
+    suffix: str  # of the files' names
+    task: str
+    members: int
+    weights: str  # train.export_weights; empty: not set
+
+    def arguments(self) -> list[str]:
+        return [str(self.run), str(self.step), self.suffix, self.task, str(self.members), self.weights]
+
+    @classmethod
+    def parse(cls, arguments: list[str]) -> Export:
+        run, step, suffix, task, members, weights = arguments
+        return cls(Path(run), int(step), suffix, task, int(members), weights)
+
+
+def write_nets(export: Export) -> None:
+    """Writes the nets beside their place, and renames them when all are on the disk. Raises PoolError, OSError."""
+    from pool.trained.export import export_checkpoint
+
+    checkpoint = step_path(export.run / FOLDER, export.step)
+    try:
+        averaged = export.weights != "newest" and (bool(export.weights) or AVERAGE in read_state(checkpoint).files)
+    except OSError as error:
+        raise CheckpointError(f"{checkpoint}: {error.strerror}") from None
+    nets = export.run / NETS
+    make_folder(nets)
+    files.sweep(nets)  # of a predecessor that was killed
+    beside = files.temporary(nets / net_name(export.step, ""))
+    beside.mkdir(0o700)
+    try:
+        for m in range(export.members):
+            name = net_name(export.step, export.suffix, m if export.members > 1 else None)
+            member = m if export.members > 1 else None
+            export_checkpoint(checkpoint, beside / name, DESCRIPTION, export.task, member=member, averaged=averaged)
+        written = sorted(beside.iterdir())
+        for path in written:
+            _sync(path)
+        for path in written:
+            path.rename(nets / path.name)
+        files.sync_folder(nets)
+    finally:
+        files.remove_quietly(beside)
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def main(arguments: list[str]) -> int:
+    """`arguments`: the pid of the supervisor, with which this process dies, and those of an `Export`."""
+    parent, *rest = arguments
+    lifeline.die_with_parent(int(parent))
+    try:
+        write_nets(Export.parse(rest))
+    except (PoolError, OSError) as error:
+        sys.stderr.write(shown(str(error)) + "\n")
+        return EXIT_FAILED
+    return EXIT_DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,44 @@
+"""The numbers that a command says in its last line: a JSON object. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from pool.protocol.messages import MetricValue, NetNumbers
+
+MOST = 64  # numbers of a command
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+def numbers_of(output: str) -> dict[str, float]:
+    """By name; of the object's entries those that are finite numbers and have a name of letters, digits, `_.-`. Empty
+    if the last line is no JSON object."""
+    lines = output.splitlines()
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    try:
+        said = json.loads(last)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(said, dict):
+        return {}
+    known = ((name, _number(value)) for name, value in said.items() if _NAME.fullmatch(name))
+    return dict([(name, value) for name, value in known if math.isfinite(value)][:MOST])
+
+
+def joined(step: int, of_members: Sequence[Mapping[str, float]]) -> NetNumbers:
+    """Of all members' nets of a step; NaN where one has no such number."""
+    names = dict.fromkeys(name for numbers in of_members for name in numbers)
+    values = (MetricValue(name, tuple(numbers.get(name, math.nan) for numbers in of_members)) for name in names)
+    return NetNumbers(step, tuple(values))
+
+
+def _number(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan

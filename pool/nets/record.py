@@ -1,0 +1,70 @@
+"""nets/record.jsonl: how far the nets of each step are. Written by the supervisor, read by the coordinator too."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+
+from pool.checkpoint.disk import files
+from pool.run_dir import make_folder, open_file
+
+NETS = "nets"
+RECORD = "record.jsonl"
+_LONGEST = 1 << 26  # bytes
+
+
+class Net(Enum):
+    """Of one step. What the record does not have has still to be exported."""
+
+    WRITTEN = "written"  # the command has still to be run, if there is one
+    NOT_WRITTEN = "not written"  # the export failed, and is not tried again
+    DONE = "done"  # the command has been run, and what it gave is in the metrics
+
+
+def net_name(step: int, suffix: str, member: int | None = None) -> str:
+    """Of the file; `member`: of an ensemble."""
+    return f"step-{step:09d}{'' if member is None else f'.member-{member}'}{suffix}"
+
+
+def read_record(run: Path) -> dict[int, Net]:
+    """By step; empty if there is none. What is no line of a record is passed over. Raises OSError."""
+    found: dict[int, Net] = {}
+    try:
+        text = files.read_all(run / NETS / RECORD, _LONGEST)
+    except (FileNotFoundError, NotADirectoryError):
+        return found
+    for line in text.splitlines():
+        with suppress(ValueError, KeyError, TypeError, RecursionError):  # the last one, of a supervisor that was killed
+            entry = json.loads(line)
+            found[int(entry["step"])] = Net(entry["is"])
+    return found
+
+
+def still_to_export(run: Path, every: int) -> Callable[[int], bool]:
+    """Whether the nets of a step, one for each `every` steps (0: none), are not on record yet. It raises OSError."""
+    return lambda step: every > 0 and step > 0 and step % every == 0 and step not in read_record(run)
+
+
+def write_record(run: Path, states: Mapping[int, Net]) -> None:
+    """All of it anew. Raises OSError."""
+    make_folder(run / NETS)
+    files.replace_file(run / NETS / RECORD, b"".join(_line(step, net) for step, net in sorted(states.items())))
+
+
+def add_to_record(run: Path, step: int, net: Net) -> None:
+    """On the disk when this returns. Raises OSError."""
+    make_folder(run / NETS)
+    fd = open_file(run / NETS / RECORD, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        os.write(fd, _line(step, net))
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _line(step: int, net: Net) -> bytes:
+    return json.dumps({"step": step, "is": net.value}).encode() + b"\n"

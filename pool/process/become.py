@@ -1,0 +1,30 @@
+"""Becomes another program that dies with the supervisor: `python -m pool.process.become PID PROGRAM ARGUMENT...`.
+
+The kernel keeps that promise through exec. A program that can't be run is said in one line.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+from pool.process.lifeline import die_with_parent
+
+NOT_RUN = 127  # exit code, as a shell has it
+
+
+def main(arguments: list[str]) -> NoReturn:
+    parent, *command = arguments
+    die_with_parent(int(parent))
+    try:
+        os.execvp(command[0], command)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        sys.stderr.write(f"{command[0]}: {reason}\n")
+        sys.stderr.flush()
+        os._exit(NOT_RUN)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,199 @@
+"""The numbered nets of a run, as the supervisor has them exported and tried by the user's command. Nothing of this can
+end the run or make it wait, but at its end for commands that are left (`pool.nets`)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+import zmq
+
+from pool.checkpoint.folder import PREFIX, checkpoints
+from pool.checkpoint.state import FOLDER
+from pool.nets.exporting import Export
+from pool.nets.numbers import joined, numbers_of
+from pool.nets.plan import NetPlan
+from pool.nets.record import NETS, Net, add_to_record, net_name, read_record, write_record
+from pool.process.launch import Launch
+from pool.protocol.messages import NetNews, NetNumbers, RunReport
+from pool.supervisor.children.program import Program
+from pool.supervisor.holding.run_folder import RunFolder
+from pool.tasks.registry import task_module
+
+log = logging.getLogger(__name__)
+
+FOREVER = (1 << 63) - 1
+_KILLED = "killed by signal"
+
+
+class NumberedNets:
+    def __init__(
+        self, launch: Launch, folder: RunFolder, poller: zmq.Poller, say: Callable[[str], object], saved: int
+    ) -> None:
+        """`say`: to the run's user; `saved`: step of the newest checkpoint, -1: none. Raises OSError."""
+        self._config = launch.config
+        self._train = launch.config.train
+        self._folder = folder
+        self._poller = poller
+        self._say = say
+        self._saved = saved
+        self._members = len(launch.planned.plans)
+        self._suffix = getattr(task_module(launch.config.task), "EXPORT_SUFFIX", "")
+        self._exporter: Program | None = None
+        self._command: Program | None = None
+        self._step = -1  # that the command is run for
+        self._found: list[Mapping[str, float]] = []  # what it has said of the step's nets so far
+        self._unheard: NetNumbers | None = None  # the coordinator has not said yet that it has them
+        self._stopped = self._waiting = False
+        states = read_record(folder.inside) if self._train.export_every else {}
+        known = {step: net for step, net in states.items() if step <= launch.step}
+        if known != states:  # steps that are done again; others may follow from them than before
+            write_record(folder.inside, known)
+        self._plan = NetPlan(self._train.export_every, known, has_command=bool(self._train.on_export))
+        self._look()
+
+    @property
+    def news(self) -> NetNews:
+        """For the coordinator."""
+        if self._stopped or not self._train.export_every:
+            return NetNews((), FOREVER)
+        left = self._plan.unsettled
+        settled = left[0] - 1 if left else max(0, self._saved)
+        return NetNews(() if self._unheard is None else (self._unheard,), settled)
+
+    @property
+    def pids(self) -> set[int]:
+        return {program.pid for program in (self._exporter, self._command) if program is not None}
+
+    def report(self, report: RunReport) -> None:
+        """What the coordinator says."""
+        if report.checkpoint != self._saved:
+            self._saved = report.checkpoint
+            self._look()
+        if self._unheard is not None and report.noted >= self._unheard.step:
+            self._unheard = None
+            self._settle()
+        if report.waits_for_nets and not self._waiting and (left := self._plan.unsettled):
+            self._waiting = True
+            what = f"{len(left)} net{'' if len(left) == 1 else 's'} to be exported"
+            what += " and tried" if self._train.on_export else ""
+            self._say(f"all steps are done; waiting for {what} (Ctrl-C: end now, --resume does the rest)")
+
+    def hear(self, events: Mapping[object, int]) -> bool:
+        """What `events` of the poller say of programs that have ended; begins what is next. Whether `news` are
+        others."""
+        before = self.news
+        if self._exporter is not None and self._exporter.pidfd in events:
+            self._exported(self._exporter)
+        if self._command is not None and self._command.pidfd in events:
+            self._tried(self._command)
+        self._begin()
+        return self.news != before
+
+    def stop(self) -> None:
+        """Ends what is running, and begins nothing more."""
+        self._stopped = True
+        self._plan.stop()
+        for program in (self._exporter, self._command):
+            if program is not None:
+                self._poller.unregister(program.pidfd)
+                program.end()
+                program.close()
+        self._exporter = self._command = None
+
+    def _look(self) -> None:
+        """Which checkpoints there are."""
+        if not self._train.export_every:
+            return
+        try:
+            found = checkpoints(self._folder.inside / FOLDER)
+        except OSError as error:
+            log.warning("checkpoints can't be listed: %s", error)
+            return
+        self._plan.saved([int(path.name.removeprefix(PREFIX)) for path in found])
+
+    def _begin(self) -> None:
+        if (step := self._plan.next_export()) is not None:
+            weights = self._train.export_weights or ""
+            export = Export(self._folder.inside, step, self._suffix, self._config.task, self._members, weights)
+            self._exporter = self._started("pool.nets.exporting", export.arguments(), "export")
+            if self._exporter is None:
+                self._note(self._plan.exported(Net.NOT_WRITTEN), Net.NOT_WRITTEN)
+        if self._command is None and self._unheard is None and (step := self._plan.next_command()) is not None:
+            self._step, self._found = step, []
+            self._try_next()
+
+    def _exported(self, program: Program) -> None:
+        self._poller.unregister(program.pidfd)
+        self._exporter = None
+        code, last = program.end(), program.close()
+        outcome = Net.NOT_WRITTEN if code else Net.WRITTEN
+        step = self._plan.exported(outcome)
+        if code:
+            self._say(f"nets of step {step} are not written: {last or _ended(code)}; training goes on")
+        self._note(step, outcome)
+
+    def _try_next(self) -> None:
+        """Runs the command with the next of the step's nets."""
+        member = len(self._found)
+        name = net_name(self._step, self._suffix, member if self._members > 1 else None)
+        net = (self._folder.moved_to or self._folder.path) / NETS / name
+        given = {"{net}": str(net), "{step}": str(self._step)}
+        command = [_replaced(word, given) for word in self._train.on_export]
+        self._command = self._started("pool.process.become", command, "on_export")
+        if self._command is None:
+            self._tell({})
+
+    def _tried(self, program: Program) -> None:
+        self._poller.unregister(program.pidfd)
+        self._command = None
+        code, output, last = program.end(), program.output(), program.close()
+        if code:
+            what = f"{_ended(code)}{f': {last}' if last else ''}"
+            self._say(f"train.on_export with the net of step {self._step}: {what}; training goes on")
+        self._tell({} if code else numbers_of(output))
+
+    def _tell(self, found: Mapping[str, float]) -> None:
+        """What the command has said of a net; of the last of a step's, all goes to the coordinator."""
+        self._found.append(found)
+        if len(self._found) < self._members:
+            self._try_next()
+        elif any(self._found):
+            self._unheard = joined(self._step, self._found)
+        else:
+            self._settle()
+
+    def _settle(self) -> None:
+        self._note(self._plan.done(), Net.DONE)
+
+    def _started(self, module: str, arguments: list[str], name: str) -> Program | None:
+        logs = self._folder.logs
+        try:
+            program = Program(
+                module,
+                arguments,
+                output=logs / f"{name}.out.log",
+                errors=logs / f"{name}.log",
+                folder=self._folder.fd,
+            )
+        except OSError as error:
+            self._say(f"{name}: no process for it: {error.strerror}; training goes on")
+            return None
+        self._poller.register(program.pidfd, zmq.POLLIN)
+        return program
+
+    def _note(self, step: int, net: Net) -> None:
+        try:
+            add_to_record(self._folder.inside, step, net)
+        except OSError as error:
+            self._say(f"{NETS}/: how far step {step} is can't be recorded: {error.strerror}; a resume does it again")
+
+
+def _ended(code: int) -> str:
+    return f"{_KILLED} {-code}" if code < 0 else f"exit code {code}"
+
+
+def _replaced(word: str, given: Mapping[str, str]) -> str:
+    for name, value in given.items():
+        word = word.replace(name, value)
+    return word

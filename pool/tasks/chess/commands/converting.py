@@ -1,0 +1,73 @@
+"""`pool convert`: a network file becomes a checkpoint, to start from or to export again."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from pool.errors import ConfigError, PoolError
+from pool.tasks.chess.commands.arguments import NetConfig
+from pool.tasks.chess.network import read_file
+
+
+def convert(
+    net: Annotated[
+        Path,
+        typer.Argument(
+            metavar="NET",
+            help="network file: as pool export writes it, or a checkpoint of nnue-pytorch (.ckpt, .pt)",
+        ),
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="new folder to write")],
+    to: Annotated[Literal["checkpoint"], typer.Option("--to", help="what to make of it")] = "checkpoint",
+    config: NetConfig = None,
+) -> None:
+    """Make a checkpoint of a network file: for model.start_from, pool export, pool eval and pool predict.
+
+    The folder is that of a run which has done no step.
+    """
+    if output.exists():
+        raise ConfigError(f"{output}: is there already; give another name, or remove it first")
+    family, network = read_file(net, config)
+    settings = family.settings(network)
+    made = _MAKERS[to](net, settings, output)
+    sys.stdout.write(f"{made}: {settings['task']}, from {net}\n")
+
+
+def _saved(net: Path, settings: dict[str, dict[str, object]], output: Path) -> Path:
+    from loader.stream import Cursor
+    from pool.checkpoint import store
+    from pool.checkpoint.state import FOLDER, OptimizerNumbers
+    from pool.config.reading import parse_config
+    from pool.tasks.making import make_task
+    from pool.tasks.start import of_a_resumed_run
+
+    model_settings = {**settings["model"], "start_from": str(net.absolute())}
+    config = parse_config({**settings, "model": model_settings, "run": {"dir": str(output)}}, str(net))
+    task = make_task(config.task, config.model, config.loss)
+    model = task.build_model()
+    try:
+        task.initialize(model)
+    except ValueError as error:
+        raise PoolError(f"{net}: {error}") from None
+    start = store.Checkpoint(
+        step=0,
+        cursor=Cursor(),
+        config=config.model_copy(update={"model": of_a_resumed_run(config.model)}).model_dump(mode="json"),
+        fingerprint={},
+        data=[],
+        weights=model.state_dict(),
+        optimizer_tensors={},
+        optimizer=OptimizerNumbers({}, [], []),
+    )
+    try:
+        output.mkdir(parents=True)
+        return store.save(output / FOLDER, start, keep=1)
+    except OSError as error:
+        raise PoolError(f"{error.filename or output}: {error.strerror}") from None
+
+
+_MAKERS = {"checkpoint": _saved}

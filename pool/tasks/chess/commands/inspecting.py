@@ -1,0 +1,98 @@
+"""`pool inspect`: what a network file holds. Never imports torch."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pool.errors import ConfigError
+from pool.runs.plot import need_matplotlib
+from pool.tasks.chess.commands.arguments import NetConfig
+from pool.tasks.chess.network import Facts, TensorFacts, read_file
+from pool.tasks.chess.sampled import sampled_positions
+
+_COLUMNS = ("tensor", "type", "shape", "smallest", "largest", "used", "clipped", "zeros")
+
+
+def inspect(
+    net: Annotated[Path, typer.Argument(metavar="NET", help="network file, as pool export writes it")],
+    config: NetConfig = None,
+    pictures: Annotated[
+        Path | None,
+        typer.Option(
+            "--pictures",
+            metavar="DIR",
+            help="also draw the first layer as boards, a histogram of each tensor, and PSQT; needs matplotlib",
+        ),
+    ] = None,
+    positions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--positions",
+            metavar="FILES",
+            help="with --pictures: how often each activation is 0 in positions of these files (training data, or a FEN "
+            "a line)",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object, for programs")] = False,
+) -> None:
+    """Show what a network file is, and how it uses the range of its integers.
+
+    used: the largest magnitude by that of the range. clipped: numbers at an end of the range that training keeps them
+    in. dead: outputs of a layer that are 0 whatever the position is.
+    """
+    if pictures is not None:
+        need_matplotlib("--pictures")
+    elif positions:
+        raise ConfigError("inspect: --positions is for --pictures DIR")
+    family, network = read_file(net, config)
+    found = family.facts(network)
+    drawn: list[Path] = []
+    if pictures is not None:
+        from pool.tasks.chess.pictures.drawing import draw
+
+        chosen = sampled_positions(positions, network.inputs, "--positions") if positions else []
+        drawn = draw(network, found, family.boards(network), chosen, pictures)
+    if as_json:
+        named = {"pictures": [str(path) for path in drawn]} if drawn else {}
+        sys.stdout.write(json.dumps({"file": str(net), **asdict(found), **named}) + "\n")
+    else:
+        written = ["", *(f"{path}: written" for path in drawn)] if drawn else []
+        sys.stdout.write("".join(f"{line}\n" for line in (*_lines(found), *written)))
+
+
+def _lines(found: Facts) -> list[str]:
+    rows = [_COLUMNS, *(_row(tensor) for tensor in found.tensors)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+    table = [
+        "  ".join(
+            cell.ljust(width) if i < 3 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    about = [f"{key}: {value:,}" if isinstance(value, int) else f"{key}: {value}" for key, value in found.about.items()]
+    dead = [f"dead outputs of {layer}: {count:,} of {all_of:,}" for layer, (count, all_of) in found.dead.items()]
+    return [*about, "", *(line.rstrip() for line in table), "", *dead]
+
+
+def _row(tensor: TensorFacts) -> tuple[str, ...]:
+    return (
+        tensor.name,
+        tensor.kind,
+        " x ".join(f"{extent:,}" for extent in tensor.shape),
+        _number(tensor.smallest),
+        _number(tensor.largest),
+        f"{tensor.used:.2%}" if tensor.limits else "-",
+        f"{tensor.clipped:,}" if tensor.limits else "-",
+        f"{tensor.zeros:.2%}",
+    )
+
+
+def _number(value: int | float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"

@@ -1,0 +1,250 @@
+"""What follows the first layer as one native operation: clipping, products or squares, and the layer stacks; and the
+same with the first layer itself, in one pass along the plan of the batch.
+
+The same maths as the models' plain torch paths, which are its oracle and serve every other device and dtype; see
+pool/tasks/chess/native/layer_stacks.h and first_layers.h. Float32 on a CPU only. The same bits for any number of
+threads; the second has others than the first, in the last digits.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from pool import _native
+from pool.nn import kernels
+from pool.nn.batch import SparseInput
+from pool.nn.sparse_linear import SparseLinear
+
+log = logging.getLogger(__name__)
+
+Kernels = Literal["fused_first_layer", "fused", "torch"]
+_MIN_SAMPLES = 2048  # per thread: a piece is 1024, and starting a thread costs as much as some hundred samples
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """A hidden layer: its outputs, and what they enter the next layer as; see Form."""
+
+    outputs: int
+    activation: Literal["both", "crelu", "screlu"]  # both: of square * the outputs squared, then of the outputs
+    active: int | None = None  # the first so many have activations; None: all
+    square: float = 1.0
+
+
+@dataclass(frozen=True)
+class Form:
+    """What follows the first layer: an activation, hidden layers, and a layer with one output; a stack of them for each
+    output bucket.
+
+    crelu: clamped to 0 .. largest_sum (of hidden layers largest_input); screlu: the same squared; pairwise: clamped,
+    and the first half of the outputs multiplied by the second.
+    """
+
+    first: Literal["pairwise", "crelu", "screlu"]
+    hidden: tuple[Hidden, ...]
+    largest_sum: float = 1.0
+    largest_input: float = 1.0
+    all_activations: bool = False  # the last layer sees those of all hidden layers, not the last one's alone
+    skips: int = (
+        0  # outputs of the first hidden layer added to the result: its last; or its last but one minus its last
+    )
+
+
+def kernels_for(asked: Kernels, *, cuts_activations: bool) -> Kernels:
+    """What serves a model: no native operation has activations that fake quantization cuts off."""
+    if not cuts_activations or asked == "torch":
+        return asked
+    log.info("fake quantization of activations has no fused kernels: torch's own operations are used")
+    return "torch"
+
+
+def is_served(tensor: Tensor) -> bool:
+    """Whether the native operation computes on tensors like this one."""
+    return tensor.device.type == "cpu" and tensor.dtype == torch.float32
+
+
+def outputs(form: Form, accumulated: Tensor, parameters: Sequence[Tensor], borders: Sequence[int]) -> Tensor:
+    """[B] outputs of the stacks, samples borders[b] .. borders[b + 1] by stack b.
+
+    accumulated [2 * B, l1]: the first layer's output, own perspectives first. parameters: weight and bias of each
+    hidden layer [S, outputs, inputs] and [S, outputs], and of the last [S, inputs] and [S].
+    """
+    out: Tensor = _Stacks.apply(form, accumulated, tuple(borders), *parameters)  # type: ignore[no-untyped-call]
+    return out
+
+
+def serves_first_layer(form: Form, layer: SparseLinear, sparse: SparseInput) -> bool:
+    """Whether `outputs_of_bags` computes this form behind `layer` over these bags: their rows are summed along a plan,
+    the layer's width is a multiple of 32, and the first hidden layer's of 16."""
+    return (
+        is_served(layer.weight)
+        and layer.bias is not None
+        and layer.weight.requires_grad
+        and not torch._C._are_functorch_transforms_active()
+        and _native_form(form).serves_first_layers(layer.out_features)
+        and kernels.plan_of(layer.weight, sparse) is not None
+    )
+
+
+def outputs_of_bags(
+    form: Form, layer: SparseLinear, sparse: SparseInput, parameters: Sequence[Tensor], borders: Sequence[int]
+) -> Tensor:
+    """`outputs` of what `layer` makes of the bags, own perspectives first."""
+    out: Tensor = _WithFirstLayer.apply(  # type: ignore[no-untyped-call]
+        form, layer, sparse, tuple(borders), layer.weight, layer.bias, *parameters
+    )
+    return out
+
+
+class _Stacks(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, form: Form, accumulated: Tensor, borders: tuple[int, ...], *parameters: Tensor) -> Tensor:
+        samples = accumulated.shape[0] // 2
+        accumulated = accumulated.contiguous()
+        parameters = tuple(parameter.contiguous() for parameter in parameters)
+        native = _native_form(form)
+        memory = accumulated.new_empty(samples, native.memory_width)
+        out = accumulated.new_empty(samples)
+        _native.stacks_forward(
+            native,
+            accumulated.detach(),
+            [parameter.detach() for parameter in parameters],
+            borders,
+            memory,
+            out,
+            threads=_threads(samples),
+        )
+        ctx.save_for_backward(accumulated, memory, *parameters)
+        ctx.form, ctx.borders = form, borders
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        accumulated, memory, *parameters = ctx.saved_tensors
+        grad_accumulated = torch.empty_like(accumulated)
+        grad_parameters = [torch.empty_like(parameter) for parameter in parameters]
+        _native.stacks_backward(
+            _native_form(ctx.form),
+            accumulated,
+            parameters,
+            ctx.borders,
+            memory,
+            grad.contiguous(),
+            grad_parameters,
+            grad_accumulated,
+            threads=_threads(grad.numel()),
+        )
+        return None, grad_accumulated, None, *grad_parameters
+
+
+class _WithFirstLayer(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        form: Form,
+        layer: SparseLinear,
+        sparse: SparseInput,
+        borders: tuple[int, ...],
+        weight: Tensor,
+        bias: Tensor,
+        *parameters: Tensor,
+    ) -> Tensor:
+        parameters = tuple(parameter.contiguous() for parameter in parameters)
+        native = _native_form(form)
+        table, summed_bias = layer.in_effect(weight, bias, sparse)
+        assert summed_bias is not None
+        activations = weight.new_empty(sparse.num_bags, layer.out_features)
+        memory = weight.new_empty(borders[-1], native.memory_width)
+        out = weight.new_empty(borders[-1])
+        _native.first_layers_forward(
+            _plan(weight, sparse),
+            native,
+            table.detach().contiguous(),
+            summed_bias.detach().contiguous(),
+            [parameter.detach() for parameter in parameters],
+            borders,
+            activations,
+            memory,
+            out,
+            threads=_threads_along(sparse, layer),
+        )
+        ctx.save_for_backward(activations, memory, *parameters)
+        ctx.form, ctx.layer, ctx.sparse, ctx.borders = form, layer, sparse, borders
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        activations, memory, *parameters = ctx.saved_tensors
+        layer, sparse, native = ctx.layer, ctx.sparse, _native_form(ctx.form)
+        plan, threads = _plan(layer.weight, sparse), _threads_along(sparse, layer)
+        grad_parameters = [torch.empty_like(parameter) for parameter in parameters]
+        grad_outputs = grad.new_empty(grad.numel(), ctx.form.hidden[0].outputs)
+        _native.tails_backward(
+            native,
+            layer.out_features,
+            parameters,
+            ctx.borders,
+            memory,
+            grad.contiguous(),
+            grad_parameters,
+            grad_outputs,
+            threads=threads,
+        )
+
+        def write(table: Tensor, borders: Sequence[int], written: Callable[[int], None]) -> tuple[Tensor, bool]:
+            column_sums = grad.new_empty(layer.out_features)
+
+            def run(first: int, last: int) -> None:
+                _native.first_layers_backward(
+                    plan,
+                    native,
+                    parameters,
+                    ctx.borders,
+                    activations,
+                    grad_outputs,
+                    table.detach(),
+                    column_sums,
+                    grad_parameters[0],
+                    first,
+                    last,
+                    threads=threads,
+                )
+
+            kernels.by_tiles(plan, borders, written, run)
+            return column_sums, True
+
+        grad_weight, grad_bias = layer.write_rows(write)
+        return None, None, None, None, grad_weight, grad_bias, *grad_parameters
+
+
+def _plan(weight: Tensor, sparse: SparseInput) -> _native.SparsePlan:
+    plan = kernels.plan_of(weight, sparse)
+    assert plan is not None
+    return plan
+
+
+def _threads_along(sparse: SparseInput, layer: SparseLinear) -> int:
+    return kernels.threads_for(sparse.features.numel() * layer.out_features)
+
+
+@lru_cache(maxsize=64)
+def _native_form(form: Form) -> _native.StackForm:
+    hidden = [
+        (each.outputs, each.outputs if each.active is None else each.active, each.activation, each.square)
+        for each in form.hidden
+    ]
+    return _native.StackForm(form.first, form.largest_sum, hidden, form.largest_input, form.all_activations, form.skips)
+
+
+def _threads(samples: int) -> int:
+    return max(1, min(torch.get_num_threads(), samples // _MIN_SAMPLES))
