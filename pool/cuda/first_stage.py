@@ -87,15 +87,16 @@ WriteGradient = Callable[[Tensor], Tensor | None]
 def fused_first_stage(
     weight: Tensor,
     bias: Tensor,
+    in_effect: tuple[Tensor, Tensor],
     numbers: Tensor,
     offsets: Tensor,
     write: WriteGradient,
     highest: float,
     activation: Activation,
 ) -> Tensor:
-    """`first_stage` with a derivative. `write` is given the gradient of the sums, and returns the table's for autograd,
-    or None if it has put it elsewhere."""
-    out: Tensor = _FirstStage.apply(weight, bias, numbers, offsets, write, highest, activation)  # type: ignore[no-untyped-call]
+    """`first_stage` of the table and bias in effect, with a derivative as if they were `weight` and `bias`. `write` is
+    given the gradient of the sums, and returns the table's for autograd, or None if it has put it elsewhere."""
+    out: Tensor = _FirstStage.apply(weight, bias, in_effect, numbers, offsets, write, highest, activation)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -103,15 +104,17 @@ class _FirstStage(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        weight: Tensor,
-        bias: Tensor,
+        weight: Tensor,  # noqa: ARG004
+        bias: Tensor,  # noqa: ARG004
+        in_effect: tuple[Tensor, Tensor],
         numbers: Tensor,
         offsets: Tensor,
         write: WriteGradient,
         highest: float,
         activation: Activation,
     ) -> Tensor:
-        out, kept = first_stage(weight.contiguous(), bias.contiguous(), numbers, offsets, highest, int(activation))
+        table, start = (tensor.detach().contiguous() for tensor in in_effect)
+        out, kept = first_stage(table, start, numbers, offsets, highest, int(activation))
         ctx.save_for_backward(kept)
         ctx.write, ctx.highest, ctx.activation = write, highest, activation
         return out
@@ -122,7 +125,7 @@ class _FirstStage(torch.autograd.Function):
         (kept,) = ctx.saved_tensors
         sums, bias = first_stage_backward(gradient.contiguous(), kept, ctx.highest, int(ctx.activation))
         weight = ctx.write(sums) if ctx.needs_input_grad[0] else None
-        return weight, bias.to(kept.dtype) if ctx.needs_input_grad[1] else None, None, None, None, None, None
+        return weight, bias.to(kept.dtype) if ctx.needs_input_grad[1] else None, None, None, None, None, None, None
 
 
 def _shape(table: Tensor, offsets: Tensor, activation: int) -> tuple[int, int, int]:

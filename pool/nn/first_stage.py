@@ -28,4 +28,7 @@ def first_stage(layer: SparseLinear, sparse: SparseInput, highest: float, activa
     def write(gradient: Tensor) -> Tensor | None:
         return layer.write_compact(sparse, gradient)
 
-    return fused_first_stage(layer.weight, layer.bias, sparse.features, sparse.offsets, write, highest, activation)
+    table, bias = layer.in_effect(layer.weight, layer.bias, sparse)
+    assert bias is not None
+    lists = sparse.features, sparse.offsets
+    return fused_first_stage(layer.weight, layer.bias, (table, bias), *lists, write, highest, activation)

@@ -148,14 +148,16 @@ class _WithFirstLayer(torch.autograd.Function):
     ) -> Tensor:
         parameters = tuple(parameter.contiguous() for parameter in parameters)
         native = _native_form(form)
+        table, summed_bias = layer.in_effect(weight, bias, sparse)
+        assert summed_bias is not None
         activations = weight.new_empty(sparse.num_bags, layer.out_features)
         memory = weight.new_empty(borders[-1], native.memory_width)
         out = weight.new_empty(borders[-1])
         _native.first_layers_forward(
             _plan(weight, sparse),
             native,
-            weight.detach().contiguous(),
-            bias.detach().contiguous(),
+            table.detach().contiguous(),
+            summed_bias.detach().contiguous(),
             [parameter.detach() for parameter in parameters],
             borders,
             activations,

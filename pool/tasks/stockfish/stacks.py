@@ -6,7 +6,7 @@ computed once. The eight stacks' parameters lie in one tensor per layer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -17,15 +17,22 @@ from torch.nn import functional
 from pool.cuda.layer_stacks import square_and_clip
 from pool.cuda.stacked_linear import stacked_linear
 from pool.tasks.chess.fused import Form, Hidden
+from pool.tasks.chess.training.fake_quantization import floored, rounded
+from pool.tasks.stockfish.quantized.quantize import roundings
 from pool.tasks.stockfish.quantized.versions import FC_1_OUT, NUM_BUCKETS, Version
+
+Layer = Callable[[Tensor], Tensor]
+Activated = Callable[[int, Tensor, int], Tensor]  # number of the layer, its outputs, how many of them are used
 
 
 class LayerStacks(nn.Module):
     """fc_0, squared and clipped activations, fc_1, fc_2, and the outputs of fc_0 that skip them."""
 
-    def __init__(self, version: Version, l1: int, shared_fc_0: bool) -> None:
+    def __init__(self, version: Version, l1: int, shared_fc_0: bool, fake_quantization: Collection[str] = ()) -> None:
         super().__init__()
         self.version = version
+        self._rules = roundings(version) if "dense" in fake_quantization else {}
+        self.cuts_activations = "activations" in fake_quantization
         outputs = version.fc_0_out
         self.fc_0_weight = nn.Parameter(torch.empty(NUM_BUCKETS, outputs, l1))
         self.fc_0_bias = nn.Parameter(torch.empty(NUM_BUCKETS, outputs))
@@ -87,26 +94,35 @@ class LayerStacks(nn.Module):
         return [weight for weight in (self.fc_0_weight, self.shared_weight) if weight is not None]
 
     def parameters_in_effect(self) -> tuple[Tensor, ...]:
-        """Weight and bias of fc_0, fc_1 and fc_2, all buckets; fc_0 as it applies to unscaled products."""
+        """Weight and bias of fc_0, fc_1 and fc_2, all buckets; fc_0 as it applies to unscaled products, unless
+        activations are cut."""
         weight, bias = self.fc_0()
-        return (
-            weight * self.version.product_factor,  # instead of scaling the products: there are far fewer weights
-            bias,
-            self.fc_1_weight,
-            self.fc_1_bias,
-            self.fc_2_weight,
-            self.fc_2_bias,
-        )
+        parameters = {
+            "fc_0_weight": weight,
+            "fc_0_bias": bias,
+            "fc_1_weight": self.fc_1_weight,
+            "fc_1_bias": self.fc_1_bias,
+            "fc_2_weight": self.fc_2_weight,
+            "fc_2_bias": self.fc_2_bias,
+        }
+        if self._rules:
+            parameters = {name: rounded(parameter, self._rules[name]) for name, parameter in parameters.items()}
+        if not self.cuts_activations:  # instead of scaling the products: there are far fewer weights
+            parameters["fc_0_weight"] = parameters["fc_0_weight"] * self.version.product_factor
+        return tuple(parameters.values())
 
     def forward(self, inputs: Tensor, borders: Sequence[int]) -> Tensor:
         """[B, l1] products, samples borders[b] .. borders[b + 1] of bucket b -> [B]."""
         # split and unbind: their backward is one concatenation each, not a sum of eight mostly empty tensors
         parameters = zip(*(parameter.unbind() for parameter in self.parameters_in_effect()), strict=True)
+        if self.cuts_activations:
+            inputs = self._cut(inputs * self.version.product_factor)
         groups = torch.split(inputs, [end - start for start, end in pairwise(borders)])
         return torch.cat([self._bucket(group, *layers) for group, layers in zip(groups, parameters, strict=True)])
 
     def on_cuda(self, inputs: Tensor, borders: Sequence[int]) -> Tensor:
-        """`forward` by kernels, for all buckets at a time."""
+        """`forward` by kernels, for all buckets at a time; they cut no activations."""
+        assert not self.cuts_activations
         w0, b0, w1, b1, w2, b2 = self.parameters_in_effect()
 
         def linear(weight: Tensor, bias: Tensor) -> Layer:
@@ -115,38 +131,35 @@ class LayerStacks(nn.Module):
         def last(x: Tensor) -> Tensor:
             return stacked_linear(x, w2[:, None], b2[:, None], borders)[:, 0]
 
-        return _stack(self.version, inputs, linear(w0, b0), linear(w1, b1), last, _activated_at_once)
+        return self._stack(inputs, linear(w0, b0), linear(w1, b1), last, self._activated_on_cuda)
 
     def _bucket(self, x: Tensor, w0: Tensor, b0: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
         """One bucket's layers: [n, l1] -> [n]."""
         linear = functional.linear
         first, second = partial(linear, weight=w0, bias=b0), partial(linear, weight=w1, bias=b1)
-        return _stack(self.version, x, first, second, lambda y: y @ w2 + b2, _activated)
+        return self._stack(x, first, second, lambda y: y @ w2 + b2, self._activated)
 
+    def _stack(self, x: Tensor, fc_0: Layer, fc_1: Layer, fc_2: Layer, activated: Activated) -> Tensor:
+        """[n, l1] -> [n]."""
+        version = self.version
+        y = fc_0(x)
+        hidden = activated(0, y, version.paired)
+        z = fc_1(hidden)
+        last = torch.cat([hidden, activated(1, z, FC_1_OUT)], dim=1) if version.all_activations else self._clipped(z)
+        return fc_2(last) + (y[:, -2] - y[:, -1] if version.skips == 2 else y[:, -1])
 
-Layer = Callable[[Tensor], Tensor]
-Activated = Callable[[Version, int, Tensor, int], Tensor]
+    def _activated(self, layer: int, y: Tensor, used: int) -> Tensor:
+        """Of the first `used` columns squares, then themselves; clipped."""
+        y = y[:, :used]
+        return self._clipped(torch.cat([y.square() * self.version.square_factor(layer), y], dim=1))
 
+    def _activated_on_cuda(self, layer: int, y: Tensor, used: int) -> Tensor:
+        """The same by a kernel."""
+        return square_and_clip(y, used, self.version.square_factor(layer), self.version.largest_float_input)
 
-def _stack(version: Version, x: Tensor, fc_0: Layer, fc_1: Layer, fc_2: Layer, activated: Activated) -> Tensor:
-    """[n, l1] -> [n]."""
-    y = fc_0(x)
-    hidden = activated(version, 0, y, version.paired)
-    z = fc_1(hidden)
-    if version.all_activations:
-        last = torch.cat([hidden, activated(version, 1, z, FC_1_OUT)], dim=1)
-    else:
-        last = functional.hardtanh(z, 0.0, version.largest_float_input)
-    return fc_2(last) + (y[:, -2] - y[:, -1] if version.skips == 2 else y[:, -1])
+    def _clipped(self, y: Tensor) -> Tensor:
+        return self._cut(functional.hardtanh(y, 0.0, self.version.largest_float_input))
 
-
-def _activated(version: Version, layer: int, y: Tensor, used: int) -> Tensor:
-    """Of the first `used` columns squares, then themselves; clipped."""
-    y = y[:, :used]
-    both = torch.cat([y.square() * version.square_factor(layer), y], dim=1)
-    return functional.hardtanh(both, 0.0, version.largest_float_input)
-
-
-def _activated_at_once(version: Version, layer: int, y: Tensor, used: int) -> Tensor:
-    """The same by a kernel."""
-    return square_and_clip(y, used, version.square_factor(layer), version.largest_float_input)
+    def _cut(self, x: Tensor) -> Tensor:
+        """What integers leave of it."""
+        return floored(x, self.version.input_one) if self.cuts_activations else x

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from pool.cuda import sparse_sums
-from pool.cuda.first_stage import Activation, fused_first_stage
+from pool.cuda.first_stage import Activation, WriteGradient, fused_first_stage
 from pool.nn import reference
 from pool.nn.batch import SparseInput
 from tests.cuda.on_cpu import CpuLauncher
@@ -34,6 +34,14 @@ def plain(weight: Tensor, bias: Tensor, sparse: SparseInput, highest: float, act
     return torch.cat(x.chunk(2), dim=1)
 
 
+def computed(
+    weight: Tensor, bias: Tensor, sparse: SparseInput, write: WriteGradient, highest: float, activation: Activation
+) -> Tensor:
+    """Of a table as it is."""
+    lists = sparse.features, sparse.offsets
+    return fused_first_stage(weight, bias, (weight, bias), *lists, write, highest, activation)
+
+
 def parameters(columns: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """In bfloat16 multiples of 1/16, whose sums are exact: none is rounded to a border at which it is clipped."""
     generator = torch.Generator().manual_seed(columns)
@@ -52,7 +60,7 @@ def run(sparse: SparseInput, columns: int, dtype: torch.dtype, highest: float, a
         rows = sparse_sums.sum_long_lists(gradient, sparse.bags, sparse.touched_offsets, None)
         return torch.zeros_like(weight).index_copy(0, sparse.touched.long(), rows)
 
-    out = fused_first_stage(weight, bias, sparse.features, sparse.offsets, write, highest, activation)
+    out = computed(weight, bias, sparse, write, highest, activation)
     out.backward(slope(out))
     assert weight.grad is not None
     assert bias.grad is not None
@@ -93,7 +101,7 @@ def test_the_bits_are_those_of_the_layer_and_of_torch() -> None:
     weight, bias = parameters(16, torch.float32)
     sums = sparse_sums.sum_lists(weight, sparse.features, sparse.offsets, None, bias)
     low, high = functional.hardtanh(sums, 0.0, 1.0).chunk(2, dim=1)
-    found = fused_first_stage(weight, bias, sparse.features, sparse.offsets, lambda _: None, 1.0, Activation.PAIRWISE)
+    found = computed(weight, bias, sparse, lambda _: None, 1.0, Activation.PAIRWISE)
     assert torch.equal(found, torch.cat((low * high).chunk(2), dim=1))
 
 
@@ -115,9 +123,7 @@ def test_a_sum_at_a_border_has_no_gradient_and_a_nan_stays_one() -> None:
     weight[1], weight[2], weight[3] = 1.0, torch.nan, 0.5
     weight.requires_grad_()
     seen: list[Tensor] = []
-    out = fused_first_stage(
-        weight, bias, sparse.features, sparse.offsets, lambda sums: seen.append(sums), 1.0, Activation.CRELU
-    )
+    out = computed(weight, bias, sparse, lambda sums: seen.append(sums), 1.0, Activation.CRELU)
     out.backward(torch.ones_like(out))
     assert out.isnan().tolist() == [[False] * 2 + [True] * 2, [False] * 4]
     assert seen[0].tolist() == [[0, 0], [0, 0], [1, 1], [1, 1]]
@@ -129,9 +135,7 @@ def test_it_agrees_with_the_layers_own_backward() -> None:
     sparse = random_input(60, FEATURES)
     weight, bias = (tensor.requires_grad_() for tensor in parameters(16, torch.float32))
     seen: list[Tensor] = []
-    out = fused_first_stage(
-        weight, bias, sparse.features, sparse.offsets, lambda sums: seen.append(sums), 1.0, Activation.SCRELU
-    )
+    out = computed(weight, bias, sparse, lambda sums: seen.append(sums), 1.0, Activation.SCRELU)
     out.sum().backward()
     rows = sparse_sums.sum_long_lists(seen[0], sparse.bags, sparse.touched_offsets, None)
     torch.testing.assert_close(rows, reference.touched_rows(sparse, seen[0]))

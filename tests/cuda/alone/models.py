@@ -14,10 +14,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from pool.cuda import operation
 from pool.nn import kernels
 from pool.nn.batch import TensorBatch
-from pool.tasks.chess.loss_config import LossConfig
+from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.chess.training.loss_config import LossConfig
+from pool.tasks.perspective.config import LossConfig as PerspectiveLoss
 from pool.tasks.perspective.config import ModelConfig as PerspectiveConfig
 from pool.tasks.perspective.form import shape_of
 from pool.tasks.perspective.model import PerspectiveModel
+from pool.tasks.perspective.task import PerspectiveTask
 from pool.tasks.stockfish import create_task
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
@@ -35,6 +38,15 @@ SHAPES: list[dict[str, Any]] = [
     {"width": 16, "hidden": (65,)},  # its second stage is torch's
     {"width": 6, "activation": "pairwise"},
 ]
+
+FAKE: dict[str, Any] = {
+    "king_buckets": (0,) * 32 + (1,) * 32,
+    "output_buckets": "material_count_8",
+    "width": 16,
+    "activation": "pairwise",
+    "hidden": (16, 32),
+    "fake_quantization": ("rows", "dense"),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -108,6 +120,42 @@ def test_perspective_networks(shape: dict[str, Any], buckets: str, cpu: CpuLaunc
     cpu.launched.clear()
     agree(found, results(plain.double(), given))
     assert not cpu.launched
+
+
+@pytest.mark.parametrize("factorized", [False, True])
+def test_rows_that_are_rounded_are_summed_as_such(factorized: bool, cpu: CpuLauncher) -> None:
+    """Against torch's path, which rounds alike; a factoriser counts as part of the rows."""
+    models = []
+    for path in ("fused", "torch"):
+        config = {**FAKE, "features": "chess768" + "^" * factorized, "kernels": path}
+        model = PerspectiveTask(PerspectiveConfig(**config), PerspectiveLoss()).build_model()
+        randomised(model)
+        models.append(model)
+    given = batch()
+    fused, plain = (results(model, given) for model in models)
+    assert {"first_stage_backward", "stacked_pieces"} <= set(cpu.launched)
+    agree(fused, {name: tensor.double() for name, tensor in plain.items()})
+    models[0].l0.__class__ = SparseLinear
+    assert (models[0](given) - fused["out"]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("fake", ["dense", "rows"])
+def test_stockfishs_network_is_rounded(fake: Literal["dense", "rows"], cpu: CpuLauncher) -> None:
+    fused, plain = (
+        StockfishModel(ModelConfig(l1=16, kernels=kernels, fake_quantization=(fake,))) for kernels in ("fused", "torch")
+    )
+    for model in (fused, plain):
+        randomised(model)
+    found = results(fused, batch())
+    assert {"first_stage_backward", "stacked_pieces"} <= set(cpu.launched)
+    agree(found, {name: tensor.double() for name, tensor in results(plain, batch()).items()})
+
+
+def test_activations_that_are_cut_are_torchs(cpu: CpuLauncher) -> None:
+    model = StockfishModel(ModelConfig(l1=16, fake_quantization=("activations",)))
+    assert model.path == "torch"
+    results(model, batch())
+    assert set(cpu.launched) == {"sum_lists", "sum_pieces", "join_pieces", "column_sums"}
 
 
 class Launches(TorchDispatchMode):
