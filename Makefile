@@ -15,7 +15,7 @@ CUDA_TOOLS ?= build/cuda-tools
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 POSITIONS := configs/sample/positions.epd
 
-.PHONY: install demo test fakegpu cuda-tools test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
+.PHONY: install demo test fakegpu cuda-tools test-machine-code test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
         hostile test-hostile soak stubs gpu-check wheel-check image-check clean
 
 # pip shows its progress on a terminal; elsewhere these lines say what takes long.
@@ -62,9 +62,15 @@ $(FAKEGPU): $(STAMP) $(wildcard tests/fakegpu/native/*)
 fakegpu: $(FAKEGPU)
 
 # NVIDIA's compiler and disassembler, for tests of the kernels' machine code: 72 MB to download. They need no GPU.
-cuda-tools: $(STAMP)
-	@$(PIP) --upgrade --no-deps --target $(CUDA_TOOLS) cuda-bindings cuda-pathfinder nvidia-cuda-nvrtc \
-	    nvidia-cuda-nvdisasm nvidia-cuda-cuobjdump
+cuda-tools: $(CUDA_TOOLS)/installed
+
+$(CUDA_TOOLS)/installed: tests/cuda/tools.txt | $(STAMP)
+	@$(PIP) --upgrade --no-deps --target $(CUDA_TOOLS) --requirement $<
+	@touch $@
+
+# The kernels' machine code for every kind of GPU; `make test` looks at two.
+test-machine-code: $(CUDA_TOOLS)/installed
+	CUDA_TOOLS=$(CUDA_TOOLS) $(BIN)/python -m pytest --numprocesses 2 -m machine_code tests/cuda
 
 # C++ unit tests under AddressSanitizer and UndefinedBehaviorSanitizer; needs doctest (Debian's doctest-dev).
 test-native: $(NATIVE_BUILD)/CMakeCache.txt

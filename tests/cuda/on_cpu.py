@@ -53,12 +53,11 @@ class CpuLauncher:
 
 @cache
 def library(source: Source, sanitized: bool) -> ctypes.CDLL:
-    registered = "".join(
-        f'    shim::kernels()["{name}"] = shim::Caller<&{name}>::kernel();\n' for name in kernels(source.file)
-    )
+    listed = ", ".join(f'shim::Caller<&{name}>::kernel("{name}")' for name in kernels(source.file))
     text = (
         f'#include "{SHIM}"\n#include "{source.file}"\n'
-        f"namespace {{\nconst bool registered = [] {{\n{registered}    return true;\n}}();\n}}\n"
+        f"const shim::Kernel shim::kKernels[] = {{{listed}}};\n"
+        f"const unsigned shim::kKernelCount = {len(kernels(source.file))};\n"
     )
     flags = [
         "-std=c++20",
@@ -74,6 +73,7 @@ def library(source: Source, sanitized: bool) -> ctypes.CDLL:
         "-shared",
         "-fPIC",
         "-fno-gnu-unique",
+        "-fvisibility=hidden",  # the sanitizer takes a name in two libraries for one variable
         f"-I{FOLDER}",
         *source.options,
         *(SANITIZED if sanitized else ()),

@@ -5,8 +5,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <map>
-#include <string>
 #include <utility>
 
 #define __global__
@@ -41,15 +39,15 @@ static inline unsigned __float_as_uint(float number) {
 namespace shim {
 
 struct Kernel {
+    const char* name;
     void (*call)(void** arguments);
     unsigned sizes[32];
     unsigned count;
 };
 
-inline std::map<std::string, Kernel>& kernels() {
-    static std::map<std::string, Kernel> all;
-    return all;
-}
+// Of the source: defined behind it.
+extern const Kernel kKernels[];
+extern const unsigned kKernelCount;
 
 template <auto kFunction>
 struct Caller;
@@ -61,18 +59,22 @@ struct Caller<kFunction> {
         kFunction(*static_cast<std::remove_const_t<Arguments>*>(arguments[kAt])...);
     }
     static void call(void** arguments) { unpack(arguments, std::index_sequence_for<Arguments...>()); }
-    static Kernel kernel() { return {call, {sizeof(Arguments)...}, sizeof...(Arguments)}; }
+    static constexpr Kernel kernel(const char* name) {
+        return {name, call, {sizeof(Arguments)...}, sizeof...(Arguments)};
+    }
 };
 
 }  // namespace shim
 
 // 0: done; 1: no such kernel; 2: not its number of arguments; 3 and more: argument 0 and on has another size. Blocks
 // and threads in order, or from the last to the first.
-extern "C" int launch(const char* name, const unsigned* blocks, const unsigned* threads, void** arguments,
-                      const unsigned* sizes, unsigned count, int backward) {
-    const auto found = shim::kernels().find(name);
-    if (found == shim::kernels().end()) return 1;
-    const shim::Kernel& kernel = found->second;
+extern "C" __attribute__((visibility("default"))) int launch(const char* name, const unsigned* blocks,
+                                                             const unsigned* threads, void** arguments,
+                                                             const unsigned* sizes, unsigned count, int backward) {
+    unsigned at = 0;
+    while (at < shim::kKernelCount && std::strcmp(shim::kKernels[at].name, name) != 0) ++at;
+    if (at == shim::kKernelCount) return 1;
+    const shim::Kernel& kernel = shim::kKernels[at];
     if (count != kernel.count) return 2;
     for (unsigned i = 0; i < count; ++i) {
         if (sizes[i] != kernel.sizes[i]) return 3 + static_cast<int>(i);

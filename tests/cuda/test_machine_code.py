@@ -62,6 +62,12 @@ IN_FLIGHT = {  # kernels that must have so many rows on their way
     "adam 4": {"adam": 4, "adam_rows": 4},
     "fold 4": {"fold": 4, "fold_rows": 4},
 }
+CONSTANT = re.compile(r"HFMA2\S* R\d+, -RZ, RZ, ")  # -0 times 0 plus a constant: how one comes into a register
+OFTEN = ("sm_75", "sm_120")  # the oldest and the newest: always looked at
+EVERY = pytest.mark.parametrize(
+    "architecture",
+    [each if each in OFTEN else pytest.param(each, marks=pytest.mark.machine_code) for each in ARCHITECTURES],
+)
 Compiled = Callable[[str, str], MachineCode]
 
 
@@ -79,7 +85,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
     return of
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@EVERY
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_source_compiles_without_spills(compiled: Compiled, source: str, architecture: str) -> None:
     code = compiled(source, architecture)
@@ -89,7 +95,7 @@ def test_a_source_compiles_without_spills(compiled: Compiled, source: str, archi
     )
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@EVERY
 @pytest.mark.parametrize("source", BLOCKS)
 def test_registers_leave_room_for_as_many_blocks_as_the_page_says(
     compiled: Compiled, source: str, architecture: str
@@ -98,7 +104,7 @@ def test_registers_leave_room_for_as_many_blocks_as_the_page_says(
     assert {name: min(found[name].blocks, blocks) for name, blocks in BLOCKS[source].items()} == BLOCKS[source]
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@EVERY
 @pytest.mark.parametrize("source", IN_FLIGHT)
 def test_rows_are_moved_by_128_bits_and_several_at_a_time(compiled: Compiled, source: str, architecture: str) -> None:
     code = compiled(source, architecture)
@@ -111,14 +117,14 @@ def test_rows_are_moved_by_128_bits_and_several_at_a_time(compiled: Compiled, so
         assert loads_in_flight(code.instructions[name]) >= wanted, name
 
 
-@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
+@EVERY
 def test_no_product_is_contracted_with_a_sum(compiled: Compiled, architecture: str) -> None:
     """Divisions and roots are sequences of contracted steps that end in the rounded result; only Adam has them."""
     for source in ("list_sums values", "first_stage float32 2", "fold 4"):
         code = compiled(source, architecture)
         for name, instructions in code.instructions.items():
             contracted = [words for words in instructions if re.match(r"(FFMA|HFMA2|FMA)\b", words)]
-            assert [words for words in contracted if "HFMA2.MMA" not in words] == [], name
+            assert [words for words in contracted if not CONSTANT.match(words)] == [], name
 
 
 def test_the_compiler_says_what_it_refuses(compiled: Compiled) -> None:  # noqa: ARG001
