@@ -7,7 +7,7 @@ the plain code; these are at the bounds and past them.
 from __future__ import annotations
 
 from contextlib import closing
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 import chess
@@ -67,7 +67,7 @@ def rows_and_digests(config: DataConfig, file: Path) -> tuple[list[list[int]], l
             (field,) = batch.sparse.values()
             borders = field.offsets.tolist()
             features = field.features.tolist()
-            rows += [features[a:b] for a, b in zip(borders, borders[1:], strict=False)]
+            rows += [features[a:b] for a, b in pairwise(borders)]
             digests.append(digest(batch))
     return rows, digests
 
