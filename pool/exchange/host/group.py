@@ -26,5 +26,14 @@ class Group:
         if (field, own) not in self._unions:
             lists = [self.batches[i].touched[field] for i in own]
             none = self.batches[0].touched[field][:0]
-            self._unions[field, own] = lists[0] if len(lists) == 1 else np.unique(np.concatenate([none, *lists]))
+            self._unions[field, own] = lists[0] if len(lists) == 1 else _union([none, *lists])
         return self._unions[field, own]
+
+
+def _union(lists: Sequence[Touched]) -> Touched:
+    """Of ascending lists: a stable sort merges them, where numpy's `unique` takes forty times as long."""
+    rows = np.concatenate(lists)
+    rows.sort(kind="stable")
+    is_new = np.ones(len(rows), bool)
+    np.not_equal(rows[1:], rows[:-1], out=is_new[1:])
+    return rows[is_new]
