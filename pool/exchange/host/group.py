@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pool import _native
 from pool.exchange.addend import Touched
 from pool.exchange.interface import GroupBatch
 
@@ -31,9 +32,6 @@ class Group:
 
 
 def _union(lists: Sequence[Touched]) -> Touched:
-    """Of ascending lists: a stable sort merges them, where numpy's `unique` takes forty times as long."""
-    rows = np.concatenate(lists)
-    rows.sort(kind="stable")
-    is_new = np.ones(len(rows), bool)
-    np.not_equal(rows[1:], rows[:-1], out=is_new[1:])
-    return rows[is_new]
+    """Of ascending lists. (numpy's `unique` takes forty times as long.)"""
+    rows = np.empty(sum(map(len, lists)), np.uint32)
+    return rows[: _native.union_rows(rows, lists, first=0, last=1 << 32)].astype(lists[0].dtype)
