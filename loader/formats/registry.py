@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import cast
 
@@ -19,8 +20,9 @@ from loader.plugins.interface import interface_problem
 from loader.plugins.registry import Registry
 
 
-def built_in() -> list[str]:
-    """The names of the formats that come with the loader."""
+@cache
+def built_in() -> Sequence[str]:
+    """The names of the formats that come with the loader. Looked up once: a run may have thousands of files."""
     return sorted(module.name for module in pkgutil.iter_modules(loader.formats.__path__) if module.ispkg)
 
 
@@ -37,9 +39,7 @@ def format_of_file(path: Path, family: str | None = None) -> str | None:
 
     None if no format says so. `family`: formats of that family only. Raises ValueError if more than one says so.
     """
-    formats = {name: format_by_name(name) for name in built_in()}
-    if family is not None:
-        formats = {name: each for name, each in formats.items() if family == each.FAMILY}
+    formats = _formats(family)
     head = _head(path)
     by_content = [name for name, each in formats.items() if each.recognizes(head)]
     by_name = [name for name, each in formats.items() if path.name.endswith(tuple(each.SUFFIXES))]
@@ -52,9 +52,17 @@ def format_of_file(path: Path, family: str | None = None) -> str | None:
 
 
 def names_of_family(family: str) -> Sequence[str]:
-    return [name for name in built_in() if family == format_by_name(name).FAMILY]
+    return list(_formats(family))
 
 
+@cache
+def _formats(family: str | None) -> Mapping[str, Format]:
+    """Those that come with the loader, of a family or all."""
+    formats = {name: format_by_name(name) for name in built_in()}
+    return {name: found for name, found in formats.items() if family in (None, found.FAMILY)}
+
+
+@cache
 def _registry() -> Registry:
     bundled = {name: f"loader.formats.{name}" for name in built_in()}
     return Registry("data.format", "file format", bundled, "the name of a module")

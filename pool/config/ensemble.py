@@ -14,7 +14,8 @@ from pydantic import Field
 
 from loader.section import Effect, Section
 
-MOST_MEMBERS = 256  # their losses fit the last page of a worker's memory
+MOST_MEMBERS = 256
+MOST_LOSSES = 1 << 12  # of all members and batches of a group: what a worker says of them fits a message
 MOST_SEED = (1 << 63) - 1
 
 

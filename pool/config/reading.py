@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from loader.files.named import read_named
 from pool.config.changes import Change
+from pool.config.ensemble import MOST_LOSSES
 from pool.config.explaining import explained
 from pool.config.tree import Config, config_class
 from pool.config.values import unfit
@@ -74,9 +75,14 @@ def parse_config(tree: Mapping[str, Any], where: str) -> Config:
     if problem := config.schedule.problem or config.ensemble.problem or config.train.problem:
         raise ConfigError(f"{where}: {problem}")
     try:
-        config.members()
+        members = len(config.members())
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
+    if members * config.batches_of_a_group > MOST_LOSSES:
+        raise ConfigError(
+            f"{where}: train.batches_per_group: {config.train.batches_per_group} is too many for {members} members; a "
+            f"worker says at most {MOST_LOSSES} losses at once, so {MOST_LOSSES // members} batches of this ensemble"
+        )
     if config.num_ring_slots < config.train.batches_per_step + 1:
         raise ConfigError(
             f"{where}: pool.ring_slots: {config.pool.ring_slots} is too few; a step keeps its "

@@ -198,6 +198,8 @@ class TrainConfig(Section):
                 return f"train.{key}: does nothing without train.export_every: set that, or leave it out"
         if self.on_export and not self.on_export[0].strip():
             return "train.on_export: the first entry is the program to run, and it is empty"
+        if any("\0" in word for word in self.on_export):
+            return "train.on_export: no program can be given a NUL character"
         if self.export_weights == "averaged" and self.average.kind is None:
             return "train.export_weights: averaged: the run has no averaged weights: set train.average.kind"
         return self.average.problem

@@ -84,6 +84,11 @@ class Config(BaseModel):
         return self.pool.ring_slots or 2 * self.train.batches_per_step + 2
 
     @property
+    def batches_of_a_group(self) -> int:
+        """At most."""
+        return min(self.train.batches_per_group, self.train.batches_per_step)
+
+    @property
     def num_coordinator_threads(self) -> int:
         """Threads of the coordinator's reduction and optimizer."""
         return self.pool.coordinator_threads or min(8, os.cpu_count() or 1)

@@ -3,7 +3,6 @@ supervisor."""
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,20 +58,12 @@ def write_nets(export: Export) -> None:
             export_checkpoint(checkpoint, beside / name, DESCRIPTION, export.task, member=member, averaged=averaged)
         written = sorted(beside.iterdir())
         for path in written:
-            _sync(path)
+            files.sync_file(path)
         for path in written:
             path.rename(nets / path.name)
         files.sync_folder(nets)
     finally:
         files.remove_quietly(beside)
-
-
-def _sync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def main(arguments: list[str]) -> int:

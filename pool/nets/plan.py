@@ -44,11 +44,13 @@ class NetPlan:
         return step
 
     def next_command(self) -> int | None:
-        """The step with whose nets the command is to be run now; it begins. None if there is none, or it is run."""
-        if self._stopped or self._running is not None or not self._to_run:
+        """The step with whose nets the command is to be run now; it begins. None if there is none, or it is run, or an
+        earlier step is still to be exported."""
+        first = min(self._to_run, default=None)
+        if self._stopped or self._running is not None or first is None or min(self._to_export, default=first) < first:
             return None
-        self._running = min(self._to_run)
-        return self._running
+        self._running = first
+        return first
 
     def done(self) -> int:
         """The command has ended, and what it gave is in the metrics: its step."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
 from pool.checkpoint.disk import files
-from pool.run_dir import make_folder, open_file
+from pool.run_dir import make_folder
+from pool.telemetry.line_file import LineFile
 
 NETS = "nets"
 RECORD = "record.jsonl"
@@ -52,19 +52,21 @@ def still_to_export(run: Path, every: int) -> Callable[[int], bool]:
 def write_record(run: Path, states: Mapping[int, Net]) -> None:
     """All of it anew. Raises OSError."""
     make_folder(run / NETS)
-    files.replace_file(run / NETS / RECORD, b"".join(_line(step, net) for step, net in sorted(states.items())))
+    files.replace_file(
+        run / NETS / RECORD, "".join(f"{_line(step, net)}\n" for step, net in sorted(states.items())).encode()
+    )
 
 
 def add_to_record(run: Path, step: int, net: Net) -> None:
     """On the disk when this returns. Raises OSError."""
     make_folder(run / NETS)
-    fd = open_file(run / NETS / RECORD, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    try:
-        os.write(fd, _line(step, net))
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    file = LineFile(run / NETS / RECORD)
+    file.add(_line(step, net))
+    file.close()
+    if file.error is not None:
+        raise file.error
+    files.sync_file(run / NETS / RECORD)
 
 
-def _line(step: int, net: Net) -> bytes:
-    return json.dumps({"step": step, "is": net.value}).encode() + b"\n"
+def _line(step: int, net: Net) -> str:
+    return json.dumps({"step": step, "is": net.value})

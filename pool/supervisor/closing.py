@@ -16,15 +16,23 @@ from pool.protocol.messages import RunReport
 
 
 def closing_lines(
-    run_dir: str, report: RunReport | None, resume: str | None, task: str | None, suffix: str, *, members: int = 1
+    run_dir: str,
+    report: RunReport | None,
+    resume: str | None,
+    task: str | None,
+    suffix: str,
+    *,
+    members: int = 1,
+    averaged: bool = False,
 ) -> Iterator[str]:
     """`report`: the run's last; `resume`: the command that goes on with it, None if all steps are done; `task`: to be
-    named to export, None for a built-in one; `suffix`: of an exported file's name; `members`: networks of the run."""
+    named to export, None for a built-in one; `suffix`: of an exported file's name; `members`: networks of the run;
+    `averaged`: the best checkpoint has averaged weights."""
     if report is not None and report.checkpoint >= 0:
         folder = Path(run_dir) / FOLDER
         yield _checkpoints(folder, report)
         link = LAST if report.best_step < 0 else BEST
-        ema = link == BEST and report.best_metric.startswith(AVERAGE)
+        ema = averaged and link == BEST and report.best_metric.startswith(AVERAGE)
         naming = [*([] if members == 1 else ["--member", "best"]), *(["--ema"] if ema else [])]
         naming += [] if task is None else ["--task", task]
         yield f"to export it: {command('export', str(folder / link), '-o', f'{Path(run_dir) / link}{suffix}', *naming)}"

@@ -4,6 +4,7 @@ end the run or make it wait, but at its end for commands that are left (`pool.ne
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 
 import zmq
@@ -194,6 +195,5 @@ def _ended(code: int) -> str:
 
 
 def _replaced(word: str, given: Mapping[str, str]) -> str:
-    for name, value in given.items():
-        word = word.replace(name, value)
-    return word
+    """In one pass: what is put in is not looked at again."""
+    return re.sub("|".join(map(re.escape, given)), lambda found: given[found[0]], word)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from loader.exit_codes import EXIT_DONE
 from pool import crash_points
+from pool.checkpoint.state import AVERAGE, BEST, FOLDER
 from pool.config.tree import Config
 from pool.errors import PoolError, RunError
 from pool.protocol.identity import SUPERVISOR, Peer
@@ -101,19 +101,20 @@ def _supervise(
             if (trace_file := config.trace_file) is not None:
                 progress.say(trace.finish(folder.inside, trace_file))
         again = again if code != EXIT_DONE else None
-        for line in _closing_lines(config, folder.moved_to, supervisor.last_report, again):
+        for line in _closing_lines(config, folder, supervisor.last_report, again):
             progress.say(line)
         return code
 
 
-def _closing_lines(config: Config, moved_to: Path | None, report: RunReport | None, again: str | None) -> Iterator[str]:
+def _closing_lines(config: Config, folder: RunFolder, report: RunReport | None, again: str | None) -> Iterator[str]:
     module = task_module(config.task)
     name = None if is_bundled(config.task) else config.task
     run_dir = config.run.dir
-    if moved_to is not None:
-        run_dir = str(moved_to)
+    if folder.moved_to is not None:
+        run_dir = str(folder.moved_to)
         again = again and again_in(run_dir, again)
     elif run_dir.startswith("~"):  # in quotes, as another character may need them, the shell would leave it
         run_dir = str(config.run_dir)
     suffix = getattr(module, "EXPORT_SUFFIX", "")
-    return closing_lines(run_dir, report, again, name, suffix, members=len(config.members()))
+    averaged = (folder.inside / FOLDER / BEST / AVERAGE).exists()
+    return closing_lines(run_dir, report, again, name, suffix, members=len(config.members()), averaged=averaged)

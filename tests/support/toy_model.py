@@ -23,6 +23,8 @@ class ToyModel(nn.Module):
         self.norm = nn.BatchNorm1d(config.hidden) if config.batch_norm else nn.Identity()
         self.extra = nn.Linear(config.hidden, config.hidden)
         self.output = nn.Linear(config.hidden, 1)
+        if config.gain:
+            self.gain = nn.Parameter(torch.tensor(1.0))
         self.unused_every = config.unused_every
         self.deadly_batch = config.deadly_batch
 
@@ -33,7 +35,7 @@ class ToyModel(nn.Module):
         if self.unused_every == 0 or batch.number % self.unused_every == 0:
             hidden = hidden + torch.tanh(self.extra(hidden))
         output: Tensor = self.output(hidden)
-        return output.squeeze(1)
+        return (output * self.gain if hasattr(self, "gain") else output).squeeze(1)
 
 
 class ToyTask:

@@ -114,8 +114,17 @@ def replace_link(path: Path, target: str) -> None:
 
 def sync_folder(path: Path) -> None:
     """What was made, renamed or removed in a folder is on the disk when this returns. Raises OSError."""
+    _sync(path, os.O_DIRECTORY)
+
+
+def sync_file(path: Path) -> None:
+    """What a file holds is on the disk when this returns. Raises OSError."""
+    _sync(path, os.O_NOFOLLOW)
+
+
+def _sync(path: Path, flags: int) -> None:
     with naming(path):
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
         try:
             os.fsync(fd)
         finally:

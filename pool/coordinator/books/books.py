@@ -333,19 +333,19 @@ class Books:
         Not before what follows from the validation of this version is done (`judged`): a batch may be finished earlier
         or later than that, and the state of a member that stops or is frozen must not depend on it.
         """
+        works = [work for key, work in self._work.items() if key[0] == self.step]
+        found = {batch: (work, outcome) for work in works for batch, outcome in work.outcomes.items()}
         for batch in list(self._step.batches):
-            if not self._ended:
-                yield from self._judge_numbers(batch)
+            if not self._ended and batch in found:
+                yield from self._judge_numbers(batch, *found[batch])
             if not self._ended and (why := self._verdict(batch)) and (members := self._using(batch)):
                 yield from self._leave_out(batch, why, members)
 
-    def _judge_numbers(self, batch: int) -> Iterator[Action]:
-        """What was left out for a member is so already if the batch had to be computed again."""
-        if (work := self._work.get(self._key_of(batch))) is None or batch not in work.outcomes:
-            return
+    def _judge_numbers(self, batch: int, work: Work, outcome: Outcome) -> Iterator[Action]:
+        """What was left out for a member is so already if the batch had to be computed again. `work`: that may have
+        been dropped since, for another batch of its group."""
         using = self._using(batch)
-        found = enumerate(work.outcomes[batch].unsound)
-        unsound = {member: what for member, what in found if what and member in using}
+        unsound = {member: what for member, what in enumerate(outcome.unsound) if what and member in using}
         if unsound:
             yield from self._leave_out(batch, f"{_first_of(unsound)} is not finite ({work.computed_by})", set(unsound))
 

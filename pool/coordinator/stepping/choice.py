@@ -68,11 +68,11 @@ def _pieces(
 ) -> list[Piece]:
     def made(index: int, parameter: nn.Parameter) -> Piece:
         memory = exchange.piece(plan.buckets[b], index)
-        return Piece(index, parameter, memory, carry_over(memory, plan.parameters[index].name, len(parameter)))
+        return Piece(index, parameter, memory, carry_over(memory, plan.parameters[index].name, parameter))
 
-    def carry_over(memory: PieceMemory, name: str, rows: int) -> CarryOver:
+    def carry_over(memory: PieceMemory, name: str, parameter: nn.Parameter) -> CarryOver:
         if _writes_touched_rows(optimizers, b) and memory.is_table:
-            return WritesTouchedRows(memory.first_row, rows, changes.of(name))
+            return WritesTouchedRows(memory.first_row, len(parameter), changes.of(name))
         return WritesAll() if isinstance(optimizers.of(b), NativeOptimizer) else StepsInPlace()
 
     members = zip(plan.buckets[b].parameters, optimizers.parameters[b], strict=True)

@@ -73,4 +73,5 @@ class Piece:
     def _sum(self, addends: Sequence[Addend], number: int) -> Addend:
         out = self.memory.sum(number)
         self.memory.fold(out, addends, scale=1.0, touched_only=True)
-        return Addend(addends[0].place, out, union(addends, self.memory.first_row, len(out)))
+        touched = union(addends, self.memory.first_row, len(out)) if self.memory.is_table else None
+        return Addend(addends[0].place, out, touched)

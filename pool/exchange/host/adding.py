@@ -60,8 +60,10 @@ class Adding:
         """This batch's gradient lies in its place; of a table these rows."""
         if parameter not in self._before:
             return
-        begin, end = rows or (0, len(self._beside[parameter]))
-        sum_so_far, new = (memory[parameter][begin:end] for memory in (self._slots[self._slot], self._beside))
+        sum_so_far, new, begin = self._slots[self._slot][parameter], self._beside[parameter], 0
+        if rows is not None:
+            begin, end = rows
+            sum_so_far, new = sum_so_far[begin:end], new[begin:end]
         field = self._plan.parameters[parameter].sparse_field
         touched = None if field is None else self._group.touched(parameter, field)
         added = None if field is None else self._group.batches[self._batch].touched[field]

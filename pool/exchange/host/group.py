@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pool import _native
 from pool.exchange.addend import Touched
 from pool.exchange.interface import GroupBatch
 
@@ -26,5 +27,11 @@ class Group:
         if (field, own) not in self._unions:
             lists = [self.batches[i].touched[field] for i in own]
             none = self.batches[0].touched[field][:0]
-            self._unions[field, own] = lists[0] if len(lists) == 1 else np.unique(np.concatenate([none, *lists]))
+            self._unions[field, own] = lists[0] if len(lists) == 1 else _union([none, *lists])
         return self._unions[field, own]
+
+
+def _union(lists: Sequence[Touched]) -> Touched:
+    """Of ascending lists. (numpy's `unique` takes forty times as long.)"""
+    rows = np.empty(sum(map(len, lists)), np.uint32)
+    return rows[: _native.union_rows(rows, lists, first=0, last=1 << 32)].astype(lists[0].dtype)

@@ -55,7 +55,7 @@ class HostWorker:
         self._lists = lists
         self._list_memory = [slot[plan.nbytes :] for slot in slots]
         self._member_of = member_of
-        self._adding = Adding(plan, slots) if lists.nbytes else None
+        self._adding = Adding(plan, slots) if lists.batches_per_group > 1 else None
 
     def load(self, version: int) -> None:
         if version != self._version:

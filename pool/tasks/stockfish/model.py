@@ -102,7 +102,8 @@ class StockfishModel(nn.Module):
 
     @torch.no_grad()
     def folded(self) -> dict[str, npt.NDArray[np.float32]]:
-        """Parameters as an exported net has them: see pool.tasks.stockfish.quantized.quantize. Copies."""
+        """Parameters as an exported net has them: see pool.tasks.stockfish.quantized.quantize. They may be the model's
+        own memory."""
         assert self.transformer.bias is not None
         fc_0_weight, fc_0_bias = self.stacks.fc_0()
         tensors = {
@@ -116,7 +117,7 @@ class StockfishModel(nn.Module):
             "fc_2_bias": self.stacks.fc_2_bias,
             "fc_2_weight": self.stacks.fc_2_weight,
         }
-        return {name: tensor.float().cpu().numpy().copy() for name, tensor in tensors.items()}
+        return {name: tensor.float().cpu().numpy() for name, tensor in tensors.items()}
 
     @torch.no_grad()
     def load_folded(self, floats: Floats) -> None:

@@ -305,6 +305,15 @@ REPORT = RunReport(12, 12, 0, 64, 64, 1.0, (0.1,), (0.2,), 12, 1e-3, Shares(), 1
             ],
         ),
         (
+            {"best_step": 12, "best_value": 0.75, "best_metric": "average_loss"},
+            None,
+            None,
+            [
+                "best and newest checkpoint: runs/a b/checkpoints/step-000000012, validation average_loss 0.750000",
+                "to export it: pool export 'runs/a b/checkpoints/best' -o 'runs/a b/best.nnue' --ema",
+            ],
+        ),
+        (
             {},
             None,
             None,
@@ -315,7 +324,7 @@ REPORT = RunReport(12, 12, 0, 64, 64, 1.0, (0.1,), (0.2,), 12, 1e-3, Shares(), 1
         ),
         ({"checkpoint": -1}, "pool train x --resume", None, ["to go on: pool train x --resume"]),
     ],
-    ids=["best", "stopped", "by a metric", "no validation", "no checkpoint"],
+    ids=["best", "stopped", "by a metric", "by an average", "no validation", "no checkpoint"],
 )
 def test_the_last_lines_say_what_is_best_and_what_to_type(
     changes: Mapping[str, Any],
@@ -324,8 +333,13 @@ def test_the_last_lines_say_what_is_best_and_what_to_type(
     lines: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """An average is exported if there is one: before the first the weights stand for it, and a task's own metric may
+    be called like this, too."""
     monkeypatch.setattr(sys, "argv", ["/usr/bin/pool"])
-    assert list(closing_lines("runs/a b", replace(REPORT, **changes), resume, task, ".nnue")) == lines
+    report = replace(REPORT, **changes)
+    assert list(closing_lines("runs/a b", report, resume, task, ".nnue", averaged=True)) == lines
+    without = [line.removesuffix(" --ema") for line in lines]
+    assert list(closing_lines("runs/a b", report, resume, task, ".nnue")) == without
 
 
 def test_a_run_whose_folder_was_moved_goes_on_there() -> None:

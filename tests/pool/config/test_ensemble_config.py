@@ -84,6 +84,14 @@ def test_what_is_not_allowed_is_one_line_that_names_the_key(ensemble: dict[str, 
     assert len(str(caught.value).splitlines()) == 1
 
 
+def test_the_losses_of_a_group_have_to_fit_a_message() -> None:
+    """As many batches as a step has, if those are fewer."""
+    groups = {"batches_per_group": 33, "batches_per_step": 32}
+    parse_config({"train": groups, "ensemble": {"members": 128}}, "here")
+    with pytest.raises(ConfigError, match=r"here: train\.batches_per_group: 33 is too many for 129 .* so 31 batches"):
+        parse_config({"train": groups, "ensemble": {"members": 129}}, "here")
+
+
 def test_the_last_seed_has_to_be_one() -> None:
     fits = {"run": {"model_seed": MOST_SEED - 1}, "ensemble": {"members": 2}}
     assert [member.model_seed for member in parse_config(fits, "here").members()] == [MOST_SEED - 1, MOST_SEED]

@@ -27,6 +27,7 @@ from pool.protocol.messages import (
     Assignment,
     AssignmentReport,
     FeederReport,
+    LeftOut,
     Outcome,
     StreamReport,
     Times,
@@ -47,6 +48,7 @@ class Run:
         on_bad_batch: Mode,
         *,
         batches: int = 2,
+        group: int = 1,
         steps: int = 30,
         frozen: Sequence[int] = (),
         unused: Sequence[int] = (),
@@ -55,7 +57,8 @@ class Run:
         of_run = rules(
             steps, batches, buckets=3, slots=2, buffers=True, on_bad_batch=on_bad_batch, validate_every=validate_every
         )
-        self.books = Books(replace(of_run, member_of=(0, 1, 1)), 0, START, frozen=frozen, unused=unused)
+        of_run = replace(of_run, member_of=(0, 1, 1), batches_per_group=group)
+        self.books = Books(of_run, 0, START, frozen=frozen, unused=unused)
         self.worker = Peer(WORKER)
         self.told: tuple[int, ...] = ()
         self.assigned: tuple[Assignment, ...] = ()
@@ -75,6 +78,12 @@ class Run:
         first, *rest = self.assigned
         self.assigned = tuple(rest)
         report = AssignmentReport(first, (), outcomes=(Outcome((float(first.batch), first.batch + 0.5), unsound),))
+        return self._note(self.books.worker_report(self.worker, WorkerReport((report,), Times())))
+
+    def finish_group(self, unsound: Sequence[tuple[str, ...]]) -> list[Action]:
+        """The first assignment; what is not finite in each of its batches."""
+        outcomes = tuple(Outcome((0.5, 0.5), each) for each in unsound)
+        report = AssignmentReport(self.assigned[0], (), outcomes=outcomes)
         return self._note(self.books.worker_report(self.worker, WorkerReport((report,), Times())))
 
     def announce(self, buckets: tuple[int, ...]) -> list[Action]:
@@ -248,3 +257,15 @@ def test_a_batch_that_is_bad_for_several_members_is_told_once() -> None:
     (bad,) = found(BadBatch, run.finish(("the loss", "member.1.weight")))
     assert (bad.members, bad.fatal, bad.freezes) == ((), True, ())
     assert bad.why == "the loss, member.1.weight is not finite (worker 0)"
+
+
+def test_all_bad_batches_of_a_group_are_left_out_before_it_is_computed_again() -> None:
+    """Once, then, and not once for each."""
+    run = Run("skip", batches=4, group=4)
+    bad = ("the loss", "")
+    actions = run.finish_group([SOUND, bad, bad, SOUND])
+    assert [action.batch for action in found(BadBatch, actions)] == [1, 2]
+    again = run.assigned[0]
+    assert (again.batches, again.left_out) == ((0, 1, 2, 3), (LeftOut(1, 0), LeftOut(2, 0)))
+    (commit,) = found(Commit, run.finish_group([SOUND, bad, bad, SOUND]))
+    assert [len(losses) for losses in commit.losses] == [2, 4]

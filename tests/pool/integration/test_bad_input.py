@@ -125,10 +125,10 @@ def bad_file(tmp_path: Path, kind: str) -> Path:
     ("kind", "complaint"),
     [
         ("empty", ""),
-        ("truncated", "offset 0: chunk of"),
-        ("wrong magic", "offset 0: expected a chunk, which begins with b'BINP'"),
-        ("oversized chunk", "offset 0: chunk size 4294967295"),
-        ("random bytes", "offset 0: expected a chunk, which begins with b'BINP'"),
+        ("truncated", "offset 0: expected the"),
+        ("wrong magic", "offset 0: expected a chunk, which begins with b'binp'"),
+        ("oversized chunk", "offset 0: expected a chunk of at most 104857600 bytes, got one of 4294967295"),
+        ("random bytes", "offset 0: expected a chunk, which begins with b'binp'"),
     ],
 )
 def test_a_bad_data_file_is_one_line_that_names_file_and_offset(kind: str, complaint: str, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ GROUPS: dict[str, Any] = {
     "train.checkpoint_every": 3,
     "model.batch_norm": True,
     "model.unused_every": 2,
+    "model.gain": True,
     "pool.bucket_mb": 0.01,
     "optimizer.name": "pool.optim.SparseAdam",
 }

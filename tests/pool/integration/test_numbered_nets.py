@@ -29,10 +29,10 @@ def calls(folder: Path) -> list[list[str]]:
 
 
 def test_each_net_is_exported_and_tried_whatever_dies(tmp_path: Path) -> None:
-    """Of an ensemble each member's; the last ones too, for which the run waits."""
+    """Of an ensemble each member's; the last ones too, for which the run waits. Of a path nothing is replaced."""
     points = ["coordinator.checkpoint_begun@1=kill", "coordinator.after_commit@7=kill"]
     settings = {**SETTINGS, **trying(tmp_path / "try"), "ensemble.members": 2, "testing.crash_points": points}
-    ended = run_well(tmp_path / "run", {**settings, "pool.snapshot_steps": 1})
+    ended = run_well(tmp_path / "{step}", {**settings, "pool.snapshot_steps": 1})
     assert ended.out.count("coordinator (incarnation 1) was killed") == 1
     assert "all steps are done; waiting for" in ended.out
     names = [f"{name}.member-{m}" for name in NAMES for m in range(2)]

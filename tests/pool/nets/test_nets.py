@@ -56,6 +56,16 @@ def test_a_resumed_run_does_what_is_left() -> None:
     assert (without.unsettled, without.next_command()) == ([], None)
 
 
+def test_a_command_waits_for_the_nets_of_earlier_steps() -> None:
+    """Their numbers would come after later ones, which the coordinator takes for old news. A step that is not on record
+    may be behind one that is: of a full disk, or of another train.export_every."""
+    plan = NetPlan(5, {20: Net.WRITTEN}, has_command=True)
+    plan.saved([15, 20, 25])
+    assert (plan.next_export(), plan.next_command()) == (15, None)
+    plan.exported(Net.WRITTEN)
+    assert (plan.next_export(), plan.next_command(), plan.done(), plan.next_command()) == (25, 15, 15, 20)
+
+
 def test_what_can_not_be_exported_is_not_tried_again() -> None:
     plan = NetPlan(5, {}, has_command=True)
     plan.saved([5])
@@ -83,6 +93,8 @@ def test_the_record_outlives_a_writer_that_is_killed_in_a_line(tmp_path: Path) -
     with (tmp_path / NETS / RECORD).open("a") as file:
         file.write('{"step": 10, "is": "do')
     assert read_record(tmp_path) == {5: Net.DONE, 10: Net.NOT_WRITTEN}
+    add_to_record(tmp_path, 15, Net.WRITTEN)
+    assert read_record(tmp_path) == {5: Net.DONE, 10: Net.NOT_WRITTEN, 15: Net.WRITTEN}
     write_record(tmp_path, {5: Net.DONE})
     assert read_record(tmp_path) == {5: Net.DONE}
 
@@ -189,6 +201,7 @@ def test_a_net_of_averaged_weights_that_are_not_there_yet_is_refused(tmp_path: P
         ({"on_export": ["true"]}, "train.on_export: does nothing without train.export_every"),
         ({"export_weights": "newest"}, "train.export_weights: does nothing without train.export_every"),
         ({"export_every": 2, "on_export": [""]}, "train.on_export: the first entry is the program"),
+        ({"export_every": 2, "on_export": ["a", "b\0"]}, "train.on_export: no program can be given a NUL"),
         ({"export_every": 2, "export_weights": "averaged"}, "the run has no averaged weights: set train.average.kind"),
     ],
 )

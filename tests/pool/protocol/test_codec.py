@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loader.stream import Cursor
+from pool.config.ensemble import MOST_LOSSES, MOST_MEMBERS
+from pool.coordinator.books.crew import IN_FLIGHT
 from pool.errors import ProtocolError
 from pool.protocol import messages as m
 from pool.protocol.codec import MAX_BYTES, Envelope, decode, encode
@@ -81,6 +83,19 @@ def test_the_longest_ring_that_the_config_allows_fits_in_a_report() -> None:
     cursors = tuple(Cursor((1 << 40) + i, 1 << 20, 1 << 20, 1 << 40) for i in range(16_001))
     report = m.FeederReport(m.StreamReport(1 << 40, 1 << 40, cursors), None)
     assert decode(encode(Envelope(ME, YOU, 1, report))).message == report
+
+
+def test_the_largest_groups_that_the_config_allows_fit_in_orders_and_reports() -> None:
+    """All that can be said of them: no number of any member is finite, and all of them lose all batches."""
+    members, batches = MOST_MEMBERS, range(1 << 40, (1 << 40) + MOST_LOSSES // MOST_MEMBERS)
+    left_out = tuple(m.LeftOut(batch, member) for batch in batches for member in range(members))
+    assignment = m.Assignment("train", 1 << 40, tuple(batches), 1, 1 << 40, left_out=left_out)
+    names = tuple(f"member.{member}.{'layers.' * 10}weight" for member in range(members))
+    outcomes = (m.Outcome((float("nan"),) * members, names),) * len(batches)
+    report = m.WorkerReport((m.AssignmentReport(assignment, (), (), outcomes),) * IN_FLIGHT, m.Times())
+    orders = m.WorkerOrders(1 << 40, (assignment,) * IN_FLIGHT)
+    for message in (report, orders):
+        assert type(decode(encode(Envelope(ME, YOU, 1, message))).message) is type(message)
 
 
 @given(st.binary(max_size=200))

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from loader.batch.schema import BatchSchema, SparseField
+from loader.batch.schema import BatchSchema, DenseField, SparseField
 from pool.buckets.plan import TensorSpec, make_plan
 from pool.buckets.tensors import views
 from pool.exchange.host.group import Group
@@ -19,7 +19,7 @@ from pool.exchange.interface import GroupBatch
 
 ROWS, COLUMNS = 40, 5
 SCHEMA = BatchSchema(8, (SparseField("features", ROWS, max_active=4),), ())
-TABLE, DENSE = 0, 1
+TABLE, DENSE, SCALAR = 0, 1, 2
 Array = npt.NDArray[np.float32]
 
 
@@ -28,6 +28,7 @@ class Module(torch.nn.Module):
         super().__init__()
         self.table = torch.nn.Parameter(torch.empty(ROWS, COLUMNS))
         self.dense = torch.nn.Parameter(torch.empty(3))
+        self.scalar = torch.nn.Parameter(torch.empty(()))
 
 
 def numbers(draw: random.Random, *shape: int) -> Array:
@@ -40,7 +41,11 @@ def test_it_is_the_sum_from_left_to_right_over_the_rows_that_any_batch_touches(s
     draw = random.Random(seed)
     count = draw.randint(1, 4)
     plan = make_plan(
-        [TensorSpec("table", (ROWS, COLUMNS), "float32", 4, "features"), TensorSpec("dense", (3,), "float32", 4)],
+        [
+            TensorSpec("table", (ROWS, COLUMNS), "float32", 4, "features"),
+            TensorSpec("dense", (3,), "float32", 4),
+            TensorSpec("scalar", (), "float32", 4),
+        ],
         [],
         [1, 16 * COLUMNS * 4],
         split_tables=True,
@@ -51,15 +56,19 @@ def test_it_is_the_sum_from_left_to_right_over_the_rows_that_any_batch_touches(s
     with torch.device("meta"):
         model = Module()
     exchange = HostWorker(
-        model, plan, halves=[np.zeros(plan.nbytes, np.uint8)] * 2, slots=slots, lists=lists, member_of=(0, 0)
+        model, plan, halves=[np.zeros(plan.nbytes, np.uint8)] * 2, slots=slots, lists=lists, member_of=(0, 0, 0)
     )
     touched = [np.array(sorted(draw.sample(range(ROWS), draw.randint(0, 12))), np.uint16) for _ in range(count)]
     exchange.begin(1, [GroupBatch({"features": rows}) for rows in touched])
     everything = sorted(set(np.concatenate(touched).tolist()))
     table: Array | None = None
     dense: Array | None = None
+    scalar = np.zeros((), np.float32)
     for rows in touched:
         exchange.begin_batch()
+        new = numbers(draw)
+        exchange.put(SCALAR, torch.from_numpy(new))
+        scalar = scalar + new
         if draw.random() < 0.7:
             new = numbers(draw, len(rows), COLUMNS)
             place = exchange.rows(TABLE)
@@ -75,6 +84,7 @@ def test_it_is_the_sum_from_left_to_right_over_the_rows_that_any_batch_touches(s
             dense = new if dense is None else dense + new
     found = views(slots[1], plan.parameters)
     assert lists.read(slots[1][plan.nbytes :], 0, "features").tolist() == everything
+    assert found[SCALAR].item() == scalar.item()
     if table is not None:
         assert np.array_equal(found[TABLE].numpy()[everything], table[everything])
     if dense is not None:
@@ -92,3 +102,18 @@ def test_each_member_has_the_rows_of_its_own_batches() -> None:
 
 def test_a_batch_a_group_needs_no_lists() -> None:
     assert TouchedLists(SCHEMA, 3, 1).nbytes == 0
+
+
+def test_batches_without_sparse_fields_are_added_up_too() -> None:
+    plan = make_plan([TensorSpec("dense", (3,), "float64", 8)], [], [1])
+    lists = TouchedLists(BatchSchema(8, (), (DenseField("x", "float32"),)), 1, 2)
+    slot = np.zeros(plan.nbytes + lists.nbytes, np.uint8)
+    with torch.device("meta"):
+        model = torch.nn.ParameterDict({"dense": torch.empty(3, dtype=torch.float64)})
+    halves = [np.zeros(plan.nbytes, np.uint8)] * 2
+    exchange = HostWorker(model, plan, halves=halves, slots=[slot], lists=lists, member_of=(0,))
+    exchange.begin(0, [GroupBatch({})] * 2)
+    for _ in range(2):
+        exchange.begin_batch()
+        exchange.put(0, torch.ones(3, dtype=torch.float64))
+    assert views(slot, plan.parameters)[0].tolist() == [2.0] * 3
