@@ -10,10 +10,12 @@ NATIVE := $(shell find loader pool -name '*.cpp' -o -name '*.h' -o -name '*.cmak
 FAKEGPU := build/fakegpu/libfakegpu.so
 NATIVE_TESTS := $(shell find tests/native tests/fuzz tests/fakegpu/native -name '*.cpp' -o -name '*.h')
 NATIVE_BUILD := build/native-tests
+KERNELS := $(wildcard pool/cuda/kernels/*) tests/cuda/shim.h
+CUDA_TOOLS ?= build/cuda-tools
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 POSITIONS := configs/sample/positions.epd
 
-.PHONY: install demo test fakegpu test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
+.PHONY: install demo test fakegpu cuda-tools test-machine-code test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
         hostile test-hostile soak stubs gpu-check wheel-check image-check clean
 
 # pip shows its progress on a terminal; elsewhere these lines say what takes long.
@@ -59,6 +61,17 @@ $(FAKEGPU): $(STAMP) $(wildcard tests/fakegpu/native/*)
 
 fakegpu: $(FAKEGPU)
 
+# NVIDIA's compiler and disassembler, for tests of the kernels' machine code: 72 MB to download. They need no GPU.
+cuda-tools: $(CUDA_TOOLS)/installed
+
+$(CUDA_TOOLS)/installed: tests/cuda/tools.txt | $(STAMP)
+	@$(PIP) --upgrade --no-deps --target $(CUDA_TOOLS) --requirement $<
+	@touch $@
+
+# The kernels' machine code for every kind of GPU; `make test` looks at two.
+test-machine-code: $(CUDA_TOOLS)/installed
+	CUDA_TOOLS=$(CUDA_TOOLS) $(BIN)/python -m pytest --numprocesses 2 -m machine_code tests/cuda
+
 # C++ unit tests under AddressSanitizer and UndefinedBehaviorSanitizer; needs doctest (Debian's doctest-dev).
 test-native: $(NATIVE_BUILD)/CMakeCache.txt
 	cmake --build $(NATIVE_BUILD) --parallel 2
@@ -89,14 +102,14 @@ check: $(STAMP) $(LINT) $(NATIVE_BUILD)/CMakeCache.txt
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy tests benchmarks
-	$(BIN)/clang-format --dry-run --Werror $(filter %.cpp %.h,$(NATIVE)) $(NATIVE_TESTS)
+	$(BIN)/clang-format --dry-run --Werror $(filter %.cpp %.h,$(NATIVE)) $(NATIVE_TESTS) $(KERNELS)
 	printf '%s\n' $(filter-out %/bind.cpp,$(foreach file,$(filter %.cpp,$(NATIVE)),$(if $(findstring /bind/,$(file)),,$(file)))) | \
 	    xargs --max-args=2 --max-procs=2 $(BIN)/clang-tidy -p $(NATIVE_BUILD) --quiet
 
 format: $(STAMP) $(LINT)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i $(filter %.cpp %.h,$(NATIVE)) $(NATIVE_TESTS)
+	$(BIN)/clang-format -i $(filter %.cpp %.h,$(NATIVE)) $(NATIVE_TESTS) $(KERNELS)
 
 # The types of the native modules, written anew.
 stubs: $(STAMP)

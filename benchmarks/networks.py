@@ -15,7 +15,7 @@ from loader.batch.slots import read_batches
 from loader.sources import data_config, open_stream
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks import perspective, stockfish
-from pool.tasks.chess.fused import Kernels
+from pool.tasks.chess.paths import Kernels
 from pool.tasks.perspective.task import PerspectiveTask
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.quantized.versions import VERSIONS

@@ -30,7 +30,7 @@ from benchmarks.rotated import REAL, ROOT
 from benchmarks.sparse_layer import Clock, Slot, fresh
 from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
-from pool.tasks.chess.fused import Kernels
+from pool.tasks.chess.paths import Kernels
 from pool.tasks.chess.training.batches import FIELD
 from pool.tasks.task import Progress
 

@@ -1,4 +1,5 @@
-"""The sparse layer's sums on any device: native code on a CPU in float32, elsewhere plain torch (pool.nn.reference).
+"""The sparse layer's sums on any device: native code on a CPU in float32, our own kernels on a CUDA device
+(pool.cuda.sparse_sums), elsewhere plain torch (pool.nn.reference).
 
 Native code runs along a plan of the batch where its bags share enough features (pool/native/sparse/plan/sparse_plan.h),
 else one bag and one row after the other. It is given numpy arrays: a third of the time that it takes to look into
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from pool import _native
 from pool._native import SparsePlan
+from pool.cuda import sparse_sums
 from pool.nn import reference
 from pool.nn.batch import SparseInput
 from pool.threads import worthwhile
@@ -43,17 +45,20 @@ def forward(weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> Tensor:
     """[num_bags, out_features]: bias plus the rows of `weight` [num_features, out_features] that are active in each
     bag, times their values."""
     if not is_native(weight):
-        return reference.forward(weight, bias, sparse)
+        if not sparse_sums.serves(weight):
+            return reference.forward(weight, bias, sparse)
+        start = None if bias is None else bias.contiguous()
+        return sparse_sums.sum_lists(weight.contiguous(), sparse.features, sparse.offsets, sparse.values, start)
     out = weight.new_empty(sparse.num_bags, weight.shape[1])
-    table, start = _array(weight.contiguous()), None if bias is None else _array(bias.contiguous())
+    table, first = _array(weight.contiguous()), None if bias is None else _array(bias.contiguous())
     threads = threads_for(sparse.features.numel() * weight.shape[1])
     plan = plan_of(weight, sparse)
     if plan is not None:
-        plan.forward(table, start, _array(out), threads)
+        plan.forward(table, first, _array(out), threads)
     else:
         rows = _array(sparse.offsets), _array(sparse.features)
         values = None if sparse.values is None else _array(sparse.values)
-        _native.sparse_forward(table, start, *rows, _array(out), threads, values=values)
+        _native.sparse_forward(table, first, *rows, _array(out), threads, values=values)
     return out
 
 
@@ -68,7 +73,8 @@ def backward_rows(
     may be what is not.
     """
     if not is_native(grad_weight):
-        rows = reference.backward_rows(sparse, grad_out, grad_weight)
+        rows = touched_rows(sparse, grad_out)
+        reference.place_rows(sparse, rows, grad_weight)
         for border in borders:
             written(border)
         return column_sum(grad_out), sparse.values is None or rows.isfinite().all()
@@ -95,6 +101,14 @@ def backward_rows(
     return column_sum(grad_out), finite
 
 
+def touched_rows(sparse: SparseInput, grad_out: Tensor) -> Tensor:
+    """[touched, out_features]: the gradient's rows of the features that `sparse.touched` lists, where they are not
+    written to the gradient by native code. `grad_out` is contiguous."""
+    if sparse_sums.serves(grad_out):
+        return sparse_sums.sum_long_lists(grad_out, sparse.bags, sparse.touched_offsets, sparse.column_values)
+    return reference.touched_rows(sparse, grad_out)
+
+
 def by_tiles(
     plan: SparsePlan, borders: Sequence[int], written: Callable[[int], None], run: Callable[[int, int], None]
 ) -> None:
@@ -110,7 +124,7 @@ def by_tiles(
 def column_sum(matrix: Tensor) -> Tensor:
     """[columns] of a contiguous [rows, columns]."""
     if not is_native(matrix):
-        return matrix.sum(0)
+        return sparse_sums.column_sums(matrix).to(matrix.dtype) if sparse_sums.serves(matrix) else matrix.sum(0)
     out = matrix.new_empty(matrix.shape[1])
     _native.column_sum(_array(matrix), _array(out), threads=threads_for(matrix.numel()))
     return out

@@ -24,8 +24,13 @@ def backward_rows(sparse: SparseInput, grad_out: Tensor, grad_weight: Tensor) ->
     Returns what was written: [touched, out_features].
     """
     rows = touched_rows(sparse, grad_out)
-    grad_weight.index_copy_(0, sparse.touched.to(torch.int64), rows)
+    place_rows(sparse, rows, grad_weight)
     return rows
+
+
+def place_rows(sparse: SparseInput, rows: Tensor, grad_weight: Tensor) -> None:
+    """Writes the touched rows to where they belong in `grad_weight` [num_features, out_features]."""
+    grad_weight.index_copy_(0, sparse.touched.to(torch.int64), rows)
 
 
 def touched_rows(sparse: SparseInput, grad_out: Tensor) -> Tensor:

@@ -112,25 +112,37 @@ class SparseLinear(nn.Module):
         return f"{self.num_features}, {self.out_features}, bias={self.bias is not None}, field={self.field!r}"
 
     def write_gradient(self, sparse: SparseInput, grad_out: Tensor) -> tuple[Tensor | None, Tensor]:
-        """The table's gradient for autograd, None if it went to the sink; and the sum of grad_out's rows."""
+        """The table's gradient for autograd, None if it went to a sink; and the sum of grad_out's rows, which is the
+        bias' gradient."""
         if self.gradient_sink is None and self.rows_sink is not None:
-            self._use_once()
-            self.rows_sink.take(self.weight, reference.touched_rows(sparse, grad_out))
-            return None, kernels.column_sum(grad_out)
-        return self.write_rows(partial(kernels.backward_rows, sparse, grad_out))
+            total = grad_out.new_empty(0) if self.bias is None else kernels.column_sum(grad_out)
+            return self.write_compact(sparse, grad_out), total
+        return self.write_in_place(partial(kernels.backward_rows, sparse, grad_out))
 
-    def write_rows(self, backward: WriteRows) -> tuple[Tensor | None, Tensor]:
-        """The same where something else adds up the rows, on a CPU."""
+    def write_in_place(self, write: WriteRows) -> tuple[Tensor | None, Tensor]:
+        """The same; the touched rows are added up by `write`, each where it belongs in memory of the table's shape."""
         weight, sink = self.weight, self.gradient_sink
         if sink is None:
             grad = torch.zeros_like(weight, memory_format=torch.contiguous_format)
-            return grad, backward(grad, [self.num_features], _tell_nobody)[0]
+            return grad, write(grad, [self.num_features], _tell_nobody)[0]
         self._use_once()
         memory, borders = sink.begin(weight)
-        total, sound = backward(memory, borders, lambda rows: sink.written(weight, rows))
+        total, sound = write(memory, borders, lambda rows: sink.written(weight, rows))
         finite = kernels.all_finite(total)
         sink.done(weight, finite if sound is True else finite & sound)
         return None, total
+
+    def write_compact(self, sparse: SparseInput, grad_out: Tensor) -> Tensor | None:
+        """The table's gradient for autograd, None if it went to the sink for rows. The touched rows are added up one
+        after the other, in the order of the batch's list."""
+        rows = kernels.touched_rows(sparse, grad_out)
+        if self.rows_sink is None:
+            grad = torch.zeros_like(self.weight, memory_format=torch.contiguous_format)
+            reference.place_rows(sparse, rows, grad)
+            return grad
+        self._use_once()
+        self.rows_sink.take(self.weight, rows)
+        return None
 
     def _use_once(self) -> None:
         """RuntimeError if a sink has had a gradient of this backward already."""

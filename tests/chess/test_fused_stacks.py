@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pool import _native
+from pool.nn.batch import SparseInput, TensorBatch
 from pool.tasks.chess import fused
 from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.perspective.config import ModelConfig as LadderConfig
@@ -18,7 +19,8 @@ from pool.tasks.perspective.model import PerspectiveModel
 from pool.tasks.stockfish import create_task
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
-from pool.tasks.stockfish.quantized.versions import VERSIONS
+from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, VERSIONS
+from tests.nn.sparse_inputs import input_of
 from tests.perspective.support import RUNGS
 from tests.stockfish.support import make_batch, slow_position
 
@@ -51,12 +53,32 @@ def stockfish(l1: int, kernels: Kernels = "fused", version: str = "SFNNv5") -> S
     return model
 
 
+class Given(nn.Module):
+    """In the place of a sparse layer: its sums."""
+
+    def __init__(self, sums: Tensor) -> None:
+        super().__init__()
+        self.sums = sums
+
+    def forward(self, _: SparseInput) -> Tensor:
+        return self.sums
+
+
+def outputs(model: Model, accumulated: Tensor, borders: Sequence[int]) -> Tensor:
+    """What the model makes of these sums of its first layer; the PSQT part is zero."""
+    given: Any = Given(accumulated)
+    if isinstance(model, StockfishModel):
+        nothing: Any = Given(torch.zeros(len(accumulated), NUM_BUCKETS, dtype=accumulated.dtype))
+        model.transformer, model.psqt = given, nothing
+    else:
+        model.l0 = given
+    out: Tensor = model(TensorBatch(0, {"features": input_of([], 1)}, {}, tuple(borders)))
+    return out
+
+
 def model_of(form: str, width: int) -> Model:
-    """For `behind_first_layer` alone."""
     if form in VERSIONS:
-        model = stockfish(width, version=form)
-        model.transformer = model.psqt = torch.nn.Identity()  # type: ignore[assignment]
-        return model
+        return stockfish(width, version=form)
     torch.manual_seed(0)
     ladder = PerspectiveModel(shape_of(LadderConfig(**{**LADDER[form], "width": width})))
     scale_up(ladder)
@@ -87,7 +109,7 @@ def gradients(model: Model, accumulated: Tensor, borders: Sequence[int]) -> dict
     """Output, and gradients of everything, for a fixed loss of the output."""
     accumulated = accumulated.clone().requires_grad_()
     model.zero_grad()
-    out = model.behind_first_layer(accumulated, borders)
+    out = outputs(model, accumulated, borders)
     weight = torch.linspace(0.1, 1, borders[-1], dtype=torch.float64).to(out.dtype)
     torch.autograd.backward([out], [weight])
     assert accumulated.grad is not None
@@ -198,7 +220,7 @@ def test_what_is_not_a_number_comes_out_as_such(form: str) -> None:
     accumulated[3, 5] = torch.nan
     for level in _native.simd_levels():
         _native.set_simd_level(level)
-        out = model.behind_first_layer(accumulated, borders)
+        out = outputs(model, accumulated, borders)
         assert out.isnan().nonzero().flatten().tolist() == [3]
 
 
@@ -212,7 +234,7 @@ def test_the_plain_path_serves_where_it_is_asked_for_and_other_dtypes(
     monkeypatch.setattr(fused, "outputs", None)
     assert model(batch).item() == pytest.approx(wanted, rel=1e-5)
     ladder = PerspectiveModel(shape_of(LadderConfig(**RUNGS["buckets"])), kernels).to(dtype)
-    ladder.behind_first_layer(torch.rand(2, 32, dtype=dtype), (0, 1, 1, 1, 1, 1, 1, 1, 1))
+    outputs(ladder, torch.rand(2, 32, dtype=dtype), (0, 1, 1, 1, 1, 1, 1, 1, 1))
 
 
 def test_both_kernels_train_the_same_net_up_to_rounding() -> None:

@@ -90,7 +90,7 @@ def test_native_operations_give_what_torchs_own_give(rung: dict[str, Any]) -> No
     """They serve activations too where integers cut nothing off."""
     fake = EVERYTHING[:2] if rung.get("activation") == "pairwise" else EVERYTHING
     native, plain = (trained(rung, fake, kernels=kernels)[1] for kernels in ("fused", "torch"))
-    assert native._is_fused(native.l0.weight)
+    assert native.path == "native"
     made, _ = batch(probe_positions(Inputs(rung["features"], rung["king_buckets"]), 60), native)
     found = []
     for model in (native, plain):
@@ -103,7 +103,7 @@ def test_native_operations_give_what_torchs_own_give(rung: dict[str, Any]) -> No
 
 def test_products_that_are_cut_are_served_by_torch() -> None:
     pairwise = trained(RUNGS["layers"], EVERYTHING)[1]
-    assert not pairwise._is_fused(pairwise.l0.weight)
+    assert pairwise.path == "torch"
 
 
 def test_gradients_reach_every_tensor_and_the_weights_stay_floats() -> None:

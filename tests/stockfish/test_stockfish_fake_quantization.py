@@ -76,7 +76,7 @@ def test_the_native_operation_gives_what_torchs_own_give(name: str, fake: tuple[
     inputs = Inputs(VERSIONS[name].feature_set)
     positions = [read_fen(fen, inputs) for fen in sample_fens(60)]
     native, plain = (trained(name, False, fake, kernels=kernels)[1] for kernels in ("fused", "torch"))
-    assert native._is_fused(native.transformer.weight)
+    assert native.path == "native"
     assert outputs(native, positions) == pytest.approx(outputs(plain, positions), abs=0.05)
 
 
@@ -84,7 +84,7 @@ def test_the_native_operation_gives_what_torchs_own_give(name: str, fake: tuple[
 def test_activations_are_served_by_torch_and_a_line_says_so(kernels: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         _, model = trained("SFNNv5", False, ("activations",), kernels=kernels)
-    assert not model._is_fused(model.transformer.weight)
+    assert model.path == "torch"
     said = [record.message for record in caplog.records if "fused" in record.message]
     assert said == ["fake quantization of activations has no fused kernels: torch's own operations are used"]
 

@@ -8,7 +8,6 @@ threads; the second has others than the first, in the last digits.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,9 +22,6 @@ from pool.nn import kernels
 from pool.nn.batch import SparseInput
 from pool.nn.sparse_linear import SparseLinear
 
-log = logging.getLogger(__name__)
-
-Kernels = Literal["fused_first_layer", "fused", "torch"]
 _MIN_SAMPLES = 2048  # per thread: a piece is 1024, and starting a thread costs as much as some hundred samples
 
 
@@ -56,14 +52,6 @@ class Form:
     skips: int = (
         0  # outputs of the first hidden layer added to the result: its last; or its last but one minus its last
     )
-
-
-def kernels_for(asked: Kernels, *, cuts_activations: bool) -> Kernels:
-    """What serves a model: no native operation has activations that fake quantization cuts off."""
-    if not cuts_activations or asked == "torch":
-        return asked
-    log.info("fake quantization of activations has no fused kernels: torch's own operations are used")
-    return "torch"
 
 
 def is_served(tensor: Tensor) -> bool:
@@ -223,7 +211,7 @@ class _WithFirstLayer(torch.autograd.Function):
             kernels.by_tiles(plan, borders, written, run)
             return column_sums, True
 
-        grad_weight, grad_bias = layer.write_rows(write)
+        grad_weight, grad_bias = layer.write_in_place(write)
         return None, None, None, None, grad_weight, grad_bias, *grad_parameters
 
 

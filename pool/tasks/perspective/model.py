@@ -12,10 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pool.nn.batch import TensorBatch
+from pool.cuda.stacked_linear import serves, stacked_linear
+from pool.nn.batch import SparseInput, TensorBatch
+from pool.nn.first_stage import Activation, first_stage, is_served
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess import fused
 from pool.tasks.chess.fused import Form, Hidden
+from pool.tasks.chess.paths import Kernels, Path, kernels_for, path_of
 from pool.tasks.chess.rounding import Rounding
 from pool.tasks.chess.training.batches import FIELD
 from pool.tasks.chess.training.clipping import clip_sum
@@ -59,7 +62,7 @@ class PerspectiveModel(nn.Module):
     def __init__(
         self,
         shape: Shape,
-        kernels: fused.Kernels = "fused",
+        kernels: Kernels = "fused",
         fake_quantization: Collection[str] = (),
         rules: Mapping[str, Rounding] | None = None,
     ) -> None:
@@ -79,7 +82,7 @@ class PerspectiveModel(nn.Module):
         # products are all that integers cut off: other activations keep every bit
         cuts = "activations" in fake_quantization and shape.activation == "pairwise" and "l0w" in rules
         self._product_one = rules["l0w"].scale ** 2 / (1 << PAIR_SHIFT) if cuts else None
-        self._kernels = fused.kernels_for(kernels, cuts_activations=cuts)
+        self._kernels = kernels_for(kernels, cuts_activations=cuts)
         self._form = _form_of(shape)
         self.reset_parameters()
 
@@ -99,21 +102,35 @@ class PerspectiveModel(nn.Module):
     def forward(self, batch: TensorBatch) -> Tensor:
         """[B], from the side to move's point of view. Samples of the batch are ordered by output bucket."""
         features, borders = batch.sparse[FIELD], batch.bucket_offsets
-        if (
-            self._kernels == "fused_first_layer"
-            and self._is_fused(self.l0.weight)
-            and fused.serves_first_layer(self._form, self.l0, features)
-        ):
-            return fused.outputs_of_bags(self._form, self.l0, features, self._parameters_in_effect(), borders)
-        return self.behind_first_layer(self.l0(features), borders)
+        match self.path:
+            case "cuda":
+                return self._layers_on_cuda(self._first_on_cuda(features), borders)
+            case "native":
+                return self._native(features, borders)
+            case "torch":
+                return self._layers(self._first(features), borders)
 
-    def behind_first_layer(self, accumulated: Tensor, borders: Sequence[int]) -> Tensor:
-        """[B]: the outputs, from the first layer's [2 * B, N], own perspectives first; samples
-        borders[b] .. borders[b + 1] belong to bucket b."""
-        if self._is_fused(accumulated):
-            return fused.outputs(self._form, accumulated, self._parameters_in_effect(), borders)
+    @property
+    def path(self) -> Path:
+        """Which code computes it, where its weights are now."""
+        return path_of(self._kernels, self._stacks()[0].weight)
+
+    def _native(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
+        form, layer = self._form, self.l0
+        if self._kernels == "fused_first_layer" and fused.serves_first_layer(form, layer, features):
+            return fused.outputs_of_bags(form, layer, features, self._parameters_in_effect(), borders)
+        return fused.outputs(form, layer(features), self._parameters_in_effect(), borders)
+
+    def _first_on_cuda(self, features: SparseInput) -> Tensor:
+        """`_first`, by a kernel if it serves."""
+        if not is_served(self.l0, features):
+            return self._first(features)
+        return first_stage(self.l0, features, 1.0, Activation[self.shape.activation.upper()])
+
+    def _first(self, features: SparseInput) -> Tensor:
+        """[B, inputs of the next layer]: own perspectives, then the opponents'."""
         # hardtanh: clamp with a backward of one pass
-        x = functional.hardtanh(accumulated, 0.0, 1.0)
+        x = functional.hardtanh(self.l0(features), 0.0, 1.0)
         if self.shape.activation == "pairwise":
             low, high = x.chunk(2, dim=1)
             x = low * high
@@ -121,16 +138,22 @@ class PerspectiveModel(nn.Module):
                 x = floored(x, self._product_one)
         elif self.shape.activation == "screlu":
             x = x.square()
-        own, other = x.chunk(2)
-        counts = [end - start for start, end in pairwise(borders)]
-        groups = list(torch.split(torch.cat([own, other], dim=1), counts))
+        return torch.cat(x.chunk(2), dim=1)
+
+    def _layers_on_cuda(self, x: Tensor, borders: Sequence[int]) -> Tensor:
+        """`_layers`, for all buckets at a time where the kernels serve all layers."""
+        if not all(serves(x, layer.weight) for layer in self._stacks()):
+            return self._layers(x, borders)
+        for number, layer in enumerate(self._stacks()):
+            x = stacked_linear(self._hidden(x) if number else x, *layer.in_effect(), borders)
+        return x[:, 0]
+
+    def _layers(self, x: Tensor, borders: Sequence[int]) -> Tensor:
+        """[B] of `_first`; samples borders[b] .. borders[b + 1] belong to bucket b."""
+        groups = list(torch.split(x, [end - start for start, end in pairwise(borders)]))
         for number, layer in enumerate(self._stacks()):
             groups = layer([self._hidden(group) for group in groups] if number else groups)
         return torch.cat(groups)[:, 0]
-
-    def _is_fused(self, tensor: Tensor) -> bool:
-        """Whether native kernels compute what follows the first layer, on tensors like this one; else torch does."""
-        return self._kernels != "torch" and fused.is_served(tensor)
 
     def _parameters_in_effect(self) -> list[Tensor]:
         *hidden, (weight, bias) = [layer.in_effect() for layer in self._stacks()]

@@ -63,10 +63,10 @@ class ModelConfig(Section):
     kernels: Annotated[
         Literal["fused_first_layer", "fused", "torch"],
         Field(
-            description="fused: what follows the first layer is one native operation on CPU workers, torch's own "
-            "operations elsewhere, and where fake_quantization cuts activations off; fused_first_layer: the first "
-            "layer is part of it, where its inputs share enough rows; torch: torch's own everywhere. Results differ in "
-            "the last digits"
+            description="fused: what follows the first layer is one native operation on CPU workers, and on CUDA "
+            "workers a few kernels, with the first layer; fused_first_layer: on CPU workers the first layer is part of "
+            "it, where its inputs share enough rows; torch: torch's own operations, as where fake_quantization cuts "
+            "activations off. Results differ in the last digits"
         ),
         Effect.RESULT,
     ] = "fused"

@@ -14,9 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pool.cuda import layer_stacks
 from pool.nn.batch import SparseInput, TensorBatch
+from pool.nn.first_stage import Activation, first_stage, is_served
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess import fused
+from pool.tasks.chess.paths import Path, kernels_for, path_of
 from pool.tasks.chess.training.batches import FIELD
 from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear
 from pool.tasks.stockfish.config import ModelConfig
@@ -41,7 +44,7 @@ class StockfishModel(nn.Module):
         self.transformer = self._table("transformer", config.l1, rounds)
         self.psqt = self._table("psqt", NUM_BUCKETS, rounds, bias=False)
         self.stacks = LayerStacks(self.version, config.l1, config.shared_fc_0, config.fake_quantization)
-        self._kernels = fused.kernels_for(config.kernels, cuts_activations=self.stacks.cuts_activations)
+        self._kernels = kernels_for(config.kernels, cuts_activations=self.stacks.cuts_activations)
         self.reset_parameters()
 
     @torch.no_grad()
@@ -61,39 +64,41 @@ class StockfishModel(nn.Module):
 
     def forward(self, batch: TensorBatch) -> Tensor:
         """[B], from the side to move's point of view. Samples of the batch are ordered by bucket."""
-        features = batch.sparse[FIELD]
-        borders = batch.bucket_offsets
-        positional = self._positional(features, borders)
-        own, opponent = self.psqt(features).chunk(2)  # [B, 8] each
-        difference = torch.split((own - opponent) * 0.5, _counts(borders))
-        material = torch.cat([group[:, bucket] for bucket, group in enumerate(difference)])
-        return positional + material
+        features, borders = batch.sparse[FIELD], batch.bucket_offsets
+        match self.path:
+            case "cuda":
+                positional = self.stacks.on_cuda(self._products_on_cuda(features), borders)
+                return positional + layer_stacks.bucket_difference(self.psqt(features), borders)
+            case "native":
+                positional = self._native(features, borders)
+            case "torch":
+                positional = self.stacks(self._products(features), borders)
+        return positional + _bucket_difference(self.psqt(features), borders)
 
-    def _positional(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
-        layer, form = self.transformer, self.stacks.form
-        if (
-            self._kernels == "fused_first_layer"
-            and self._is_fused(layer.weight)
-            and fused.serves_first_layer(form, layer, features)
-        ):
-            return fused.outputs_of_bags(form, layer, features, self.stacks.parameters_in_effect(), borders)
-        return self.behind_first_layer(layer(features), borders)
+    @property
+    def path(self) -> Path:
+        """Which code computes it, where its weights are now."""
+        return path_of(self._kernels, self.stacks.fc_0_weight)
 
-    def behind_first_layer(self, accumulated: Tensor, borders: Sequence[int]) -> Tensor:
-        """[B]: what the layer stacks make of the first layer's outputs [2 * B, l1], own perspectives first; samples
-        borders[b] .. borders[b + 1] belong to bucket b."""
-        if self._is_fused(accumulated):
-            return fused.outputs(self.stacks.form, accumulated, self.stacks.parameters_in_effect(), borders)
+    def _native(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
+        """[B]: what the layer stacks make of the first layer's sums."""
+        layer, stacks = self.transformer, self.stacks
+        if self._kernels == "fused_first_layer" and fused.serves_first_layer(stacks.form, layer, features):
+            return fused.outputs_of_bags(stacks.form, layer, features, stacks.parameters_in_effect(), borders)
+        return fused.outputs(stacks.form, layer(features), stacks.parameters_in_effect(), borders)
+
+    def _products_on_cuda(self, features: SparseInput) -> Tensor:
+        """`_products`, by a kernel if it serves."""
+        if not is_served(self.transformer, features):
+            return self._products(features)
+        return first_stage(self.transformer, features, self.version.largest_float_sum, Activation.PAIRWISE)
+
+    def _products(self, features: SparseInput) -> Tensor:
+        """[B, l1]: own perspectives first, then the opponents'; the stacks know their scale."""
         # hardtanh: clamp with a backward of one pass
-        low, high = functional.hardtanh(accumulated, 0.0, self.version.largest_float_sum).chunk(2, dim=1)
-        product = low * high  # [2 * B, l1 / 2]; the stacks know its scale
-        inputs = torch.cat(product.chunk(2), dim=1)  # own perspectives first, then the opponents'
-        out: Tensor = self.stacks(inputs, _counts(borders))
-        return out
-
-    def _is_fused(self, tensor: Tensor) -> bool:
-        """Whether native kernels compute what follows the first layer, on tensors like this one; else torch does."""
-        return self._kernels != "torch" and fused.is_served(tensor)
+        low, high = functional.hardtanh(self.transformer(features), 0.0, self.version.largest_float_sum).chunk(2, dim=1)
+        product = low * high  # [2 * B, l1 / 2]
+        return torch.cat(product.chunk(2), dim=1)
 
     @torch.no_grad()
     def folded(self) -> dict[str, npt.NDArray[np.float32]]:
@@ -169,8 +174,11 @@ class StockfishModel(nn.Module):
             table.weight[self.version.inputs :].zero_()
 
 
-def _counts(borders: Sequence[int]) -> list[int]:
-    return [end - start for start, end in pairwise(borders)]
+def _bucket_difference(sums: Tensor, borders: Sequence[int]) -> Tensor:
+    """[B] of sums [2 * B, 8], own perspectives first: half of own minus opponent's, for the sample's bucket."""
+    own, opponent = sums.chunk(2)
+    difference = torch.split((own - opponent) * 0.5, [end - start for start, end in pairwise(borders)])
+    return torch.cat([group[:, bucket] for bucket, group in enumerate(difference)])
 
 
 def _copy(destination: Tensor, floats: Mapping[str, npt.NDArray[np.float32]], name: str) -> None:

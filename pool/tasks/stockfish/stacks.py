@@ -6,16 +6,23 @@ computed once. The eight stacks' parameters lie in one tensor per layer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from pool.cuda.layer_stacks import square_and_clip
+from pool.cuda.stacked_linear import stacked_linear
 from pool.tasks.chess.fused import Form, Hidden
 from pool.tasks.chess.training.fake_quantization import floored, rounded
 from pool.tasks.stockfish.quantized.quantize import roundings
 from pool.tasks.stockfish.quantized.versions import FC_1_OUT, NUM_BUCKETS, Version
+
+Layer = Callable[[Tensor], Tensor]
+Activated = Callable[[int, Tensor, int], Tensor]  # number of the layer, its outputs, how many of them are used
 
 
 class LayerStacks(nn.Module):
@@ -104,28 +111,51 @@ class LayerStacks(nn.Module):
             parameters["fc_0_weight"] = parameters["fc_0_weight"] * self.version.product_factor
         return tuple(parameters.values())
 
-    def forward(self, inputs: Tensor, counts: Sequence[int]) -> Tensor:
-        """[B, l1] products ordered by bucket, counts[b] samples of bucket b -> [B]."""
+    def forward(self, inputs: Tensor, borders: Sequence[int]) -> Tensor:
+        """[B, l1] products, samples borders[b] .. borders[b + 1] of bucket b -> [B]."""
         # split and unbind: their backward is one concatenation each, not a sum of eight mostly empty tensors
         parameters = zip(*(parameter.unbind() for parameter in self.parameters_in_effect()), strict=True)
         if self.cuts_activations:
             inputs = self._cut(inputs * self.version.product_factor)
-        groups = torch.split(inputs, list(counts))
-        return torch.cat([self._stack(group, *layers) for group, layers in zip(groups, parameters, strict=True)])
+        groups = torch.split(inputs, [end - start for start, end in pairwise(borders)])
+        return torch.cat([self._bucket(group, *layers) for group, layers in zip(groups, parameters, strict=True)])
 
-    def _stack(self, x: Tensor, w0: Tensor, b0: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
+    def on_cuda(self, inputs: Tensor, borders: Sequence[int]) -> Tensor:
+        """`forward` by kernels, for all buckets at a time; they cut no activations."""
+        assert not self.cuts_activations
+        w0, b0, w1, b1, w2, b2 = self.parameters_in_effect()
+
+        def linear(weight: Tensor, bias: Tensor) -> Layer:
+            return lambda x: stacked_linear(x, weight, bias, borders)
+
+        def last(x: Tensor) -> Tensor:
+            return stacked_linear(x, w2[:, None], b2[:, None], borders)[:, 0]
+
+        return self._stack(inputs, linear(w0, b0), linear(w1, b1), last, self._activated_on_cuda)
+
+    def _bucket(self, x: Tensor, w0: Tensor, b0: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
         """One bucket's layers: [n, l1] -> [n]."""
-        version = self.version
-        y = functional.linear(x, w0, b0)
-        hidden = self._activated(0, y[:, : version.paired])
-        z = functional.linear(hidden, w1, b1)
-        last = torch.cat([hidden, self._activated(1, z)], dim=1) if version.all_activations else self._clipped(z)
-        out: Tensor = last @ w2 + b2 + (y[:, -2] - y[:, -1] if version.skips == 2 else y[:, -1])
-        return out
+        linear = functional.linear
+        first, second = partial(linear, weight=w0, bias=b0), partial(linear, weight=w1, bias=b1)
+        return self._stack(x, first, second, lambda y: y @ w2 + b2, self._activated)
 
-    def _activated(self, layer: int, y: Tensor) -> Tensor:
-        """Squares, then clipped."""
+    def _stack(self, x: Tensor, fc_0: Layer, fc_1: Layer, fc_2: Layer, activated: Activated) -> Tensor:
+        """[n, l1] -> [n]."""
+        version = self.version
+        y = fc_0(x)
+        hidden = activated(0, y, version.paired)
+        z = fc_1(hidden)
+        last = torch.cat([hidden, activated(1, z, FC_1_OUT)], dim=1) if version.all_activations else self._clipped(z)
+        return fc_2(last) + (y[:, -2] - y[:, -1] if version.skips == 2 else y[:, -1])
+
+    def _activated(self, layer: int, y: Tensor, used: int) -> Tensor:
+        """Of the first `used` columns squares, then themselves; clipped."""
+        y = y[:, :used]
         return self._clipped(torch.cat([y.square() * self.version.square_factor(layer), y], dim=1))
+
+    def _activated_on_cuda(self, layer: int, y: Tensor, used: int) -> Tensor:
+        """The same by a kernel."""
+        return square_and_clip(y, used, self.version.square_factor(layer), self.version.largest_float_input)
 
     def _clipped(self, y: Tensor) -> Tensor:
         return self._cut(functional.hardtanh(y, 0.0, self.version.largest_float_input))

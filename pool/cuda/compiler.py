@@ -1,0 +1,121 @@
+"""Compiles kernels for one kind of GPU with NVRTC, and keeps what it has compiled in the user's cache folder.
+
+NVRTC is part of torch's CUDA builds; no compiler needs to be installed. Free of torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pool.cuda.source import Source, headers
+
+# No contraction: a product is rounded before it is added, as in the CPU's kernels. Divisions and roots are IEEE's.
+OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
+_DIGEST = 32  # bytes that a kept file begins with
+
+
+class CompileError(Exception):
+    """NVRTC has refused a source: our fault, or a kind of GPU that it does not know."""
+
+
+class Compiler:
+    """Of kernels for one architecture."""
+
+    def __init__(self, architecture: str, cache: Path | None) -> None:
+        """`architecture`: `sm_90`, ...; `cache`: where compiled programs are kept; None: nowhere. Raises ImportError
+        without cuda-bindings, CompileError without NVRTC."""
+        self._nvrtc: Any = importlib.import_module("cuda.bindings.nvrtc")
+        self._architecture = architecture
+        self._cache = cache
+        try:
+            self._version = ".".join(map(str, self._call(self._nvrtc.nvrtcVersion)))
+        except RuntimeError as error:  # the library can't be found
+            raise CompileError(str(error).splitlines()[0]) from error
+
+    def program(self, source: Source) -> bytes:
+        """A cubin: kept, or compiled now. Raises CompileError."""
+        return self._kept(source) or self._keep(source, self.compile(source))
+
+    def is_kept(self, source: Source) -> bool:
+        return self._kept(source) is not None
+
+    def compile(self, source: Source) -> bytes:
+        """Raises CompileError with the compiler's words."""
+        names, texts = zip(*headers().items(), strict=True)
+        encoded = [text.encode() for text in texts], [name.encode() for name in names]
+        program = self._call(
+            self._nvrtc.nvrtcCreateProgram, source.text.encode(), source.file.encode(), len(names), *encoded
+        )
+        try:
+            options = [option.encode() for option in self._options(source)]
+            (status,) = self._nvrtc.nvrtcCompileProgram(program, len(options), options)
+            if status != self._nvrtc.nvrtcResult.NVRTC_SUCCESS:
+                raise CompileError(f"{source} for {self._architecture}: {self._log(program)}")
+            cubin: bytes = b" " * self._call(self._nvrtc.nvrtcGetCUBINSize, program)
+            self._call(self._nvrtc.nvrtcGetCUBIN, program, cubin)
+        finally:
+            self._nvrtc.nvrtcDestroyProgram(program)
+        return cubin
+
+    def _options(self, source: Source) -> list[str]:
+        return [f"--gpu-architecture={self._architecture}", *OPTIONS, *source.options]
+
+    def _log(self, program: Any) -> str:
+        log: bytes = b" " * self._call(self._nvrtc.nvrtcGetProgramLogSize, program)
+        self._call(self._nvrtc.nvrtcGetProgramLog, program, log)
+        return log.decode(errors="replace").rstrip("\0 \n")
+
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        status, *values = function(*arguments)
+        if status != self._nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise CompileError(f"{function.__name__}: {status.name}")
+        return values[0] if len(values) == 1 else tuple(values)
+
+    def _file(self, source: Source) -> Path | None:
+        if self._cache is None:
+            return None
+        parts = [self._version, *self._options(source), source.text, *headers().values()]
+        digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        return self._cache / f"{Path(source.file).stem}-{self._architecture}-{digest[:32]}.cubin"
+
+    def _kept(self, source: Source) -> bytes | None:
+        """None if there is none, or if it is damaged."""
+        file = self._file(source)
+        with contextlib.suppress(OSError):
+            if file is not None:
+                data = file.read_bytes()
+                if hashlib.sha256(data[_DIGEST:]).digest() == data[:_DIGEST]:
+                    return data[_DIGEST:]
+        return None
+
+    def _keep(self, source: Source, cubin: bytes) -> bytes:
+        """The cubin. Whole or not at all; a folder that can't be written costs the next process time, nothing else."""
+        file = self._file(source)
+        with contextlib.suppress(OSError):
+            if file is not None:
+                file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                handle, name = tempfile.mkstemp(dir=file.parent)
+                try:
+                    with os.fdopen(handle, "wb") as temporary:
+                        temporary.write(hashlib.sha256(cubin).digest() + cubin)
+                    Path(name).replace(file)
+                except OSError:
+                    Path(name).unlink(missing_ok=True)
+                    raise
+        return cubin
+
+
+def cache_folder() -> Path | None:
+    """`$XDG_CACHE_HOME/sparsepool/kernels`; None if the user has no home."""
+    try:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError:
+        return None
+    return Path(base) / "sparsepool" / "kernels"
