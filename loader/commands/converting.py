@@ -83,7 +83,7 @@ def cat_files(
     target = target_for(sources, output, to)
     prepared(sources, target.kind, lossy=lossy)
     with working("cat") as tick:
-        write_units(sources, all_units(sources, target.kind, threads, tick), target, output)
+        write_units(all_units(sources, target.kind, threads, tick), target, output)
 
 
 def head_files(
@@ -97,7 +97,7 @@ def head_files(
     target = target_for(sources, output, to)
     prepared(sources, target.kind, lossy=lossy)
     with working("head") as tick:
-        write_units(sources, first_units(sources, target.kind, units, tick), target, output)
+        write_units(first_units(sources, target.kind, units, tick), target, output)
 
 
 def sample_files(
@@ -120,7 +120,7 @@ def sample_files(
     target = target_for(sources, output, to)
     prepared(sources, target.kind, lossy=lossy)
     with working("sample") as tick:
-        write_units(sources, iter([sampled_units(sources, target.kind, units, seed, threads, tick)]), target, output)
+        write_units([sampled_units(sources, target.kind, units, seed, threads, tick)], target, output)
 
 
 def count_files(

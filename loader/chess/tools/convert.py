@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,8 +68,8 @@ def convert(sources: Sequence[SourceFile], target: Target, output: Path, threads
         out.publish()
 
 
-def write_units(sources: Sequence[SourceFile], blocks: Iterator[UnitBlock], target: Target, output: Path | None) -> int:
-    """Writes blocks that come of the files, to standard output if there is no file; how many entries."""
+def write_units(blocks: Iterable[UnitBlock], target: Target, output: Path | None) -> int:
+    """Writes them to standard output if there is no file; how many entries."""
     if output is not None:
         check_free(output, 0)
     with Output(output, target) as out:

@@ -24,7 +24,7 @@ from loader.errors import UsageError
 
 SMALLEST_MEMORY = 64 << 20
 _READ_AHEAD = 2 << 20  # bytes of a chunk that is read ahead, and of its tables
-_COPIES = 5  # of what is held, while it is joined, sorted and gathered
+_COPIES = 4  # of what is held, while it is joined, sorted and gathered
 _WRITTEN = 4 << 20  # bytes gathered at once
 _OWN = re.compile(rb"RssAnon:\s+(\d+) kB")
 
@@ -60,7 +60,7 @@ def _limits(memory: int, threads: int) -> tuple[int, int]:
     """Bytes of units that may be held, and how many threads read: fewer where memory is short."""
     left = memory - _anonymous_memory()
     threads = max(1, min(threads, left // (8 * _READ_AHEAD)))
-    held = (left - (2 * threads + 1) * _READ_AHEAD - 2 * _WRITTEN) // _COPIES
+    held = (left - (2 * threads + 1) * _READ_AHEAD - 3 * _WRITTEN) // _COPIES
     if held < 1 << 20:
         raise UsageError(f"--memory: {memory >> 20} MiB is too little; give {SMALLEST_MEMORY >> 20} MiB or more")
     return held, threads
@@ -107,7 +107,7 @@ def _write_buckets(spill: Spill, folder: Path, shift: int, held: int, out: Outpu
             _write_sorted(spill.read(bucket), out)
             continue
         with Spill(folder, shift - BITS) as finer:
-            for drawn in spill.segments(bucket):
+            for drawn in spill.parts(bucket):
                 finer.add(drawn)
             _write_buckets(finer, folder, shift - BITS, held, out, tick)
 

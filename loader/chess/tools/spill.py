@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import tempfile
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 
 from loader.chess.files.units import Numbers, UnitBlock
 
 BITS = 8
 BUCKETS = 1 << BITS
+_TABLES = 20  # bytes a unit takes besides its own: draw, end, entries
 
 
 class Drawn:
@@ -39,7 +40,8 @@ class Spill:
     def __init__(self, folder: Path, shift: int) -> None:
         self._folder = folder
         self._shift = shift
-        self._segments: dict[int, list[tuple[int, int, int]]] = defaultdict(list)  # offset, bytes, units
+        self._places: list[Numbers] = []  # of each batch: where its part of each bucket begins; the last one's end
+        self._units: list[npt.NDArray[np.uint32]] = []  # of each batch: how many are in each bucket
         self._end = 0
 
     def __enter__(self) -> Self:
@@ -54,29 +56,41 @@ class Spill:
     def add(self, drawn: Drawn) -> None:
         buckets = (drawn.keys >> np.uint64(self._shift) & np.uint64(BUCKETS - 1)).astype(np.uint8)
         order = np.argsort(buckets, kind="stable")
-        ends = np.cumsum(np.bincount(buckets, minlength=BUCKETS))
-        for bucket in np.flatnonzero(np.diff(ends, prepend=0)):
-            chosen = order[ends[bucket - 1] if bucket else 0 : ends[bucket]]
+        units = np.bincount(buckets, minlength=BUCKETS)
+        ends = np.cumsum(units)
+        places = np.full(BUCKETS + 1, self._end, np.uint64)
+        for bucket in range(BUCKETS):
+            chosen = order[ends[bucket] - units[bucket] : ends[bucket]]
             block = drawn.block.take(chosen)
-            self._segments[int(bucket)].append((self._end, len(block.bytes), len(block)))
             for part in (drawn.keys[chosen], block.ends, block.entries, block.bytes):
-                self._write(memoryview(part).cast("B"))
+                self._write(memoryview(part).cast("B") if len(part) else memoryview(b""))
+            places[bucket + 1] = self._end
+        self._places.append(places)
+        self._units.append(units.astype(np.uint32))
 
     def buckets(self) -> Iterator[int]:
-        """By ascending draws."""
-        yield from sorted(self._segments)
+        """Those that are not empty, by ascending draws."""
+        held = np.sum(self._units, axis=0) if self._units else ()
+        yield from (int(bucket) for bucket in np.flatnonzero(held))
 
     def cost(self, bucket: int) -> int:
-        return sum(Drawn.cost_of(data, units) for _, data, units in self._segments[bucket])
+        return sum(Drawn.cost_of(data, units) for _, data, units in self._segments(bucket))
 
-    def segments(self, bucket: int) -> Iterator[Drawn]:
-        """In the order of the input."""
-        for segment in self._segments[bucket]:
+    def parts(self, bucket: int) -> Iterator[Drawn]:
+        """Batch by batch, in the order of the input."""
+        for segment in self._segments(bucket):
             yield self._read([segment])
 
     def read(self, bucket: int) -> Drawn:
         """All of it."""
-        return self._read(self._segments[bucket])
+        return self._read(list(self._segments(bucket)))
+
+    def _segments(self, bucket: int) -> Iterator[tuple[int, int, int]]:
+        """Offset in the file, bytes of units, how many."""
+        for places, counts in zip(self._places, self._units, strict=True):
+            begin, end, units = int(places[bucket]), int(places[bucket + 1]), int(counts[bucket])
+            if units:
+                yield begin, end - begin - _TABLES * units, units
 
     def _read(self, segments: Sequence[tuple[int, int, int]]) -> Drawn:
         units, size = sum(units for _, _, units in segments), sum(data for _, data, _ in segments)

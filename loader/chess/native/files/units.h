@@ -19,10 +19,10 @@ struct UnitBlock {
     std::string bytes;
     std::vector<std::uint64_t> ends;           // of each in `bytes`
     std::vector<std::uint32_t> entries;        // of each
-    std::optional<stream::SourceFault> fault;  // behind them
+    std::optional<stream::SourceFault> fault;  // behind them, or behind one more
 };
 
-// Of a chunk of a file. A last line without an end of line has one.
+// Of a chunk of a file, up to damage. A last line without an end of line has one.
 [[nodiscard]] UnitBlock read_units(const EntryFile& file, std::size_t piece);
 
 // The whole ones that the bytes begin with, up to damage.
