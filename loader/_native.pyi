@@ -356,12 +356,12 @@ class FileReader(PositionReader):
 
     def __init__(self, files: Sequence[EntryFile]) -> None: ...
 
-def read_units(file: EntryFile, chunk: int) -> tuple:
+def read_units(file: EntryFile, chunk: int) -> object:
     """The records, lines or games of a chunk, each decoded once: bytes, ends, entries, fault."""
 
 def cut_units(
     codec: Codec, bytes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
-) -> tuple:
+) -> object:
     """The whole ones that the bytes begin with."""
 
 def gather_units(
@@ -591,7 +591,7 @@ class BinpackFile:
     def count(self, chunk: int) -> tuple[int, int, Damage | None]:
         """Entries, chains, damage; every entry is decoded."""
 
-    def read_units(self, chunk: int) -> tuple:
+    def read_units(self, chunk: int) -> object:
         """The chains of a chunk: bytes, ends, entries, fault."""
 
     def take_census(self, chunk: int, census: Census) -> tuple[int, Damage | None]:
@@ -600,7 +600,7 @@ class BinpackFile:
     def copy_to(self, chunk: int, writer: EntryWriter) -> Damage | None:
         """Adds a chunk's entries to any writer; damage, or the entry that it refuses."""
 
-def cut_chains(payload: bytes) -> tuple:
+def cut_chains(payload: bytes) -> object:
     """The chains of a chunk's payload: bytes, ends, entries, None."""
 
 class ChunkPrinter:

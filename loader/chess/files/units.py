@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from loader import _native
 from loader.chess.files.reader import raise_fault
+from loader.formats.faults import Fault
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.uint64]
@@ -37,7 +38,7 @@ class UnitBlock:
     def take(self, order: npt.NDArray[Any]) -> UnitBlock:
         """Units of these numbers, in that order."""
         order = np.ascontiguousarray(order, np.uint64)
-        gathered = _native.gather_units(self.bytes, self.begins, self.ends, order)
+        gathered = cast(Bytes, _native.gather_units(self.bytes, self.begins, self.ends, order))
         sizes = self.ends[order] - self.begins[order]
         return UnitBlock(gathered, np.cumsum(sizes, dtype=np.uint64), self.entries[order])
 
@@ -61,8 +62,8 @@ def joined(blocks: Sequence[UnitBlock]) -> UnitBlock:
     )
 
 
-def block_of(found: tuple[Any, ...]) -> UnitBlock:
+def block_of(found: object) -> UnitBlock:
     """Of what a native function gives. Raises DataError for damage behind it."""
-    data, ends, entries, fault = found
+    data, ends, entries, fault = cast(tuple[Bytes, Numbers, npt.NDArray[np.uint32], Fault | None], found)
     raise_fault(fault)
     return UnitBlock(data, ends, entries)

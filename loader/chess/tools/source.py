@@ -19,6 +19,7 @@ from loader.chess.tools.kind import Kind, kind_of_file
 from loader.errors import DataError
 from loader.files.identity import DataFile, identify
 from loader.formats.binpack.file import damage_error
+from loader.formats.faults import Fault
 from loader.formats.parallel import map_chunks
 from loader.formats.registry import format_by_name
 
@@ -66,7 +67,7 @@ class SourceFile:
             if damage := self.opened.copy_to(chunk, writer):
                 raise damage_error(self.path, damage, in_chunk=True)
         else:
-            raise_fault(_native.ChunkWalk(self.opened, chunk).copy_to(writer))
+            raise_fault(cast("Fault | None", _native.ChunkWalk(self.opened, chunk).copy_to(writer)))
 
     def check_end(self) -> None:
         """Raises DataError if the chunks end early."""

@@ -63,7 +63,7 @@ class Spill:
             chosen = order[ends[bucket] - units[bucket] : ends[bucket]]
             block = drawn.block.take(chosen)
             for part in (drawn.keys[chosen], block.ends, block.entries, block.bytes):
-                self._write(memoryview(part).cast("B") if len(part) else memoryview(b""))
+                self._write(part.view(np.uint8).data)
             places[bucket + 1] = self._end
         self._places.append(places)
         self._units.append(units.astype(np.uint32))
@@ -101,7 +101,7 @@ class Spill:
             self._file.seek(offset)
             parts = (keys[unit : unit + count], ends[unit : unit + count], entries[unit : unit + count])
             for part in (*parts, data[byte : byte + length]):
-                self._fill(memoryview(part).cast("B"))
+                self._fill(part.view(np.uint8).data)
             parts[1][:] += np.uint64(byte)
             unit, byte = unit + count, byte + length
         return Drawn(UnitBlock(data, ends, entries), keys)

@@ -12,6 +12,7 @@ from collections import Counter
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -196,7 +197,7 @@ def test_damage_ends_a_tool_with_file_and_offset_and_leaves_nothing(
 def test_a_disk_without_room_is_said_before_the_work(
     files: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outputs.shutil, "disk_usage", lambda _: outputs.shutil._ntuple_diskusage(10**6, 10**6, 1000))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
     for arguments in (("convert", "-o", "a.txt"), ("shuffle", "-o", "a.viri"), ("split", "--validation", ".5")):
         made = [tmp_path / each if each.startswith("a.") else each for each in arguments[1:]]
         assert run(arguments[0], files["viriformat"], *made, *(["--lossy"] if "a.txt" in arguments else [])) == 71
@@ -311,7 +312,7 @@ def test_a_shuffle_of_a_large_file_keeps_within_its_memory(files: dict[str, Path
     sums = []
     for memory, threads in (("64MiB", 4), ("4GiB", 1)):
         made = tmp_path / "made.bf"
-        command = [sys.executable, "-P", "-m", "loader", "shuffle", large, "-o", made]
+        command = [sys.executable, "-P", "-m", "loader", "shuffle", str(large), "-o", str(made)]
         process = subprocess.Popen([*command, "--memory", memory, "--threads", str(threads), "--seed", "3"])
         peak = 0
         while not ended(process):
@@ -387,7 +388,7 @@ def test_head_and_count_take_whole_games(
 
 def test_a_pipe_gets_the_bytes_of_the_file(files: dict[str, Path]) -> None:
     """As a process, through standard output; a reader that goes away ends it silently."""
-    command = [sys.executable, "-P", "-m", "loader", "cat", files["viriformat"]]
+    command = [sys.executable, "-P", "-m", "loader", "cat", str(files["viriformat"])]
     done = subprocess.run(command, capture_output=True, check=True)
     assert done.stdout == files["viriformat"].read_bytes()
     assert not done.stderr

@@ -7,6 +7,6 @@
 namespace sparsepool::chess {
 
 // (bytes, ends uint64, entries uint32, fault or None), as `loader.chess.files.units.UnitBlock` takes them.
-[[nodiscard]] nanobind::tuple unit_tuple(UnitBlock block);
+[[nodiscard]] nanobind::object unit_tuple(UnitBlock block);
 
 }  // namespace sparsepool::chess

@@ -37,7 +37,7 @@ std::string_view view(const Bytes& bytes) { return {reinterpret_cast<const char*
 
 std::span<const std::uint64_t> span(const Offsets& offsets) { return {offsets.data(), offsets.size()}; }
 
-nb::tuple units_of_file(const EntryFile& file, std::size_t chunk) {
+nb::object units_of_file(const EntryFile& file, std::size_t chunk) {
     if (chunk >= file.num_pieces()) throw nb::index_error("the file has not so many chunks");
     UnitBlock block;
     {
@@ -47,7 +47,7 @@ nb::tuple units_of_file(const EntryFile& file, std::size_t chunk) {
     return unit_tuple(std::move(block));
 }
 
-nb::tuple units_of_bytes(const Codec& codec, const Bytes& bytes) {
+nb::object units_of_bytes(const Codec& codec, const Bytes& bytes) {
     UnitBlock block;
     {
         const nb::gil_scoped_release release;
@@ -73,7 +73,7 @@ nb::object gather_units(const Bytes& bytes, const Offsets& begins, const Offsets
 
 }  // namespace
 
-nb::tuple unit_tuple(UnitBlock block) {
+nb::object unit_tuple(UnitBlock block) {
     nb::object fault = nb::none();
     if (block.fault) {
         constexpr const char* kKinds[] = {"damaged", "changed", "unreadable"};

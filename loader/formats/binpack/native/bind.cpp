@@ -93,7 +93,7 @@ std::tuple<std::uint64_t, std::uint64_t, std::optional<Damage>> count(const File
     return {entries, reader.chains(), reader.damage()};
 }
 
-nb::tuple read_units(const File& file, std::size_t chunk) {
+nb::object read_units(const File& file, std::size_t chunk) {
     const File::Bytes bytes = read_chunk(file, chunk);
     Chains chains;
     {
@@ -106,7 +106,7 @@ nb::tuple read_units(const File& file, std::size_t chunk) {
     return chess::unit_tuple(std::move(chains.block));
 }
 
-nb::tuple cut_payload(const nb::bytes& payload) {
+nb::object cut_payload(const nb::bytes& payload) {
     Chains chains;
     {
         const nb::gil_scoped_release release;
