@@ -31,7 +31,7 @@ from benchmarks.sparse_layer import Clock, Slot, fresh
 from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.tasks.chess.fused import Kernels
-from pool.tasks.stockfish.model import FIELD
+from pool.tasks.chess.training.batches import FIELD
 from pool.tasks.task import Progress
 
 KERNELS: dict[str, Kernels] = {  # model.kernels, by way

@@ -202,6 +202,48 @@ def adam_rows(
     With `touched_only`, rows that no source touched keep their moments, and those of `weights` are not written.
     """
 
+def clipped_adamw(
+    weights: torch.Tensor | numpy.typing.NDArray[Any],
+    old: torch.Tensor | numpy.typing.NDArray[Any],
+    mean: torch.Tensor | numpy.typing.NDArray[Any],
+    square: torch.Tensor | numpy.typing.NDArray[Any],
+    sources: Sequence[torch.Tensor | numpy.typing.NDArray[Any]],
+    *,
+    places: Sequence[int] | None = None,
+    learning_rate: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    weight_decay: float,
+    lowest: float,
+    highest: float,
+    scale: float = 1.0,
+    threads: int = 1,
+) -> None:
+    """A step of bullet's AdamW, as `adam`; formula: pool/native/optim/adam.h. All float32 [n]."""
+
+def clipped_adamw_rows(
+    weights: torch.Tensor | numpy.typing.NDArray[Any],
+    old: torch.Tensor | numpy.typing.NDArray[Any],
+    mean: torch.Tensor | numpy.typing.NDArray[Any],
+    square: torch.Tensor | numpy.typing.NDArray[Any],
+    sources: Sequence[tuple[torch.Tensor | numpy.typing.NDArray[Any], torch.Tensor | numpy.typing.NDArray[Any]]],
+    *,
+    places: Sequence[int] | None = None,
+    learning_rate: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    weight_decay: float,
+    lowest: float,
+    highest: float,
+    scale: float = 1.0,
+    first_row: int = 0,
+    touched_only: bool = False,
+    threads: int = 1,
+) -> None:
+    """Of a table [R, C], as `adam_rows`."""
+
 def adagrad(
     weights: torch.Tensor | numpy.typing.NDArray[Any],
     old: torch.Tensor | numpy.typing.NDArray[Any],

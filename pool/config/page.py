@@ -153,7 +153,8 @@ def _word(kind: Any) -> str:
     if get_origin(kind) is Annotated:
         return _word(get_args(kind)[0])
     if get_origin(kind) in (tuple, list):
-        return f"list of {_word(get_args(kind)[0])}s"
+        item = get_args(kind)[0]
+        return f"list of {_word(item)}" + ("" if get_origin(item) is Literal else "s")
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return "table"
     return _WORDS[get_origin(kind) or kind]

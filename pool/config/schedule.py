@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from loader.section import Effect, Section
+from pool.config.parts import problem_of_steps
 
 MOST_STEPS = 1 << 32  # with the largest steps, of 2^30 samples: the samples of a run fit 64 bits
 
@@ -116,13 +117,6 @@ class ScheduleConfig(Section):
         if self.plateau.patience is None and (idle := self.plateau.first_set):
             return f"schedule.plateau.{idle}: does nothing without schedule.plateau.patience: set that, or leave it out"
         for index, part in enumerate(self.parts):
-            key, is_last = f"schedule.parts.{index}", index == len(self.parts) - 1
-            if is_last and part.steps is not None:
-                return f"{key}.steps: the last part goes on to the end of the run: leave it out"
-            if not is_last and part.steps is None:
-                return (
-                    f"{key}.steps: is missing: how many steps of the scheduler this part lasts; only the last has none"
-                )
             if part.name is None and part.args:
-                return f"{key}.args: a part without a name keeps the rate, and takes no arguments"
-        return ""
+                return f"schedule.parts.{index}.args: a part without a name keeps the rate, and takes no arguments"
+        return problem_of_steps(self.parts, "schedule.parts", "steps of the scheduler")

@@ -57,6 +57,8 @@ class SparseLinear(nn.Module):
 
     torch.func.vmap over tables computes one after the other along the one plan of the batch. With `members` set, the
     layers of as many models, these are called instead: their tables need not be stacked.
+
+    A derived class may sum other numbers than weight and bias (`in_effect`); the gradient is theirs all the same.
     """
 
     def __init__(
@@ -96,6 +98,11 @@ class SparseLinear(nn.Module):
         transformed = torch._C._are_functorch_transforms_active()
         out: Tensor = (_Transformed if transformed else _SparseLinear).apply(weight, bias, sparse, self)  # type: ignore[no-untyped-call]
         return out
+
+    def in_effect(self, weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> tuple[Tensor, Tensor | None]:  # noqa: ARG002
+        """What is summed up in the place of `weight` and `bias`, shaped as they are; of the table only rows that the
+        batch touches are read."""
+        return weight, bias
 
     def prepare(self, sparse: SparseInput) -> None:
         """What `forward` needs of these bags and can be had without weights. ValueError as `forward`."""
@@ -140,7 +147,7 @@ class _SparseLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, bias: Tensor | None, sparse: SparseInput, layer: SparseLinear) -> Tensor:
         ctx.sparse, ctx.layer = sparse, layer
-        return kernels.forward(weight, bias, sparse)
+        return kernels.forward(*layer.in_effect(weight, bias, sparse), sparse)
 
     @staticmethod
     @once_differentiable
@@ -153,8 +160,8 @@ class _Transformed(torch.autograd.Function):
     signature of `forward`), so it serves them alone."""
 
     @staticmethod
-    def forward(weight: Tensor, bias: Tensor | None, sparse: SparseInput, layer: SparseLinear) -> Tensor:  # noqa: ARG004
-        return kernels.forward(weight, bias, sparse)
+    def forward(weight: Tensor, bias: Tensor | None, sparse: SparseInput, layer: SparseLinear) -> Tensor:
+        return kernels.forward(*layer.in_effect(weight, bias, sparse), sparse)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG004

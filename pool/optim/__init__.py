@@ -2,6 +2,7 @@
 
 from pool.optim.adagrad import RowwiseAdagrad
 from pool.optim.adam import Adam, SparseAdam
+from pool.optim.clipped_adamw import ClippedAdamW
 from pool.optim.ftrl import FTRL
 
-__all__ = ["FTRL", "Adam", "RowwiseAdagrad", "SparseAdam"]
+__all__ = ["FTRL", "Adam", "ClippedAdamW", "RowwiseAdagrad", "SparseAdam"]

@@ -37,8 +37,7 @@ class Adam(NativeOptimizer):
     ) -> None:
         check_not_negative(lr=lr, weight_decay=weight_decay)
         check_positive(eps=eps)
-        if not isinstance(betas, tuple | list) or len(betas) != 2 or not all(_is_beta(beta) for beta in betas):
-            raise ValueError(f"betas must be two numbers from 0 to below 1, not {reprlib.repr(betas)}")
+        check_betas(betas)
         defaults = {
             "lr": lr,
             "betas": betas,
@@ -94,6 +93,12 @@ class SparseAdam(Adam):
     def _epsilon(self, group: Group, step: float, *, is_table: bool) -> float:
         epsilon: float = group["eps"]
         return epsilon / math.sqrt(1 - group["betas"][1] ** step) if is_table else epsilon
+
+
+def check_betas(betas: object) -> None:
+    """Raises ValueError for what is no pair of rates of averages."""
+    if not isinstance(betas, tuple | list) or len(betas) != 2 or not all(_is_beta(beta) for beta in betas):
+        raise ValueError(f"betas must be two numbers from 0 to below 1, not {reprlib.repr(betas)}")
 
 
 def _is_beta(value: object) -> bool:

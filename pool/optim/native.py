@@ -150,6 +150,13 @@ def check_positive(**numbers: float) -> None:
             )
 
 
+def check_finite(**numbers: float) -> None:
+    """Raises ValueError that names the first that is no number that float32 can hold."""
+    for name, value in numbers.items():
+        if not -_HIGHEST <= as_number(name, value) <= _HIGHEST:
+            raise ValueError(f"{name} must be a finite number, not {reprlib.repr(value)}; allowed: +-{_HIGHEST:.3g}")
+
+
 def as_number(name: str, value: Any) -> float:
     """The value. Raises ValueError for what is no number."""
     if not isinstance(value, Real):

@@ -6,14 +6,13 @@ through `step(epoch)`, which not every class understands.
 
 from __future__ import annotations
 
-import bisect
 import copy
 from collections.abc import Mapping
-from itertools import accumulate
 from typing import Any
 
 import torch
 
+from pool.config.parts import first_steps, in_force
 from pool.config.schedule import ScheduleConfig
 from pool.errors import ConfigError
 from pool.optim.making import made
@@ -30,7 +29,7 @@ class Parts:
     def __init__(self, optimizer: Any, config: ScheduleConfig) -> None:
         """Raises ConfigError that names the part."""
         self.last_epoch = 0  # steps done, of all parts
-        self.begins = [0, *accumulate(part.steps for part in config.parts if part.steps is not None)]
+        self.begins = first_steps(config.parts)
         self._optimizer = optimizer
         self._parts = config.parts
         self._base_lrs = [group["lr"] for group in optimizer.param_groups]
@@ -82,7 +81,7 @@ class Parts:
 
     @property
     def _index(self) -> int:
-        return bisect.bisect_right(self.begins, self.last_epoch) - 1
+        return in_force(self.begins, self.last_epoch)
 
     def _begin(self) -> Any:
         """The scheduler of the part in force, at its first step."""

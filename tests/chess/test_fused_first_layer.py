@@ -15,9 +15,11 @@ from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess import fused
+from pool.tasks.perspective.config import LossConfig
 from pool.tasks.perspective.config import ModelConfig as LadderConfig
 from pool.tasks.perspective.form import shape_of
 from pool.tasks.perspective.model import PerspectiveModel
+from pool.tasks.perspective.task import PerspectiveTask
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
 from tests.chess.test_fused_stacks import LADDER, Model, scale_up
@@ -143,6 +145,30 @@ def test_outputs_and_gradients_are_those_of_the_plain_path_in_double(
             torch.testing.assert_close(
                 tensors[name].double(), tensor, rtol=1e-5, atol=4e-6 * (1 + scale), msg=f"{name}, {level}"
             )
+
+
+@pytest.mark.parametrize("factorized", [False, True])
+def test_rows_that_are_rounded_are_summed_as_such(
+    factorized: bool, inputs: dict[int, SparseInput], uses: list[str]
+) -> None:
+    """Weights and bias lie between the integers; a factoriser counts as part of the rows."""
+    models = []
+    for kernels in ("fused_first_layer", "fused"):
+        form = {**LADDER["layers"], "width": 64, "features": "chess768" + "^" * factorized}
+        config = LadderConfig(**form, kernels=kernels, fake_quantization=("rows", "dense"))
+        model = PerspectiveTask(config, LossConfig()).build_model()
+        torch.manual_seed(1)
+        scale_up(model)
+        with torch.no_grad():
+            model.l0.weight.normal_(0, 0.2)
+        models.append(model)
+    batch = batch_of(models[0], inputs)
+    found = [results(model, batch) for model in models]
+    assert uses == ["used"]
+    for name, tensor in found[1].items():
+        torch.testing.assert_close(found[0][name], tensor, rtol=1e-4, atol=1e-5 * (1 + tensor.abs().max().item()))
+    models[0].l0.__class__ = SparseLinear
+    assert (models[0](batch) - found[0]["out"]).abs().max() > 1e-3
 
 
 class Slot:

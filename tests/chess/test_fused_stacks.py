@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pool import _native
 from pool.tasks.chess import fused
-from pool.tasks.chess.loss_config import LossConfig
+from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.perspective.config import ModelConfig as LadderConfig
 from pool.tasks.perspective.form import shape_of
 from pool.tasks.perspective.model import PerspectiveModel

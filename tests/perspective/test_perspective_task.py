@@ -37,7 +37,7 @@ SAMPLE = ROOT / "configs/sample"
 PAGE = DOCS / "tutorial/own-engine.md"
 
 
-def task_of(model: dict[str, Any], **loss: float) -> PerspectiveTask:
+def task_of(model: dict[str, Any], **loss: Any) -> PerspectiveTask:
     return create_task(ModelConfig(**model), LossConfig(**loss))
 
 
@@ -91,6 +91,37 @@ def test_what_is_behind_the_first_layer_is_clipped() -> None:
         changed = (values != before[name]).any()
         assert changed != name.startswith("l0")
         assert name.startswith("l0") or abs(values).max() == 0.5
+
+
+@pytest.mark.parametrize("rung", [SIMPLE, FACTORISED], ids=["simple", "factorised"])
+def test_single_tensors_have_limits_of_their_own_and_the_first_layer_with_its_factoriser(rung: dict[str, Any]) -> None:
+    limits = {"l0w": 0.6, "l0b": 0.3, "l1b": 0.0}
+    task = task_of({**rung, "clip_weights": 0.5, "clip_tensors": limits})
+    model = model_of(task, size=1.0)
+    before = model.floats()
+    version = model.l0.weight._version
+    task.after_step(model)
+    after = model.floats()
+    assert model.l0.weight._version > version  # the pool sees it: rows that no batch touched change too
+    whole, was = (
+        floats["l0w"] + (floats["l0f"][model.shape.virtual_rows()] if model.shape.num_virtual else 0.0)
+        for floats in (after, before)
+    )
+    assert abs(whole).max() == pytest.approx(0.6, rel=1e-6)
+    assert (abs(was) > 0.6).any()
+    assert after["l0w"][abs(was) < 0.6] == pytest.approx(before["l0w"][abs(was) < 0.6], rel=1e-5)
+    assert abs(after["l0b"]).max() == pytest.approx(0.3)
+    assert abs(after["l1w"]).max() == 0.5
+    assert (after["l1b"] == before["l1b"]).all()
+    if model.shape.num_virtual:
+        assert (after["l0f"] == before["l0f"]).all()
+
+
+def test_limits_for_tensors_that_the_network_has_not_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"model.clip_tensors: this network has no l0f; it has l0w, l0b, l1w, l1b"):
+        task_of({**SIMPLE, "clip_tensors": {"l0f": 1.0}}).check(schema())
+    with pytest.raises(ConfigError, match=r"model\.clip_tensors\.l0w: .*greater than or equal to 0"):
+        config_of({"features": "chess768"}, {"clip_tensors": {"l0w": -1}})
 
 
 @pytest.mark.parametrize("rung", RUNGS)

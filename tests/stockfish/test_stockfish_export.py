@@ -13,7 +13,7 @@ import torch
 
 from pool.cli import PROGRAM
 from pool.tasks.chess.export.probes import probe_positions
-from pool.tasks.chess.loss_config import LossConfig
+from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.stockfish import create_task, networks
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel

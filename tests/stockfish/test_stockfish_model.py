@@ -11,8 +11,8 @@ import torch
 
 from loader.chess.entry import Entry
 from pool.nn.batch import TensorBatch
-from pool.tasks.chess.loss_config import LossConfig
 from pool.tasks.chess.positions import Inputs, Position, read_fen
+from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.stockfish import create_task
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel

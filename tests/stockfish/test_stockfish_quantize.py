@@ -11,7 +11,7 @@ import torch
 
 from loader.batch.schema import BatchSchema, DenseField, SparseField
 from loader.errors import DataError
-from pool.tasks.chess.loss_config import LossConfig
+from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.stockfish import create_task
 from pool.tasks.stockfish.clipping import clip_stacks
 from pool.tasks.stockfish.config import ModelConfig
@@ -185,7 +185,7 @@ def test_batches_that_fit_are_accepted() -> None:
         ),
         (False, schema(768), "set data.chess.features = HalfKAv2_hm or change model.version or model.factorized"),
         (False, schema(bags=1), "data.source: batches have no sparse field 'features' with two bags"),
-        (False, schema(values=True), "data.source: the sparse field 'features' has values; a .nnue network knows none"),
+        (False, schema(values=True), "data.source: the sparse field 'features' has values; these networks know none"),
         (False, schema(buckets=1), "data.chess.features: 1 output buckets, but the net has 8"),
         (False, BatchSchema(16, schema().sparse, (), 8), "data.source: batches have no dense field result, score"),
     ],

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from loader.errors import DataError
 from pool.cli import PROGRAM
-from pool.tasks.chess.loss_config import LossConfig
+from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.stockfish import create_task
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.networks import read_network

@@ -94,6 +94,37 @@ the moments, change in place. `step` counts from 1. The same bits as `fold` and 
 
 With `touched_only`, rows that no source touched keep their moments, and those of `weights` are not written.)");
     module.def(
+        "clipped_adamw",
+        [](const OutArray& weights, const Array& old, const OutArray& mean, const OutArray& square,
+           const std::vector<Array>& sources, const Places& places, double learning_rate, double beta1, double beta2,
+           double epsilon, double weight_decay, double lowest, double highest, double scale, std::size_t threads) {
+            const ClippedAdamWSettings settings{learning_rate, beta1, beta2, epsilon, weight_decay, lowest, highest};
+            dense(weights, old, {{mean, "mean"}, {square, "square"}}, sources, places, scale,
+                  [&](const auto& tensors, const auto& gradient) {
+                      clipped_adamw(tensors, settings, gradient, threads);
+                  });
+        },
+        "weights"_a, "old"_a, "mean"_a, "square"_a, "sources"_a, nb::kw_only(), "places"_a = nb::none(),
+        "learning_rate"_a, "beta1"_a, "beta2"_a, "epsilon"_a, "weight_decay"_a, "lowest"_a, "highest"_a,
+        "scale"_a = 1.0, "threads"_a = 1,
+        R"(A step of bullet's AdamW, as `adam`; formula: pool/native/optim/adam.h. All float32 [n].)");
+    module.def(
+        "clipped_adamw_rows",
+        [](const OutArray& weights, const Array& old, const OutArray& mean, const OutArray& square,
+           const RowPairs& sources, const Places& places, double learning_rate, double beta1, double beta2,
+           double epsilon, double weight_decay, double lowest, double highest, double scale, std::size_t first_row,
+           bool touched_only, std::size_t threads) {
+            const ClippedAdamWSettings settings{learning_rate, beta1, beta2, epsilon, weight_decay, lowest, highest};
+            by_rows(weights, old, {{mean, "mean"}, {square, "square"}}, sources, places, scale, first_row, touched_only,
+                    [&](const auto& tensors, const auto& gradient) {
+                        clipped_adamw(tensors, settings, gradient, threads);
+                    });
+        },
+        "weights"_a, "old"_a, "mean"_a, "square"_a, "sources"_a, nb::kw_only(), "places"_a = nb::none(),
+        "learning_rate"_a, "beta1"_a, "beta2"_a, "epsilon"_a, "weight_decay"_a, "lowest"_a, "highest"_a,
+        "scale"_a = 1.0, "first_row"_a = 0, "touched_only"_a = false, "threads"_a = 1,
+        R"(Of a table [R, C], as `adam_rows`.)");
+    module.def(
         "adagrad",
         [](const OutArray& weights, const Array& old, const OutArray& sum, const std::vector<Array>& sources,
            const Places& places, double learning_rate, double epsilon, double weight_decay, double scale,

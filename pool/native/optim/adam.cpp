@@ -21,6 +21,21 @@ AdamStep constants(const Stepped& to, const AdamSettings& settings) {
     return out;
 }
 
+ClippedAdamWStep constants(const Stepped& to, const ClippedAdamWSettings& settings) {
+    ClippedAdamWStep out{};
+    out.to = to;
+    out.adam.mean_rate = static_cast<float>(1 - settings.beta1);
+    out.adam.square_keep = static_cast<float>(settings.beta2);
+    out.adam.square_rate = static_cast<float>(1 - settings.beta2);
+    out.adam.step_size = static_cast<float>(settings.learning_rate);
+    out.adam.root_scale = 1.0F;
+    out.adam.epsilon = static_cast<float>(settings.epsilon);
+    out.adam.shrink = static_cast<float>(1 - settings.learning_rate * settings.weight_decay);
+    out.lowest = static_cast<float>(settings.lowest);
+    out.highest = static_cast<float>(settings.highest);
+    return out;
+}
+
 }  // namespace
 
 void adam(const StepTensors& tensors, const AdamSettings& settings, const DenseGradient& gradient,
@@ -30,6 +45,18 @@ void adam(const StepTensors& tensors, const AdamSettings& settings, const DenseG
 
 void adam(const StepTensors& tensors, const AdamSettings& settings, const RowGradient& gradient, std::size_t threads) {
     walk(simd::kernels<StepKernels>().adam, constants(stepped(tensors, gradient), settings), gradient, threads);
+}
+
+void clipped_adamw(const StepTensors& tensors, const ClippedAdamWSettings& settings, const DenseGradient& gradient,
+                   std::size_t threads) {
+    walk(simd::kernels<StepKernels>().clipped_adamw, constants(stepped(tensors, gradient), settings), gradient,
+         threads);
+}
+
+void clipped_adamw(const StepTensors& tensors, const ClippedAdamWSettings& settings, const RowGradient& gradient,
+                   std::size_t threads) {
+    walk(simd::kernels<StepKernels>().clipped_adamw, constants(stepped(tensors, gradient), settings), gradient,
+         threads);
 }
 
 }  // namespace sparsepool

@@ -21,4 +21,21 @@ struct AdamSettings {
 void adam(const StepTensors& tensors, const AdamSettings& settings, const DenseGradient& gradient, std::size_t threads);
 void adam(const StepTensors& tensors, const AdamSettings& settings, const RowGradient& gradient, std::size_t threads);
 
+// bullet's AdamW (jw1912/bullet): averages that are not corrected for their first zeros, decoupled weight decay, and
+// weights that stay between two numbers.
+//
+//   g = (sum of the sources) * scale;   w = (1 - rate * weight_decay) w
+//   m = m + (1 - beta1) (g - m);   v = beta2 v + (1 - beta2) g^2
+//   w = clamp(w - rate * m / (sqrt(v) + epsilon), lowest, highest)
+//
+// States: m, v.
+struct ClippedAdamWSettings {
+    double learning_rate, beta1, beta2, epsilon, weight_decay, lowest, highest;
+};
+
+void clipped_adamw(const StepTensors& tensors, const ClippedAdamWSettings& settings, const DenseGradient& gradient,
+                   std::size_t threads);
+void clipped_adamw(const StepTensors& tensors, const ClippedAdamWSettings& settings, const RowGradient& gradient,
+                   std::size_t threads);
+
 }  // namespace sparsepool

@@ -11,4 +11,6 @@ const sparsepool::StepKernels sparsepool::StepKernels::SPARSEPOOL_ISA{
     {sparsepool::step_all<sparsepool::AdagradRule, sparsepool::AdagradStep>, sparsepool::rowwise_adagrad},
     {sparsepool::step_all<sparsepool::FtrlRule, sparsepool::FtrlStep>,
      sparsepool::step_rows<sparsepool::FtrlRule, sparsepool::FtrlStep>},
+    {sparsepool::step_all<sparsepool::ClippedAdamWRule, sparsepool::ClippedAdamWStep>,
+     sparsepool::step_rows<sparsepool::ClippedAdamWRule, sparsepool::ClippedAdamWStep>},
 };

@@ -29,6 +29,13 @@ struct AdamStep {
     float shrink;  // the weight is multiplied by it first
 };
 
+// Of bullet's AdamW (adam.h): Adam's without a correction of the averages, then a clamp. States as Adam's.
+struct ClippedAdamWStep {
+    Stepped to;
+    AdamStep adam;  // `to` is not looked at
+    float lowest, highest;
+};
+
 // Of Adagrad (adagrad.h). State: sum of squares.
 struct AdagradStep {
     Stepped to;
@@ -53,6 +60,7 @@ struct StepKernels {
     OptimizerKernels<AdamStep> adam;
     OptimizerKernels<AdagradStep> adagrad;  // rows: row-wise
     OptimizerKernels<FtrlStep> ftrl;
+    OptimizerKernels<ClippedAdamWStep> clipped_adamw;
 
     static const StepKernels baseline, avx2, avx512;  // common/simd.h
 };

@@ -32,6 +32,20 @@ struct AdamRule {
     }
 };
 
+struct ClippedAdamWRule {
+    static constexpr std::size_t kStates = AdamRule::kStates;
+    AdamRule adam;
+    Vec lowest, highest;
+
+    explicit ClippedAdamWRule(const ClippedAdamWStep& step)
+        : adam(step.adam), lowest(Vec::all(step.lowest)), highest(Vec::all(step.highest)) {}
+
+    void operator()(Vec gradient, Vec& weight, Vec (&state)[kStates]) const {
+        adam(gradient, weight, state);
+        weight = weight.between(lowest, highest);
+    }
+};
+
 struct AdagradRule {
     static constexpr std::size_t kStates = 1;
     Vec rate, epsilon, decay;

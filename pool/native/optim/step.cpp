@@ -64,5 +64,8 @@ template void walk(const OptimizerKernels<AdagradStep>&, const AdagradStep&, con
 template void walk(const OptimizerKernels<AdagradStep>&, const AdagradStep&, const RowGradient&, std::size_t);
 template void walk(const OptimizerKernels<FtrlStep>&, const FtrlStep&, const DenseGradient&, std::size_t);
 template void walk(const OptimizerKernels<FtrlStep>&, const FtrlStep&, const RowGradient&, std::size_t);
+template void walk(const OptimizerKernels<ClippedAdamWStep>&, const ClippedAdamWStep&, const DenseGradient&,
+                   std::size_t);
+template void walk(const OptimizerKernels<ClippedAdamWStep>&, const ClippedAdamWStep&, const RowGradient&, std::size_t);
 
 }  // namespace sparsepool

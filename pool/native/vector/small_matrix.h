@@ -24,7 +24,7 @@ struct Ahead {
     const float* other = nullptr;
     std::size_t lines = 0;  // of each
 
-    void fetch() {
+    INLINED void fetch() {
         if (lines > 0) {
             __builtin_prefetch(one, 0, 2);
             __builtin_prefetch(other, 0, 2);

@@ -10,14 +10,14 @@
 //
 // Arithmetic and roots are the same IEEE operations at every width, so every level gives the same bits.
 // `part` versions touch the first n floats alone (0 < n < kWidth); the rest of a loaded register is zero.
-// clipped(top) is each number brought into 0 .. top; in it and in or_zero_if_negative() a NaN stays.
-// where_inside(x, top) is the derivative's part: this where 0 < x < top, else 0.
+// between(low, high) is each number brought into low .. high, clipped(top) into 0 .. top; in them and in
+// or_zero_if_negative() a NaN stays. where_inside(x, top) is the derivative's part: this where 0 < x < top, else 0.
 
 // Without it gcc keeps the accumulators in memory.
 #define UNROLL _Pragma("GCC unroll 16")
 
-// Of a lambda. gcc drops calls of functions that do nothing but prefetch, unless they are inlined; and a call for each
-// row of a cache line takes as long as the row.
+// Of a lambda or a member function. gcc drops calls of functions that do nothing but prefetch, unless they are inlined;
+// and a call for each row of a cache line takes as long as the row.
 #define INLINED __attribute__((always_inline))
 
 namespace sparsepool {
@@ -47,10 +47,10 @@ struct Vec {
     Vec root() const { return {_mm512_maskz_sqrt_ps(0xFFFF, v)}; }
     Vec or_zero_if_negative() const { return {_mm512_maskz_max_ps(0xFFFF, _mm512_setzero_ps(), v)}; }
     // masked with all ones: gcc 12 warns of its own header's undefined register otherwise
-    Vec clipped(Vec top) const {
-        const __m512 raised = _mm512_maskz_max_ps(0xFFFF, _mm512_setzero_ps(), v);
-        return {_mm512_maskz_min_ps(0xFFFF, top.v, raised)};
+    Vec between(Vec low, Vec high) const {
+        return {_mm512_maskz_min_ps(0xFFFF, high.v, _mm512_maskz_max_ps(0xFFFF, low.v, v))};
     }
+    Vec clipped(Vec top) const { return between(zero(), top); }
     Vec where_inside(Vec x, Vec top) const {
         const __mmask16 above = _mm512_cmp_ps_mask(x.v, _mm512_setzero_ps(), _CMP_GT_OQ);
         return {_mm512_maskz_mov_ps(_mm512_mask_cmp_ps_mask(above, x.v, top.v, _CMP_LT_OQ), v)};
@@ -80,7 +80,8 @@ struct Vec {
     Vec operator/(Vec other) const { return {_mm256_div_ps(v, other.v)}; }
     Vec root() const { return {_mm256_sqrt_ps(v)}; }
     Vec or_zero_if_negative() const { return {_mm256_max_ps(_mm256_setzero_ps(), v)}; }
-    Vec clipped(Vec top) const { return {_mm256_min_ps(top.v, _mm256_max_ps(_mm256_setzero_ps(), v))}; }
+    Vec between(Vec low, Vec high) const { return {_mm256_min_ps(high.v, _mm256_max_ps(low.v, v))}; }
+    Vec clipped(Vec top) const { return between(zero(), top); }
     Vec where_inside(Vec x, Vec top) const {
         const __m256 above = _mm256_cmp_ps(x.v, _mm256_setzero_ps(), _CMP_GT_OQ);
         const __m256 below = _mm256_cmp_ps(x.v, top.v, _CMP_LT_OQ);
@@ -124,11 +125,11 @@ struct Vec {
         return {Four{__builtin_sqrtf(v[0]), __builtin_sqrtf(v[1]), __builtin_sqrtf(v[2]), __builtin_sqrtf(v[3])}};
     }
     Vec or_zero_if_negative() const { return {pick(v < all(0.0F).v, all(0.0F).v, v)}; }
-    Vec clipped(Vec top) const {
-        const Four low = all(0.0F).v;
-        const Four raised = pick(v < low, low, v);
-        return {pick(raised > top.v, top.v, raised)};
+    Vec between(Vec low, Vec high) const {
+        const Four raised = pick(v < low.v, low.v, v);
+        return {pick(raised > high.v, high.v, raised)};
     }
+    Vec clipped(Vec top) const { return between(zero(), top); }
     Vec where_inside(Vec x, Vec top) const { return {pick((x.v > all(0.0F).v) & (x.v < top.v), v, all(0.0F).v)}; }
 
     using Bits = int __attribute__((vector_size(16)));

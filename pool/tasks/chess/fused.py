@@ -8,6 +8,7 @@ threads; the second has others than the first, in the last digits.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +22,8 @@ from pool import _native
 from pool.nn import kernels
 from pool.nn.batch import SparseInput
 from pool.nn.sparse_linear import SparseLinear
+
+log = logging.getLogger(__name__)
 
 Kernels = Literal["fused_first_layer", "fused", "torch"]
 _MIN_SAMPLES = 2048  # per thread: a piece is 1024, and starting a thread costs as much as some hundred samples
@@ -53,6 +56,14 @@ class Form:
     skips: int = (
         0  # outputs of the first hidden layer added to the result: its last; or its last but one minus its last
     )
+
+
+def kernels_for(asked: Kernels, *, cuts_activations: bool) -> Kernels:
+    """What serves a model: no native operation has activations that fake quantization cuts off."""
+    if not cuts_activations or asked == "torch":
+        return asked
+    log.info("fake quantization of activations has no fused kernels: torch's own operations are used")
+    return "torch"
 
 
 def is_served(tensor: Tensor) -> bool:
@@ -149,14 +160,16 @@ class _WithFirstLayer(torch.autograd.Function):
     ) -> Tensor:
         parameters = tuple(parameter.contiguous() for parameter in parameters)
         native = _native_form(form)
+        table, summed_bias = layer.in_effect(weight, bias, sparse)
+        assert summed_bias is not None
         activations = weight.new_empty(sparse.num_bags, layer.out_features)
         memory = weight.new_empty(borders[-1], native.memory_width)
         out = weight.new_empty(borders[-1])
         _native.first_layers_forward(
             _plan(weight, sparse),
             native,
-            weight.detach().contiguous(),
-            bias.detach().contiguous(),
+            table.detach().contiguous(),
+            summed_bias.detach().contiguous(),
             [parameter.detach() for parameter in parameters],
             borders,
             activations,

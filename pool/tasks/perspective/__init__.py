@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pool.tasks.perspective.config import LossConfig, ModelConfig, complete_model
 
 if TYPE_CHECKING:
-    from pool.tasks.chess.loss_config import LossConfig as ChessLossConfig
+    from pool.tasks.chess.training.loss_config import LossConfig as ChessLossConfig
     from pool.tasks.perspective.task import PerspectiveTask
 
 __all__ = ["EXPORT_SUFFIX", "NETWORKS", "LossConfig", "ModelConfig", "complete_model", "create_task"]

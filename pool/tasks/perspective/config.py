@@ -8,7 +8,8 @@ from pydantic import BeforeValidator, Field
 
 from loader.chess.output_buckets import PATTERN
 from loader.section import Effect, Section, as_tuple
-from pool.tasks.chess.loss_config import with_defaults
+from pool.tasks.chess.training.fake_quantization_config import FakeQuantization
+from pool.tasks.chess.training.loss_config import with_defaults
 from pool.tasks.perspective.files.tensors import ExportTensor
 
 MAX_WIDTH = 1 << 14
@@ -69,22 +70,33 @@ class ModelConfig(Section):
         ),
         Effect.RESULT,
     ] = 1.98
+    clip_tensors: Annotated[
+        dict[str, Annotated[float, Field(ge=0, le=1e3)]],
+        Field(
+            default_factory=dict,
+            description="limits for single tensors, in the place of clip_weights: { l0w = 1.98, l1b = 2.0 }; with a "
+            "factoriser that of l0w is for the sum of both, which is what is exported. 0: not clamped",
+        ),
+        Effect.RESULT,
+    ]
+    fake_quantization: FakeQuantization = ()
     kernels: Annotated[
         Literal["fused_first_layer", "fused", "torch"],
         Field(
             description="fused: what follows the first layer is one native operation on CPU workers, torch's own "
-            "operations elsewhere; fused_first_layer: the first layer is part of it, where its inputs share enough "
-            "rows; torch: torch's own everywhere. Results differ in the last digits"
+            "operations elsewhere, and where fake_quantization cuts activations off; fused_first_layer: the first "
+            "layer is part of it, where its inputs share enough rows; torch: torch's own everywhere. Results differ in "
+            "the last digits"
         ),
         Effect.RESULT,
     ] = "fused"
     export_as: Annotated[
         Literal["auto", "simple", "output_buckets", "input_buckets", "multi_layer"],
         Field(
-            description="the tensors of an exported file, as in bullet's example of that name; auto: the one with a "
-            "network of this shape"
+            description="the tensors of an exported file, as in bullet's example of that name, and so how "
+            "fake_quantization rounds; auto: the one with a network of this shape"
         ),
-        Effect.NONE,
+        Effect.RESULT,
     ] = "auto"
     export: Annotated[
         tuple[ExportTensor, ...],
@@ -93,7 +105,7 @@ class ModelConfig(Section):
             description="instead of export_as: tables of weight, merge, type (i8, i16, i32, f32), scale, round and "
             "transpose, one tensor after the other",
         ),
-        Effect.NONE,
+        Effect.RESULT,
     ] = ()
     start_from: Annotated[
         str | None,

@@ -39,3 +39,12 @@ def shape_of(model: ModelConfig) -> Shape:
 def export_of(model: ModelConfig, shape: Shape) -> tuple[ExportTensor, ...]:
     """The tensors of an exported file. Raises ValueError for a list that does not fit the network."""
     return export_list(model.export_as, model.export, shape)
+
+
+def clips_of(model: ModelConfig, shape: Shape) -> dict[str, float]:
+    """What the tensors of the network are clamped to +- of, by name. Raises ValueError for a tensor that it has not."""
+    for name in model.clip_tensors:
+        if name not in shape.tensors:
+            raise ValueError(f"model.clip_tensors: this network has no {name}; it has {', '.join(shape.tensors)}")
+    behind = {name: model.clip_weights for name in shape.tensors if not name.startswith("l0")}
+    return {name: limit for name, limit in {**behind, **model.clip_tensors}.items() if limit}

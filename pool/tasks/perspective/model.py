@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain, pairwise
 from typing import Literal, cast
 
 import numpy as np
@@ -16,37 +16,71 @@ from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess import fused
 from pool.tasks.chess.fused import Form, Hidden
+from pool.tasks.chess.rounding import Rounding
+from pool.tasks.chess.training.batches import FIELD
+from pool.tasks.chess.training.clipping import clip_sum
+from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, floored, rounded
+from pool.tasks.perspective.files.evaluate import PAIR_SHIFT
 from pool.tasks.perspective.files.shape import Floats, Shape
 
-FIELD = "features"
+_ROWS = 768  # of the first layer that are clipped at a time: a king bucket's
 
 
 class StackedLinear(nn.Module):
     """A linear layer for each output bucket; samples come ordered by bucket. weight [B, outputs, inputs], bias
     [B, outputs]."""
 
-    def __init__(self, buckets: int, inputs: int, outputs: int) -> None:
+    def __init__(
+        self, buckets: int, inputs: int, outputs: int, rule: Rounding | None = None, bias_rule: Rounding | None = None
+    ) -> None:
+        """`rule`, `bias_rule`: how weight and bias are rounded; None: not at all."""
         super().__init__()
         self.weight = nn.Parameter(torch.empty(buckets, outputs, inputs))
         self.bias = nn.Parameter(torch.empty(buckets, outputs))
+        self._rule, self._bias_rule = rule, bias_rule
 
     def forward(self, groups: Sequence[Tensor]) -> list[Tensor]:
         """[n, inputs] of each bucket -> [n, outputs] of each."""
-        layers = zip(groups, self.weight.unbind(), self.bias.unbind(), strict=True)
-        return [functional.linear(group, weight, bias) for group, weight, bias in layers]
+        weight, bias = self.in_effect()
+        layers = zip(groups, weight.unbind(), bias.unbind(), strict=True)
+        return [functional.linear(*each) for each in layers]
+
+    def in_effect(self) -> tuple[Tensor, Tensor]:
+        """Weight and bias, rounded where they are to be."""
+        weight = self.weight if self._rule is None else rounded(self.weight, self._rule)
+        bias = self.bias if self._bias_rule is None else rounded(self.bias, self._bias_rule)
+        return weight, bias
 
 
 class PerspectiveModel(nn.Module):
     """(inputs -> N)x2 -> activation -> layers of the sample's output bucket. One unit of the output is
     loss.output_unit."""
 
-    def __init__(self, shape: Shape, kernels: fused.Kernels = "fused") -> None:
+    def __init__(
+        self,
+        shape: Shape,
+        kernels: fused.Kernels = "fused",
+        fake_quantization: Collection[str] = (),
+        rules: Mapping[str, Rounding] | None = None,
+    ) -> None:
+        """`rules`: how the tensors that a file holds as integers are rounded; what is in `fake_quantization` is,
+        in forward too."""
         super().__init__()
         self.shape = shape
-        self._kernels = kernels
+        rules = rules or {}
+        rows = rules if "rows" in fake_quantization else {}
+        dense = rules if "dense" in fake_quantization else {}
+        self.l0 = _first_layer(shape, rows.get("l0w"), rows.get("l0b"))
+        self.layers = nn.ModuleList(
+            StackedLinear(shape.buckets, *sizes, dense.get(f"l{number}w"), dense.get(f"l{number}b"))
+            for number, sizes in enumerate(shape.layers, 1)
+        )
+        self._virtual_rows = torch.from_numpy(shape.virtual_rows()) if shape.num_virtual else torch.empty(0)
+        # products are all that integers cut off: other activations keep every bit
+        cuts = "activations" in fake_quantization and shape.activation == "pairwise" and "l0w" in rules
+        self._product_one = rules["l0w"].scale ** 2 / (1 << PAIR_SHIFT) if cuts else None
+        self._kernels = fused.kernels_for(kernels, cuts_activations=cuts)
         self._form = _form_of(shape)
-        self.l0 = SparseLinear(shape.num_real + shape.num_virtual, shape.width, field=FIELD)
-        self.layers = nn.ModuleList(StackedLinear(shape.buckets, *sizes) for sizes in shape.layers)
         self.reset_parameters()
 
     @torch.no_grad()
@@ -83,6 +117,8 @@ class PerspectiveModel(nn.Module):
         if self.shape.activation == "pairwise":
             low, high = x.chunk(2, dim=1)
             x = low * high
+            if self._product_one is not None:
+                x = floored(x, self._product_one)
         elif self.shape.activation == "screlu":
             x = x.square()
         own, other = x.chunk(2)
@@ -97,20 +133,28 @@ class PerspectiveModel(nn.Module):
         return self._kernels != "torch" and fused.is_served(tensor)
 
     def _parameters_in_effect(self) -> list[Tensor]:
-        *hidden, last = self._stacks()
-        found = [parameter for layer in hidden for parameter in (layer.weight, layer.bias)]
-        return [*found, last.weight[:, 0], last.bias[:, 0]]
+        *hidden, (weight, bias) = [layer.in_effect() for layer in self._stacks()]
+        return [*chain.from_iterable(hidden), weight[:, 0], bias[:, 0]]
 
     def _hidden(self, y: Tensor) -> Tensor:
         x = functional.hardtanh(y, 0.0, 1.0)
         return x.square() if self.shape.hidden_activation == "screlu" else x
 
     @torch.no_grad()
-    def clip(self, limit: float) -> None:
-        """In place: weights and biases behind the first layer to +- limit."""
-        for layer in self._stacks():
-            layer.weight.clamp_(-limit, limit)
-            layer.bias.clamp_(-limit, limit)
+    def clip(self, limits: Mapping[str, float]) -> None:
+        """In place, by bullet's names of tensors: to +- limit; of l0w the sum with the factoriser."""
+        for name, tensor in self._named():
+            limit = limits.get(name)
+            if limit is None:
+                continue
+            if name == "l0w" and self.shape.num_virtual:
+                added = self.l0.weight[self.shape.num_real :]
+                for rows, virtual in zip(
+                    torch.split(tensor, _ROWS), torch.split(self._virtual_rows, _ROWS), strict=True
+                ):
+                    clip_sum(rows, added[virtual.to(added.device)], -limit, limit)
+            else:
+                tensor.clamp_(-limit, limit)
 
     @torch.no_grad()
     def floats(self) -> dict[str, npt.NDArray[np.float32]]:
@@ -145,6 +189,19 @@ class PerspectiveModel(nn.Module):
 
     def _stacks(self) -> list[StackedLinear]:
         return [layer for layer in self.layers if isinstance(layer, StackedLinear)]
+
+
+def _first_layer(shape: Shape, rule: Rounding | None, bias_rule: Rounding | None) -> SparseLinear:
+    inputs = shape.num_real + shape.num_virtual
+    if rule is None and bias_rule is None:
+        return SparseLinear(inputs, shape.width, field=FIELD)
+    virtual_rows = None
+    if shape.num_virtual:
+        virtual_rows = np.arange(inputs)
+        virtual_rows[: shape.num_real] = shape.num_real + shape.virtual_rows()
+    return RoundedSparseLinear(
+        inputs, shape.width, field=FIELD, rule=rule, bias_rule=bias_rule, virtual_rows=virtual_rows
+    )
 
 
 def _form_of(shape: Shape) -> Form:

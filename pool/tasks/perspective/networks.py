@@ -15,9 +15,9 @@ from loader.chess.output_buckets import buckets_by_pieces
 from loader.errors import DataError
 from pool.errors import ConfigError
 from pool.tasks.chess.facts import tensor_facts
-from pool.tasks.chess.loss_config import LossConfig
 from pool.tasks.chess.network import Boards, Evaluation, Facts
 from pool.tasks.chess.positions import Inputs, Position
+from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.perspective.config import ModelConfig
 from pool.tasks.perspective.description import TASK, beside, read_description
 from pool.tasks.perspective.files.evaluate import check_evaluable, evaluate, first_activations
@@ -63,7 +63,7 @@ class PerspectiveNetwork:
 def facts(network: PerspectiveNetwork) -> Facts:
     """Of the integers. Dead outputs are found by bounds: an output is dead if 0 even with the largest 32 rows."""
     net = network.net
-    rules = roundings(net)
+    rules = roundings(net.entries)
     tensors = [tensor_facts(name, values, rules.get(name)) for name, values in net.tensors.items()]
     rows = net.tensors["l0w"].max(axis=0).astype(np.int64)
     highest = net.tensors["l0b"] + MOST_PIECES * np.maximum(rows, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 from torch import Tensor, nn
@@ -13,17 +14,18 @@ from pool.nn.batch import TensorBatch
 from pool.tasks.chess.export.proof import check_tensors, write_proved
 from pool.tasks.chess.export.reordering import reorder
 from pool.tasks.chess.export.whole_file import write_whole
-from pool.tasks.chess.loss import mean_loss, score_weight
-from pool.tasks.chess.loss_config import LossConfig
+from pool.tasks.chess.training.batches import num_inputs
+from pool.tasks.chess.training.loss import batch_loss
+from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.perspective.config import ModelConfig
 from pool.tasks.perspective.description import beside, description
 from pool.tasks.perspective.files.evaluate import check_evaluable
 from pool.tasks.perspective.files.file_bytes import parse_quantised, quantised_bytes, raw_bytes, weights_bytes
 from pool.tasks.perspective.files.header import header
-from pool.tasks.perspective.files.integers import Net, quantise
+from pool.tasks.perspective.files.integers import Net, quantise, roundings
 from pool.tasks.perspective.files.shape import Floats, Shape
-from pool.tasks.perspective.form import export_of, shape_of
-from pool.tasks.perspective.model import FIELD, PerspectiveModel
+from pool.tasks.perspective.form import clips_of, export_of, shape_of
+from pool.tasks.perspective.model import PerspectiveModel
 from pool.tasks.perspective.networks import PerspectiveNetwork
 from pool.tasks.perspective.reading import RAW, floats_of, holds_floats, read_bytes
 from pool.tasks.task import Progress
@@ -39,25 +41,19 @@ class PerspectiveTask:
     def check(self, schema: BatchSchema) -> None:
         """Raises ValueError if batches, the list of tensors or the file to start from don't fit the model."""
         shape = shape_of(self._model)
-        fields = {field.name: field for field in schema.sparse}
-        if FIELD not in fields or fields[FIELD].bags_per_sample != 2:
-            raise ValueError(f"data.source: batches have no sparse field {FIELD!r} with two bags a sample")
-        if fields[FIELD].values:
-            raise ValueError(f"data.source: the sparse field {FIELD!r} has values; these networks know none")
-        missing = {"score", "result"} - {field.name for field in schema.dense}
-        if missing:
-            raise ValueError(f"data.source: batches have no dense field {', '.join(sorted(missing))}")
-        found, wanted = fields[FIELD].num_features, shape.num_real + shape.num_virtual
+        found, wanted = num_inputs(schema), shape.num_real + shape.num_virtual
         if found != wanted:
             raise ValueError(f"model.features: {wanted} inputs, but the batches have {found}")
         if schema.num_buckets != shape.buckets:
             raise ValueError(f"model.output_buckets: {shape.buckets}, but the batches have {schema.num_buckets}")
         export_of(self._model, shape)
+        clips_of(self._model, shape)
         self._start(shape)
 
     def build_model(self) -> PerspectiveModel:
         """Freshly initialised."""
-        return PerspectiveModel(shape_of(self._model), self._model.kernels)
+        shape, model = shape_of(self._model), self._model
+        return PerspectiveModel(shape, model.kernels, model.fake_quantization, roundings(export_of(model, shape)))
 
     def initialize(self, model: nn.Module) -> None:
         """Loads model.start_from, if it is set."""
@@ -67,8 +63,7 @@ class PerspectiveTask:
 
     def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:
         """Mean loss of a batch."""
-        weight = score_weight(self._loss, progress.fraction)
-        return mean_loss(model(batch), batch.dense["score"], batch.dense["result"], self._loss, weight)
+        return batch_loss(self._loss, model(batch), batch, progress)
 
     def predict(self, model: nn.Module, batch: TensorBatch) -> Tensor:
         """[B]: in units of the score, the side to move's view."""
@@ -76,9 +71,8 @@ class PerspectiveTask:
         return output
 
     def after_step(self, model: nn.Module) -> None:
-        """Clips what is behind the first layer."""
-        if self._model.clip_weights:
-            _perspective(model).clip(self._model.clip_weights)
+        """Clips the tensors that are to be."""
+        _perspective(model).clip(self._clips)
 
     def export(self, model: nn.Module, path: Path, description: str) -> None:
         """Writes a file of numbers, by its name the floats (*raw.bin, *weights.bin) or the quantised network, which has
@@ -105,6 +99,10 @@ class PerspectiveTask:
     def header(self, model: nn.Module, path: Path, language: str) -> str:
         """Source in C or Rust that describes the quantised file `path`."""
         return header(self.exported(model), language, path.name)
+
+    @cached_property
+    def _clips(self) -> dict[str, float]:
+        return clips_of(self._model, shape_of(self._model))
 
     def _export_floats(self, model: nn.Module, path: Path) -> None:
         shape, floats = _perspective(model).shape, _perspective(model).floats()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pool.tasks.chess.loss_config import LossConfig
+from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.stockfish.config import ModelConfig
 
 if TYPE_CHECKING:

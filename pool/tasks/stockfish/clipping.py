@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from pool.tasks.chess.training.clipping import clip_sum
 from pool.tasks.stockfish.quantized.quantize import roundings
 from pool.tasks.stockfish.quantized.versions import Version
 from pool.tasks.stockfish.stacks import LayerStacks
@@ -26,7 +27,7 @@ def clip_stacks(stacks: LayerStacks) -> None:
         if shared is None:
             weight.clamp_(low, high)
         else:
-            weight.copy_(torch.clamp(weight, low - shared, high - shared))
+            clip_sum(weight, shared, low, high)
 
 
 @torch.no_grad()

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from loader.section import Effect, Section
+from pool.tasks.chess.training.fake_quantization_config import FakeQuantization
 from pool.tasks.stockfish.quantized import halfka
 from pool.tasks.stockfish.quantized.versions import L1_STEP, MAX_L1, VERSIONS, Version
 
@@ -58,12 +59,14 @@ class ModelConfig(Section):
         ),
         Effect.RESULT,
     ] = True
+    fake_quantization: FakeQuantization = ()
     kernels: Annotated[
         Literal["fused_first_layer", "fused", "torch"],
         Field(
             description="fused: what follows the first layer is one native operation on CPU workers, torch's own "
-            "operations elsewhere; fused_first_layer: the first layer is part of it, where its inputs share enough "
-            "rows; torch: torch's own everywhere. Results differ in the last digits"
+            "operations elsewhere, and where fake_quantization cuts activations off; fused_first_layer: the first "
+            "layer is part of it, where its inputs share enough rows; torch: torch's own everywhere. Results differ in "
+            "the last digits"
         ),
         Effect.RESULT,
     ] = "fused"

@@ -17,13 +17,14 @@ from torch.nn import functional
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess import fused
+from pool.tasks.chess.training.batches import FIELD
+from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.quantized import halfka
-from pool.tasks.stockfish.quantized.quantize import Floats
+from pool.tasks.stockfish.quantized.quantize import Floats, roundings
 from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, OUTPUT_UNIT, Table
 from pool.tasks.stockfish.stacks import LayerStacks
 
-FIELD = "features"
 _PIECE_VALUES = (126, 781, 825, 1276, 2538)  # pawn .. queen, internal units
 
 
@@ -36,10 +37,11 @@ class StockfishModel(nn.Module):
         self.num_virtual = halfka.VIRTUAL if config.factorized else 0
         self.num_features = config.inputs
         self.first_virtual = config.first_virtual
-        self.transformer = SparseLinear(self.num_features, config.l1, bias=True, field=FIELD)
-        self.psqt = SparseLinear(self.num_features, NUM_BUCKETS, bias=False, field=FIELD)
-        self.stacks = LayerStacks(self.version, config.l1, config.shared_fc_0)
-        self._kernels = config.kernels
+        rounds = "rows" in config.fake_quantization
+        self.transformer = self._table("transformer", config.l1, rounds)
+        self.psqt = self._table("psqt", NUM_BUCKETS, rounds, bias=False)
+        self.stacks = LayerStacks(self.version, config.l1, config.shared_fc_0, config.fake_quantization)
+        self._kernels = fused.kernels_for(config.kernels, cuts_activations=self.stacks.cuts_activations)
         self.reset_parameters()
 
     @torch.no_grad()
@@ -95,7 +97,8 @@ class StockfishModel(nn.Module):
 
     @torch.no_grad()
     def folded(self) -> dict[str, npt.NDArray[np.float32]]:
-        """Parameters as an exported net has them: see pool.tasks.stockfish.quantized.quantize. Copies."""
+        """Parameters as an exported net has them: see pool.tasks.stockfish.quantized.quantize. They may be the model's
+        own memory."""
         assert self.transformer.bias is not None
         fc_0_weight, fc_0_bias = self.stacks.fc_0()
         tensors = {
@@ -109,7 +112,7 @@ class StockfishModel(nn.Module):
             "fc_2_bias": self.stacks.fc_2_bias,
             "fc_2_weight": self.stacks.fc_2_weight,
         }
-        return {name: tensor.float().cpu().numpy().copy() for name, tensor in tensors.items()}
+        return {name: tensor.float().cpu().numpy() for name, tensor in tensors.items()}
 
     @torch.no_grad()
     def load_folded(self, floats: Floats) -> None:
@@ -132,6 +135,28 @@ class StockfishModel(nn.Module):
         both = torch.from_numpy(np.concatenate([order, order + len(order)]))
         for tensor in (self.transformer.weight, self.transformer.bias, *self.stacks.fc_0_weights()):
             tensor.copy_(tensor[..., both])
+
+    def _table(self, name: str, outputs: int, rounds: bool, *, bias: bool = True) -> SparseLinear:
+        """The layer `name`. Rows of all feature sets are stored with one scale."""
+        if not rounds:
+            return SparseLinear(self.num_features, outputs, bias, field=FIELD)
+        rules = roundings(self.version)
+        return RoundedSparseLinear(
+            self.num_features,
+            outputs,
+            field=FIELD,
+            rule=rules[f"{name}_weight"],
+            bias_rule=rules.get(f"{name}_bias"),
+            bias=bias,
+            virtual_rows=self._virtual_rows() if self.num_virtual else None,
+        )
+
+    def _virtual_rows(self) -> npt.NDArray[np.int64]:
+        """As RoundedSparseLinear wants it."""
+        rows = np.full(self.num_features, -1)
+        rows[: halfka.INPUTS] = self.first_virtual + halfka.virtual_features()
+        rows[self.first_virtual :] = np.arange(self.first_virtual, self.num_features)
+        return rows
 
     def _folded_rows(self, weight: Tensor, table: Table) -> Tensor:
         rows = weight[table.rows]

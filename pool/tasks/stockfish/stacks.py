@@ -6,22 +6,26 @@ computed once. The eight stacks' parameters lie in one tensor per layer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from pool.tasks.chess.fused import Form, Hidden
+from pool.tasks.chess.training.fake_quantization import floored, rounded
+from pool.tasks.stockfish.quantized.quantize import roundings
 from pool.tasks.stockfish.quantized.versions import FC_1_OUT, NUM_BUCKETS, Version
 
 
 class LayerStacks(nn.Module):
     """fc_0, squared and clipped activations, fc_1, fc_2, and the outputs of fc_0 that skip them."""
 
-    def __init__(self, version: Version, l1: int, shared_fc_0: bool) -> None:
+    def __init__(self, version: Version, l1: int, shared_fc_0: bool, fake_quantization: Collection[str] = ()) -> None:
         super().__init__()
         self.version = version
+        self._rules = roundings(version) if "dense" in fake_quantization else {}
+        self.cuts_activations = "activations" in fake_quantization
         outputs = version.fc_0_out
         self.fc_0_weight = nn.Parameter(torch.empty(NUM_BUCKETS, outputs, l1))
         self.fc_0_bias = nn.Parameter(torch.empty(NUM_BUCKETS, outputs))
@@ -83,43 +87,49 @@ class LayerStacks(nn.Module):
         return [weight for weight in (self.fc_0_weight, self.shared_weight) if weight is not None]
 
     def parameters_in_effect(self) -> tuple[Tensor, ...]:
-        """Weight and bias of fc_0, fc_1 and fc_2, all buckets; fc_0 as it applies to unscaled products."""
+        """Weight and bias of fc_0, fc_1 and fc_2, all buckets; fc_0 as it applies to unscaled products, unless
+        activations are cut."""
         weight, bias = self.fc_0()
-        return (
-            weight * self.version.product_factor,  # instead of scaling the products: there are far fewer weights
-            bias,
-            self.fc_1_weight,
-            self.fc_1_bias,
-            self.fc_2_weight,
-            self.fc_2_bias,
-        )
+        parameters = {
+            "fc_0_weight": weight,
+            "fc_0_bias": bias,
+            "fc_1_weight": self.fc_1_weight,
+            "fc_1_bias": self.fc_1_bias,
+            "fc_2_weight": self.fc_2_weight,
+            "fc_2_bias": self.fc_2_bias,
+        }
+        if self._rules:
+            parameters = {name: rounded(parameter, self._rules[name]) for name, parameter in parameters.items()}
+        if not self.cuts_activations:  # instead of scaling the products: there are far fewer weights
+            parameters["fc_0_weight"] = parameters["fc_0_weight"] * self.version.product_factor
+        return tuple(parameters.values())
 
     def forward(self, inputs: Tensor, counts: Sequence[int]) -> Tensor:
         """[B, l1] products ordered by bucket, counts[b] samples of bucket b -> [B]."""
         # split and unbind: their backward is one concatenation each, not a sum of eight mostly empty tensors
         parameters = zip(*(parameter.unbind() for parameter in self.parameters_in_effect()), strict=True)
+        if self.cuts_activations:
+            inputs = self._cut(inputs * self.version.product_factor)
         groups = torch.split(inputs, list(counts))
-        return torch.cat(
-            [_stack(self.version, group, *layers) for group, layers in zip(groups, parameters, strict=True)]
-        )
+        return torch.cat([self._stack(group, *layers) for group, layers in zip(groups, parameters, strict=True)])
 
+    def _stack(self, x: Tensor, w0: Tensor, b0: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
+        """One bucket's layers: [n, l1] -> [n]."""
+        version = self.version
+        y = functional.linear(x, w0, b0)
+        hidden = self._activated(0, y[:, : version.paired])
+        z = functional.linear(hidden, w1, b1)
+        last = torch.cat([hidden, self._activated(1, z)], dim=1) if version.all_activations else self._clipped(z)
+        out: Tensor = last @ w2 + b2 + (y[:, -2] - y[:, -1] if version.skips == 2 else y[:, -1])
+        return out
 
-def _stack(
-    version: Version, x: Tensor, w0: Tensor, b0: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor
-) -> Tensor:
-    """One bucket's layers: [n, l1] -> [n]."""
-    y = functional.linear(x, w0, b0)
-    hidden = _activated(version, 0, y[:, : version.paired])
-    z = functional.linear(hidden, w1, b1)
-    if version.all_activations:
-        last = torch.cat([hidden, _activated(version, 1, z)], dim=1)
-    else:
-        last = functional.hardtanh(z, 0.0, version.largest_float_input)
-    out: Tensor = last @ w2 + b2 + (y[:, -2] - y[:, -1] if version.skips == 2 else y[:, -1])
-    return out
+    def _activated(self, layer: int, y: Tensor) -> Tensor:
+        """Squares, then clipped."""
+        return self._clipped(torch.cat([y.square() * self.version.square_factor(layer), y], dim=1))
 
+    def _clipped(self, y: Tensor) -> Tensor:
+        return self._cut(functional.hardtanh(y, 0.0, self.version.largest_float_input))
 
-def _activated(version: Version, layer: int, y: Tensor) -> Tensor:
-    """Squares, then clipped."""
-    both = torch.cat([y.square() * version.square_factor(layer), y], dim=1)
-    return functional.hardtanh(both, 0.0, version.largest_float_input)
+    def _cut(self, x: Tensor) -> Tensor:
+        """What integers leave of it."""
+        return floored(x, self.version.input_one) if self.cuts_activations else x

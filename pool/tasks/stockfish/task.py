@@ -10,11 +10,12 @@ from torch import Tensor, nn
 from loader.batch.schema import BatchSchema
 from pool.nn.batch import TensorBatch
 from pool.tasks.chess.export.reordering import reorder
-from pool.tasks.chess.loss import mean_loss, score_weight
-from pool.tasks.chess.loss_config import LossConfig
+from pool.tasks.chess.training.batches import num_inputs
+from pool.tasks.chess.training.loss import batch_loss
+from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.stockfish.clipping import clip_rows, clip_stacks
 from pool.tasks.stockfish.config import ModelConfig
-from pool.tasks.stockfish.model import FIELD, StockfishModel
+from pool.tasks.stockfish.model import StockfishModel
 from pool.tasks.stockfish.networks import StockfishNetwork, write_network
 from pool.tasks.stockfish.quantized.nnue_file import Net, read_net
 from pool.tasks.stockfish.quantized.quantize import Floats, dequantize, quantize
@@ -35,21 +36,12 @@ class StockfishTask:
         name = self._model.feature_set
         inputs = self._model.inputs
         remedy = f"set data.chess.features = {name} or change model.version or model.factorized"
-        fields = {field.name: field for field in schema.sparse}
-        if FIELD not in fields or fields[FIELD].bags_per_sample != 2:
-            raise ValueError(f"data.source: batches have no sparse field {FIELD!r} with two bags a sample")
-        if fields[FIELD].values:
-            raise ValueError(f"data.source: the sparse field {FIELD!r} has values; a .nnue network knows none")
-        if fields[FIELD].num_features != inputs:
+        if (found := num_inputs(schema)) != inputs:
             factorized = str(self._model.factorized).lower()
             setting = f"model.version = {self._model.version} with model.factorized = {factorized}"
-            found = fields[FIELD].num_features
             raise ValueError(
                 f"data.chess.features: {found} inputs, but {setting} needs the {inputs} of {name}; {remedy}"
             )
-        missing = {"score", "result"} - {field.name for field in schema.dense}
-        if missing:
-            raise ValueError(f"data.source: batches have no dense field {', '.join(sorted(missing))}")
         if schema.num_buckets != NUM_BUCKETS:
             raise ValueError(
                 f"data.chess.features: {schema.num_buckets} output buckets, but the net has {NUM_BUCKETS}; "
@@ -69,8 +61,7 @@ class StockfishTask:
 
     def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:
         """Mean loss of a batch."""
-        weight = score_weight(self._loss, progress.fraction)
-        return mean_loss(model(batch), batch.dense["score"], batch.dense["result"], self._loss, weight)
+        return batch_loss(self._loss, model(batch), batch, progress)
 
     def predict(self, model: nn.Module, batch: TensorBatch) -> Tensor:
         """[B]: internal units (the score's), the side to move's view."""

@@ -15,7 +15,7 @@ from pool.members import choice
 from pool.members.batched import Batched
 from pool.members.choice import choose
 from pool.members.member import Member
-from pool.tasks.chess.loss_config import LossConfig
+from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.quantized import halfka, versions
 from pool.tasks.stockfish.task import StockfishTask

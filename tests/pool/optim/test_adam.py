@@ -1,4 +1,4 @@
-"""Our Adam: torch's to rounding, the same bits however its gradient comes, whatever the level and the threads."""
+"""Adam and its kin: their formulas to rounding; the same bits for any form of the gradient, any level, any threads."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from torch import Tensor, nn
 
 from pool import _native
 from pool.exchange.addend import Addend, Touched
-from pool.optim import Adam, SparseAdam
+from pool.optim import Adam, ClippedAdamW, SparseAdam
 
 STEPS = 20
+Kind = type[Adam] | type[ClippedAdamW]
+KINDS = pytest.mark.parametrize("kind", [Adam, ClippedAdamW])
 
 
 @pytest.fixture
@@ -62,6 +64,43 @@ def test_the_weights_are_torchs_to_float32_rounding(ours: dict[str, Any], theirs
         )
 
 
+@pytest.mark.usefixtures("simd_level")
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"lr": 0.02, "betas": (0.8, 0.95), "eps": 1e-5, "weight_decay": 0.3, "min_weight": -0.5, "max_weight": 0.9}],
+    ids=["defaults", "hyperparameters"],
+)
+def test_clipped_adamw_is_bullets_rule(arguments: dict[str, Any]) -> None:
+    start = 2 * torch.randn(37, 21, generator=torch.Generator().manual_seed(1))
+    own = nn.Parameter(start.clone())
+    optimizer = ClippedAdamW([own], **arguments)
+    (group,) = optimizer.param_groups
+    rate, decay, (beta1, beta2) = group["lr"], group["weight_decay"], group["betas"]
+    weight, mean, square = start.double(), torch.zeros(37, 21).double(), torch.zeros(37, 21).double()
+    for gradient in gradients((37, 21), STEPS):
+        own.grad, g = gradient, gradient.double()
+        optimizer.step()
+        weight *= 1 - rate * decay
+        mean = beta1 * mean + (1 - beta1) * g
+        square = beta2 * square + (1 - beta2) * g * g
+        weight -= rate * mean / (square.sqrt() + group["eps"])
+        weight.clamp_(group["min_weight"], group["max_weight"])
+        torch.testing.assert_close(own.detach().double(), weight, rtol=1e-5, atol=5e-6)
+    assert (own == group["max_weight"]).any()
+    assert (own == group["min_weight"]).any()
+    assert (own.abs() < 0.5).any()
+
+
+def test_what_is_no_number_stays_when_weights_are_clipped() -> None:
+    """The pool refuses such a step; nothing may hide it."""
+    parameter = nn.Parameter(torch.tensor([1.0, torch.nan, -5.0] * 11))
+    parameter.grad = torch.zeros(33)
+    ClippedAdamW([parameter], weight_decay=0.0).step()
+    assert parameter[1::3].isnan().all()
+    assert parameter[2::3].eq(-1.98).all()
+    assert parameter[::3].eq(1).all()
+
+
 def test_torch_goes_on_from_our_state_and_we_from_torchs() -> None:
     first, second = nn.Parameter(torch.ones(50)), nn.Parameter(torch.ones(50))
     ours, theirs = Adam([first]), torch.optim.Adam([second])
@@ -79,14 +118,15 @@ def test_torch_goes_on_from_our_state_and_we_from_torchs() -> None:
     torch.testing.assert_close(first, second, rtol=1e-6, atol=1e-7)
 
 
-def test_every_level_gives_the_same_bits() -> None:
+@KINDS
+def test_every_level_gives_the_same_bits(kind: Kind) -> None:
     results = []
     before = _native.simd_level()
     try:
         for level in _native.simd_levels():
             _native.set_simd_level(level)
             parameter = nn.Parameter(torch.linspace(-1, 1, 1003))
-            optimizer = Adam([parameter], weight_decay=0.01)
+            optimizer = kind([parameter], weight_decay=0.01)
             for gradient in gradients((1003,), 3):
                 parameter.grad = gradient
                 optimizer.step()
@@ -99,12 +139,13 @@ def test_every_level_gives_the_same_bits() -> None:
 @pytest.mark.usefixtures("simd_level")
 @pytest.mark.parametrize("threads", [1, 3], indirect=True)
 @pytest.mark.parametrize("count", [1, 3, 6])
-def test_one_pass_has_the_bits_of_a_fold_and_a_step(threads: int, count: int) -> None:
+@KINDS
+def test_one_pass_has_the_bits_of_a_fold_and_a_step(kind: Kind, threads: int, count: int) -> None:
     assert torch.get_num_threads() == threads
     size, scale = 900_001, 1 / 3
     old = torch.randn(size, generator=torch.Generator().manual_seed(2))
     whole, parts = nn.Parameter(torch.empty(size)), nn.Parameter(old.clone())
-    one_pass, two = Adam([whole]), Adam([parts])
+    one_pass, two = kind([whole]), kind([parts])
     total = torch.empty(size)
     for seed in range(3):
         sources = gradients((size,), count, seed)
@@ -120,14 +161,15 @@ def test_one_pass_has_the_bits_of_a_fold_and_a_step(threads: int, count: int) ->
 @pytest.mark.usefixtures("simd_level")
 @pytest.mark.parametrize("threads", [1, 3], indirect=True)
 @pytest.mark.parametrize("first_row", [0, 160])
-def test_of_a_table_only_rows_that_a_batch_touched_are_read(threads: int, first_row: int) -> None:
+@KINDS
+def test_of_a_table_only_rows_that_a_batch_touched_are_read(kind: Kind, threads: int, first_row: int) -> None:
     """The others hold NaN; the bits are those of a fold of rows and a step."""
     assert torch.get_num_threads() == threads
     rows, columns = 5000, 48
     rng = np.random.default_rng(3)
     old = torch.randn(rows, columns, generator=torch.Generator().manual_seed(4))
     whole, parts = nn.Parameter(torch.empty(rows, columns)), nn.Parameter(old.clone())
-    one_pass, two = Adam([whole]), Adam([parts])
+    one_pass, two = kind([whole]), kind([parts])
     total = torch.empty(rows, columns)
     for seed in range(3):
         sources = gradients((rows, columns), 2, seed)
@@ -176,9 +218,23 @@ def test_sparse_adam_is_torchs_and_writes_touched_rows_only() -> None:
         ({"betas": (0.9, 1.0)}, "betas must be two numbers"),
     ],
 )
-def test_what_makes_no_sense_is_refused(arguments: dict[str, Any], complaint: str) -> None:
+@KINDS
+def test_what_makes_no_sense_is_refused(kind: Kind, arguments: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        Adam([nn.Parameter(torch.zeros(3))], **arguments)
+        kind([nn.Parameter(torch.zeros(3))], **arguments)
+
+
+@pytest.mark.parametrize(
+    ("limits", "complaint"),
+    [
+        ({"min_weight": 1.0, "max_weight": 1.0}, "min_weight must be below max_weight: 1, 1"),
+        ({"max_weight": float("nan")}, "max_weight must be a finite number, not nan"),
+        ({"min_weight": "low"}, "min_weight must be a number, not 'low'"),
+    ],
+)
+def test_limits_that_leave_no_room_are_refused(limits: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        ClippedAdamW([nn.Parameter(torch.zeros(3))], **limits)
 
 
 def test_other_dtypes_are_refused() -> None:

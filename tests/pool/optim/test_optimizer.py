@@ -80,7 +80,14 @@ def test_a_table_stepped_in_parts_has_the_bits_of_the_whole(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["pool.optim.Adam", "pool.optim.RowwiseAdagrad", "pool.optim.FTRL", "torch.optim.Adam", "torch.optim.SGD"],
+    [
+        "pool.optim.Adam",
+        "pool.optim.ClippedAdamW",
+        "pool.optim.RowwiseAdagrad",
+        "pool.optim.FTRL",
+        "torch.optim.Adam",
+        "torch.optim.SGD",
+    ],
 )
 def test_a_table_in_parts_goes_on_from_its_saved_state_as_the_whole_does(name: str) -> None:
     results = []

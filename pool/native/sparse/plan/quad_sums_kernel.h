@@ -18,7 +18,7 @@ struct NextRows {
     // So many at once that all are fetched after `quads` quads.
     void spread_over(std::size_t quads) { at_once = quads == 0 ? left : left / quads + 1; }
 
-    void fetch() {
+    INLINED void fetch() {
         for (std::size_t i = 0; i < at_once && left > 0; ++i, ++rows, --left) {
             const float* row = from + *rows * columns;
             for (std::size_t c = 0; c < width; c += kLine) __builtin_prefetch(row + c, 0, 2);

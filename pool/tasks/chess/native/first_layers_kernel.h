@@ -62,7 +62,7 @@ struct NextPairs {
 
     void spread_over(std::size_t quads) { at_once = quads == 0 ? left : left / quads + 1; }
 
-    void fetch() {
+    INLINED void fetch() {
         for (std::size_t i = 0; i < at_once && left > 0; ++i, ++rows, --left) {
             const float* row = table + *rows * slab.l1;
             for (std::size_t b = 0; b < slab.blocks; ++b) {
@@ -81,7 +81,7 @@ struct NextLines {
 
     void spread_over(std::size_t quads) { at_once = quads == 0 ? left : left / quads + 1; }
 
-    void fetch() {
+    INLINED void fetch() {
         for (std::size_t i = 0; i < at_once && left > 0; ++i, from += kLine, --left) __builtin_prefetch(from, 0, 2);
     }
 };

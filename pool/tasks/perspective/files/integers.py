@@ -45,9 +45,9 @@ def dequantise(net: Net) -> dict[str, npt.NDArray[np.float32]]:
     return floats
 
 
-def roundings(net: Net) -> dict[str, Rounding]:
+def roundings(entries: Sequence[ExportTensor]) -> dict[str, Rounding]:
     """Of the tensors that are integers."""
-    return {entry.weight: _rounding(entry) for entry in net.entries if entry.type != "f32"}
+    return {entry.weight: _rounding(entry) for entry in entries if entry.type != "f32"}
 
 
 def _merged(entry: ExportTensor, floats: Floats, shape: Shape) -> npt.NDArray[np.float32]:

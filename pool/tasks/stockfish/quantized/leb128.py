@@ -14,7 +14,7 @@ import numpy.typing as npt
 MAGIC = b"COMPRESSED_LEB128"
 HEADER = len(MAGIC) + 4
 _LONGEST = 5  # bytes of an int32
-_PIECE = 1 << 20  # numbers or bytes at a time: what is computed beside them stays small
+_PIECE = 1 << 16  # numbers or bytes at a time: what is computed beside them stays in the cache
 
 
 class BadNumberError(ValueError):

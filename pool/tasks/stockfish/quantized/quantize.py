@@ -63,4 +63,6 @@ def dequantize(net: Net) -> dict[str, npt.NDArray[np.float32]]:
 
 def _padded(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """Zero columns up to the shape."""
+    if array.shape == shape:
+        return array
     return np.pad(array, [(0, wanted - found) for wanted, found in zip(shape, array.shape, strict=True)])

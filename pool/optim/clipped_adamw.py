@@ -1,0 +1,76 @@
+"""AdamW as the trainer bullet has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from pool import _native
+from pool.optim.adam import check_betas
+from pool.optim.native import (
+    Group,
+    NativeOptimizer,
+    Pass,
+    State,
+    check_finite,
+    check_not_negative,
+    check_positive,
+)
+
+
+class ClippedAdamW(NativeOptimizer):
+    """AdamW whose averages are not corrected for the zeros that they begin with, and that keeps every weight between
+    `min_weight` and `max_weight`; decay and limits apply to biases too. The defaults are bullet's.
+
+    The first steps are larger than torch.optim.AdamW's: with the default betas 3.2 times at the first, 6.5 times at the
+    tenth, less than 1 % after 4,000. State: `exp_avg` and `exp_avg_sq`, shaped as the parameter. Of a table all
+    rows are stepped, as by Adam. ValueError for parameters that are not float32 on a CPU, and for hyperparameters out
+    of range.
+    """
+
+    entries: ClassVar[frozenset[str]] = frozenset({"exp_avg", "exp_avg_sq"})
+
+    def __init__(
+        self,
+        params: Iterable[nn.Parameter],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.01,
+        min_weight: float = -1.98,
+        max_weight: float = 1.98,
+    ) -> None:
+        check_not_negative(lr=lr, weight_decay=weight_decay)
+        check_positive(eps=eps)
+        check_betas(betas)
+        check_finite(min_weight=min_weight, max_weight=max_weight)
+        if min_weight >= max_weight:
+            raise ValueError(f"min_weight must be below max_weight: {min_weight:g}, {max_weight:g}")
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "min_weight": min_weight,
+            "max_weight": max_weight,
+        }
+        super().__init__(params, defaults)
+
+    def first_state(self, old: Tensor, group: Group, *, is_table: bool) -> State:  # noqa: ARG002
+        return {"exp_avg": torch.zeros_like(old), "exp_avg_sq": torch.zeros_like(old)}
+
+    def one_pass(self, state: State, group: Group, *, is_table: bool) -> Pass:  # noqa: ARG002
+        settings = {
+            "learning_rate": group["lr"],
+            "beta1": group["betas"][0],
+            "beta2": group["betas"][1],
+            "epsilon": group["eps"],
+            "weight_decay": group["weight_decay"],
+            "lowest": group["min_weight"],
+            "highest": group["max_weight"],
+        }
+        moments = state["exp_avg"], state["exp_avg_sq"]
+        return Pass(_native.clipped_adamw, _native.clipped_adamw_rows, moments, settings)

@@ -1,0 +1,1 @@
+"""What the tasks for chess share in training: loss, the batches that they need, fake quantization."""

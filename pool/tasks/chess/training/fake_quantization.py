@@ -1,0 +1,108 @@
+"""Fake quantization: forward computes with the numbers that integers can say, backward as if nothing were rounded.
+
+How a number is rounded is the rule of the exported file, so that what is trained is what an engine computes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from pool.nn.batch import SparseInput
+from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.chess.rounding import Rounding, Way
+
+_JUST_BELOW = 3e-5  # steps: a float32 that is a whole number but for its own rounding is not cut down to the one below
+_ROWS = 256  # that are rounded at a time on a CPU: they stay in the cache
+
+
+def rounded(values: Tensor, rule: Rounding) -> Tensor:
+    """As the integers of the exported file say them. Gradients pass."""
+    out: Tensor = _StraightThrough.apply(values, rule.scale, rule.way)  # type: ignore[no-untyped-call]
+    return out
+
+
+def floored(values: Tensor, one: float) -> Tensor:
+    """The multiples of 1 / `one` below, as integer activations are. Gradients pass."""
+    out: Tensor = _StraightThrough.apply(values, one, "down")  # type: ignore[no-untyped-call]
+    return out
+
+
+class RoundedSparseLinear(SparseLinear):
+    """A SparseLinear that sums rounded rows; a virtual feature's row counts as part of each real row that it is
+    added to on export."""
+
+    def __init__(
+        self,
+        num_features: int,
+        out_features: int,
+        *,
+        field: str,
+        rule: Rounding | None,
+        bias_rule: Rounding | None = None,
+        bias: bool = True,
+        virtual_rows: npt.NDArray[np.int64] | None = None,
+    ) -> None:
+        """`rule`, `bias_rule`: None for what the file holds as floats. `virtual_rows` [num_features]: the row that is
+        added to each row on export, -1 for none, and for virtual features their own; None without virtual features."""
+        super().__init__(num_features, out_features, bias, field=field)
+        self._rule, self._bias_rule = rule, bias_rule
+        self._virtual_rows = None if virtual_rows is None else torch.from_numpy(virtual_rows)
+
+    @torch.no_grad()
+    def in_effect(self, weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> tuple[Tensor, Tensor | None]:
+        if bias is not None and self._bias_rule is not None:
+            bias = _on_grid_(bias.clone(), self._bias_rule.scale, self._bias_rule.way)
+        if self._rule is None:
+            return weight, bias
+        table = torch.empty_like(weight)
+        touched = sparse.touched.to(torch.int64)
+        for part in torch.split(touched, _ROWS) if weight.device.type == "cpu" else (touched,):
+            rows = _on_grid_(self._whole_rows(weight, part), self._rule.scale, self._rule.way)
+            table.index_copy_(0, part, rows)
+        return table, bias
+
+    def _whole_rows(self, weight: Tensor, features: Tensor) -> Tensor:
+        """With what is added to them on export; those of virtual features, which a bag has besides, are 0."""
+        rows = weight.index_select(0, features)
+        if self._virtual_rows is None:
+            return rows
+        self._virtual_rows = self._virtual_rows.to(weight.device)
+        added = self._virtual_rows[features]
+        share = (added >= 0).to(rows.dtype).where(added != features, -1.0)
+        return rows.addcmul_(weight.index_select(0, added.clamp(min=0)), share[:, None])
+
+
+class _StraightThrough(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(values: Tensor, scale: float, way: Way | Literal["down"]) -> Tensor:
+        return _on_grid_(values.clone(), scale, way)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # noqa: ARG004
+        return grad, None, None
+
+
+def _on_grid_(values: Tensor, scale: float, way: Way | Literal["down"]) -> Tensor:
+    """In place."""
+    values.mul_(scale)
+    if way == "half to even":
+        values.round_()
+    elif way == "towards zero":
+        values.trunc_()
+    elif way == "down":
+        values.add_(_JUST_BELOW).floor_()
+    else:
+        fraction = values.frac()
+        values.trunc_().add_(fraction.abs().ge(0.5).to(values.dtype).mul_(fraction.sign()))
+    return values.div_(scale)

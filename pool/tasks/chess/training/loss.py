@@ -1,0 +1,59 @@
+"""The loss of networks for chess: predicted against wanted probability of winning.
+
+Both the net's output and the entry's score become a probability by a pair of logistic curves with a
+flat stretch for draws between them; see LossConfig for the formula and the meaning of each number.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from pool.config.parts import first_steps, in_force
+from pool.nn.batch import TensorBatch
+from pool.tasks.chess.training.loss_config import LossConfig
+from pool.tasks.task import Progress
+
+
+def batch_loss(config: LossConfig, output: Tensor, batch: TensorBatch, progress: Progress) -> Tensor:
+    """Scalar: the mean loss of a batch, of which `output` [B] is what the net says."""
+    weight = score_weight(config, progress)
+    return mean_loss(output, batch.dense["score"], batch.dense["result"], config, weight)
+
+
+def score_weight(config: LossConfig, progress: Progress) -> float:
+    """Lambda there: the score's share of the target, the rest is the game's result."""
+    if not config.lambda_parts:
+        return config.lambda_start + (config.lambda_end - config.lambda_start) * progress.fraction
+    begins = first_steps(config.lambda_parts)
+    index = in_force(begins, progress.step)
+    part = config.lambda_parts[index]
+    if part.end is None:
+        return part.start
+    steps = progress.total_steps - begins[index] if part.steps is None else part.steps
+    return part.start + (part.end - part.start) * min(1.0, (progress.step - begins[index]) / max(1, steps))
+
+
+def probability(score: Tensor, offset: float, scaling: float) -> Tensor:
+    """Of winning, a draw counting half; score and both numbers in internal units."""
+    win = torch.sigmoid((score - offset) / scaling)
+    loss = torch.sigmoid((-score - offset) / scaling)
+    return 0.5 * (1.0 + win - loss)
+
+
+def mean_loss(output: Tensor, score: Tensor, result: Tensor, config: LossConfig, weight: float) -> Tensor:
+    """Scalar. Output in units of the net; score (internal units) and result (-1, 0, 1) as in the batch, all [B].
+    `weight`: lambda."""
+    predicted = probability(output * config.output_unit, config.in_offset, config.in_scaling)
+    wanted = probability(score.to(output.dtype), config.out_offset, config.out_scaling)
+    outcome = (result.to(output.dtype) + 1.0) * 0.5
+    target = weight * wanted + (1.0 - weight) * outcome
+    losses = (target - predicted).abs().pow(config.exponent)
+    if not config.weighs:
+        return losses.mean()
+    if config.asymmetry:
+        losses = losses * (1.0 + config.asymmetry * (predicted > target))
+    undecided = (wanted - 0.5).square() * wanted * (1.0 - wanted)
+    weights = 1.0 + (2.0**config.weight_boost - 1.0) * undecided.pow(config.weight_power)
+    mean: Tensor = (losses * weights).sum() / weights.sum()
+    return mean
