@@ -107,7 +107,7 @@ def _write_buckets(spill: Spill, folder: Path, shift: int, held: int, out: Outpu
             _write_sorted(spill.read(bucket), out)
             continue
         with Spill(folder, shift - BITS) as finer:
-            for drawn in spill.parts(bucket):
+            for drawn in spill.parts(bucket, held):
                 finer.add(drawn)
             _write_buckets(finer, folder, shift - BITS, held, out, tick)
 

@@ -76,10 +76,18 @@ class Spill:
     def cost(self, bucket: int) -> int:
         return sum(Drawn.cost_of(data, units) for _, data, units in self._segments(bucket))
 
-    def parts(self, bucket: int) -> Iterator[Drawn]:
-        """Batch by batch, in the order of the input."""
+    def parts(self, bucket: int, held: int) -> Iterator[Drawn]:
+        """In the order of the input, as much at once as costs up to `held` bytes."""
+        together: list[tuple[int, int, int]] = []
+        cost = 0
         for segment in self._segments(bucket):
-            yield self._read([segment])
+            more = Drawn.cost_of(*segment[1:])
+            if together and cost + more > held:
+                yield self._read(together)
+                together, cost = [], 0
+            together.append(segment)
+            cost += more
+        yield self._read(together)
 
     def read(self, bucket: int) -> Drawn:
         """All of it."""
