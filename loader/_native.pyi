@@ -31,6 +31,13 @@ def file_change(
 ) -> str:
     """What tells the file of this name from the one of that identity, in words; empty if nothing does."""
 
+class ZstdPacker:
+    """Makes one zstd frame of bytes that come in parts."""
+
+    def __init__(self, level: int = 3) -> None: ...
+    def pack(self, bytes: bytes, last: bool) -> bytes:
+        """What is done of the frame after these bytes; with `last` its end."""
+
 class Source:
     """A family's records: chunks of files on one side, batches on the other."""
 
@@ -349,6 +356,22 @@ class FileReader(PositionReader):
 
     def __init__(self, files: Sequence[EntryFile]) -> None: ...
 
+def read_units(file: EntryFile, chunk: int) -> object:
+    """The records, lines or games of a chunk, each decoded once: bytes, ends, entries, fault."""
+
+def cut_units(
+    codec: Codec, bytes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
+) -> object:
+    """The whole ones that the bytes begin with."""
+
+def gather_units(
+    bytes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    begins: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    ends: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    order: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+) -> object:
+    """Units `order`, one behind the other, uint8."""
+
 class PythonReader(PositionReader):
     """A reader written in Python."""
 
@@ -568,11 +591,17 @@ class BinpackFile:
     def count(self, chunk: int) -> tuple[int, int, Damage | None]:
         """Entries, chains, damage; every entry is decoded."""
 
+    def read_units(self, chunk: int) -> object:
+        """The chains of a chunk: bytes, ends, entries, fault."""
+
     def take_census(self, chunk: int, census: Census) -> tuple[int, Damage | None]:
         """Counts a chunk's entries, up to damage; chains, damage."""
 
     def copy_to(self, chunk: int, writer: EntryWriter) -> Damage | None:
         """Adds a chunk's entries to any writer; damage, or the entry that it refuses."""
+
+def cut_chains(payload: bytes) -> object:
+    """The chains of a chunk's payload: bytes, ends, entries, None."""
 
 class ChunkPrinter:
     """The entries of one chunk as lines of text."""

@@ -6,6 +6,7 @@
 #include <nanobind/stl/tuple.h>
 
 #include "bind/bind.h"
+#include "packed/packer.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -16,6 +17,15 @@ namespace {
 std::string file_change(const FileName& name, const Identity& identity, bool may_grow) {
     const nb::gil_scoped_release release;
     return change_since(expected_file(identity, may_grow), name.path);
+}
+
+nb::bytes pack(packed::ZstdPacker& packer, const nb::bytes& bytes, bool last) {
+    std::string packed;
+    {
+        const nb::gil_scoped_release release;
+        packed = packer.pack({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, last);
+    }
+    return nb::bytes(packed.data(), packed.size());
 }
 
 }  // namespace
@@ -34,6 +44,9 @@ nb::str name_of(const std::string& path) {
 void bind_files(nb::module_& module) {
     module.def("file_change", &file_change, "path"_a, "identity"_a, "may_grow"_a,
                "What tells the file of this name from the one of that identity, in words; empty if nothing does.");
+    nb::class_<packed::ZstdPacker>(module, "ZstdPacker", "Makes one zstd frame of bytes that come in parts.")
+        .def(nb::init<int>(), "level"_a = 3)
+        .def("pack", &pack, "bytes"_a, "last"_a, "What is done of the frame after these bytes; with `last` its end.");
 }
 
 }  // namespace sparsepool

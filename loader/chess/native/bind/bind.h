@@ -11,5 +11,6 @@ void bind_entry_files(nanobind::module_& module);
 void bind_features(nanobind::module_& module);
 void bind_python_reader(nanobind::module_& module);
 void bind_records(nanobind::module_& module);
+void bind_units(nanobind::module_& module);  // after bind_entry_files
 
 }  // namespace sparsepool::chess

@@ -66,6 +66,7 @@ void bind(nb::module_& module) {
     bind_records(module);
     bind_census(module);
     bind_entry_files(module);
+    bind_units(module);
     bind_python_reader(module);
 }
 

@@ -59,6 +59,7 @@ class Walk {
     }
 
     [[nodiscard]] std::uint64_t units() const { return state_.units; }
+    [[nodiscard]] std::uint64_t at() const { return state_.at; }  // bytes walked through
 
     [[nodiscard]] std::optional<Damage> damage() const {
         if (state_.fault.empty()) return std::nullopt;

@@ -15,7 +15,9 @@
 #include "bind/errors.h"
 #include "bind/files.h"
 #include "chess/native/bind/entry.h"
+#include "chess/native/bind/unit_block.h"
 #include "chess/native/census.h"
+#include "formats/binpack/native/file/chains.h"
 #include "formats/binpack/native/file/chunk.h"
 #include "formats/binpack/native/file/file.h"
 #include "formats/binpack/native/file/printer.h"
@@ -91,6 +93,28 @@ std::tuple<std::uint64_t, std::uint64_t, std::optional<Damage>> count(const File
     return {entries, reader.chains(), reader.damage()};
 }
 
+nb::object read_units(const File& file, std::size_t chunk) {
+    const File::Bytes bytes = read_chunk(file, chunk);
+    Chains chains;
+    {
+        const nb::gil_scoped_release release;
+        chains = cut_chains(bytes.payload(), file.payload_offset(chunk));
+        if (chains.damage) {
+            chains.block.fault = stream::SourceFault{file.path(), chains.damage->offset, chains.damage->reason};
+        }
+    }
+    return chess::unit_tuple(std::move(chains.block));
+}
+
+nb::object cut_payload(const nb::bytes& payload) {
+    Chains chains;
+    {
+        const nb::gil_scoped_release release;
+        chains = cut_chains({reinterpret_cast<const std::uint8_t*>(payload.data()), payload.size()}, 0);
+    }
+    return chess::unit_tuple(std::move(chains.block));
+}
+
 std::pair<std::uint64_t, std::optional<Damage>> take_census(const File& file, std::size_t chunk,
                                                             chess::Census& census) {
     const File::Bytes bytes = read_chunk(file, chunk);
@@ -143,6 +167,7 @@ void bind_file(nb::module_& module) {
             "chunk"_a, "Offset of the header and bytes of the payload.")
         .def("decode", &decode, "chunk"_a, "All entries as records (record.h), uint8 [entries, 32], up to damage.")
         .def("count", &count, "chunk"_a, "Entries, chains, damage; every entry is decoded.")
+        .def("read_units", &read_units, "chunk"_a, "The chains of a chunk: bytes, ends, entries, fault.")
         .def("take_census", &take_census, "chunk"_a, "census"_a,
              "Counts a chunk's entries, up to damage; chains, damage.")
         .def(
@@ -151,6 +176,7 @@ void bind_file(nb::module_& module) {
                 return copy_chunk(writer, file, chunk, 0);
             },
             "chunk"_a, "writer"_a, "Adds a chunk's entries to any writer; damage, or the entry that it refuses.");
+    module.def("cut_chains", &cut_payload, "payload"_a, "The chains of a chunk's payload: bytes, ends, entries, None.");
     nb::class_<FilePrinter>(module, "ChunkPrinter", "The entries of one chunk as lines of text.")
         .def(nb::new_([](std::shared_ptr<const File> file, std::size_t chunk) {
                  File::Bytes bytes = read_chunk(*file, chunk);

@@ -1,0 +1,1 @@
+"""What `loader convert`, `split`, `shuffle`, `interleave`, `head`, `cat`, `sample` and `count` do."""

@@ -1,0 +1,19 @@
+"""Random numbers of units: unit number i of the input has draw number i of the seed, however the input is read."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+LARGEST_SEED = (1 << 64) - 1
+
+
+class Draws:
+    """The draws one after another: Philox 4x64 with the seed as its key, counted from 0 (numpy's `Philox`)."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.Philox(key=seed)
+
+    def next(self, count: int) -> npt.NDArray[np.uint64]:
+        """Uniform in 0 to 2^64 - 1."""
+        return np.asarray(self._generator.random_raw(count), np.uint64)

@@ -1,0 +1,148 @@
+"""`loader split`, `shuffle`, `interleave`: files of positions put in another order."""
+
+from __future__ import annotations
+
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loader.commands.tool_options import (
+    ALL_THREADS,
+    Files,
+    Lossy,
+    OutputFile,
+    Seed,
+    Threads,
+    To,
+    bytes_of,
+    prepared,
+    share_of,
+    target_for,
+    working,
+)
+from loader.errors import UsageError
+
+_LARGEST_SHARE = 10**6
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="split")(split_file)
+    app.command(name="shuffle")(shuffle_files)
+    app.command(name="interleave")(interleave_files)
+
+
+def split_file(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of games.", show_default=False)],
+    validation: Annotated[str, typer.Option(metavar="SHARE", help="Of the games: 2% or 0.02.", show_default=False)],
+    seed: Seed = 0,
+    into: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where to write, not beside FILE.")] = None,
+    by_record: Annotated[
+        bool, typer.Option("--by-record", help="Allow files without games: then a game may be on both sides.")
+    ] = False,
+    threads: Threads = ALL_THREADS,
+) -> None:
+    """Split a file by games into NAME.train.ENDING and NAME.validation.ENDING, so that none has positions in both.
+
+    Each game (of a binpack file: each chain) goes to the validation side with probability SHARE, by a draw that
+    depends on the seed and its number in the file alone. Both keep the order and the bytes of games.
+    """
+    from loader.chess.tools.kind import Target
+    from loader.chess.tools.source import open_sources
+    from loader.chess.tools.split import part_paths, split
+
+    share = share_of(validation, "--validation")
+    source = open_sources([file])[0]
+    if not source.kind.keeps_games and not by_record:
+        raise UsageError(
+            f"{file}: {source.kind.name} does not say which positions are of a game; --by-record splits it nevertheless"
+        )
+    target = Target(source.kind)
+    paths = part_paths(file, into)
+    paths = (_plain(paths[0]), _plain(paths[1]))
+    with working(file.name) as tick:
+        parts = split(source, target, paths, share, seed, threads, tick)
+    for part in parts:
+        sys.stdout.write(f"{part.path}: {part.entries:,} positions in {part.units:,} {source.kind.units}\n")
+
+
+def shuffle_files(
+    files: Files,
+    output: OutputFile,
+    seed: Seed = 0,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory to use, 64MiB or more.")] = "1GiB",
+    to: To = None,
+    lossy: Lossy = False,
+    threads: Threads = ALL_THREADS,
+) -> None:
+    """Write all records, lines, games or chains of files in a random order. Games stay whole.
+
+    Every order is as likely as any other, over all files. The same files and seed give the same bytes, with any
+    --memory and --threads. What memory does not hold is written to a nameless file in OUT's folder first, which takes
+    about as much space as OUT; nothing of it remains, however the command ends. A command that was interrupted begins
+    anew.
+    """
+    from loader.chess.tools.shuffle import SMALLEST_MEMORY, shuffle
+    from loader.chess.tools.source import open_sources
+
+    began = time.monotonic()
+    allowed = bytes_of(memory, "--memory")
+    if allowed < SMALLEST_MEMORY:
+        raise UsageError(f"--memory: {memory} is less than {SMALLEST_MEMORY >> 20}MiB")
+    sources = open_sources(files)
+    target = target_for(sources, output, to)
+    prepared(sources, target.kind, lossy=lossy)
+    with working(output.name) as tick:
+        entries = shuffle(sources, target, output, seed, allowed, threads, tick)
+    sys.stdout.write(f"{output}: {entries:,} positions in {time.monotonic() - began:.0f} s\n")
+
+
+def interleave_files(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE=SHARE", help="Files, each with its share of the positions.", show_default=False),
+    ],
+    output: OutputFile,
+    to: To = None,
+    lossy: Lossy = False,
+    threads: Threads = ALL_THREADS,
+) -> None:
+    """Mix files in a ratio of positions: at any place of OUT it is that of the shares, to within a game.
+
+    Each file keeps its order; nothing is drawn. OUT ends with the first file that does, and what is left of the others
+    is said: shares in the ratio of the files' positions (`loader count`) use all up at once.
+    """
+    from loader.chess.tools.interleave import interleave
+    from loader.chess.tools.source import open_sources
+
+    paths, shares = zip(*(_file_and_share(each) for each in files), strict=True)
+    sources = open_sources(paths)
+    target = target_for(sources, output, to)
+    prepared(sources, target.kind, lossy=lossy)
+    with working(output.name) as tick:
+        taken = interleave(sources, shares, target, output, threads, tick)
+    for each in taken:
+        sys.stdout.write(
+            f"{each.path}: {each.positions:,} positions{', all' if each.whole else ', the rest is left'}\n"
+        )
+
+
+def _plain(path: Path) -> Path:
+    """Parts are not compressed."""
+    return path.with_suffix("") if path.suffix in (".gz", ".zst") else path
+
+
+def _file_and_share(text: str) -> tuple[Path, Fraction]:
+    name, equals, share = text.rpartition("=")
+    try:
+        found = Fraction(share)
+    except (ValueError, ZeroDivisionError):
+        found = Fraction(0)
+    if not equals or not name or not 0 < found <= _LARGEST_SHARE or found.denominator > _LARGEST_SHARE:
+        raise UsageError(
+            f"{text!r}: give FILE=SHARE, as a.binpack=3: a share is a number above 0, up to {_LARGEST_SHARE:,}"
+        )
+    return Path(name), found

@@ -1,0 +1,115 @@
+"""What the commands that write files of positions share: options, and what a long one does while it works."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from loader.errors import UsageError
+
+if TYPE_CHECKING:
+    from loader.chess.tools.kind import Kind, Target
+    from loader.chess.tools.source import SourceFile, Tick
+
+UNITS = {"": 1, "k": 1000, "m": 10**6, "g": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
+LARGEST_SEED = (1 << 64) - 1
+
+Files = Annotated[
+    list[Path], typer.Argument(metavar="FILE", help="Files of positions, of any formats.", show_default=False)
+]
+OutputFile = Annotated[
+    Path,
+    typer.Option(
+        "-o", "--output", metavar="OUT", help="File to write; its ending says the format.", show_default=False
+    ),
+]
+OptionalOutput = Annotated[
+    Path | None,
+    typer.Option(
+        "-o", "--output", metavar="OUT", help="File to write; standard output without it.", show_default=False
+    ),
+]
+To = Annotated[
+    str | None,
+    typer.Option("--to", metavar="FORMAT", help="OUT's format, if its ending is not that format's."),
+]
+Lossy = Annotated[bool, typer.Option("--lossy", help="Leave out what OUT's format has no room for.")]
+Seed = Annotated[
+    int, typer.Option("--seed", min=0, max=LARGEST_SEED, metavar="N", help="Another seed draws otherwise.")
+]
+Threads = Annotated[
+    int, typer.Option("--threads", min=1, max=256, metavar="N", help="Threads that read; they change no byte.")
+]
+ALL_THREADS = min(os.cpu_count() or 1, 8)
+
+
+@contextmanager
+def working(title: str) -> Iterator[Tick]:
+    """Told how far the work is: shows it on a terminal, and ends the command when a signal has come."""
+    from loader.commands.terminal import byte_progress
+    from loader.resumable.interruption import interruptible
+
+    with interruptible() as interruption, byte_progress(title) as progress:
+
+        def tick(done: int, whole: int) -> None:
+            interruption.check()
+            if progress is not None:
+                progress(done, whole)
+
+        yield tick
+
+
+def prepared(sources: Sequence[SourceFile], target: Kind, *, lossy: bool) -> None:
+    """Says on stderr what becomes of entries in another format. Raises UsageError if `lossy` does not allow it."""
+    from loader.chess.tools.convert import change_of
+
+    change = change_of(sources, target, lossy=lossy)
+    if change.lost:
+        sys.stderr.write(f"loader: left out, {target.name} has no room for it: {', '.join(change.lost)}\n")
+    if change.made_up:
+        sys.stderr.write(f"loader: not known, written as if there were none: {', '.join(change.made_up)}\n")
+
+
+def target_for(sources: Sequence[SourceFile], output: Path | None, to: str | None) -> Target:
+    """By the output's name; of standard output the files' own format. Raises UsageError."""
+    from loader.chess.tools.kind import Target, kind_of_name, target_of
+
+    if output is not None:
+        return target_of(output, to)
+    kinds = list(dict.fromkeys(source.kind for source in sources))
+    if to is None and len(kinds) > 1:
+        raise UsageError(
+            f"files of several formats ({', '.join(kind.name for kind in kinds)}): --to says which to write"
+        )
+    kind = kinds[0] if to is None else kind_of_name(to)
+    if sys.stdout.isatty() and kind.name != "text":
+        raise UsageError(f"{kind.name} is not for a terminal: give -o, or redirect the output")
+    return Target(kind)
+
+
+def bytes_of(text: str, option: str) -> int:
+    """4GiB, 512MiB, 2g. Raises UsageError."""
+    found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?) ?([a-z]*)", text.strip().lower().removesuffix("b") or text)
+    unit = found and next((name for name in (found[2], f"{found[2]}b") if name in UNITS), None)
+    if found is None or unit is None:
+        raise UsageError(f"{option}: {text!r} is no amount of memory, as 4GiB or 512MiB")
+    return int(float(found[1]) * UNITS[unit])
+
+
+def share_of(text: str, option: str) -> float:
+    """2% or 0.02. Raises UsageError."""
+    number, percent, rest = text.strip().partition("%")
+    try:
+        share = float(number) / (100 if percent else 1)
+    except ValueError:
+        share = -1.0
+    if rest or not 0 < share < 1:
+        raise UsageError(f"{option}: {text!r} is no share between 0 and 1, as 2% or 0.02")
+    return share

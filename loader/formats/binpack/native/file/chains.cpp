@@ -1,0 +1,30 @@
+#include "formats/binpack/native/file/chains.h"
+
+#include "formats/binpack/native/entries/chain.h"
+#include "formats/binpack/native/file/chunk.h"
+
+namespace sparsepool::binpack {
+
+Chains cut_chains(std::span<const std::uint8_t> payload, std::uint64_t payload_offset) {
+    Chains chains;
+    chess::UnitBlock& block = chains.block;
+    ChunkState state;
+    state.payload = payload;
+    while (next_entry(state)) {
+        if (state.chains > block.entries.size()) {
+            if (!block.entries.empty()) block.ends.push_back(state.stem);
+            block.entries.push_back(0);
+        }
+        ++block.entries.back();
+    }
+    if (state.fault != Fault::kNone) {
+        chains.damage = damage_of(state, payload_offset);
+        if (!block.entries.empty()) block.entries.pop_back();  // of which the damage is, or one before it
+    } else if (!block.entries.empty()) {
+        block.ends.push_back((state.bit + 7) / 8);
+    }
+    block.bytes.assign(reinterpret_cast<const char*>(payload.data()), block.ends.empty() ? 0 : block.ends.back());
+    return chains;
+}
+
+}  // namespace sparsepool::binpack

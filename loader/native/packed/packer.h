@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+struct ZSTD_CCtx_s;
+
+namespace sparsepool::packed {
+
+// Makes one zstd frame of bytes that come in parts. Not for two threads at once.
+class ZstdPacker {
+  public:
+    explicit ZstdPacker(int level);
+    ~ZstdPacker();
+    ZstdPacker(const ZstdPacker&) = delete;
+    ZstdPacker& operator=(const ZstdPacker&) = delete;
+
+    // What is done of the frame after these bytes; with `last` its end.
+    [[nodiscard]] std::string pack(std::span<const std::uint8_t> bytes, bool last);
+
+  private:
+    ZSTD_CCtx_s* zstd_;
+};
+
+}  // namespace sparsepool::packed
