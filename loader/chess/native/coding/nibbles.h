@@ -45,7 +45,7 @@ inline void write_nibbles(const Position& position, Bitboard unmoved, std::uint8
     for (Bitboard rest = position.occupied; rest != 0; rest &= rest - 1, ++index) {
         const unsigned square = first_square(rest);
         const unsigned type = (unmoved >> square & 1) != 0 ? kUnmovedRook : position.type_at(square);
-        const unsigned nibble = type | (position.planes[0] >> square & 1) << 3;
+        const unsigned nibble = type | static_cast<unsigned>(position.planes[0] >> square & 1) << 3;
         out[8 + index / 2] = static_cast<std::uint8_t>(out[8 + index / 2] | nibble << (4 * (index % 2)));
     }
 }
