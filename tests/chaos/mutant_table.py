@@ -238,8 +238,8 @@ MUTANTS = (
         "rows of a part forgotten",
         "of a table's part that was folded early, only the rows that its first batch touched count",
         "pool/coordinator/stepping/piece.py",
-        "return Addend(addends[0].place, out, union(addends, self.memory.first_row, len(out)))",
-        "return Addend(addends[0].place, out, addends[0].touched)",
+        "touched = union(addends, self.memory.first_row, len(out)) if self.memory.is_table else None",
+        "touched = addends[0].touched",
         SUM_ORDER,
     ),
     Mutant(

@@ -47,6 +47,7 @@ def test_everything_that_may_go_wrong_goes_wrong_in_some_of_the_runs() -> None:
         "killed for not moving",
         "steps to do again",
         "worker not finished with the old life",
+        "batch of a group computed",
         "batch left out",
         "batch left out for one member",
         "member frozen",

@@ -62,7 +62,8 @@ def _limits(memory: int, threads: int) -> tuple[int, int]:
     threads = max(1, min(threads, left // (8 * _READ_AHEAD)))
     held = (left - (2 * threads + 1) * _READ_AHEAD - 3 * _WRITTEN) // _COPIES
     if held < 1 << 20:
-        raise UsageError(f"--memory: {memory >> 20} MiB is too little; give {SMALLEST_MEMORY >> 20} MiB or more")
+        enough = max(SMALLEST_MEMORY, memory + _COPIES * ((2 << 20) - held))  # more where this process has much already
+        raise UsageError(f"--memory: {memory >> 20} MiB is too little; give {enough >> 20} MiB or more")
     return held, threads
 
 

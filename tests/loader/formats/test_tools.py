@@ -212,7 +212,7 @@ def test_a_signal_ends_the_work_and_leaves_nothing(tmp_path: Path, files: dict[s
     made = tmp_path / "made.viri"
     for work in (
         lambda: convert(open_sources([files["viriformat"]]), target_of(made), made, 1, tick),
-        lambda: shuffle(open_sources([files["viriformat"]]), target_of(made), made, 1, 1 << 28, 1, tick),
+        lambda: shuffle(open_sources([files["viriformat"]]), target_of(made), made, 1, 1 << 33, 1, tick),
     ):
         with pytest.raises(KeyboardInterrupt):
             work()
