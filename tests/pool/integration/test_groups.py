@@ -28,23 +28,26 @@ GROUPS: dict[str, Any] = {
 BAD = {"loss.infinite_gradient_of_batch": 22, "train.on_bad_batch": "skip"}  # the second of its group
 
 
+ONE_WORKER = {"pool.devices": ["fake:0"]}
+TWO_OF_THREE_DIE = {
+    "pool.devices": ["fake:0?crash=2:backward", "fake:1", "fake:2?crash=4:bucket"],
+    "pool.gradient_slots": 1,
+}
+ALL_DIE = {
+    "testing.crash_points": [
+        "worker.before_forward@9=kill",
+        "worker.after_bucket@7=kill",
+        "coordinator.before_commit@4=kill",
+        "feeder.before_report@6=kill",
+    ]
+}
+
+
 @pytest.mark.parametrize(
-    "settings",
-    [
-        {"pool.devices": ["fake:0"]},
-        {"pool.devices": ["fake:0?crash=2:backward", "fake:1", "fake:2?crash=4:bucket"], "pool.gradient_slots": 1},
-        {
-            "testing.crash_points": [
-                "worker.before_forward@9=kill",
-                "worker.after_bucket@7=kill",
-                "coordinator.before_commit@4=kill",
-                "feeder.before_report@6=kill",
-            ]
-        },
-    ],
-    ids=["one worker", "three of which two die", "all die"],
+    ("settings", "bad"),
+    [(ONE_WORKER, {}), (TWO_OF_THREE_DIE, BAD), (ALL_DIE, BAD)],
+    ids=["one worker", "two of three die, bad batch", "all die, bad batch"],
 )
-@pytest.mark.parametrize("bad", [{}, BAD], ids=["", "bad batch"])
 def test_the_bits_depend_on_k_alone(
     settings: dict[str, Any], bad: dict[str, Any], whole_run: WholeRun, tmp_path: Path
 ) -> None:
@@ -80,8 +83,3 @@ def test_members_are_the_runs_that_they_would_be_alone(tmp_path: Path) -> None:
     for m, own in enumerate(MEMBERS):
         alone = run_well(tmp_path / str(m), {**settings, **own})
         assert digest(together.dir / "checkpoints/last", m) == digest(alone.dir / "checkpoints/last")
-
-
-def test_more_batches_a_group_than_a_step_has_are_one_group(tmp_path: Path) -> None:
-    one = {**TOY, "train.steps": 3, "train.batches_per_step": 3}
-    assert len({run_well(tmp_path / f"{k}", {**one, "train.batches_per_group": k}).digest() for k in (3, 8)}) == 1
