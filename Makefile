@@ -10,13 +10,13 @@ NATIVE := $(shell find loader pool -name '*.cpp' -o -name '*.h' -o -name '*.cmak
 FAKEGPU := build/fakegpu/libfakegpu.so
 NATIVE_TESTS := $(shell find tests/native tests/fuzz tests/fakegpu/native -name '*.cpp' -o -name '*.h')
 NATIVE_BUILD := build/native-tests
-KERNELS := $(wildcard pool/cuda/kernels/*) tests/cuda/shim.h
+KERNELS := $(wildcard pool/cuda/kernels/*) tests/cuda/shim.h $(wildcard benchmarks/gpu/*.cu)
 CUDA_TOOLS ?= build/cuda-tools
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 POSITIONS := configs/sample/positions.epd
 
 .PHONY: install demo test fakegpu cuda-tools test-machine-code test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
-        hostile test-hostile soak stubs gpu-check wheel-check image-check clean
+        hostile test-hostile soak stubs gpu-check gpu-bench gpu-dry wheel-check image-check fakegpu-sound clean
 
 # pip shows its progress on a terminal; elsewhere these lines say what takes long.
 PIP = $(BIN)/python -m pip install $$([ -t 1 ] || echo --quiet) --disable-pip-version-check --constraint constraints.txt
@@ -87,7 +87,7 @@ test-engines: $(STAMP)
 
 # Processes of real runs killed at every crash point.
 test-crashes: $(STAMP) $(FAKEGPU)
-	$(BIN)/python -m pytest -m chaos tests/chaos/test_crash_points.py
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m chaos tests/chaos/test_crash_points.py
 
 # The same, and at random.
 test-chaos: test-crashes
@@ -158,6 +158,11 @@ chaos: $(STAMP)
 chaos-mutants: $(STAMP) $(FAKEGPU)
 	$(BIN)/python -m tests.chaos.mutants
 	$(BIN)/python -m tests.fakegpu.races --runs 40
+	$(BIN)/python -m tests.fakegpu.device_races --runs 25
+
+# Does the fake GPU cry wolf? 200 runs of the sound code, in five modes, without a false alarm. Minutes.
+fakegpu-sound: $(STAMP) $(FAKEGPU)
+	$(BIN)/python -m tests.fakegpu.races --sound --runs 40
 
 # Hostile use at random: files that change, odd values for every key, hostile tasks, planted folders, crafted checkpoints.
 hostile: $(STAMP)
@@ -167,9 +172,20 @@ hostile: $(STAMP)
 soak: $(STAMP)
 	$(BIN)/python -m tests.chaos.soak --minutes $(if $(MINUTES),$(MINUTES),20)
 
-# On a machine with a CUDA device: equality and integration tests on cuda:0 and on cuda:0,cuda:0.
-gpu-check: $(STAMP)
-	$(BIN)/python -m pytest -m gpu tests
+# On a machine with CUDA devices, which needs nothing but this checkout, Python and torch with CUDA; WHEELS=FOLDER names
+# a folder of wheels where there is no network. The tests on cuda:0, on cuda:0,cuda:0 and on all cards.
+GPU_PYTHON ?= $(if $(wildcard $(STAMP)),$(BIN)/python,$(PYTHON))
+ON_GPU = $(GPU_PYTHON) benchmarks/gpu/install.py $(if $(WHEELS),--wheels $(WHEELS)) --
+gpu-check:
+	$(ON_GPU) -m pytest -m gpu -p no:cacheprovider tests/gpu
+
+# What the cards make of the kernels, the exchange and the pool, as tables. Under ten minutes.
+gpu-bench:
+	$(ON_GPU) -m benchmarks.gpu
+
+# Both, small and on the GPU of the tests: so that they do not fail on the first card for want of a name.
+gpu-dry: $(STAMP) $(FAKEGPU)
+	$(BIN)/python -m pytest --numprocesses 2 -m gpu_dry tests/gpu
 
 clean:
 	rm -rf $(VENV) build

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from loader.section import Section as Section
     from loader.sources import GeneratingSource as GeneratingSource
     from loader.sources import GrowingSource as GrowingSource
+    from loader.sources import MixingSource as MixingSource
     from loader.sources import Source as Source
     from loader.sources import SplittingSource as SplittingSource
     from loader.sources import open_stream as open_stream
@@ -50,6 +51,7 @@ _HOMES = {
     "Format": "loader.formats.format",
     "GeneratingSource": "loader.sources",
     "GrowingSource": "loader.sources",
+    "MixingSource": "loader.sources",
     "Place": "loader.formats.format",
     "Reader": "loader.formats.format",
     "Rows": "loader.rows.block",

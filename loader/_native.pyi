@@ -43,6 +43,27 @@ class Source:
 
     @property
     def num_chunks(self) -> int: ...
+    @property
+    def in_file_order(self) -> bool:
+        """chunks are best read one after the other"""
+
+    def count_kept(self, chunks: Sequence[int]) -> list[int]:
+        """Of each of the chunks: samples that pass the filters when it is read first; 0 of a damaged one. Raises
+        DataError for a file that can't be read.
+        """
+
+class Component:
+    """Consecutive chunks of a source that have a rate of their own."""
+
+    def __init__(self, num_chunks: int, rate: float) -> None: ...
+    @property
+    def num_chunks(self) -> int: ...
+    @property
+    def rate(self) -> float:
+        """chunks of it, against those of the others"""
+
+def reads_of_an_epoch(components: Sequence[Component]) -> list[int]:
+    """How many chunks of each an epoch has: the one that lasts longest once, the others at their rates."""
 
 class PipelineSettings:
     """How the stream is ordered and made."""
@@ -76,6 +97,12 @@ class PipelineSettings:
     def validation_share(self) -> float: ...
     @validation_share.setter
     def validation_share(self, arg: float, /) -> None: ...
+    @property
+    def components(self) -> list[Component]:
+        """of the source's chunks, in order; empty: one set"""
+
+    @components.setter
+    def components(self, arg: Sequence[Component], /) -> None: ...
     @property
     def validation(self) -> bool:
         """the stream has that share; else the rest"""
@@ -132,6 +159,57 @@ class PositionReader:
     def name(self) -> str:
         """of the files, for messages"""
 
+class Where:
+    """A condition of entries; the language: see where_names and the manual."""
+
+    def __init__(self, text: str) -> None:
+        """Raises ValueError: column and what is wrong."""
+
+    @property
+    def names(self) -> list[str]:
+        """what it speaks of"""
+
+    def holds(
+        self, records: Annotated[NDArray[numpy.uint8], dict(shape=(None, 32), order="C", device="cpu", writable=False)]
+    ) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C")]:
+        """Of records [entries, 32]: 1 or 0 for each, uint8."""
+
+def where_names() -> list[tuple[str, bool, str, str]]:
+    """What a condition may speak of: name, whether it is a condition, the part of an entry that it needs or
+    an empty text, meaning.
+    """
+
+class MaterialModel:
+    """How probable results are, by score and material."""
+
+    def __init__(self) -> None: ...
+    @property
+    def centre(self) -> list[float]: ...
+    @centre.setter
+    def centre(self, arg: Sequence[float], /) -> None: ...
+    @property
+    def width(self) -> list[float]: ...
+    @width.setter
+    def width(self, arg: Sequence[float], /) -> None: ...
+    @property
+    def least_material(self) -> int: ...
+    @least_material.setter
+    def least_material(self, arg: int, /) -> None: ...
+    @property
+    def most_material(self) -> int: ...
+    @most_material.setter
+    def most_material(self, arg: int, /) -> None: ...
+    @property
+    def unit(self) -> int: ...
+    @unit.setter
+    def unit(self, arg: int, /) -> None: ...
+    @property
+    def scale(self) -> float: ...
+    @scale.setter
+    def scale(self, arg: float, /) -> None: ...
+    def probability(self, material: int, score: int, result: int) -> float:
+        """Of the result, given the score; both as the same side sees them."""
+
 class FilterSettings:
     """Which entries are left out; see loader.chess.filters."""
 
@@ -168,6 +246,45 @@ class FilterSettings:
     def piece_count(self) -> bool: ...
     @piece_count.setter
     def piece_count(self, arg: bool, /) -> None: ...
+    @property
+    def piece_count_wanted(self) -> list[float]: ...
+    @piece_count_wanted.setter
+    def piece_count_wanted(self, arg: Sequence[float], /) -> None: ...
+    @property
+    def where(self) -> list[Where]: ...
+    @where.setter
+    def where(self, arg: Sequence[Where], /) -> None: ...
+    @property
+    def chance_of_all(self) -> float: ...
+    @chance_of_all.setter
+    def chance_of_all(self, arg: float, /) -> None: ...
+    @property
+    def chance_by_ply(self) -> list[float]: ...
+    @chance_by_ply.setter
+    def chance_by_ply(self, arg: Sequence[float], /) -> None: ...
+    @property
+    def chance_by_piece_count(self) -> list[float]: ...
+    @chance_by_piece_count.setter
+    def chance_by_piece_count(self, arg: Sequence[float], /) -> None: ...
+    @property
+    def chance_by_result(self) -> MaterialModel | None: ...
+    @chance_by_result.setter
+    def chance_by_result(self, arg: MaterialModel, /) -> None: ...
+
+class Filter:
+    """Leaves entries out. Usable by any number of threads."""
+
+    def __init__(self, settings: FilterSettings, seed: int) -> None: ...
+    def choose(
+        self,
+        records: Annotated[NDArray[numpy.uint8], dict(shape=(None, 32), order="C", device="cpu", writable=False)],
+        chunk: int,
+        epoch: int = 0,
+    ) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C")]:
+        """Of all records of a chunk [entries, 32]: 1 for those that are kept, else 0; uint8."""
+
+def win_draw_loss_probability(ply: int, score: int, result: int) -> float:
+    """Probability of the game's result, given score and ply: what the win_draw_loss filter keeps with."""
 
 class PositionSource(Source):
     """Positions of any formats, filtered."""
@@ -187,9 +304,6 @@ class PositionSource(Source):
         """output_buckets: of each number of pieces, 0 to 32. regions: name -> (offset, count, item size), of
         loader.batch.schema.
         """
-
-def win_draw_loss_probability(ply: int, score: int, result: int) -> float:
-    """Probability of the game's result, given score and ply: what the win_draw_loss filter keeps with."""
 
 def feature_sets() -> list[str]:
     """The names of all feature sets."""
@@ -228,38 +342,6 @@ def pack_records(
 def play(fen: str, move: str) -> str:
     """The FEN after a move (move number 1), as training data plays it. Raises ValueError."""
 
-class Census:
-    """Counts over entries. Not for two threads at once."""
-
-    def __init__(self) -> None: ...
-    @property
-    def entries(self) -> int: ...
-    @property
-    def white_to_move(self) -> int: ...
-    @property
-    def in_check(self) -> int: ...
-    @property
-    def captures(self) -> int: ...
-    @property
-    def results(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", writable=False)]:
-        """loss, draw, win"""
-
-    @property
-    def move_types(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", writable=False)]:
-        """normal, promotion, castling, en passant"""
-
-    @property
-    def piece_counts(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", writable=False)]:
-        """by number of pieces, 0 to 32"""
-
-    @property
-    def scores(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", writable=False)]:
-        """by score + 32768"""
-
-    @property
-    def plies(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", writable=False)]:
-        """by ply"""
-
 class EntryWriter:
     """Turns entries into the bytes of a file of one format."""
 
@@ -274,6 +356,30 @@ class EntryWriter:
 
     @property
     def entries(self) -> int: ...
+
+class RescoringWriter(EntryWriter):
+    """Hands entries on to another writer, with scores of a list's."""
+
+    def __init__(
+        self,
+        writer: EntryWriter,
+        scores: Annotated[NDArray[numpy.int16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    ) -> None:
+        """scores: int16, of the side to move; one for each entry that is added."""
+
+    @property
+    def used(self) -> int:
+        """scores handed on"""
+
+class ChosenWriter(EntryWriter):
+    """Hands entries on to a writer by their numbers."""
+
+    def __init__(
+        self,
+        writer: EntryWriter,
+        chosen: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    ) -> None:
+        """Entry i if chosen[i] is not 0; uint8."""
 
 class Codec:
     """A format of positions, both ways."""
@@ -324,6 +430,17 @@ def open_entries(
     needs_ply: an entry whose ply is unknown is damage. borders: as EntryFile.borders gave them.
     """
 
+def hold_entries(
+    codec: Codec, name: str | os.PathLike[str], bytes: bytes, begin: int, first_unit: int, needs_ply: bool = False
+) -> EntryFile:
+    """A piece of what comes out of a pipe, as a file of one chunk; begin, first_unit: bytes and records, lines or games before it."""
+
+def first_piece(codec: Codec, bytes: bytes, begin: int, last: bool) -> int:
+    """Bytes of the chunk that these begin with, cut as a file's are; 0 if it takes more. last: none follow."""
+
+def count_units(codec: Codec, bytes: bytes) -> int:
+    """Records, lines or games of a piece."""
+
 class ChunkWalk:
     """The entries of a chunk. Not for two threads at once."""
 
@@ -337,8 +454,8 @@ class ChunkWalk:
     def count(self) -> int:
         """How many more there are, up to damage."""
 
-    def take_census(self, census: Census) -> int:
-        """Counts them; how many."""
+    def rewind(self) -> None:
+        """Begins again, without reading the file."""
 
     def copy_to(self, writer: EntryWriter) -> object:
         """Adds all more entries to the writer. The fault, if any, or None."""
@@ -351,10 +468,105 @@ class ChunkWalk:
     def fault(self) -> object:
         """behind what was read: (file, reason, offset or None, "damaged", "changed" or "unreadable")"""
 
+def decode_units(
+    codec: Codec, bytes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)]
+) -> Annotated[NDArray[numpy.uint8], dict(shape=(None, 32), order="C")]:
+    """The entries of whole records or lines as records (record.h), uint8 [entries, 32], up to damage."""
+
 class FileReader(PositionReader):
     """Files of one format for the stream."""
 
     def __init__(self, files: Sequence[EntryFile]) -> None: ...
+
+class TableWriter(EntryWriter):
+    """Keeps entries as rows of a table."""
+
+    def __init__(self, keeps_records: bool = False) -> None: ...
+    def take_rows(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None, 80), order="C")]:
+        """Those since the last call (chess/native/table/table.h), uint8 [entries, 80]."""
+
+    def take_records(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None, 32), order="C")]:
+        """With keeps_records: the same as records (record.h), uint8 [entries, 32]."""
+
+def add_rows(
+    writer: EntryWriter,
+    rows: Annotated[NDArray[numpy.uint8], dict(shape=(None, 80), order="C", device="cpu", writable=False)],
+) -> object:
+    """Adds rows [rows, 80] to a writer. None; or the number of the first that is no entry or that its format can't hold, and why: those before it have been added."""
+
+class Census(EntryWriter):
+    """Counts entries. Not for two threads at once."""
+
+    def __init__(self, keeps_records: bool = False, most_keys: int = 65536) -> None:
+        """most_keys: different positions that are held to estimate how many there are."""
+
+    def take_records(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None, 32), order="C")]:
+        """With keeps_records: those added before the last `finish` (record.h), uint8 [entries, 32]."""
+
+    def add_census(self, other: Census) -> None:
+        """What the other one has counted."""
+
+    @property
+    def white_to_move(self) -> int: ...
+    @property
+    def in_check(self) -> int: ...
+    @property
+    def captures(self) -> int:
+        """moves onto an enemy piece: not en passant"""
+
+    @property
+    def no_move(self) -> int: ...
+    @property
+    def move_types(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", writable=False)]:
+        """normal, promotion, castling, en passant"""
+
+    @property
+    def piece_counts(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", writable=False)]:
+        """by number of pieces, 0 to 32"""
+
+    @property
+    def phases(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", writable=False)]:
+        """by phase, 0 to 24"""
+
+    @property
+    def materials(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", writable=False)]:
+        """by material of both sides"""
+
+    @property
+    def own_kings(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", writable=False)]:
+        """by square, as the side to move sees the board"""
+
+    @property
+    def opponent_kings(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", writable=False)]:
+        """by square, in the same view"""
+
+    @property
+    def scores(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order="C", writable=False)]:
+        """[3, 65536]: lost, drawn, won by the side to move; by score + 32768"""
+
+    @property
+    def plies(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", writable=False)]:
+        """by ply"""
+
+    @property
+    def score_plies(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None, None), order="C", writable=False)]:
+        """[160, 31]: by score in steps of 25 from -2000 on, by ply in steps of 8"""
+
+    @property
+    def lengths(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", writable=False)]:
+        """games and chains by their entries; 65535: that and more"""
+
+    @property
+    def one_in(self) -> int:
+        """of so many different positions one is in the sample"""
+
+    @property
+    def sampled(self) -> int:
+        """entries in the sample"""
+
+    @property
+    def different(self) -> int:
+        """different positions in the sample"""
 
 def read_units(file: EntryFile, chunk: int) -> object:
     """The records, lines or games of a chunk, each decoded once: bytes, ends, entries, fault."""
@@ -364,6 +576,13 @@ def cut_units(
 ) -> object:
     """The whole ones that the bytes begin with."""
 
+def first_entries(
+    codec: Codec,
+    bytes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    begins: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+) -> Annotated[NDArray[numpy.uint8], dict(shape=(None, 32), order="C")]:
+    """The first entry of each unit as a record (record.h), uint8 [units, 32]; zeros for a game without moves."""
+
 def gather_units(
     bytes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
     begins: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
@@ -371,6 +590,56 @@ def gather_units(
     order: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
 ) -> object:
     """Units `order`, one behind the other, uint8."""
+
+def units_into_buckets(
+    blocks: Sequence[
+        tuple[
+            Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+            Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+            Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+            Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        ]
+    ],
+    shift: int,
+) -> object:
+    """Blocks of (bytes, ends, entries, draws) as drawn units in 256 buckets, by the bits of the draws from
+    `shift` on: bytes, and where each bucket begins, uint64 [257]. A drawn unit has a header of 16 bytes.
+    """
+
+def drawn_into_buckets(
+    drawn: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)], shift: int
+) -> object:
+    """The same of drawn units one behind the other."""
+
+def places_by_draw(
+    drawn: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+) -> object:
+    """Where each drawn unit begins, by ascending draws, equal ones in the order of the input."""
+
+def drawn_units_at(
+    drawn: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    places: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+) -> object:
+    """The units at these places, in that order: bytes, ends, entries, None."""
+
+class KeyWriter(EntryWriter):
+    """Takes the keys of entries' positions."""
+
+    def __init__(self) -> None: ...
+    def take_keys(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None, 4), order="C")]:
+        """Those since the last call, uint64 [entries, 4]: the same if and only if the positions are, but for the
+        last word's bits from 24 on, which are 0 and free.
+        """
+
+def hash_keys(
+    keys: Annotated[NDArray[numpy.uint64], dict(shape=(None, 4), order="C", device="cpu", writable=False)],
+) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C")]:
+    """Of each, uint64; free bits do not count."""
+
+def first_of_keys(
+    keys: Annotated[NDArray[numpy.uint64], dict(shape=(None, 4), order="C", device="cpu", writable=False)],
+) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C")]:
+    """1 for each that none before is the same as, else 0; uint8. Fewer than 2^32."""
 
 class PythonReader(PositionReader):
     """A reader written in Python."""
@@ -566,6 +835,10 @@ class BinpackFile:
     ) -> None:
         """Raises DataError if the file can't be read at all. `identity`: (size, device, inode, modified) of loader.files.identity; another file is a DataChangedError, here and when a chunk is read."""
 
+    @staticmethod
+    def hold(name: str | os.PathLike[str], bytes: bytes, begin: int) -> BinpackFile:
+        """A chunk that has come out of a pipe, or what came instead of one; begin: bytes before it."""
+
     @property
     def size(self) -> int:
         """bytes"""
@@ -594,14 +867,20 @@ class BinpackFile:
     def read_units(self, chunk: int) -> object:
         """The chains of a chunk: bytes, ends, entries, fault."""
 
-    def take_census(self, chunk: int, census: Census) -> tuple[int, Damage | None]:
-        """Counts a chunk's entries, up to damage; chains, damage."""
-
     def copy_to(self, chunk: int, writer: EntryWriter) -> Damage | None:
         """Adds a chunk's entries to any writer; damage, or the entry that it refuses."""
 
+def chunk_bytes(header: bytes) -> int:
+    """Bytes of the chunk with this header (8 bytes), the header included; 0 if it is no chunk's."""
+
 def cut_chains(payload: bytes) -> object:
     """The chains of a chunk's payload: bytes, ends, entries, None."""
+
+def first_of_chains(
+    bytes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    begins: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+) -> Annotated[NDArray[numpy.uint8], dict(shape=(None, 32), order="C")]:
+    """The first entry of each chain as a record (record.h), uint8 [chains, 32]."""
 
 class ChunkPrinter:
     """The entries of one chunk as lines of text."""

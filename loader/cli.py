@@ -7,14 +7,14 @@ Exit codes: 0 fine, 1 the data (or the engine) is at fault, 2 the command line i
 from __future__ import annotations
 
 from loader.command_line.program import Program
-from loader.commands import bench, converting, files, generate, mixing
+from loader.commands import bench, converting, files, filtering, generate, inspecting, mixing, rescore
 from loader.exit_codes import EXIT_FAILED
 
 PROGRAM = Program(
     "loader",
     "loader",
-    "Look into, check, convert, mix, make and time training data.",
-    (files, converting, mixing, generate, bench),
+    "Look into, check, convert, filter, mix, make and time training data.",
+    (inspecting, files, converting, filtering, mixing, generate, rescore, bench),
     EXIT_FAILED,
 )
 main = PROGRAM.main

@@ -17,6 +17,7 @@ from loader import _native
 from loader.batch.schema import BatchSchema
 from loader.config import DataConfig
 from loader.errors import DataError
+from loader.mixture.rates import OpenedComponent, rates
 from loader.stream import Cursor, Filled
 
 
@@ -24,11 +25,22 @@ class NativeStream:
     """A source's batches. Not for two threads at once."""
 
     def __init__(
-        self, config: DataConfig, schema: BatchSchema, source: _native.Source, seed: int, *, validation: bool = False
+        self,
+        config: DataConfig,
+        schema: BatchSchema,
+        source: _native.Source,
+        seed: int,
+        *,
+        validation: bool = False,
+        components: Sequence[OpenedComponent] = (),
     ) -> None:
-        """`validation`: of data.validation_share; else of the rest. Raises ValueError for a share that is no chunk."""
+        """`validation`: of data.validation_share; else of the rest. `components`: that the source's chunks are of.
+
+        Raises ValueError for a share that is no chunk, or can't be kept.
+        """
         self.schema = schema
-        self._pipeline = _native.Pipeline(source, pipeline_settings(config, seed, validation=validation))
+        settings = pipeline_settings(config, seed, rates(source, components, config.threads), validation=validation)
+        self._pipeline = _native.Pipeline(source, settings)
         # A thread that waits for the GIL when the interpreter goes would never come back.
         weakref.finalize(self, self._pipeline.close)
 
@@ -87,7 +99,9 @@ def region_table(schema: BatchSchema) -> dict[str, tuple[int, int, int]]:
     return {name: (region.offset, region.count, region.dtype.itemsize) for name, region in schema.regions.items()}
 
 
-def pipeline_settings(config: DataConfig, seed: int, *, validation: bool = False) -> _native.PipelineSettings:
+def pipeline_settings(
+    config: DataConfig, seed: int, components: Sequence[_native.Component] = (), *, validation: bool = False
+) -> _native.PipelineSettings:
     settings = _native.PipelineSettings()
     settings.seed = seed % 2**64
     settings.window_chunks = config.window_chunks
@@ -97,4 +111,5 @@ def pipeline_settings(config: DataConfig, seed: int, *, validation: bool = False
     settings.skip_damaged = config.on_bad_data == "skip"
     settings.validation_share = config.validation_share
     settings.validation = validation
+    settings.components = list(components)
     return settings

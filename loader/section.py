@@ -33,6 +33,16 @@ class Effect(Enum):
         return next((entry for entry in field.metadata if isinstance(entry, cls)), cls.RESULT)
 
 
+class WrongKeyError(ValueError):
+    """Raised by a section's own check, for one of its keys."""
+
+    def __init__(self, problem: str, *key: str) -> None:
+        """`key`: its name in the section, then those in the table that it is."""
+        super().__init__(f"{'.'.join(key)}: {problem}")
+        self.problem = problem
+        self.key = key
+
+
 class Section(BaseModel):
     """A group of keys: frozen; an unknown key is an error, and so is a number that is not finite.
 
@@ -49,6 +59,10 @@ class Section(BaseModel):
     def _integral_floats_are_integers(cls, value: Any, info: ValidationInfo) -> Any:
         assert info.field_name is not None
         return _as_integer(cls.model_fields[info.field_name].annotation, value)
+
+    def given(self, *keys: str) -> str:
+        """Of keys that do not fit together the first that is set: for `WrongKeyError`."""
+        return next((key for key in keys if key in self.model_fields_set), keys[0])
 
 
 def section_problem(found: object) -> str:

@@ -11,7 +11,7 @@ import glob
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, runtime_checkable
 
 from pydantic import create_model
 
@@ -23,6 +23,9 @@ from loader.plugins.interface import call_problem, interface_problem
 from loader.plugins.registry import Registry
 from loader.section import section_problem
 from loader.stream import Cursor, Stream
+
+if TYPE_CHECKING:
+    from loader.mixture.rates import Portion
 
 Data = TypeVar("Data", bound=DataConfig)
 
@@ -66,6 +69,14 @@ class SplittingSource(Protocol):
 
     def open_validation_share(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> Stream:
         """The samples of data.validation_share. Raises as `open`, and ValueError for a share that has no sample."""
+
+
+@runtime_checkable
+class MixingSource(Protocol):
+    """What a source has besides, if its streams mix files in the ratio of their shares (`DataFile.component`)."""
+
+    def portions(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> Sequence[Portion]:
+        """About what an epoch has of each component; nothing of files without shares. Raises as `open`."""
 
 
 # Calling what a name stands for, without arguments, gives the Source.
@@ -136,9 +147,15 @@ def open_stream(config: DataConfig, files: Sequence[Path | DataFile], seed: int)
     Raises DataChangedError if a file has changed since it was identified.
     """
     source = source_by_name(config.source)
+    identified = _identified(files)
     if config.validation_share:
         _splitting(config, source)
-    return _checked(config, "open", source.open(config, _identified(files), seed))
+    if identified and identified[0].component is not None and not isinstance(source, MixingSource):
+        raise ValueError(
+            f"data.train: its entries have shares, but the source {config.source} can't mix files (it has no method "
+            "portions); name the files alone"
+        )
+    return _checked(config, "open", source.open(config, identified, seed))
 
 
 def generates(source: str) -> bool:
@@ -183,11 +200,23 @@ def samples_per_epoch(
     """About how many samples a pass over the files gives, by a look at a few places of them; `validation`: a pass of
     validations. None if the source has no method `samples_per_epoch` with these arguments, or can't say. Raises
     DataError."""
-    estimate = getattr(source_by_name(config.source), "samples_per_epoch", None)
-    found: int | None = None if estimate is None else estimate(config, _identified(files), seed)
+    identified = _identified(files)
+    if identified and identified[0].component is not None:
+        found: int | None = sum(portion.samples for portion in portions(config, identified, seed))
+    else:
+        estimate = getattr(source_by_name(config.source), "samples_per_epoch", None)
+        found = None if estimate is None else estimate(config, identified, seed)
     if found is None or not config.validation_share:
         return found
     return round(found * (config.validation_share if validation else 1 - config.validation_share))
+
+
+def portions(config: DataConfig, files: Sequence[DataFile], seed: int) -> Sequence[Portion]:
+    """About what an epoch has of files that have shares. Raises DataError, ValueError."""
+    source = source_by_name(config.source)
+    if not files or files[0].component is None or not isinstance(source, MixingSource):
+        return ()
+    return source.portions(config, files, seed)
 
 
 def window_nbytes(config: DataConfig, files: Sequence[DataFile]) -> int:

@@ -129,7 +129,8 @@ def fold(
     scale: float = 1.0,
     threads: int = 1,
 ) -> None:
-    """out = (sum of the sources) * scale, along the tree of pool/exchange/order.py; all float32 [n].
+    """out = (sum of the sources) * scale, along the tree of pool/exchange/order.py; all float32 [n], sources
+    also bfloat16 [n], which is widened.
 
     `places`: of each source in the tree, ascending; None: 0, 1, 2 ... Of none the sum is zeros; of one it is the
     source, bit for bit. `out` may be one of the sources. A scale of 1.0 multiplies nothing.
@@ -147,10 +148,29 @@ def fold_rows(
 ) -> None:
     """The fold of tables of which a source defines only the rows it touched; its other rows are never read.
 
-    out float32 [R, C]; sources: (gradient float32 [R, C], touched uint16 or uint32 [m], strictly ascending). A gradient
-    may be [n, C] instead: the n touched rows among these R, one after the other.
+    out float32 [R, C]; sources: (gradient float32 or bfloat16 [R, C], touched uint16 or uint32 [m], strictly
+    ascending). A gradient may be [n, C] instead: the n touched rows among these R, one after the other.
     Row r belongs to feature first_row + r; touched holds feature numbers, also beyond these rows. Rows touched by
     none become zeros, or with `touched_only` stay as they are. A sum of -0.0 becomes 0.0.
+    """
+
+def round_numbers(
+    out: torch.Tensor | numpy.typing.NDArray[Any], source: torch.Tensor | numpy.typing.NDArray[Any], *, threads: int = 1
+) -> bool:
+    """out bfloat16 [n] = source float32 [n], to nearest even; whether all of it is finite then.
+
+    What lies beyond the largest bfloat16 becomes an infinity; a NaN stays a NaN.
+    """
+
+def round_rows(
+    out: torch.Tensor | numpy.typing.NDArray[Any],
+    table: torch.Tensor | numpy.typing.NDArray[Any],
+    rows: torch.Tensor | numpy.typing.NDArray[Any],
+    *,
+    threads: int = 1,
+) -> bool:
+    """The same of some rows: out bfloat16 [n, C], table float32 [R, C], rows uint16 or uint32 [n], strictly
+    ascending and below R. Row i of out is row rows[i] of the table.
     """
 
 def adam(
@@ -173,8 +193,9 @@ def adam(
 ) -> None:
     """A step of Adam whose gradient is the fold of the sources, in one pass; formula: pool/native/optim/adam.h.
 
-    All float32 [n]. weights are written, old are those of the version before (or the same memory); mean and square,
-    the moments, change in place. `step` counts from 1. The same bits as `fold` and then this with the sum alone.
+    All float32 [n], sources also bfloat16. weights are written, old are those of the version before (or the same
+    memory); mean and square, the moments, change in place. `step` counts from 1. The same bits as `fold` and then this
+    with the sum alone.
     """
 
 def adam_rows(

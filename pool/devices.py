@@ -109,9 +109,11 @@ def _milliseconds(text: str) -> float:
     return number
 
 
-def resolve_devices(specs: Sequence[str], cuda_count: int | None, module: str = "") -> tuple[str, ...]:
+def resolve_devices(
+    specs: Sequence[str], cuda_count: int | None, module: str = "", hidden: str = ""
+) -> tuple[str, ...]:
     """`auto` becomes all CUDA devices, else two CPU workers. `cuda_count` None: not known, so none is checked.
-    `module`: `testing.device_module`."""
+    `module`: `testing.device_module`; `hidden`: words about what hides devices."""
     resolved: list[str] = []
     for spec in specs:
         if spec == "auto":
@@ -119,11 +121,18 @@ def resolve_devices(specs: Sequence[str], cuda_count: int | None, module: str = 
         else:
             device = parse_device(spec, module)
             if device.kind == "cuda" and cuda_count is not None and device.index >= cuda_count:
-                raise ConfigError(f"pool.devices: {spec!r}: this machine has {cuda_count} CUDA devices")
+                raise ConfigError(f"pool.devices: {spec!r}: this machine shows {_counted(cuda_count)}{hidden}")
             resolved.append(spec)
     if not resolved:
         raise ConfigError(f"pool.devices: no device; {ALLOWED}")
     return tuple(resolved)
+
+
+def _counted(cuda_count: int) -> str:
+    if cuda_count == 0:
+        return "no CUDA device"
+    last = cuda_count - 1
+    return f"{cuda_count} CUDA devices (cuda:0 to cuda:{last})" if last else "1 CUDA device (cuda:0)"
 
 
 def idle_devices(devices: int, batches_per_step: int, batches_per_group: int = 1) -> str | None:

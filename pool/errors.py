@@ -34,6 +34,10 @@ class ResourceError(RunError):
     exit_code = EXIT_RESOURCES
 
 
+class LostDeviceError(RunError):
+    """A device of the run can't be used any more: names it. The run may go on with the others."""
+
+
 class CheckpointError(PoolError):
     """A checkpoint is missing, damaged or does not fit: names the file."""
 

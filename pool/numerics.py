@@ -23,6 +23,7 @@ from pool.buckets.plan import Plan
 from pool.checkpoint.fingerprint import IMPLEMENTATION, UNKNOWN, Fingerprint
 from pool.config.sections import OptimizerConfig
 from pool.config.tree import Config
+from pool.cuda.launcher import computing_with
 from pool.devices import Device, parse_device
 from pool.errors import RunError
 from pool.members.choice import RULE
@@ -42,12 +43,21 @@ def reference(config: Config, plan: Plan, devices: tuple[str, ...]) -> dict[str,
         **_process(),
         DEVICES: "; ".join(sorted(set(kinds))),
         COORDINATOR_THREADS: str(config.num_coordinator_threads),
+        **_dense_products(config, devices),
         **({"members": RULE} if config.ensemble.is_set else {}),
         "batches_per_step": str(config.train.batches_per_step),
         "batches_per_group": str(config.train.batches_per_group),
+        "gradient_dtype": config.train.gradient_dtype,
         "buckets": _digest(json.dumps(asdict(plan)).encode()),
         "optimizer": "; ".join(dict.fromkeys(_optimizer(member.optimizer) for member in config.members())),
     }
+
+
+def _dense_products(config: Config, devices: tuple[str, ...]) -> dict[str, str]:
+    """If it is not the default, and devices of the run heed it."""
+    module, chosen = config.testing.device_module, config.pool.dense_products
+    heeds = any(parse_device(spec, module).is_accelerator for spec in devices)
+    return {"dense products": chosen} if heeds and chosen != "float32" else {}
 
 
 def check_worker(fingerprint: Fingerprint, peer: Peer, device: Device) -> None:
@@ -67,7 +77,8 @@ def device_kind(device: Device, threads: int) -> str:
     """What two devices have in common that give the same bits. A fake device is a CPU."""
     if device.is_accelerator:
         properties = torch.get_device_module(device.kind).get_device_properties(device.index)
-        return f"{properties.name}, compute capability {properties.major}.{properties.minor}"
+        computing = computing_with(torch.device(device.torch_name))
+        return f"{properties.name}, compute capability {properties.major}.{properties.minor}, {computing}"
     return f"CPU with {threads} threads"
 
 
@@ -95,8 +106,12 @@ def _unlike(peer: Peer, key: str, own: str, planned: str) -> RunError:
 
 def _optimizer(optimizer: OptimizerConfig) -> str:
     package = optimizer.name.partition(".")[0]
-    names = importlib.metadata.packages_distributions().get(package, [])
-    version = f"{names[0]} {importlib.metadata.version(names[0])}" if names else "version not known"
+    name = {"pool": "sparsepool"}.get(package, package)
+    try:
+        version = f"{name} {importlib.metadata.version(name)}"
+    except importlib.metadata.PackageNotFoundError:  # of another name than its package: to find it takes 0.2 s
+        names = importlib.metadata.packages_distributions().get(package, [])
+        version = f"{names[0]} {importlib.metadata.version(names[0])}" if names else "version not known"
     chosen = [f"{key}={optimizer.args[key]}" for key in IMPLEMENTATION if key in optimizer.args]
     return ", ".join([f"{optimizer.name} ({version})", *chosen])
 

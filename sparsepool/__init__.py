@@ -1,7 +1,10 @@
-"""The front of the project for Python: `batches`, the loader alone, and `train`, a whole run.
+"""The front of the project for Python: `open` and `write`, files of positions; `batches`, the loader alone; `train`, a
+whole run.
 
     import sparsepool
 
+    with sparsepool.write("quiet.bf", lossy=True) as out:
+        for block in sparsepool.open("games.viri").where("not in_check"): out.add(block)
     with sparsepool.batches("games.binpack", features="HalfKAv2_hm", batch_size=16384) as stream:
         for batch in stream: ...
     result = sparsepool.train("configs/demo.toml", {"train.steps": 50})
@@ -18,6 +21,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sparsepool.errors import RunFailedError as RunFailedError
     from sparsepool.errors import SparsepoolError as SparsepoolError
+    from sparsepool.positions import Positions as Positions
+    from sparsepool.positions import PositionWriter as PositionWriter
+    from sparsepool.positions import open as open
+    from sparsepool.positions import position_dtype as position_dtype
+    from sparsepool.positions import write as write
     from sparsepool.result import Result as Result
     from sparsepool.stream import Batches as Batches
     from sparsepool.stream import batches as batches
@@ -25,11 +33,16 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Batches": "sparsepool.stream",
+    "PositionWriter": "sparsepool.positions",
+    "Positions": "sparsepool.positions",
     "Result": "sparsepool.result",
     "RunFailedError": "sparsepool.errors",
     "SparsepoolError": "sparsepool.errors",
     "batches": "sparsepool.stream",
+    "open": "sparsepool.positions",
+    "position_dtype": "sparsepool.positions",
     "train": "sparsepool.training",
+    "write": "sparsepool.positions",
 }
 __all__ = sorted(_HOMES)
 

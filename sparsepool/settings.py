@@ -8,11 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loader.config import DataConfig
+from loader.files.identity import DataFile, identify
+from loader.mixture.entries import train_files
+from loader.mixture.finding import find_train_files, with_components
 from loader.sources import data_class
 from pool.config.reading import parse_config
 from sparsepool.plain import as_json
 
-Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Sequence[Mapping[str, Any]]
 
 
 def data_config(settings: Mapping[str, Any]) -> DataConfig:
@@ -33,7 +36,12 @@ def data_config(settings: Mapping[str, Any]) -> DataConfig:
     return parse_config(json.loads(as_json({"data": tree})), "batches").data
 
 
-def patterns(files: Files) -> list[str]:
-    """Names of files, with * and ?, as text."""
+def data_files(files: Files) -> tuple[DataFile, ...]:
+    """The files that are named, alone or with shares as in data.train. Raises ValueError, DataError."""
     given = [files] if isinstance(files, str | os.PathLike) else files
-    return [os.fspath(each) for each in given]
+    try:
+        entries = train_files([each if isinstance(each, Mapping) else os.fspath(each) for each in given])
+    except ValueError as error:
+        raise ValueError(f"files: {error}") from None
+    paths, components = find_train_files(entries, "files")
+    return with_components(identify(paths), components, "files")

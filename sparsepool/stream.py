@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
 from loader.batch.schema import SparseBatch
 from loader.batch.slots import allocate_slots
 from loader.errors import DataError
-from loader.sources import find_files, open_stream
+from loader.sources import open_stream
 from loader.stream import Cursor, Filled, Stream
 from sparsepool.errors import SparsepoolError, one_line_errors
 from sparsepool.lending import Lent
-from sparsepool.settings import Files, data_config, patterns
+from sparsepool.settings import Files, data_config, data_files
 
 if TYPE_CHECKING:
     from pool.nn.batch import TensorBatch
@@ -61,7 +61,8 @@ def batches(
 ) -> Any:
     """Batches of files, made by native threads ahead of a `for` loop.
 
-    files: a file, a pattern with * and ?, or several of them, in order; none for a source that reads none.
+    files: a file, a pattern with * and ?, or several of them, in order; or mappings of files and share, which are mixed
+        as those of data.train; none for a source that reads none.
     arrays: "torch": a batch is a `pool.TensorBatch`; "numpy": the same as arrays, and torch is not imported. Either has
         `number`, `sparse[name]` (offsets uint32 [bags + 1], features uint16 or uint32 [active], and the same by
         columns), `dense[name]` ([batch_size], in the schema's dtype), `bucket_offsets` ([buckets + 1]) and `copy()`.
@@ -81,7 +82,7 @@ def batches(
         raise SparsepoolError(f"epochs: must be 1 or more, or None for no end, not {epochs}")
     with one_line_errors():
         config = data_config({**(data or {}), **settings})
-        stream = open_stream(config, find_files(patterns(files), "files"), seed)
+        stream = open_stream(config, data_files(files), seed)
         make: Callable[[SparseBatch], Any] = _tensors if arrays == "torch" else _as_they_are
         return Batches(stream, make, epochs, start, drops_tail=config.tail == "drop")
 

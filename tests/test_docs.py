@@ -11,6 +11,7 @@ import shlex
 import tomllib
 from collections.abc import Iterator
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from signal import SIGHUP, SIGTERM
 from typing import Any
@@ -51,12 +52,14 @@ def anchors(path: Path) -> set[str]:
 
 
 def commands(path: Path) -> Iterator[list[str]]:
-    """The lines of code blocks that begin with one of our commands, as words."""
+    """Those of ours in the lines of code blocks, as words; several in a line if it is a chain of pipes."""
     for language, block in BLOCK.findall(text_of(path)):
         for line in block.splitlines() if language == "sh" else ():
             words = shlex.split(line, comments=True)
-            if words and words[0] in COMMANDS:
-                yield words
+            for begins, chained in groupby(words, lambda word: word != "|"):
+                command = list(chained)
+                if begins and command[0] in COMMANDS:
+                    yield command
 
 
 def table(page: str, heading: str) -> list[list[str]]:
@@ -94,7 +97,7 @@ def test_every_command_shown_exists_with_these_options(page: Path) -> None:
         command = COMMANDS[words[0]].commands.get(words[1])
         assert command is not None, f"{name(page)}: {' '.join(words)}"
         known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
-        given = {word.partition("=")[0] for word in words[2:] if word.startswith("-")}
+        given = {word.partition("=")[0] for word in words[2:] if word.startswith("-") and word != "-"}
         assert given <= known, f"{name(page)}: {' '.join(words)}: {given - known}"
 
 

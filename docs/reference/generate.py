@@ -16,7 +16,10 @@ import typer
 
 from loader import _native
 from loader.batch.schema import BatchSchema, Region
+from loader.chess.filters import MOVE, PARTS, PLY, FilterConfig
+from loader.chess.filters.viriformat import ViriformatRules
 from loader.cli import PROGRAM as LOADER
+from loader.formats.registry import format_by_name, names_of_family
 from loader.sources import data_config, schema_of
 from pool.cli import PROGRAM as POOL
 from pool.config.page import markdown
@@ -110,6 +113,36 @@ def _fields(node: ast.ClassDef, source: str) -> str:
     return "\n".join(rows) + "\n"
 
 
+def filters() -> str:
+    """Which positions are left out, and which formats can say what that needs."""
+    parts = ["# Filters\n", f"{_FILTERS.strip()}\n", NOTE, "## Keys\n"]
+    rows = ["| key | leaves out, or keeps | not for files in |", "|---|---|---|"]
+    for name, field in FilterConfig.model_fields.items():
+        if name == "viriformat":
+            rows.append("| `viriformat` | by [viriformat's rules](#viriformat) | as each rule |")
+            continue
+        without = "as the names in it" if name == "where" else _without(_NEEDS.get(name, ""))
+        rows.append(f"| `{name}` | {_cell(field.description or '')} | {without} |")
+    parts += ["\n".join(rows) + "\n", f"{_EXPRESSIONS.strip()}\n"]
+    rows = ["| name | is | meaning | not for files in |", "|---|---|---|---|"]
+    for name, is_condition, part, meaning in _native.where_names():
+        kind = "condition" if is_condition else "number"
+        rows.append(f"| `{name}` | {kind} | {_cell(meaning)} | {_without(part)} |")
+    parts += ["\n".join(rows) + "\n", f"{_VIRIFORMAT.strip()}\n"]
+    rows = ["| key | meaning | not for files in |", "|---|---|---|"]
+    needed = {"min_ply": PLY, "filter_tactical": MOVE, "filter_castling": MOVE}
+    for name, field in ViriformatRules.model_fields.items():
+        rows.append(f"| `{name}` | {_cell(field.description or '')} | {_without(needed.get(name, ''))} |")
+    parts += ["\n".join(rows) + "\n", f"{_NNUE_PYTORCH.strip()}\n"]
+    return "\n".join(parts)
+
+
+def _without(part: str) -> str:
+    """The formats that lack it."""
+    assert part in ("", *PARTS)
+    return ", ".join(name for name in names_of_family("chess") if part in getattr(format_by_name(name), "LACKS", ()))
+
+
 def batch_layout() -> str:
     """What a batch holds and where, for each feature set."""
     parts = ["# Layout of a batch\n", f"{_LAYOUT.strip()}\n", NOTE, _feature_sets()]
@@ -166,11 +199,64 @@ are those of the fullest batch there can be; the bytes behind what a batch uses 
 With B samples, bags 0 to B - 1 are the side to move's view and bags B to 2B - 1 the opponent's.
 """
 
+_NEEDS = {
+    "skip_captures": MOVE,
+    "skip_promotions": MOVE,
+    "skip_ply_up_to": PLY,
+    "win_draw_loss": PLY,
+    "keep_by_ply": PLY,
+}
+
+_FILTERS = """
+Keys of `[data.chess.filters]`, which leave positions out of training, and options of `loader filter` and `loader
+inspect` with the same names (`--max-score 3000`). A position must pass all that are set. What is drawn depends on
+seed, epoch and the position's place in the files alone ([the stream](../explanation/stream.md#filters)). A filter
+that needs what a file's format does not have is refused at the start, and so is a position whose move number is 0
+where a filter needs the ply. Scores are taken in the file's unit, as the side to move sees them.
+"""
+
+_EXPRESSIONS = """
+## Expressions
+
+`where = "ply >= 16 and abs(score) < 3000 and not in_check"` keeps positions of which that holds. From what binds
+least to what binds most: `or`; `and`; `not`; `< <= > >= == !=`, also in a row, as in `16 <= ply < 100`; `+ -`; `* /`;
+a sign. There are numbers (`3`, `0.5`, `3e3`), squares (`a1` is 0, `h1` 7, `h8` 63), brackets, and the functions
+`abs(x)`, `min(x, y)`, `max(x, y)`, `file(square)` and `rank(square)`, 1 to 8. Numbers are 64-bit floats; a division
+by zero is infinite or, of 0 by 0, no number, of which only `!=` holds. A condition is no number, and a number is no
+condition. The expression is compiled once, when the stream is opened.
+"""
+
+_VIRIFORMAT = """
+## viriformat
+
+`viriformat = "filter.toml"`, or `--viriformat filter.toml`, takes a TOML file of viriformat 3's `Filter` as it is;
+what the file does not say is as viriformat has it: `min_ply = 16`, `min_pieces = 4`, `max_eval = 31339`,
+`filter_tactical`, `filter_check`. The file is read once, and what a run has taken is in its `config.json`. The keys
+may also be given in `[data.chess.filters.viriformat]`, where what is not set is off. Chances of several rules are
+multiplied, and drawn once.
+"""
+
+_NNUE_PYTORCH = """
+## As in nnue-pytorch
+
+| there | here |
+|---|---|
+| `random_fen_skipping = r` | `random_skip = r` |
+| `early_fen_skipping = n` | `skip_ply_up_to = n` |
+| `filtered` | `skip_in_check`, `skip_captures` |
+| `wld_filtered` | `win_draw_loss` |
+| `pc_y0` to `pc_y4` | `piece_count_curve = [pc_y0, pc_y1, pc_y2, pc_y3, pc_y4]`; the counts are those of a chunk |
+| `soft_early_fen_skipping = n`, `ply_x1` to `ply_y4` | `keep_by_ply = [ply_x1, ply_y1, ..., ply_x4, ply_y4, n, 1]` |
+| entries without a score (32002) | `skip_no_score`, on by default |
+| scores of 0 as placeholders | `where = "score != 0"` |
+"""
+
 _KING_BUCKETS = (0, 1, 2, 3, 4, 4, 5, 5, *(6,) * 4, *(7,) * 4, *(8,) * 8, *(9,) * 8)
 
 PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": configuration,
     "commands.md": commands,
+    "filters.md": filters,
     "messages.md": message_table,
     "batch-layout.md": batch_layout,
 }

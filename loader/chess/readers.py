@@ -25,11 +25,11 @@ def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
     wanted = needs(config.settings.filters)
     for file in files if wanted else ():
         lacks = getattr(format_of(config, file), "LACKS", ())
-        for name, part in wanted.items():
-            if part in lacks:
+        for need in wanted:
+            if need.part in lacks:
                 raise ValueError(
-                    f"data.chess.filters.{name}: it needs the {part}, which files in {name_of(config, file)} do not "
-                    f"have ({file.path}); leave the filter out, or use data in another format"
+                    f"data.chess.filters.{need.key}: {need}, which files in {name_of(config, file)} do not have "
+                    f"({file.path}); leave {'that' if need.name else 'the filter'} out, or use data in another format"
                 )
     return opening.open_readers(config, files, FAMILY, DEFAULT)
 

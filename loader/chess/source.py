@@ -9,13 +9,14 @@ from loader.batch.schema import BatchSchema
 from loader.chess.fields import batch_schema
 from loader.chess.readers import FAMILY, format_of, in_file_order, open_readers
 from loader.chess.settings import ChessConfig
-from loader.chess.stream import ChessStream
+from loader.chess.stream import ChessStream, position_source
 from loader.config import DataConfig
 from loader.files.identity import DataFile
 from loader.files.packed import is_packed, packed_notes
-from loader.formats.format import GrowingFormat
+from loader.formats.format import GrowingFormat, Reader
 from loader.formats.opening import family_format
 from loader.formats.origin import origin
+from loader.mixture.rates import OpenedComponent, Portion, open_components, portions, rates
 from loader.stream import Cursor
 
 _MIB = 1 << 20
@@ -35,14 +36,22 @@ class ChessSource:
         return batch_schema(config)
 
     def open(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> ChessStream:
-        return ChessStream(config, self.schema(config), open_readers(config, files), seed)
+        readers, components = _open(config, files)
+        return ChessStream(config, self.schema(config), readers, seed, components=components)
 
     def open_validation_share(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> ChessStream:
-        return ChessStream(config, self.schema(config), open_readers(config, files), seed, validation=True)
+        readers, components = _open(config, files)
+        return ChessStream(config, self.schema(config), readers, seed, validation=True, components=components)
 
     def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
-        readers = open_readers(config, files)
-        return origin(config, readers, seed, cursor, in_file_order=in_file_order(readers))
+        readers, components = _open(config, files)
+        source = position_source(config, self.schema(config), readers, seed)
+        mixed = rates(source, components, config.threads)
+        return origin(config, readers, seed, cursor, mixed, in_file_order=in_file_order(readers))
+
+    def portions(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> Sequence[Portion]:
+        readers, components = _open(config, files)
+        return portions(position_source(config, self.schema(config), readers, seed), components, config.threads)
 
     def start_notes(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:  # noqa: ARG002
         return packed_notes(files, "positions")
@@ -62,3 +71,7 @@ class ChessSource:
         decoded = max(getattr(format_of(config, file), "DECODED", _DECODED) for file in files) if files else 0
         there = sum(file.size * (_PACKED if is_packed(file) else 1) for file in files)
         return _WINDOWS * min(config.window_chunks * _MIB, there) * decoded
+
+
+def _open(config: DataConfig, files: Sequence[DataFile]) -> tuple[list[Reader], tuple[OpenedComponent, ...]]:
+    return open_components(files, lambda group: open_readers(config, group))

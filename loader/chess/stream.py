@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from loader import _native
 from loader.batch.schema import BatchSchema
-from loader.chess.filters import FilterConfig
+from loader.chess.filters.native_settings import filter_settings
 from loader.chess.output_buckets import buckets_by_pieces
 from loader.chess.readers import native_reader
 from loader.config import DataConfig
 from loader.formats.format import Reader
+from loader.mixture.rates import OpenedComponent
 from loader.native_stream import NativeStream, region_table
 
 
@@ -25,23 +26,23 @@ class ChessStream(NativeStream):
         seed: int,
         *,
         validation: bool = False,
+        components: Sequence[OpenedComponent] = (),
     ) -> None:
-        source = _native.PositionSource(
-            [native_reader(reader) for reader in readers],
-            config.settings.features,
-            config.settings.king_buckets,
-            buckets_by_pieces(config.settings.output_buckets),
-            schema.batch_size,
-            schema.slot_bytes,
-            region_table(schema),
-            filter_settings(config.settings.filters),
-            seed % 2**64,
-        )
-        super().__init__(config, schema, source, seed, validation=validation)
+        source = position_source(config, schema, readers, seed)
+        super().__init__(config, schema, source, seed, validation=validation, components=components)
 
 
-def filter_settings(filters: FilterConfig) -> _native.FilterSettings:
-    settings = _native.FilterSettings()
-    for name, value in filters:
-        setattr(settings, name, value)
-    return settings
+def position_source(
+    config: DataConfig, schema: BatchSchema, readers: Sequence[Reader], seed: int
+) -> _native.PositionSource:
+    return _native.PositionSource(
+        [native_reader(reader) for reader in readers],
+        config.settings.features,
+        config.settings.king_buckets,
+        buckets_by_pieces(config.settings.output_buckets),
+        schema.batch_size,
+        schema.slot_bytes,
+        region_table(schema),
+        filter_settings(config.settings.filters),
+        seed % 2**64,
+    )

@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import sys
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from loader.commands.tool_options import (
     ALL_THREADS,
-    Files,
+    FilesOrPipes,
+    Format,
     Lossy,
     OptionalOutput,
-    OutputFile,
+    OutputOrPipe,
     Seed,
     Threads,
     To,
+    output_of,
     prepared,
     target_for,
     working,
@@ -40,7 +43,12 @@ def register(app: typer.Typer) -> None:
 
 
 def convert_files(
-    files: Files, output: OutputFile, to: To = None, lossy: Lossy = False, threads: Threads = ALL_THREADS
+    files: FilesOrPipes,
+    output: OutputOrPipe,
+    input_format: Format = None,
+    to: To = None,
+    lossy: Lossy = False,
+    threads: Threads = ALL_THREADS,
 ) -> None:
     """Write all entries of files, one file after another, to one file of any format that can hold them.
 
@@ -49,25 +57,37 @@ def convert_files(
     without --lossy. An entry that it can't hold at all, as of Chess960 in binpack, ends the command with its place.
     Entries that follow one another become a game or a chain again where the format has them. Scores keep their units.
 
-    OUT appears when it is complete and never replaces a file; the free space is checked first.
+    OUT appears when it is complete and never replaces a file; the free space is checked first. What is done lies in
+    OUT.part, with OUT.part.journal; the same command goes on with it, after Ctrl-C, a crash or a power failure. The
+    same files give the same bytes, with any --threads and however often it was stopped. Between pipes nothing is kept;
+    a pipe gets the files' own format, or that of --to.
     """
-    from loader.chess.tools.convert import convert
-    from loader.chess.tools.source import open_sources
+    from loader.chess.piped.inputs import open_inputs
+    from loader.chess.tools.convert import convert, write_units
+    from loader.chess.tools.source import SourceFile, all_units, refuse_empty
 
     began = time.monotonic()
-    sources = open_sources(files)
-    target = target_for(sources, output, to)
+    sources = open_inputs(files, input_format)
+    place = output_of(output)
+    target = target_for(sources, place, to)
     prepared(sources, target.kind, lossy=lossy)
-    with working(output.name) as tick:
-        convert(sources, target, output, threads, tick)
-    sys.stdout.write(
-        f"{output}: {target.kind.name}, {output.stat().st_size:,} bytes in {time.monotonic() - began:.0f} s\n"
-    )
+    opened = [source for source in sources if isinstance(source, SourceFile)]
+    with working(output.name, sources) as tick:
+        if isinstance(place, Path) and len(opened) == len(sources):
+            convert(opened, target, place, threads, tick)
+        else:
+            refuse_empty(sources)
+            write_units(all_units(sources, target.kind, threads, tick), target, place)
+    if isinstance(place, Path):
+        sys.stdout.write(
+            f"{output}: {target.kind.name}, {output.stat().st_size:,} bytes in {time.monotonic() - began:.0f} s\n"
+        )
 
 
 def cat_files(
-    files: Files,
+    files: FilesOrPipes,
     output: OptionalOutput = None,
+    input_format: Format = None,
     to: To = None,
     lossy: Lossy = False,
     threads: Threads = ALL_THREADS,
@@ -76,35 +96,44 @@ def cat_files(
 
     As convert, but for pipes: without -o the format is that of the files. Damage ends it with file and offset.
     """
+    from loader.chess.piped.inputs import open_inputs
     from loader.chess.tools.convert import write_units
-    from loader.chess.tools.source import all_units, open_sources
+    from loader.chess.tools.source import all_units
 
-    sources = open_sources(files)
-    target = target_for(sources, output, to)
+    sources = open_inputs(files, input_format)
+    place = output_of(output)
+    target = target_for(sources, place, to)
     prepared(sources, target.kind, lossy=lossy)
-    with working("cat") as tick:
-        write_units(all_units(sources, target.kind, threads, tick), target, output)
+    with working("cat", sources) as tick:
+        write_units(all_units(sources, target.kind, threads, tick), target, place)
 
 
 def head_files(
-    files: Files, output: OptionalOutput = None, units: Units = 10, to: To = None, lossy: Lossy = False
+    files: FilesOrPipes,
+    output: OptionalOutput = None,
+    units: Units = 10,
+    input_format: Format = None,
+    to: To = None,
+    lossy: Lossy = False,
 ) -> None:
     """Write the first records, lines, games or chains of files to standard output or a file."""
+    from loader.chess.piped.inputs import open_inputs
     from loader.chess.tools.convert import first_units, write_units
-    from loader.chess.tools.source import open_sources
 
-    sources = open_sources(files)
-    target = target_for(sources, output, to)
+    sources = open_inputs(files, input_format)
+    place = output_of(output)
+    target = target_for(sources, place, to)
     prepared(sources, target.kind, lossy=lossy)
-    with working("head") as tick:
-        write_units(first_units(sources, target.kind, units, tick), target, output)
+    with working("head", sources) as tick:
+        write_units(first_units(sources, target.kind, units, tick), target, place)
 
 
 def sample_files(
-    files: Files,
+    files: FilesOrPipes,
     output: OptionalOutput = None,
     units: Units = 1000,
     seed: Seed = 0,
+    input_format: Format = None,
     to: To = None,
     lossy: Lossy = False,
     threads: Threads = ALL_THREADS,
@@ -113,35 +142,43 @@ def sample_files(
 
     They are held in memory. The same files, seed and number give the same bytes.
     """
+    from loader.chess.piped.inputs import open_inputs
     from loader.chess.tools.convert import sampled_units, write_units
-    from loader.chess.tools.source import open_sources
 
-    sources = open_sources(files)
-    target = target_for(sources, output, to)
+    sources = open_inputs(files, input_format)
+    place = output_of(output)
+    target = target_for(sources, place, to)
     prepared(sources, target.kind, lossy=lossy)
-    with working("sample") as tick:
-        write_units([sampled_units(sources, target.kind, units, seed, threads, tick)], target, output)
+    with working("sample", sources) as tick:
+        write_units([sampled_units(sources, target.kind, units, seed, threads, tick)], target, place)
 
 
 def count_files(
-    files: Files,
+    files: FilesOrPipes,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")] = False,
+    input_format: Format = None,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Count the positions of files, and their records, lines, games or chains. Everything is decoded."""
-    from loader.chess.tools.source import open_sources, units_of
+    from loader.chess.piped.inputs import open_input
+    from loader.chess.tools.source import units_of
 
     for path in files:
-        source = open_sources([path])[0]
+        source = open_input(path, input_format)
         entries = units = 0
-        with working(path.name) as tick:
+        with working(path.name, [source]) as tick:
             for block, done in units_of(source, source.kind, threads):
                 entries += int(block.entries.sum())
                 units += len(block)
                 tick(done, source.size)
         if as_json:
-            counts = {"file": str(path), "format": source.kind.name, "positions": entries, source.kind.units: units}
+            counts = {
+                "file": str(source.path),
+                "format": source.kind.name,
+                "positions": entries,
+                source.kind.units: units,
+            }
             sys.stdout.write(json.dumps(counts) + "\n")
         else:
             inside = f" in {units:,} {source.kind.units}" if source.kind.keeps_games else ""
-            sys.stdout.write(f"{path}: {source.kind.name}, {entries:,} positions{inside}\n")
+            sys.stdout.write(f"{source.path}: {source.kind.name}, {entries:,} positions{inside}\n")

@@ -1,66 +1,59 @@
-"""`loader inspect`, `loader verify`, `loader dump`: what is in data files."""
+"""`loader verify`, `loader dump`: whether data files are whole, and every entry of them."""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from loader.commands.tool_options import ALL_THREADS, Format, working
 from loader.errors import UsageError
+from loader.files.pipes import input_path, is_pipe
 
 if TYPE_CHECKING:
     from loader.formats.format import InspectedFormat, Verdict
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Data files.", show_default=False)]
+AnyFiles = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE", help="Data files, or pipes of positions; - is standard input.", show_default=False),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
 
 
 def register(app: typer.Typer) -> None:
-    app.command(name="inspect")(inspect_files)
     app.command(name="verify")(verify_files)
     app.command(name="dump")(dump_file)
 
 
-def format_of(path: Path) -> InspectedFormat:
-    """By content or name; what no format claims is read as a binpack file, which says what is wrong with it."""
+def format_of(path: Path, given: str | None = None) -> InspectedFormat:
+    """By content or name, or the one that is given; what no format claims is read as a binpack file, which says what is
+    wrong with it. Raises UsageError."""
     from loader.formats.format import InspectedFormat
-    from loader.formats.registry import format_by_name, format_of_file
+    from loader.formats.registry import built_in, format_by_name, format_of_file
 
+    if given is not None and given not in built_in():
+        raise UsageError(f"--format: {given!r} is none of the formats {', '.join(built_in())}")
     try:
-        name = format_of_file(path) or "binpack"
+        name = given or format_of_file(path) or "binpack"
     except ValueError as error:
-        raise UsageError(f"{error}; its name should end as that format's do") from None
+        raise UsageError(f"{error}; --format says which") from None
     found = format_by_name(name)
     if not isinstance(found, InspectedFormat):
         raise UsageError(f"{path}: the format {name} can't be inspected")
     return found
 
 
-def inspect_files(files: Files, as_json: Json = False) -> None:
-    """Show what files hold: chunks, chains, entries; statistics of score, ply, result, pieces and moves.
-
-    Every entry is read. Damage ends in an error that names file and offset.
-    """
-    from loader.commands.terminal import byte_progress, show_table
-
-    for path in files:
-        with byte_progress(path.name) as progress:
-            statistics = format_of(path).inspect(path, progress)
-        if as_json:
-            sys.stdout.write(json.dumps(statistics.to_dict()) + "\n")
-        else:
-            show_table(str(path), statistics.rows())
-
-
 def verify_files(
-    files: Files,
+    files: AnyFiles,
     as_json: Json = False,
-    threads: Annotated[int, typer.Option(min=1, max=256, help="Threads that read.")] = min(os.cpu_count() or 1, 8),
+    input_format: Format = None,
+    threads: Annotated[int, typer.Option(min=1, max=256, help="Threads that read.")] = ALL_THREADS,
 ) -> int:
     """Read everything in files and say of each whether it is whole.
 
@@ -68,12 +61,9 @@ def verify_files(
     offset inside a chunk is that of the chain's first entry. Exit code 1 if any file is damaged or can't be
     read.
     """
-    from loader.commands.terminal import byte_progress
-
     damaged = False
-    for path in files:
-        with byte_progress(path.name) as progress:
-            verdict = format_of(path).verify(path, threads, progress)
+    for path in map(input_path, files):
+        verdict = _verdict(path, input_format, threads)
         damaged |= not verdict.ok
         if as_json:
             sys.stdout.write(json.dumps(asdict(verdict)) + "\n")
@@ -85,6 +75,20 @@ def verify_files(
     return 1 if damaged else 0
 
 
+def _verdict(path: Path, given: str | None, threads: int) -> Verdict:
+    from loader.commands.terminal import byte_progress
+
+    if is_pipe(path):
+        from loader.chess.piped.inputs import open_input
+        from loader.chess.piped.look import verify
+
+        source = open_input(path, given)
+        with working(path.name, [source]) as tick:
+            return verify(source, threads, tick)
+    with byte_progress(path.name) as progress:
+        return format_of(path, given).verify(path, threads, progress)
+
+
 def describe_damage(verdict: Verdict) -> str:
     if verdict.offset is None:
         return f"loader: {verdict.file}: {verdict.reason}"
@@ -93,8 +97,14 @@ def describe_damage(verdict: Verdict) -> str:
 
 
 def dump_file(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A data file.", show_default=False)],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="A data file, or a pipe of positions; - is standard input.", show_default=False
+        ),
+    ],
     limit: Annotated[int | None, typer.Option(min=0, metavar="N", help="Stop after N entries.")] = None,
+    input_format: Format = None,
 ) -> None:
     """Print entries, one a line: FEN, move (UCI), score, ply, result, separated by tabs.
 
@@ -102,6 +112,15 @@ def dump_file(
     error that names file and offset, after the good entries before it.
     """
     out = sys.stdout.buffer
-    for lines in format_of(file).dump(file, limit):
+    for lines in _lines(input_path(file), input_format, limit):
         out.write(lines)
         out.flush()
+
+
+def _lines(path: Path, given: str | None, limit: int | None) -> Iterator[bytes]:
+    if not is_pipe(path):
+        return format_of(path, given).dump(path, limit)
+    from loader.chess.piped.inputs import open_input
+    from loader.chess.piped.look import dump
+
+    return dump(open_input(path, given), limit)

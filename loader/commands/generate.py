@@ -10,9 +10,19 @@ from typing import Annotated
 
 import typer
 
+from loader.commands.engine_options import (
+    DEFAULT_TIMEOUT,
+    PANEL,
+    Depth,
+    EngineProgram,
+    Nodes,
+    Options,
+    Timeout,
+    parse_options,
+)
 from loader.errors import UsageError
 
-ENGINE, OPENING, ENDING = "Engine", "Opening", "End of a game"
+OPENING, ENDING = "Opening", "End of a game"
 DEFAULT_NODES = 150
 DEFAULT_PLIES = 8
 
@@ -25,40 +35,17 @@ def generate_file(
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE.binpack", help="File to write.", show_default=False)
     ],
-    engine: Annotated[
-        str, typer.Option(metavar="PATH", help="A UCI engine.", show_default=False, rich_help_panel=ENGINE)
-    ],
+    engine: EngineProgram,
     positions: Annotated[
         int, typer.Option(min=1, max=10**15, metavar="N", help="Entries to write.", show_default=False)
     ],
     append: Annotated[bool, typer.Option("--append", help="Add to the end of FILE, if there is one.")] = False,
     seed: Annotated[int, typer.Option(metavar="N", help="Another seed makes other games.")] = 0,
     engines: Annotated[int, typer.Option(min=1, max=256, metavar="N", help="Processes that play.")] = 1,
-    nodes: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=10**12,
-            metavar="N",
-            help=f"Nodes of each search ({DEFAULT_NODES} without --depth).",
-            rich_help_panel=ENGINE,
-        ),
-    ] = None,
-    depth: Annotated[
-        int | None, typer.Option(min=1, max=245, metavar="N", help="Depth of each search.", rich_help_panel=ENGINE)
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE", help="An option of the engine, as EvalFile. Any number.", rich_help_panel=ENGINE
-        ),
-    ] = None,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            min=0.1, max=86400, metavar="S", help="Seconds for each answer of an engine.", rich_help_panel=ENGINE
-        ),
-    ] = 60.0,
+    nodes: Nodes = None,
+    depth: Depth = None,
+    option: Options = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
     units_per_100cp: Annotated[
         int,
         typer.Option(
@@ -66,7 +53,7 @@ def generate_file(
             max=10000,
             metavar="N",
             help="Score stored for 100 printed centipawns (Stockfish 15.1: 361).",
-            rich_help_panel=ENGINE,
+            rich_help_panel=PANEL,
         ),
     ] = 361,
     book: Annotated[
@@ -120,7 +107,8 @@ def generate_file(
     and result from the side to move's point of view; a mate in n plies scores 32000 - n). Games end by the rules or
     when the scores have settled them. Scores of the options below are in internal units.
 
-    The engine gets one thread and forgets everything between games, so the same engine, options and seed give the
+    A search has 150 nodes unless --nodes or --depth say otherwise. The engine gets one thread and forgets everything
+    between games, so the same engine, options and seed give the
     same file, for any number of --engines. A file that exists is never replaced. Unfinished work lies in FILE.part,
     which `loader inspect` reads, with FILE.part.journal; the same command goes on with it, after Ctrl-C, a crash or a
     power failure. An engine that crashes, does not answer or plays an illegal move is started again; if it fails in
@@ -138,7 +126,7 @@ def generate_file(
     limits = Limits(DEFAULT_NODES if nodes is None and depth is None else nodes, depth)
     game = GameSettings(limits, opening_score, win_score, win_plies, draw_score, draw_plies, draw_from_ply, max_ply)
     settings = GenerateSettings(
-        EngineSettings(engine, parse_options(option or []), units_per_100cp, timeout),
+        EngineSettings(engine, parse_options(option or [], "--engines"), units_per_100cp, timeout),
         positions,
         seed,
         plies,
@@ -156,19 +144,3 @@ def generate_file(
     noun = "game" if games == 1 else "games"
     sys.stdout.write(f"{output}: {made[POSITIONS]:,} positions of {games:,} {noun}{dropped} in {seconds:.0f} s\n")
     return 0
-
-
-def parse_options(given: list[str]) -> tuple[tuple[str, str], ...]:
-    """Names and values. Games are a function of the seed with one thread only."""
-    from loader.uci.options import parse_setting
-
-    try:
-        settings = tuple(parse_setting(each) for each in given)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--option") from None
-    names = [name.lower() for name, _ in settings]
-    if twice := [name for name, _ in settings if names.count(name.lower()) > 1]:
-        raise typer.BadParameter(f"{twice[0]} is given twice", param_hint="--option")
-    if ("threads", "1") not in [(name.lower(), value) for name, value in settings] and "threads" in names:
-        raise typer.BadParameter("an engine has one thread; more engines: --engines", param_hint="--option")
-    return settings

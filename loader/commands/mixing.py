@@ -13,15 +13,16 @@ import typer
 from loader.commands.tool_options import (
     ALL_THREADS,
     Files,
+    Format,
     Lossy,
     OutputFile,
     Seed,
     Threads,
     To,
-    bytes_of,
+    file_target,
+    memory_of,
     prepared,
     share_of,
-    target_for,
     working,
 )
 from loader.errors import UsageError
@@ -43,19 +44,25 @@ def split_file(
     by_record: Annotated[
         bool, typer.Option("--by-record", help="Allow files without games: then a game may be on both sides.")
     ] = False,
+    input_format: Format = None,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Split a file by games into NAME.train.ENDING and NAME.validation.ENDING, so that none has positions in both.
 
-    Each game (of a binpack file: each chain) goes to the validation side with probability SHARE, by a draw that
-    depends on the seed and its number in the file alone. Both keep the order and the bytes of games.
+    Each game goes to the validation side with probability SHARE, by a draw that depends on the seed and the game's
+    place in the file alone. Both keep the order and the bytes of games. Games that a file has in several parts (chains,
+    in binpack) stay together as long as the parts follow one another: a part goes on with the one before it if its
+    plies do and its result is the same. In a shuffled file nothing can say what is of one game.
+
+    The files appear when both are complete and never replace others. What is done lies beside them, in .part and
+    .part.journal; the same command goes on with it, after Ctrl-C, a crash or a power failure.
     """
     from loader.chess.tools.kind import Target
     from loader.chess.tools.source import open_sources
     from loader.chess.tools.split import part_paths, split
 
     share = share_of(validation, "--validation")
-    source = open_sources([file])[0]
+    (source,) = open_sources([file], input_format)
     if not source.kind.keeps_games and not by_record:
         raise UsageError(
             f"{file}: {source.kind.name} does not say which positions are of a game; --by-record splits it nevertheless"
@@ -67,6 +74,11 @@ def split_file(
         parts = split(source, target, paths, share, seed, threads, tick)
     for part in parts:
         sys.stdout.write(f"{part.path}: {part.entries:,} positions in {part.units:,} {source.kind.units}\n")
+    if source.kind.keeps_games and sum(part.entries for part in parts) < 2 * sum(part.units for part in parts):
+        sys.stderr.write(
+            f"loader: {file}: most {source.kind.units} have one position, as those of a shuffled file: positions of a "
+            "game may be on both sides\n"
+        )
 
 
 def shuffle_files(
@@ -74,6 +86,7 @@ def shuffle_files(
     output: OutputFile,
     seed: Seed = 0,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory to use, 64MiB or more.")] = "1GiB",
+    input_format: Format = None,
     to: To = None,
     lossy: Lossy = False,
     threads: Threads = ALL_THREADS,
@@ -81,19 +94,16 @@ def shuffle_files(
     """Write all records, lines, games or chains of files in a random order. Games stay whole.
 
     Every order is as likely as any other, over all files. The same files and seed give the same bytes, with any
-    --memory and --threads. What memory does not hold is written to a nameless file in OUT's folder first, which takes
-    about as much space as OUT; nothing of it remains, however the command ends. A command that was interrupted begins
-    anew.
+    --memory and --threads. What memory does not hold is written to OUT.part first, which takes about as much space as
+    OUT; the same command goes on with it, after Ctrl-C, a crash or a power failure.
     """
-    from loader.chess.tools.shuffle import SMALLEST_MEMORY, shuffle
+    from loader.chess.tools.shuffle import shuffle
     from loader.chess.tools.source import open_sources
 
     began = time.monotonic()
-    allowed = bytes_of(memory, "--memory")
-    if allowed < SMALLEST_MEMORY:
-        raise UsageError(f"--memory: {memory} is less than {SMALLEST_MEMORY >> 20}MiB")
-    sources = open_sources(files)
-    target = target_for(sources, output, to)
+    allowed = memory_of(memory)
+    sources = open_sources(files, input_format)
+    target = file_target(output, to)
     prepared(sources, target.kind, lossy=lossy)
     with working(output.name) as tick:
         entries = shuffle(sources, target, output, seed, allowed, threads, tick)
@@ -106,6 +116,7 @@ def interleave_files(
         typer.Argument(metavar="FILE=SHARE", help="Files, each with its share of the positions.", show_default=False),
     ],
     output: OutputFile,
+    input_format: Format = None,
     to: To = None,
     lossy: Lossy = False,
     threads: Threads = ALL_THREADS,
@@ -113,14 +124,15 @@ def interleave_files(
     """Mix files in a ratio of positions: at any place of OUT it is that of the shares, to within a game.
 
     Each file keeps its order; nothing is drawn. OUT ends with the first file that does, and what is left of the others
-    is said: shares in the ratio of the files' positions (`loader count`) use all up at once.
+    is said: shares in the ratio of the files' positions (`loader count`) use all up at once. What is done lies in
+    OUT.part; the same command goes on with it.
     """
     from loader.chess.tools.interleave import interleave
     from loader.chess.tools.source import open_sources
 
     paths, shares = zip(*(_file_and_share(each) for each in files), strict=True)
-    sources = open_sources(paths)
-    target = target_for(sources, output, to)
+    sources = open_sources(paths, input_format)
+    target = file_target(output, to)
     prepared(sources, target.kind, lossy=lossy)
     with working(output.name) as tick:
         taken = interleave(sources, shares, target, output, threads, tick)

@@ -22,13 +22,13 @@ class Rate:
         self._clock = clock
         self._first: tuple[float, int] | None = None
 
-    def update(self, positions: int, games: int) -> str:
-        """All of it in words."""
+    def update(self, positions: int, games: int | None = None) -> str:
+        """All of it in words; `games`: they are in, if they count."""
         now = self._clock()
         if self._first is None:
             self._first = now, positions
         seconds, made = now - self._first[0], positions - self._first[1]
-        counts = f"{positions:,} of {self._total:,} positions, {games:,} games"
+        counts = f"{positions:,} of {self._total:,} positions" + ("" if games is None else f", {games:,} games")
         if seconds <= 0 or made <= 0:
             return counts
         rate = made / seconds
@@ -50,7 +50,7 @@ class LineReport:
         self._clock = clock
         self._next = clock() + LINE_SECONDS
 
-    def progress(self, positions: int, games: int) -> None:
+    def progress(self, positions: int, games: int | None = None) -> None:
         text = self._rate.update(positions, games)
         if self._clock() >= self._next:
             self._next = self._clock() + LINE_SECONDS
@@ -68,7 +68,7 @@ class BarReport:
         self._rate = Rate(total)
         self._task = bar.add_task("", total=total)
 
-    def progress(self, positions: int, games: int) -> None:
+    def progress(self, positions: int, games: int | None = None) -> None:
         self._bar.update(self._task, completed=positions, description=self._rate.update(positions, games))
 
     def tell(self, line: str) -> None:

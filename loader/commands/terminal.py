@@ -12,7 +12,7 @@ from loader.formats.format import OnProgress
 
 @contextmanager
 def byte_progress(title: str) -> Iterator[OnProgress | None]:
-    """A bar for work that goes through a file; none unless stderr is a terminal."""
+    """A bar for work that goes through a file, of 0 bytes if that is not known; none unless stderr is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -29,7 +29,7 @@ def byte_progress(title: str) -> Iterator[OnProgress | None]:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield lambda done, total: bar.update(task, completed=done, total=total or None)
 
 
 @contextmanager

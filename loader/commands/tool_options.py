@@ -16,7 +16,8 @@ from loader.errors import UsageError
 
 if TYPE_CHECKING:
     from loader.chess.tools.kind import Kind, Target
-    from loader.chess.tools.source import SourceFile, Tick
+    from loader.chess.tools.source import Source, Tick
+    from loader.files.pipes import OutputPipe
 
 UNITS = {"": 1, "k": 1000, "m": 10**6, "g": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 LARGEST_SEED = (1 << 64) - 1
@@ -24,16 +25,35 @@ LARGEST_SEED = (1 << 64) - 1
 Files = Annotated[
     list[Path], typer.Argument(metavar="FILE", help="Files of positions, of any formats.", show_default=False)
 ]
+FilesOrPipes = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE", help="Files or pipes of positions, of any formats; - is standard input.", show_default=False
+    ),
+]
+Format = Annotated[
+    str | None, typer.Option("--format", metavar="FORMAT", help="FILE's format, if its bytes and its name don't say.")
+]
 OutputFile = Annotated[
     Path,
     typer.Option(
         "-o", "--output", metavar="OUT", help="File to write; its ending says the format.", show_default=False
     ),
 ]
+OutputOrPipe = Annotated[
+    Path,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="OUT",
+        help="File to write, whose ending says the format; or a pipe; - is standard output.",
+        show_default=False,
+    ),
+]
 OptionalOutput = Annotated[
     Path | None,
     typer.Option(
-        "-o", "--output", metavar="OUT", help="File to write; standard output without it.", show_default=False
+        "-o", "--output", metavar="OUT", help="File or pipe to write; standard output without it.", show_default=False
     ),
 ]
 To = Annotated[
@@ -51,12 +71,15 @@ ALL_THREADS = min(os.cpu_count() or 1, 8)
 
 
 @contextmanager
-def working(title: str) -> Iterator[Tick]:
-    """Told how far the work is: shows it on a terminal, and ends the command when a signal has come."""
+def working(title: str, sources: Sequence[Source] = ()) -> Iterator[Tick]:
+    """Told how far the work is: shows it on a terminal, and ends the command when a signal has come, also while nothing
+    comes out of a pipe."""
     from loader.commands.terminal import byte_progress
     from loader.resumable.interruption import interruptible
 
     with interruptible() as interruption, byte_progress(title) as progress:
+        for source in sources:
+            source.call_while_waiting(interruption.check)
 
         def tick(done: int, whole: int) -> None:
             interruption.check()
@@ -66,7 +89,7 @@ def working(title: str) -> Iterator[Tick]:
         yield tick
 
 
-def prepared(sources: Sequence[SourceFile], target: Kind, *, lossy: bool) -> None:
+def prepared(sources: Sequence[Source], target: Kind, *, lossy: bool) -> None:
     """Says on stderr what becomes of entries in another format. Raises UsageError if `lossy` does not allow it."""
     from loader.chess.tools.convert import change_of
 
@@ -77,11 +100,31 @@ def prepared(sources: Sequence[SourceFile], target: Kind, *, lossy: bool) -> Non
         sys.stderr.write(f"loader: not known, written as if there were none: {', '.join(change.made_up)}\n")
 
 
-def target_for(sources: Sequence[SourceFile], output: Path | None, to: str | None) -> Target:
-    """By the output's name; of standard output the files' own format. Raises UsageError."""
+def output_of(path: Path | None) -> Path | OutputPipe:
+    """Of an output as the user has named it: a file's path, or the pipe that is open. Raises OSError."""
+    from loader.files.pipes import output_pipe
+
+    if pipe := output_pipe(path):
+        return pipe
+    assert path is not None
+    return path
+
+
+def file_target(output: Path, to: str | None) -> Target:
+    """By the name of what must be a file. Raises UsageError."""
+    from loader.chess.tools.kind import target_of
+    from loader.files.pipes import is_stream
+
+    if is_stream(output):
+        raise UsageError(f"{output}: is no file, and this command writes one: write it, and then loader cat FILE")
+    return target_of(output, to)
+
+
+def target_for(sources: Sequence[Source], output: Path | OutputPipe, to: str | None) -> Target:
+    """By a file's name; of a pipe the files' own format. Raises UsageError."""
     from loader.chess.tools.kind import Target, kind_of_name, target_of
 
-    if output is not None:
+    if isinstance(output, Path):
         return target_of(output, to)
     kinds = list(dict.fromkeys(source.kind for source in sources))
     if to is None and len(kinds) > 1:
@@ -89,7 +132,7 @@ def target_for(sources: Sequence[SourceFile], output: Path | None, to: str | Non
             f"files of several formats ({', '.join(kind.name for kind in kinds)}): --to says which to write"
         )
     kind = kinds[0] if to is None else kind_of_name(to)
-    if sys.stdout.isatty() and kind.name != "text":
+    if output.isatty() and kind.name != "text":
         raise UsageError(f"{kind.name} is not for a terminal: give -o, or redirect the output")
     return Target(kind)
 
@@ -101,6 +144,16 @@ def bytes_of(text: str, option: str) -> int:
     if found is None or unit is None:
         raise UsageError(f"{option}: {text!r} is no amount of memory, as 4GiB or 512MiB")
     return int(float(found[1]) * UNITS[unit])
+
+
+def memory_of(text: str) -> int:
+    """Bytes of --memory. Raises UsageError."""
+    from loader.chess.tools.external.memory import SMALLEST_MEMORY
+
+    allowed = bytes_of(text, "--memory")
+    if allowed < SMALLEST_MEMORY:
+        raise UsageError(f"--memory: {text} is less than {SMALLEST_MEMORY >> 20}MiB")
+    return allowed
 
 
 def share_of(text: str, option: str) -> float:

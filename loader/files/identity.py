@@ -19,6 +19,14 @@ _ROUNDS = 20  # of waiting until a tick has passed; a file that is written all t
 
 
 @dataclass(frozen=True)
+class Component:
+    """Files that have one share of a mixture."""
+
+    number: int  # in the order of data.train
+    share: float
+
+
+@dataclass(frozen=True)
 class DataFile:
     """A file, and what the system said of it when it was identified."""
 
@@ -27,6 +35,7 @@ class DataFile:
     device: int
     inode: int
     modified: int | None  # nanoseconds since 1970; None: not compared, for the file had more bytes than count
+    component: Component | None = None  # None: files without shares, each read once an epoch
 
     def __fspath__(self) -> str:
         return str(self.path)

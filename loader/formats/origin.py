@@ -17,6 +17,7 @@ def origin(
     readers: Sequence[Reader],
     seed: int,
     cursor: Cursor,
+    components: Sequence[_native.Component] = (),
     *,
     in_file_order: bool = False,
     apart: bool = False,
@@ -24,11 +25,11 @@ def origin(
     """Plain data: the window that the batch at `cursor` begins in, and the chunks that were shuffled in it.
 
     The batch has the `samples` entries from `first_entry` on in the window's shuffled order; what the window lacks
-    comes from the beginning of the next one. `in_file_order`: chunks are not permuted. `apart`: the share of
-    validations may be a part of each chunk.
+    comes from the beginning of the next one. `components`: of a mixture. `in_file_order`: chunks are not
+    permuted. `apart`: the share of validations may be a part of each chunk.
     """
     chunks = [reader.place(chunk) for reader in readers for chunk in range(reader.num_chunks)]
-    settings = pipeline_settings(config, seed)
+    settings = pipeline_settings(config, seed, components)
     numbers = _native.chunks_of_window(len(chunks), settings, in_file_order, apart, cursor.epoch, cursor.window)
     return {
         "epoch": cursor.epoch,

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 
 def map_chunks(function: Callable[[int], T], num_chunks: int, threads: int) -> Iterator[T]:
     """function(0), function(1), ... in order, computed on `threads` threads a little ahead of the reader."""
+    return map_in_order(function, range(num_chunks), threads)
+
+
+def map_in_order(function: Callable[[Item], T], items: Iterable[Item], threads: int) -> Iterator[T]:
+    """The same of any items, which are taken as they are needed."""
     pool = ThreadPoolExecutor(threads)
     pending: deque[Future[T]] = deque()
     try:
-        for chunk in range(num_chunks):
-            pending.append(pool.submit(function, chunk))
+        for item in items:
+            pending.append(pool.submit(function, item))
             if len(pending) > 2 * threads:
                 yield pending.popleft().result()
         while pending:

@@ -39,8 +39,12 @@ def format_of_file(path: Path, family: str | None = None) -> str | None:
 
     None if no format says so. `family`: formats of that family only. Raises ValueError if more than one says so.
     """
+    return format_of_head(_head(path), path, family)
+
+
+def format_of_head(head: bytes, path: Path, family: str | None = None) -> str | None:
+    """The same of a file or pipe that begins with these bytes, up to HEAD_BYTES."""
     formats = _formats(family)
-    head = _head(path)
     by_content = [name for name, each in formats.items() if each.recognizes(head)]
     by_name = [name for name, each in formats.items() if path.name.endswith(tuple(each.SUFFIXES))]
     if len(by_content) > 1:

@@ -29,7 +29,7 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def write_at(descriptor: int, data: bytes, offset: int, path: Path) -> None:
+def write_at(descriptor: int, data: bytes | memoryview, offset: int, path: Path) -> None:
     """All of it, at that place."""
     rest = memoryview(data)
     try:

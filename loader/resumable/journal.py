@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,9 @@ Read = Callable[[int, int], bytes]  # up to (offset, count) bytes of the data
 FORMAT = 1
 SYNCED = b'"synced"\n'
 LONGEST_LINE = 1 << 24
+_BLOCK = 1 << 22  # bytes of a piece that are read at once
+
+Buffer = bytes | memoryview
 
 
 class DamagedError(Exception):
@@ -45,8 +48,9 @@ def header_line(settings: Settings) -> bytes:
     return _line({"work file": FORMAT, "settings": dict(settings)})
 
 
-def commit_line(end: int, piece: bytes, state: State) -> bytes:
-    return _line([end, _sum(end, piece, state), dict(state)])
+def commit_line(end: int, parts: Iterable[Buffer], state: State) -> bytes:
+    """`parts`: of the piece, one behind the other."""
+    return _line([end, _sum(end, parts, state), dict(state)])
 
 
 def done_line(state: State) -> bytes:
@@ -98,10 +102,7 @@ def _follow(whole: Committed, line: bytes, read: Read) -> Committed:
         case {"done": dict(state)}:
             return replace(whole, journal_end=journal_end, state=state, done=True)
         case [int(end), int(crc), dict(state)] if end >= whole.end:
-            piece = read(whole.end, end - whole.end)
-            if len(piece) < end - whole.end:
-                raise _ShortError
-            if _sum(end, piece, state) == crc:
+            if _sum(end, _blocks(whole.end, end, read), state) == crc:
                 return Committed(end, journal_end, state)
     raise ValueError(line)
 
@@ -125,8 +126,21 @@ def _done(whole: Committed, rest: Iterable[bytes]) -> Committed | None:
     return None
 
 
-def _sum(end: int, piece: bytes, state: State) -> int:
-    return zlib.crc32(piece, zlib.crc32(_line([end, dict(state)])))
+def _blocks(begin: int, end: int, read: Read) -> Iterator[bytes]:
+    while begin < end:
+        count = min(_BLOCK, end - begin)
+        block = read(begin, count)
+        if len(block) < count:
+            raise _ShortError
+        yield block
+        begin += count
+
+
+def _sum(end: int, parts: Iterable[Buffer], state: State) -> int:
+    found = zlib.crc32(_line([end, dict(state)]))
+    for part in parts:
+        found = zlib.crc32(part, found)
+    return found
 
 
 def _line(value: object) -> bytes:

@@ -44,17 +44,25 @@ class NewFile:
     def publish(self) -> None:
         """Gives the file its name."""
         os.fsync(self._descriptor)
-        try:
-            os.link(self.beside, self.path)
-        except FileExistsError:
-            refuse_existing(self.path)
+        give_name(self.beside, self.path)
+
+
+def give_name(beside: Path, path: Path) -> None:
+    """A file that is on the disk gets a name that is free, and keeps its old one if the file system has hard links.
+
+    Raises FileExistsError.
+    """
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        refuse_existing(path)
+        raise
+    except OSError as error:
+        if error.errno not in NO_HARD_LINKS:
             raise
-        except OSError as error:
-            if error.errno not in NO_HARD_LINKS:
-                raise
-            refuse_existing(self.path)
-            self.beside.rename(self.path)
-        sync_folder(self.path.parent)
+        refuse_existing(path)
+        beside.rename(path)
+    sync_folder(path.parent)
 
 
 def refuse_existing(path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,7 +21,6 @@ from loader.resumable.files import open_to_write, sync_folder, write_at
 from loader.resumable.journal import Settings, State
 
 SYNC_SECONDS = 5.0  # between two fsyncs: what a power failure may cost
-LARGEST_PIECE = 1 << 30  # more in one piece is damage, not work
 
 
 def part_of(path: Path) -> Path:
@@ -81,19 +80,40 @@ class WorkFile:
 
     def commit(self, piece: bytes, state: State) -> None:
         """Appends a piece (it may be empty) and the state with it: both, or neither if OSError is raised."""
-        line = journal.commit_line(self.end + len(piece), piece, state)
+        self.commit_parts(len(piece), [piece], state)
+
+    def commit_parts(self, size: int, parts: Iterable[bytes | memoryview], state: State) -> None:
+        """The same of a piece of `size` bytes that comes in parts."""
+        place = self.end
+
+        def written() -> Iterator[bytes | memoryview]:
+            nonlocal place
+            for part in parts:
+                write_at(self._data, part, place, self.part)
+                place += len(part)
+                yield part
+
         try:
-            write_at(self._data, piece, self.end, self.part)
+            line = journal.commit_line(self.end + size, written(), state)
+            assert place == self.end + size, "a piece has the size that was said"
             write_at(self._lines, line, self._line_end, self.journal)
         except OSError:
             self._cut()
             raise
         self._kept = True
-        self.end += len(piece)
+        self.end += size
         self._line_end += len(line)
         self.state = dict(state)
         if time.monotonic() - self._synced > SYNC_SECONDS:
             self.sync()
+
+    def read(self, offset: int, rest: memoryview) -> None:
+        """Fills `rest` with committed bytes."""
+        while rest:
+            count = os.preadv(self._data, [rest], offset)
+            if not count:
+                raise DataError(self.part, "has become shorter", offset)
+            rest, offset = rest[count:], offset + count
 
     def sync(self) -> None:
         """Everything committed is on the disk when this returns."""
@@ -178,7 +198,7 @@ class WorkFile:
             raise UsageError(f"{self.part}: was begun with other settings: {differences}; {advice}")
 
     def _read(self, offset: int, count: int) -> bytes:
-        return os.pread(self._data, min(count, LARGEST_PIECE), offset)
+        return os.pread(self._data, count, offset)
 
     def _begin(self, settings: Settings) -> None:
         header = journal.header_line(settings)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from loader.section import Effect, Section
+from loader.section import Effect, Section, WrongKeyError
 
 Column = str | int  # a name, or a number from 0 on
 
@@ -105,10 +105,11 @@ class ColumnsConfig(Section):
     def _text_can_be_cut(self) -> Self:
         for key, char in (("delimiter", self.delimiter), ("quote", self.quote)):
             if char and (not char.isascii() or char.isalnum() or char in "\r\n\0+-."):
-                raise ValueError(f"{key} = {char!r}: expected one ASCII character that ends no line and no number has")
+                raise WrongKeyError(f"{char!r}: expected one ASCII character that ends no line and no number has", key)
         if self.delimiter and self.delimiter == self.quote:
-            raise ValueError(f"quote = {self.quote!r}: the delimiter is the same")
+            key, other = ("quote", "delimiter") if "quote" in self.model_fields_set else ("delimiter", "quote")
+            raise WrongKeyError(f"{self.quote!r}: the {other} is the same", key)
         for key in ("delimiter", "quote", "header") if self.layout else ():
             if getattr(self, key) != type(self).model_fields[key].default:
-                raise ValueError(f"{key} = {getattr(self, key)!r}: layout = {self.layout!r} says it already; set one")
+                raise WrongKeyError(f"{getattr(self, key)!r}: layout = {self.layout!r} says it already; set one", key)
         return self

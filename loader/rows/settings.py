@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from loader.rows.columns import ColumnsConfig
-from loader.section import Effect, Section, as_tuple
+from loader.section import Effect, Section, WrongKeyError, as_tuple
 
 DEFAULT_FIELD = "features"
 MOST_FEATURES = 1 << 31
@@ -105,7 +105,7 @@ class RowsConfig(Section):
     @model_validator(mode="after")
     def _rows_have_one_origin(self) -> Self:
         if self.blocks and self.synthetic.num_rows:
-            raise ValueError(f"blocks = {self.blocks!r}: rows come from synthetic.num_rows, too; set one of them")
+            raise WrongKeyError(f"{self.blocks!r}: rows come from synthetic.num_rows, too; set one of them", "blocks")
         return self
 
     @model_validator(mode="after")
@@ -113,11 +113,15 @@ class RowsConfig(Section):
         last, last_end = "", 0
         for name, (begin, end) in sorted(self.fields.items(), key=lambda item: item[1]):
             if begin < 0 or not begin < end <= begin + MOST_FEATURES:
-                raise ValueError(f"fields.{name} = [{begin}, {end}]: expected 1 to {MOST_FEATURES} features from 0 on")
+                raise WrongKeyError(
+                    f"[{begin}, {end}]: expected 1 to {MOST_FEATURES} features from 0 on", "fields", name
+                )
             if end > LAST_NUMBER:
-                raise ValueError(f"fields.{name} = [{begin}, {end}]: expected feature numbers up to {LAST_NUMBER}")
+                raise WrongKeyError(f"[{begin}, {end}]: expected feature numbers up to {LAST_NUMBER}", "fields", name)
             if last and begin < last_end:
-                raise ValueError(f"fields.{name} = [{begin}, {end}] begins inside of {last}, which ends at {last_end}")
+                raise WrongKeyError(
+                    f"[{begin}, {end}] begins inside of {last}, which ends at {last_end}", "fields", name
+                )
             last, last_end = name, end
         return self
 
@@ -129,10 +133,10 @@ class RowsConfig(Section):
             ("dense", columns.dense, list(self.dense), "number of data.rows.dense"),
         ):
             if unknown := [name for name in named if name not in known]:
-                raise ValueError(f"columns.{key}.{unknown[0]}: no {where}; there are {', '.join(known) or 'none'}")
+                raise WrongKeyError(f"no {where}; there are {', '.join(known) or 'none'}", "columns", key, unknown[0])
         for key in ("weight", "qid"):
             if getattr(columns, key) != key and not getattr(self, key):
-                raise ValueError(f"columns.{key} = {getattr(columns, key)!r} is not read: data.rows.{key} is false")
+                raise WrongKeyError(f"{getattr(columns, key)!r} is not read: data.rows.{key} is false", "columns", key)
         return self
 
     @model_validator(mode="after")
@@ -140,14 +144,17 @@ class RowsConfig(Section):
         fields = self.ranges()
         known = f"the fields are {', '.join(fields)}"
         if isinstance(self.max_active, dict) and self.max_active.keys() != fields.keys():
-            raise ValueError(f"max_active has {', '.join(self.max_active) or 'none'}; {known}: each needs a number")
+            raise WrongKeyError(
+                f"has {', '.join(self.max_active) or 'none'}; {known}: each needs a number", "max_active"
+            )
         if not isinstance(self.values, bool) and (unknown := set(self.values) - set(fields)):
-            raise ValueError(f"values: {min(unknown)!r} is no field; {known}")
+            raise WrongKeyError(f"{min(unknown)!r} is no field; {known}", "values")
         names = [*fields, *self.dense]
         for name in names:
             if not _NAME.fullmatch(name) or name in _TAKEN or names.count(name) > 1:
-                raise ValueError(
+                raise WrongKeyError(
                     f"{name!r} can't be the name of a field or number: letters, digits and _, each name once, none of "
-                    f"{', '.join(_TAKEN)}"
+                    f"{', '.join(_TAKEN)}",
+                    "dense" if name in self.dense else "fields",
                 )
         return self

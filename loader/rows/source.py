@@ -13,6 +13,7 @@ from loader.files.packed import packed_notes
 from loader.formats.format import CountingReader, GrowingFormat
 from loader.formats.opening import family_format
 from loader.formats.origin import origin
+from loader.mixture.rates import OpenedComponent, Portion, open_components, portions, rates
 from loader.native_stream import NativeStream, region_table
 from loader.rows.blocks import GENERATOR, is_generator
 from loader.rows.fields import batch_schema, row_shape
@@ -36,8 +37,8 @@ class RowsSource:
         return batch_schema(config)
 
     def open(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> NativeStream:
-        natives, shape = self._natives(config, files)
-        return self._stream(config, natives, shape, seed)
+        natives, components, shape = self._natives(config, files)
+        return self._stream(config, natives, shape, seed, components)
 
     def open_validation_share(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> NativeStream:
         settings: RowsConfig = config.settings
@@ -47,8 +48,8 @@ class RowsSource:
             )
         if not files and settings.validation_blocks:
             raise ValueError("data.validation_share: data.rows.validation_blocks is set, too; leave one of them out")
-        natives, shape = self._natives(config, files)
-        return self._stream(config, natives, shape, seed, validation=True)
+        natives, components, shape = self._natives(config, files)
+        return self._stream(config, natives, shape, seed, components, validation=True)
 
     def open_validation(self, config: DataConfig, seed: int) -> NativeStream:
         """Rows of data.rows.validation_blocks, or of the same model as those of `open` without files, but others."""
@@ -57,9 +58,14 @@ class RowsSource:
         return self._stream(config, [native_reader(reader, shape) for reader in readers], shape, seed)
 
     def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:
-        natives, _ = self._natives(config, files)
-        in_order = any(native.in_file_order for native in natives)
-        return origin(config, open_readers(config, files), seed, cursor, in_file_order=in_order, apart=True)
+        natives, components, shape = self._natives(config, files)
+        source = self._source(config, natives, shape)
+        readers, mixed = open_readers(config, files), rates(source, components, config.threads)
+        return origin(config, readers, seed, cursor, mixed, in_file_order=source.in_file_order, apart=True)
+
+    def portions(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> Sequence[Portion]:  # noqa: ARG002
+        natives, components, shape = self._natives(config, files)
+        return portions(self._source(config, natives, shape), components, config.threads)
 
     def start_notes(self, config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:
         if not files and is_generator(config.settings.blocks):
@@ -104,15 +110,22 @@ class RowsSource:
         natives: list[_native.RowReader],
         shape: _native.RowShape,
         seed: int,
+        components: Sequence[OpenedComponent] = (),
         *,
         validation: bool = False,
     ) -> NativeStream:
+        source = self._source(config, natives, shape)
+        return NativeStream(config, self.schema(config), source, seed, validation=validation, components=components)
+
+    def _source(
+        self, config: DataConfig, natives: list[_native.RowReader], shape: _native.RowShape
+    ) -> _native.RowSource:
         schema = self.schema(config)
-        source = _native.RowSource(natives, shape, schema.batch_size, schema.slot_bytes, region_table(schema))
-        return NativeStream(config, schema, source, seed, validation=validation)
+        return _native.RowSource(natives, shape, schema.batch_size, schema.slot_bytes, region_table(schema))
 
     def _natives(
         self, config: DataConfig, files: Sequence[DataFile]
-    ) -> tuple[list[_native.RowReader], _native.RowShape]:
+    ) -> tuple[list[_native.RowReader], tuple[OpenedComponent, ...], _native.RowShape]:
         shape = row_shape(config.settings)
-        return [native_reader(reader, shape) for reader in open_readers(config, files)], shape
+        readers, components = open_components(files, lambda group: open_readers(config, group))
+        return [native_reader(reader, shape) for reader in readers], components, shape

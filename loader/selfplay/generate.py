@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from loader.chess.entry import Entry
 from loader.errors import EngineError, InterruptedBySignalError, UsageError
 from loader.formats.binpack.file import damage_error, encode, rechunk
 from loader.resumable.delivery import APPENDED_AT, deliver_appended, deliver_new, is_delivered
@@ -22,12 +23,11 @@ from loader.resumable.work_file import WorkFile, is_begun
 from loader.selfplay.book import Book, read_book
 from loader.selfplay.game import play_game
 from loader.selfplay.opening import Openings
-from loader.selfplay.players import Game, Players
 from loader.selfplay.settings import GenerateSettings
-from loader.uci.engine import Engine, Limits
-from loader.uci.line_process import StoppedError
+from loader.uci.engine_pool import EnginePool, Result, try_engine
 
-START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
+Game = Result[list[Entry]]
+
 FAILURES = 5  # dropped games in a row that end the command
 
 # Keys of the work's state.
@@ -126,18 +126,19 @@ def play(
     report.progress(work.state[POSITIONS], work.state[GAMES])
     if work.state[POSITIONS] >= settings.positions:
         return
-    try_engine(settings, interruption)
+    try_engine(settings.engine, interruption)
     starts = openings(settings, book, work.state[AFTER])
-    with Players(
+    with EnginePool(
         settings.engine,
         settings.engines,
+        "--engines",
         lambda engine, number: play_game(engine, settings.game, starts.of_game(number)),
-    ) as players:
-        interruption.wake = players.wake
+    ) as pool:
+        interruption.wake = pool.wake
         dropped: list[Game] = []
-        for game in players.games(work.state[GAMES], interruption.check):
+        for game in pool.results(work.state[GAMES], interruption.check):
             tell_faults(game, report)
-            if game.entries is None:
+            if game.value is None:
                 dropped.append(game)
                 give_up_after(dropped)
                 continue
@@ -149,20 +150,10 @@ def play(
     work.sync()
 
 
-def try_engine(settings: GenerateSettings, interruption: Interruption) -> None:
-    """What is wrong with every engine, such as an option that it does not have or no network, is said once."""
-    try:
-        with Engine(settings.engine, interruption.descriptor) as engine:
-            engine.new_game()
-            engine.search(START, [], Limits(depth=1))
-    except StoppedError:
-        interruption.check()
-
-
 def record(work: WorkFile, game: Game, dropped: list[Game], positions: int) -> None:
     """A game and those dropped before it; of the last one as much as is needed."""
-    assert game.entries is not None
-    entries = game.entries[: positions - work.state[POSITIONS]]
+    assert game.value is not None
+    entries = game.value[: positions - work.state[POSITIONS]]
     state = {key: value for key, value in work.state.items() if key != DROPPED_BEFORE}
     state |= {GAMES: game.number + 1, POSITIONS: state[POSITIONS] + len(entries)}
     if dropped:
@@ -173,7 +164,7 @@ def record(work: WorkFile, game: Game, dropped: list[Game], positions: int) -> N
 def tell_faults(game: Game, report: Report) -> None:
     for fault in game.faults:
         report.tell(f"game {game.number}: {fault}; the engine is started again")
-    if game.entries is None:
+    if game.value is None:
         report.tell(f"game {game.number} is dropped")
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from loader.batch.schema import BatchSchema, SparseBatch
 from pool.accelerator.arrivals import Arrivals
+from pool.accelerator.bars import COPIES_IN, Bars, NoBars
 from pool.nn.batch import SparseInput, TensorBatch
 
 Slot = npt.NDArray[np.uint8]
@@ -20,8 +21,9 @@ Slot = npt.NDArray[np.uint8]
 class DeviceBatches:
     """A `pool.worker.batches.Batches` whose tensors are views of a copy of the slot."""
 
-    def __init__(self, schema: BatchSchema, device: torch.device, arrivals: Arrivals) -> None:
+    def __init__(self, schema: BatchSchema, device: torch.device, arrivals: Arrivals, bars: Bars | None = None) -> None:
         self._schema = schema
+        self._bars = bars or NoBars()
         self._device = device
         self._arrivals = arrivals
         self._stream = torch.Stream(device=device)
@@ -30,9 +32,11 @@ class DeviceBatches:
         """Begins to copy the finished batch in `slot`, as far as that is filled."""
         batch = SparseBatch.view(self._schema, slot)
         used = max(_begin(array, slot) + array.nbytes for array in _arrays(batch))
+        begun = self._bars.begin(self._stream)
         with self._stream:
             memory = torch.empty(used, dtype=torch.uint8, device=self._device)
             memory.copy_(torch.from_numpy(slot[:used]), non_blocking=True)
+        self._bars.end(begun, COPIES_IN, "batch", batch=batch.number)
         return OnDevice(_placed(batch, slot, memory), memory, self._stream.record_event(), self._arrivals)
 
 

@@ -1,4 +1,4 @@
-"""Where every parameter and buffer lies: one layout for gradient slots and for versions of the weights.
+"""Where every parameter and buffer lies in a version of the weights; gradient slots: `slots`.
 
 A function of the model, the bucket limits and the optimizer's name alone, never of devices or workers: other borders
 would give other bits. Made once, by the planner; plain data, free of torch, so that the supervisor can size memory.
@@ -46,7 +46,7 @@ class Plan:
     parameters: tuple[Tensor, ...]  # in the model's order
     buffers: tuple[Tensor, ...]
     buckets: tuple[Bucket, ...]
-    nbytes: int  # of a gradient slot, and of one version of the weights
+    nbytes: int  # of one version of the weights, or of a gradient slot
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def make_plan(
             start = offset
             for index in together:
                 placed[index] = _place(parameters[index], offset)
-                offset = _align(offset + parameters[index].nbytes)
+                offset = align(offset + parameters[index].nbytes)
             if together and together[0] in large:
                 buckets += _row_buckets(together[0], placed[together[0]], limits[-1])
             elif together:
@@ -97,12 +97,12 @@ def make_plan(
     placed_buffers = []
     for spec in buffers:
         placed_buffers.append(_place(spec, offset))
-        offset = _align(offset + spec.nbytes)
+        offset = align(offset + spec.nbytes)
     return Plan(
         parameters=tuple(placed[i] for i in range(len(parameters))),
         buffers=tuple(placed_buffers),
         buckets=tuple(buckets),
-        nbytes=max(PAGE, _align(offset, PAGE)),
+        nbytes=max(PAGE, align(offset, PAGE)),
     )
 
 
@@ -128,5 +128,5 @@ def _place(spec: TensorSpec, offset: int) -> Tensor:
     return Tensor(spec.name, spec.shape, spec.dtype, offset, spec.nbytes, spec.sparse_field)
 
 
-def _align(offset: int, to: int = ALIGNMENT) -> int:
+def align(offset: int, to: int = ALIGNMENT) -> int:
     return -(-offset // to) * to

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, fields, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -95,6 +96,7 @@ class RunFacts:
     config: Mapping[str, Any]  # of the run, resolved
     fingerprint: Mapping[str, str]  # of what the run's bits depend on
     data: Sequence[tuple[str, Count]]  # name and bytes of each training file, in order
+    mixture: Sequence[tuple[Count, float]] = ()  # files and share of each entry of data.train, if they have shares
     validation: Sequence[tuple[str, Count]] = ()  # as `data`, of the validation files
     goal: Goal = LOWEST_LOSS  # which number of a validation the run goes by
 
@@ -133,6 +135,12 @@ _SCHEMA = TypeAdapter(SavedState)
 def describe_files(files: Sequence[DataFile]) -> list[tuple[str, int]]:
     """What RunFacts.data says of them: other names or sizes are other data."""
     return [(file.path.name, file.size) for file in files]
+
+
+def describe_mixture(files: Sequence[DataFile]) -> list[tuple[int, float]]:
+    """What RunFacts.mixture says of them: other shares make other batches."""
+    groups = groupby(file.component for file in files if file.component is not None)
+    return [(len(list(group)), component.share) for component, group in groups]
 
 
 def encode_state(state: SavedState) -> bytes:

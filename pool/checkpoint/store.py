@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,6 +48,8 @@ class Checkpoint(RunState, RunFacts):
     optimizer_tensors: Mapping[str, torch.Tensor]
     average: Mapping[str, torch.Tensor] = field(default_factory=dict)  # named as `weights`; empty: none yet
     chunk_sums: Mapping[str, npt.NDArray[np.uint64]] = field(default_factory=dict)  # [chunks] words of each stream
+    # of `optimizer_tensors` those whose rows lie on several devices, in their order: there they have a shape alone
+    divided: Mapping[str, Sequence[torch.Tensor]] = field(default_factory=dict)
 
 
 def save(
@@ -101,6 +103,7 @@ def load(path: Path) -> Checkpoint:
         config=state.config,
         fingerprint=state.fingerprint,
         data=state.data,
+        mixture=state.mixture,
         weights=tensors[WEIGHTS],
         optimizer=state.optimizer,
         optimizer_tensors=tensors[OPTIMIZER],
@@ -169,6 +172,7 @@ def _write(beside: Path, checkpoint: Checkpoint) -> None:
         config=checkpoint.config,
         fingerprint=checkpoint.fingerprint,
         data=checkpoint.data,
+        mixture=checkpoint.mixture,
         optimizer=checkpoint.optimizer,
         files=sums,
         validation=checkpoint.validation,

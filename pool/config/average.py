@@ -57,5 +57,20 @@ class AverageConfig(Section):
             return "train.average.decay: is of kind ema; with swa all weights weigh the same: leave it out"
         return ""
 
+    def left_out(self, steps: int) -> str | None:
+        """One line if a run of so many steps has no average, or one of a single set of weights; else None."""
+        if self.kind is None:
+            return None
+        first = self.start or self.every
+        if first > steps:
+            key, value = ("start", self.start) if self.start else ("every", self.every)
+            return f"train.average.{key} is {value:,} and train.steps {steps:,}: there will be no averaged weights"
+        if first + self.every > steps:
+            return (
+                f"the averaged weights will be those of step {first:,} alone: the next to be added are those of step "
+                f"{first + self.every:,} (train.average.every), and train.steps is {steps:,}"
+            )
+        return None
+
     def _is_due(self, version: int) -> bool:
         return (version - self.start) % self.every == 0

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from loader.section import WrongKeyError
 from pool.config.keys import dotted, field_at, section_at
 
 _OF_MEMBERS = ["ensemble", "member"]
@@ -38,7 +39,10 @@ def _explain(cls: type[BaseModel], items: Sequence[Any], within: Sequence[str]) 
     location = list(item["loc"])
     key = dotted([*within, *location])
     if item["type"] == "value_error":  # a section's own check, which says all
-        return f"{key}: {item['ctx']['error']}"
+        problem = item["ctx"]["error"]
+        if isinstance(problem, WrongKeyError):
+            return f"{dotted([*within, *location, *problem.key])}: {problem.problem}"
+        return f"{key}: {problem}"
     if item["type"] == "extra_forbidden":
         section = section_at(cls, location[:-1])
         names = [] if section is None else list(section.model_fields)

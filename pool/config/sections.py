@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from loader.config import DataConfig
-from loader.section import Effect, Section
+from loader.mixture.entries import SharedFiles, comma_list, train_files
+from loader.section import Effect, Section, WrongKeyError
 from pool.config.average import AverageConfig
 from pool.config.ensemble import MOST_SEED
 from pool.config.schedule import MOST_STEPS
@@ -15,14 +16,7 @@ from pool.config.schedule import MOST_STEPS
 LONGEST = 1e6  # seconds of a timeout; waiting calls take milliseconds of 32 bits
 
 
-def _comma_list(value: Any) -> Any:
-    """Lists may be given as `a,b` on the command line."""
-    if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    return tuple(value) if isinstance(value, list) else value
-
-
-CommaList = Annotated[tuple[str, ...], BeforeValidator(_comma_list)]
+CommaList = Annotated[tuple[str, ...], BeforeValidator(comma_list)]
 
 
 class RunConfig(Section):
@@ -50,7 +44,15 @@ class RunConfig(Section):
 
 
 class DataFiles(Section):
-    train: Annotated[CommaList, Field(description="training files, in order; * and ? match"), Effect.SAME_FILES] = ()
+    train: Annotated[
+        tuple[str, ...] | tuple[SharedFiles, ...],
+        BeforeValidator(train_files),
+        Field(
+            description="training files, in order; * and ? match; or tables of files and share, which are mixed in the "
+            "ratio of the shares, by samples"
+        ),
+        Effect.SAME_FILES,
+    ] = ()
     validation: Annotated[
         CommaList,
         Field(description="validation files; each validation reads them from their start; or set validation_share"),
@@ -64,9 +66,8 @@ class PoolDataConfig(DataConfig, DataFiles):
     @model_validator(mode="after")
     def _validations_have_one_origin(self) -> Self:
         if self.validation and self.validation_share:
-            raise ValueError(
-                f"validation_share = {self.validation_share:g}: data.validation names files, too; set one of them"
-            )
+            share = f"{self.validation_share:g}"
+            raise WrongKeyError(f"{share}: data.validation names files, too; set one of them", "validation_share")
         return self
 
 
@@ -96,6 +97,14 @@ class TrainConfig(Section):
         ),
         Effect.NUMERICS,
     ] = 1
+    gradient_dtype: Annotated[
+        Literal["float32", "bfloat16"],
+        Field(
+            description="numbers in which a worker hands over the gradients of a group: bfloat16 takes half of the "
+            "bytes, each number rounded to nearest even; sums, optimizer and weights are float32 either way"
+        ),
+        Effect.NUMERICS,
+    ] = "float32"
     reduction: Annotated[
         Literal["mean", "sum"],
         Field(description="a step's gradient: mean or sum over the samples of its batches"),
@@ -217,10 +226,43 @@ class PoolConfig(Section):
     coordinator_threads: Annotated[
         int, Field(ge=0, le=1024, description="threads of the coordinator; 0: cores, at most 8"), Effect.NUMERICS
     ] = 0
+    own_kernels: Annotated[
+        bool,
+        Field(
+            description="CUDA workers compute with this project's kernels, compiled when they are first used; if false "
+            "with torch's own operations alone"
+        ),
+        Effect.NUMERICS,
+    ] = True
+    dense_products: Annotated[
+        Literal["float32", "tf32", "bfloat16"],
+        Field(
+            description="numbers that CUDA workers multiply in torch's dense products, the sums being float32; this "
+            "project's kernels compute in float32 all the same"
+        ),
+        Effect.NUMERICS,
+    ] = "float32"
     ring_slots: Annotated[
         int, Field(ge=0, le=16000, description="batches kept ready or in use; 0: 2 x batches_per_step + 2"), Effect.NONE
     ] = 0
     gradient_slots: Annotated[int, Field(ge=1, le=16, description="gradient slots of a worker"), Effect.NONE] = 2
+    exchange: Annotated[
+        Literal["auto", "host", "device"],
+        Field(
+            description="where gradients are added up and weights are stepped: the host's memory, or an accelerator's "
+            "(its workers use the weights where they lie); auto: a device where that can be done and where "
+            "make gpu-check has seen it work"
+        ),
+        Effect.NONE,
+    ] = "auto"
+    coordinator_device: Annotated[
+        str,
+        Field(
+            description="the accelerator of pool.exchange = device; not set: that of the first worker; all: those of "
+            "all workers, each of which adds up and steps a share of the weights' rows"
+        ),
+        Effect.NONE,
+    ] = ""
     first_bucket_mb: Annotated[
         float, Field(ge=1e-6, le=1 << 20, description="size limit of the first gradient bucket, MiB"), Effect.NUMERICS
     ] = 1.0

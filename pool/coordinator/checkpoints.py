@@ -21,6 +21,7 @@ from pool.checkpoint.schedule import Schedule, SnapshotSpacing
 from pool.checkpoint.store import Checkpoint
 from pool.checkpoint.validations import LOWEST_LOSS, Goal, Validation, Validations
 from pool.checkpoint.writer import CheckpointWriter, Written
+from pool.coordinator.memory.copies import Copied, Copies, InHostMemory
 from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
 
@@ -30,6 +31,7 @@ FINAL_PAUSE = 1.0  # seconds before the next one; within it the supervisor makes
 
 Say = Callable[[str], object]
 State = Callable[[], Checkpoint]  # consistent only between two steps
+Then = Callable[[Checkpoint], object] | None  # what is done with a snapshot; None: nothing, it is there for a successor
 
 
 class Checkpoints:
@@ -47,11 +49,14 @@ class Checkpoints:
         state: State,
         say: Say,
         meanwhile: Callable[[], object] = lambda: None,
+        copies: Copies | None = None,
     ) -> None:
         """`*_every`: steps, 0: never; `saved`: step of the checkpoint that the run goes on from, -1: none;
         `validations`: what was known then; `goal`: which of them is the best; `meanwhile`: called again and again while
-        the run has to wait for the thread."""
+        the run has to wait for the thread; `copies`: of the state, None: it lies in host memory."""
         self._snapshots = snapshots
+        self._copies = copies or InHostMemory()
+        self._on_its_way: tuple[Copied, Then] | None = None
         self._spacing = SnapshotSpacing(snapshot_every)
         self._writer = writer
         self._schedule = Schedule(checkpoint_every, saved)
@@ -126,11 +131,14 @@ class Checkpoints:
 
     def hear(self) -> None:
         """Handles an attempt that has ended. Raises CheckpointError if it was the final one and failed."""
+        if self._on_its_way is not None and self._on_its_way[0].is_there:
+            self._land()
         if (written := self._writer.take()) is not None:
             self._ended(written)
 
     def finish(self, step: int) -> bool:
         """Whether the checkpoint of the run's last step is on the disk; call again until it is."""
+        self._land()
         if self._writer.busy:
             return False
         if self._schedule.saved == step:
@@ -149,7 +157,7 @@ class Checkpoints:
     def _save_what_is_due(self, step: int) -> None:
         if self._is_net(step):
             self._save_net(step)
-        elif self._schedule.committed(step, time.monotonic()) and not self._writer.busy:
+        elif self._schedule.committed(step, time.monotonic()) and not self._busy:
             self._begin()
         elif self._spacing.due(step, time.monotonic()) and self._waiting is None and self._pinned is None:
             self._take()
@@ -164,7 +172,13 @@ class Checkpoints:
         self._pinned = step
         self._begin()
 
+    @property
+    def _busy(self) -> bool:
+        """A checkpoint is being written, or copied to be."""
+        return self._writer.busy or (self._on_its_way is not None and self._on_its_way[1] is not None)
+
     def _wait(self) -> None:
+        self._land()
         while self._writer.busy:
             select.select([self.fileno()], [], [], WAITING)
             self._meanwhile()
@@ -173,19 +187,38 @@ class Checkpoints:
     def _save_best(self) -> None:
         if self._pinned is not None:
             self._wait()
+        self._land()
         if self._writer.busy:
-            self._waiting = self._take()  # of two that wait the better one is the later one
+            self._take(self._let_wait)
+            self._land()  # no other snapshot before its turn comes
         else:
             self._begin()
 
-    def _take(self) -> Checkpoint:
+    def _let_wait(self, taken: Checkpoint) -> None:
+        """Of two that wait the better one is the later one."""
+        self._waiting = taken
+
+    def _take(self, then: Then = None) -> None:
+        """A snapshot, now or when the state has been copied."""
+        self._land()
+        self._on_its_way = self._copies.begin(replace(self._state(), validations=self._validations)), then
+        if self._on_its_way[0].is_there:
+            self._land()
+
+    def _land(self) -> None:
+        """Completes the snapshot that is on its way, if there is one."""
+        if self._on_its_way is None:
+            return
+        (copied, then), self._on_its_way = self._on_its_way, None
+        copied.wait()
         begin = time.monotonic()
-        taken = self._snapshots.take(replace(self._state(), validations=self._validations))
+        taken = self._snapshots.take(copied.state)
         self._spacing.taken(begin, time.monotonic())
-        return taken
+        if then is not None:
+            then(taken)
 
     def _begin(self) -> None:
-        self._write(self._take())
+        self._take(self._write)
 
     def _write(self, taken: Checkpoint) -> None:
         """`taken`: the newest snapshot."""
@@ -194,6 +227,7 @@ class Checkpoints:
         self._writer.begin(taken)
 
     def _ended(self, written: Written) -> None:
+        self._land()
         self._snapshots.release()
         pause = self._schedule.ended(written.step, time.monotonic(), well=written.problem is None)
         self._settle_best(written)

@@ -49,6 +49,7 @@ class Committer:
         self.changes = Changes.together(member.steppings.changes for member in self.members)
         self.version = -1  # of the newest complete weights
         self._averaged = -1  # the newest version that has been offered to the averages
+        self._ahead = -1  # the newest version of which `ahead` has been done
         self._timing = timing
 
     @property
@@ -85,13 +86,27 @@ class Committer:
     def begin(self, step: int) -> None:
         """The models' present weights become version `step`, in its half."""
         self.version = self._averaged = step
+        self._ahead = -1
         for member in self.members:
             member.begin(step)
             member.show_average(step)
+        for exchange in self._exchanges:
+            exchange.give_out_average()
 
     def publish(self, version: int) -> None:
         """It is complete: workers may read it."""
+        for exchange in self._exchanges:
+            exchange.give_out(version)
         self._exchanges[0].publish(version)
+
+    def settle(self) -> None:
+        """Nothing reads gradients any more that were folded."""
+        for exchange in self._exchanges:
+            exchange.settle()
+
+    def newest(self) -> bytes:
+        """The newest version, as it lies in memory."""
+        return b"".join(exchange.newest(self.version) for exchange in self._exchanges)
 
     def fold(self, action: Fold) -> None:
         """Adds up a part of a bucket's sum before the rest is there (I2)."""
@@ -127,11 +142,24 @@ class Committer:
                 for member in self.members:
                     member.take_average(self.version)
 
+    def ahead(self) -> None:
+        """Makes what can be made of the next version while the workers compute with the newest one, unless that has
+        been done; before the next step changes anything."""
+        if self._ahead == self.version:
+            return
+        self._ahead = self.version
+        with self._timing.ahead(self.version):
+            for member in self.members:
+                member.ahead(self.version)
+            self.changes.settle()
+
     def show_averages(self) -> None:
         """What they are worth is measured now, with the newest version."""
         self.average()
         for member in self.members:
             member.show_average(self.version)
+        for exchange in self._exchanges:
+            exchange.give_out_average()
 
     @property
     def averaged(self) -> int:
@@ -150,6 +178,10 @@ class Committer:
 
     def optimizer_state(self) -> State:
         return joined_state([member.optimizers.state() for member in self.members])
+
+    def divided_state(self) -> dict[str, list[torch.Tensor]]:
+        """Of that what lies on several devices, as `BucketOptimizers.divided` gives it."""
+        return {name: parts for member in self.members for name, parts in member.optimizers.divided.items()}
 
     def weights(self) -> dict[str, torch.Tensor]:
         """The tensors of all members by name; the next step changes them."""

@@ -13,6 +13,7 @@ import torch
 import zmq
 
 from pool import _native, numerics
+from pool.accelerator.opening import naming_lost_devices
 from pool.buckets.parts import member_of_bucket
 from pool.checkpoint.state import FOLDER
 from pool.checkpoint.validations import Goal
@@ -28,12 +29,13 @@ from pool.coordinator.committer import Committer
 from pool.coordinator.early_stopping import EarlyStopping
 from pool.coordinator.hands import CoordinatorHands
 from pool.coordinator.history import History
+from pool.coordinator.memory.exchanges import Exchanges
+from pool.coordinator.memory.workers_memory import WorkersMemory
 from pool.coordinator.metrics.metrics import Metrics
 from pool.coordinator.record import Record
 from pool.coordinator.snapshots import Snapshots
 from pool.coordinator.state import State
 from pool.coordinator.stepping.timing import Timing
-from pool.coordinator.workers_memory import WorkersMemory, exchanges_of
 from pool.crash_points import crash_point
 from pool.members.making import make_members
 from pool.metrics.members import median_of
@@ -52,7 +54,12 @@ REPORT_SECONDS = 0.2
 
 
 def start(launch: Launch) -> Callable[[], None]:
-    return Coordinator(launch).run
+    devices = launch.planned.exchange.devices
+    if len(devices) != 1:  # of several, an error does not say which
+        return Coordinator(launch).run
+    with naming_lost_devices(devices[0]):
+        coordinator = Coordinator(launch)
+    return naming_lost_devices(devices[0])(coordinator.run)
 
 
 class Coordinator:
@@ -74,7 +81,8 @@ class Coordinator:
         timing = Timing(self._metrics, self._trace)
         planned, configs = launch.planned, config.members()
         members = list(make_members(configs))
-        committer = Committer(configs, members, planned.plans, exchanges_of(launch, memory, self._shortcut), timing)
+        self._exchanges = Exchanges(launch, memory, self._shortcut)
+        committer = Committer(configs, members, planned.plans, self._exchanges.members, timing)
         snapshots = Snapshots(
             memory.snapshots(), launch.snapshot, changes=committer.changes, threads=config.num_coordinator_threads
         )
@@ -99,6 +107,7 @@ class Coordinator:
             state=self._state.checkpoint,
             say=self._say,
             meanwhile=self._report,
+            copies=self._exchanges.copies,
         )
         self._checkpoints.resume(launch.step)
         self._hands = CoordinatorHands(
@@ -120,7 +129,7 @@ class Coordinator:
             BadBatches(launch, memory, self._say),
             self._hub,
             timing,
-            _history(launch, self._state),
+            _history(launch, committer),
         )
         known = self._checkpoints.validations
         frozen = set(committer.frozen)
@@ -150,6 +159,8 @@ class Coordinator:
         poller.register(self._hub.socket, zmq.POLLIN)
         poller.register(self._checkpoints.fileno(), zmq.POLLIN)
         poller.register(self._shortcut.bell.fileno(), zmq.POLLIN)
+        if self._exchanges.lender is not None:
+            poller.register(self._exchanges.lender.fileno(), zmq.POLLIN)
         crash_point("coordinator.before_hello")
         self._supervisor.send(Hello(os.getpid()))
         crash_point("coordinator.after_hello")
@@ -159,6 +170,8 @@ class Coordinator:
             if self._shortcut.bell.fileno() in events:
                 self._look()
             self._hear(events)
+            if self._exchanges.lender is not None:
+                self._exchanges.lender.hear()
             self._checkpoints.hear()
             if again.due() and not self._hands.at_end:
                 self._act(self._books.say_again())
@@ -188,6 +201,8 @@ class Coordinator:
                 if isinstance(message, Roster):
                     self._nets = message.nets
                     self._metrics.tried(message.nets.numbers)
+                    if self._exchanges.lender is not None:
+                        self._exchanges.lender.alive(message.pids())
                     actions = self._inbox.roster(message)
                     self._hub.set_alive({p: pid for p, pid in message.pids().items() if p in self._inbox.alive})
                     self._act(actions)
@@ -232,10 +247,10 @@ class Coordinator:
             )
 
 
-def _history(launch: Launch, state: State) -> History | None:
+def _history(launch: Launch, committer: Committer) -> History | None:
     if not launch.config.testing.history:
         return None
-    return History(launch.run_dir, launch.peer.incarnation, launch.step, state.newest_weights)
+    return History(launch.run_dir, launch.peer.incarnation, launch.step, committer.newest)
 
 
 def _rules(launch: Launch) -> Rules:

@@ -118,6 +118,7 @@ class CoordinatorHands:
         return validated
 
     def order_worker(self, action: OrderWorker) -> None:
+        self._committer.settle()  # it may be ordered to write what was folded (I4)
         self._send(action)
 
     def order_feeder(self, action: OrderFeeder) -> None:
@@ -135,6 +136,7 @@ class CoordinatorHands:
     def _settle(self) -> None:
         """What follows from the newest version once the workers know of it, and before anything changes it."""
         self._committer.average()
+        self._committer.ahead()
         self._record.settle()
 
     def _send(self, action: OrderWorker | OrderFeeder) -> None:

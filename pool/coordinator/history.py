@@ -27,7 +27,6 @@ from pool.coordinator.books.actions import (
     Validated,
 )
 from pool.run_dir import open_file
-from pool.shm.memory import Slot
 
 HISTORY = "history.jsonl"
 
@@ -35,8 +34,8 @@ HISTORY = "history.jsonl"
 class History:
     """Hands that note what the coordinator has carried out."""
 
-    def __init__(self, folder: Path, incarnation: int, step: int, weights: Callable[[], Slot]) -> None:
-        """`weights`: the memory of the newest complete version."""
+    def __init__(self, folder: Path, incarnation: int, step: int, weights: Callable[[], bytes]) -> None:
+        """`weights`: of the newest complete version."""
         self._fd = open_file(folder / HISTORY, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._weights = weights
         self._write({"incarnation": incarnation, "begin": step, "hash": self._hash()})
@@ -68,7 +67,7 @@ class History:
     def end(self, action: End) -> None: ...
 
     def _hash(self) -> str:
-        return hashlib.sha256(self._weights().data).hexdigest()
+        return hashlib.sha256(self._weights()).hexdigest()
 
     def _write(self, record: dict[str, Any]) -> None:
         os.write(self._fd, json.dumps(record).encode() + b"\n")

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from pool.checkpoint import store
-from pool.checkpoint.state import MemberState, OptimizerNumbers, describe_files
+from pool.checkpoint.state import MemberState, OptimizerNumbers, describe_files, describe_mixture
 from pool.checkpoint.validations import NONE, Goal, Validation, Validations, comparable
 from pool.coordinator.books.actions import Commit
 from pool.coordinator.committer import Committer
@@ -14,7 +14,7 @@ from pool.coordinator.snapshots import Snapshots
 from pool.metrics.members import named
 from pool.optim.plateau import plateau_rule
 from pool.process.launch import Launch
-from pool.shm.memory import Memory, Slot
+from pool.shm.memory import Memory
 
 
 class State:
@@ -108,6 +108,7 @@ class State:
             config=self._launch.config.model_dump(mode="json"),
             fingerprint=self._launch.planned.fingerprint,
             data=describe_files(self._launch.train_files),
+            mixture=describe_mixture(self._launch.train_files),
             validation=describe_files(self._launch.validation_files),
             goal=self._goal,
             chunk_sums={purpose: words.copy() for purpose, words in self._memory.sums().items()},
@@ -120,11 +121,8 @@ class State:
                 for member, unused in zip(self._committer.members, self._unused, strict=True)
             ),
             optimizer_tensors=tensors,
+            divided=self._committer.divided_state(),
         )
-
-    def newest_weights(self) -> Slot:
-        """The memory of the newest complete version."""
-        return self._memory.weight_halves()[self._committer.version % 2]
 
     def _validations(self, restored: store.Checkpoint) -> Validations:
         """What is known of them, if the next ones can be compared with it."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import torch
+from torch import nn
 
 from pool.buckets.plan import Plan
-from pool.buckets.tensors import carried, trained
+from pool.buckets.tensors import carried, replace_tensors, trained
 from pool.config.tree import Config
 from pool.coordinator.books.actions import TakeBuffers
 from pool.coordinator.stepping.average import WeightAverage
@@ -36,12 +37,19 @@ class TrainedMember:
         """`config`, `plan`, `exchange`: the member's own; `prefix`: of the names of its tensors."""
         self._task = member.task
         self._drawn = member.drawn
-        self._model = member.model
+        self._made: nn.Module | None = member.model  # until the run begins: drawn or restored, in host memory
+        self._model = _where_it_is_stepped(member, exchange)
         self._prefix = prefix
         self._exchange = exchange
-        self._parameters = [parameter for _, parameter in trained(self._model)]
-        self._buffers = [tensor for _, tensor in carried(self._model)]
-        self.optimizers = BucketOptimizers(plan, self._parameters, config.optimizer, config.schedule)
+        self._parameters = _trained(self._model)
+        self._buffers = _carried(self._model)
+        elsewhere = {
+            (bucket, index): weights
+            for bucket in plan.buckets
+            for index in bucket.parameters
+            if (weights := exchange.piece(bucket, index).weights(0)).device != self._parameters[index].device
+        }
+        self.optimizers = BucketOptimizers(plan, self._parameters, config.optimizer, config.schedule, elsewhere)
         self.steppings = choose(config, plan, self.optimizers, exchange, timing)
         self.average: WeightAverage | None = None
         if config.train.average.kind is not None:
@@ -54,18 +62,18 @@ class TrainedMember:
     @property
     def named(self) -> dict[str, torch.Tensor]:
         """All tensors by name."""
-        found = {**dict(self._model.named_parameters()), **dict(self._model.named_buffers())}
-        return {self._prefix + name: tensor for name, tensor in found.items()}
+        return self._named(self._model)
 
     def initialize(self, start: Mapping[str, torch.Tensor] | None = None) -> None:
         """The weights of a run that begins; `start`: those of another one's checkpoint. Raises CheckpointError."""
         if self._drawn is not None:
             torch.set_rng_state(self._drawn)  # what the task draws does not depend on other members
+        assert self._made is not None
         with torch.no_grad():
-            self._task.initialize(self._model)
+            self._task.initialize(self._made)
             if start is not None:
                 self._take(start)
-            self._task.after_step(self._model)
+            self._task.after_step(self._made)
 
     def restore(
         self,
@@ -85,8 +93,10 @@ class TrainedMember:
 
     def begin(self, step: int) -> None:
         """The model's present weights become version `step`, in its half."""
-        for place, tensor in zip(self._in(step), self._tensors, strict=True):
+        assert self._made is not None
+        for place, tensor in zip(self._in(step), [*_trained(self._made), *_carried(self._made)], strict=True):
             place.copy_(tensor.detach())
+        self._made = None
         for piece in self.steppings.pieces:
             piece.forget()
         self._point_to(step)
@@ -117,6 +127,7 @@ class TrainedMember:
         self._buffers_taken = False
         if self.steppings.clip_norm is not None:
             self.steppings.clip_norm.step(step)
+        self._exchange.gather()
 
     def commit(self, step: int) -> None:
         """The task may change version step + 1, and the schedule moves on."""
@@ -125,6 +136,12 @@ class TrainedMember:
         self._point_to(step + 1)
         self._after_step()
         self.optimizers.end_step(step)
+
+    def ahead(self, version: int) -> None:
+        """Workers compute with the version: what can be made of the next one before their gradients are there."""
+        if self.frozen_at is None:
+            for piece in self.steppings.pieces:
+                piece.ahead(version)
 
     def take_average(self, version: int) -> None:
         """The version is complete: it is added to the average, unless the member was frozen before it."""
@@ -144,8 +161,13 @@ class TrainedMember:
         """The memory of that version."""
         return [*self._exchange.weights(version), *self._exchange.buffers(version)]
 
+    def _named(self, model: nn.Module) -> dict[str, torch.Tensor]:
+        found = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+        return {self._prefix + name: tensor for name, tensor in found.items()}
+
     def _take(self, weights: Mapping[str, torch.Tensor]) -> None:
-        tensors = self.named
+        assert self._made is not None
+        tensors = self._named(self._made)
         if tensors.keys() != weights.keys():
             different = sorted(tensors.keys() ^ weights.keys())
             raise CheckpointError(f"weights of the checkpoint are not those of the config's model: {different[0]}")
@@ -174,3 +196,23 @@ class TrainedMember:
     def _point_to(self, version: int) -> None:
         for place, tensor in zip(self._in(version), self._tensors, strict=True):
             tensor.data = place
+
+
+def _where_it_is_stepped(member: Member, exchange: CoordinatorExchange) -> nn.Module:
+    """The member's model; where weights lie on a device a second one, there."""
+    weights = [*exchange.weights(0), *exchange.buffers(0)]
+    if weights[0].device.type == "cpu":
+        return member.model
+    with torch.device("meta"):
+        model = member.task.build_model()
+    names = [name for name, _ in (*trained(model), *carried(model))]
+    replace_tensors(model, [(name, tensor.data) for name, tensor in zip(names, weights, strict=True)])
+    return model
+
+
+def _trained(model: nn.Module) -> list[nn.Parameter]:
+    return [parameter for _, parameter in trained(model)]
+
+
+def _carried(model: nn.Module) -> list[torch.Tensor]:
+    return [tensor for _, tensor in carried(model)]

@@ -8,13 +8,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
-import os
-import tempfile
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pool.cuda.source import Source, headers
+from pool.cuda.user_cache import cache_folder, write_whole
+
+log = logging.getLogger(__name__)
 
 # No contraction: a product is rounded before it is added, as in the CPU's kernels. Divisions and roots are IEEE's.
 OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
@@ -22,7 +24,7 @@ _DIGEST = 32  # bytes that a kept file begins with
 
 
 class CompileError(Exception):
-    """NVRTC has refused a source: our fault, or a kind of GPU that it does not know."""
+    """There is no compiler for this kind of GPU, or it has refused a source. One line; the log has all that it says."""
 
 
 class Compiler:
@@ -30,7 +32,7 @@ class Compiler:
 
     def __init__(self, architecture: str, cache: Path | None) -> None:
         """`architecture`: `sm_90`, ...; `cache`: where compiled programs are kept; None: nowhere. Raises ImportError
-        without cuda-bindings, CompileError without NVRTC."""
+        without cuda-bindings, CompileError without NVRTC, or with one that does not know the architecture."""
         self._nvrtc: Any = importlib.import_module("cuda.bindings.nvrtc")
         self._architecture = architecture
         self._cache = cache
@@ -38,6 +40,16 @@ class Compiler:
             self._version = ".".join(map(str, self._call(self._nvrtc.nvrtcVersion)))
         except RuntimeError as error:  # the library can't be found
             raise CompileError(str(error).splitlines()[0]) from error
+        known = self._call(self._nvrtc.nvrtcGetSupportedArchs)
+        if int(architecture.removeprefix("sm_")) not in known:
+            raise CompileError(
+                f"NVRTC {self.version} compiles for sm_{min(known)} to sm_{max(known)}, not for {architecture}"
+            )
+
+    @property
+    def version(self) -> str:
+        """Of NVRTC."""
+        return self._version
 
     def program(self, source: Source) -> bytes:
         """A cubin: kept, or compiled now. Raises CompileError."""
@@ -46,8 +58,15 @@ class Compiler:
     def is_kept(self, source: Source) -> bool:
         return self._kept(source) is not None
 
+    def forget(self, source: Source) -> None:
+        """What is kept can't be used."""
+        file = self._file(source)
+        with contextlib.suppress(OSError):
+            if file is not None:
+                file.unlink(missing_ok=True)
+
     def compile(self, source: Source) -> bytes:
-        """Raises CompileError with the compiler's words."""
+        """Raises CompileError with the compiler's first complaint."""
         names, texts = zip(*headers().items(), strict=True)
         encoded = [text.encode() for text in texts], [name.encode() for name in names]
         program = self._call(
@@ -57,7 +76,9 @@ class Compiler:
             options = [option.encode() for option in self._options(source)]
             (status,) = self._nvrtc.nvrtcCompileProgram(program, len(options), options)
             if status != self._nvrtc.nvrtcResult.NVRTC_SUCCESS:
-                raise CompileError(f"{source} for {self._architecture}: {self._log(program)}")
+                words = self._log(program)
+                log.error("%s for %s: NVRTC says:\n%s", source, self._architecture, words)
+                raise CompileError(f"{source} for {self._architecture}: NVRTC {self.version}: {_first_error(words)}")
             cubin: bytes = b" " * self._call(self._nvrtc.nvrtcGetCUBINSize, program)
             self._call(self._nvrtc.nvrtcGetCUBIN, program, cubin)
         finally:
@@ -98,24 +119,19 @@ class Compiler:
     def _keep(self, source: Source, cubin: bytes) -> bytes:
         """The cubin. Whole or not at all; a folder that can't be written costs the next process time, nothing else."""
         file = self._file(source)
-        with contextlib.suppress(OSError):
+        try:
             if file is not None:
-                file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                handle, name = tempfile.mkstemp(dir=file.parent)
-                try:
-                    with os.fdopen(handle, "wb") as temporary:
-                        temporary.write(hashlib.sha256(cubin).digest() + cubin)
-                    Path(name).replace(file)
-                except OSError:
-                    Path(name).unlink(missing_ok=True)
-                    raise
+                write_whole(file, hashlib.sha256(cubin).digest() + cubin)
+        except OSError as error:
+            log.warning("%s is not kept, each start compiles it again: %s: %s", source, file, error.strerror)
         return cubin
 
 
-def cache_folder() -> Path | None:
-    """`$XDG_CACHE_HOME/sparsepool/kernels`; None if the user has no home."""
-    try:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    except RuntimeError:
-        return None
-    return Path(base) / "sparsepool" / "kernels"
+def _first_error(words: str) -> str:
+    lines = words.splitlines()
+    return next((line.strip() for line in lines if "error" in line), lines[0] if lines else "no reason given")
+
+
+def kept_in() -> Path | None:
+    """The folder that processes of this user share; None if there is none."""
+    return cache_folder("kernels")

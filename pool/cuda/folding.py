@@ -1,8 +1,9 @@
 """Gradients of a step added up along its tree (I2), alone or along with Adam, as torch operations on a device.
 
-All numbers are float32. The bits are those of the CPU's kernels (pool/native/fold, pool/native/optim). Gradients have
-places in the tree (pool.exchange.order), strictly ascending. Of a table they are the touched rows alone, one after the
-other, numbered by `touched` (uint16 or uint32, all of one type); row r of the table belongs to feature first_row + r.
+All numbers are float32; a gradient may be bfloat16, beside others that are not. The bits are those of the CPU's
+kernels (pool/native/fold, pool/native/optim). Gradients have places in the tree (pool.exchange.order), strictly
+ascending. Of a table they are the touched rows alone, one after the other, numbered by `touched` (uint16 or uint32, all
+of one type); row r of the table belongs to feature first_row + r.
 """
 
 from __future__ import annotations
@@ -70,9 +71,9 @@ class AdamStep:
 @operation("out")
 def fold(out: Tensor, gradients: Sequence[Tensor], places: Sequence[int], scale: float) -> None:
     """out = (sum of the gradients, at least one) * scale; all of one shape. `out` may be one of them."""
-    leaves, sources = _sources(gradients, places)
+    leaves, narrow, sources = _sources(gradients, places)
     width = width_of(out.numel(), out, *gradients)
-    source = Source.of("fold.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves)
+    source = Source.of("fold.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves, NARROW=narrow)
     run(out.device, source, "fold", Extent(out.numel() // width, 1), sources, out, scale, _size(out))
 
 
@@ -87,11 +88,11 @@ def fold_rows(
     touched_only: bool,
 ) -> None:
     """The same of a table [rows, columns]: rows that no gradient has become zeros, or with `touched_only` stay."""
-    leaves, sources = _sources(gradients, places)
+    leaves, narrow, sources = _sources(gradients, places)
     rows, columns = out.shape
     found = _found(touched, places, leaves, first_row, rows)
     width = width_of(columns, out, *gradients)
-    source = Source.of("fold.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves)
+    source = Source.of("fold.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves, NARROW=narrow)
     arguments = sources, found, out, scale, rows, columns, int(touched_only)
     run(out.device, source, "fold_rows", Extent(rows, columns // width), *arguments)
 
@@ -109,9 +110,9 @@ def adam(
 ) -> None:
     """weights = a step from `old`, which may be the same memory, with the fold of the gradients; `step`:
     `AdamStep.numbers`."""
-    leaves, sources = _sources(gradients, places)
+    leaves, narrow, sources = _sources(gradients, places)
     width = width_of(weights.numel(), weights, old, mean, square, *gradients)
-    source = Source.of("adam.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves)
+    source = Source.of("adam.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves, NARROW=narrow)
     arguments = sources, _state(weights, old, mean, square), _Step(scale, *step), _size(weights)
     run(weights.device, source, "adam", Extent(weights.numel() // width, 1), *arguments)
 
@@ -132,11 +133,11 @@ def adam_rows(
 ) -> None:
     """The same of a table [rows, columns]. `touched_only` (SparseAdam): rows that no gradient has are neither read nor
     written."""
-    leaves, sources = _sources(gradients, places)
+    leaves, narrow, sources = _sources(gradients, places)
     rows, columns = weights.shape
     found = _found(touched, places, leaves, first_row, rows)
     width = width_of(columns, weights, old, mean, square, *gradients)
-    source = Source.of("adam.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves)
+    source = Source.of("adam.cu", BFLOAT16=0, WIDTH=width, LEAVES=leaves, NARROW=narrow)
     state = _state(weights, old, mean, square)
     arguments = sources, found, state, _Step(scale, *step), rows, columns, int(touched_only)
     run(weights.device, source, "adam_rows", Extent(rows, columns // width), *arguments)
@@ -162,8 +163,10 @@ class _Step(ctypes.Structure):
 
 
 @cache
-def _sources_type(leaves: int) -> type[ctypes.Structure]:
-    return type("Sources", (ctypes.Structure,), {"_fields_": [("at", ctypes.c_uint64 * leaves)]})
+def _sources_type(leaves: int, narrow: int) -> type[ctypes.Structure]:
+    words = [("narrow", ctypes.c_uint32 * _words(leaves))] if narrow else []
+    fields = [("at", ctypes.c_uint64 * leaves), *words]
+    return type("Sources", (ctypes.Structure,), {"_fields_": fields})
 
 
 @cache
@@ -172,14 +175,24 @@ def _touched_type(leaves: int) -> type[ctypes.Structure]:
     return type("Touched", (ctypes.Structure,), {"_fields_": fields})
 
 
-def _sources(gradients: Sequence[Tensor], places: Sequence[int]) -> tuple[int, ctypes.Structure]:
+def _sources(gradients: Sequence[Tensor], places: Sequence[int]) -> tuple[int, int, ctypes.Structure]:
+    """How many leaves, whether any is bfloat16, and both as kernels take them."""
     leaves, at = leaves_of(places)
-    made = _sources_type(leaves)()
+    bits = sum(1 << place for place, each in zip(at, gradients, strict=True) if each.dtype == torch.bfloat16)
+    narrow = int(bits > 0)
+    made = _sources_type(leaves, narrow)()
     for place, gradient in zip(at, gradients, strict=True):
         assert gradient.is_contiguous()
-        assert gradient.dtype == torch.float32
+        assert gradient.dtype in (torch.float32, torch.bfloat16)
         made.at[place] = gradient.data_ptr()
-    return leaves, made
+    for word in range(_words(leaves) if narrow else 0):
+        made.narrow[word] = bits >> 32 * word & 0xFFFFFFFF
+    return leaves, narrow, made
+
+
+def _words(leaves: int) -> int:
+    """Of 32 bits, one bit for each leaf."""
+    return -(-leaves // 32)
 
 
 def _state(*tensors: Tensor) -> _State:
@@ -193,6 +206,7 @@ def _size(tensor: Tensor) -> ctypes.c_uint64:
 
 def _found(touched: Sequence[Tensor], places: Sequence[int], leaves: int, first_row: int, rows: int) -> Tensor:
     """[leaves, rows] int32: which row of a gradient it is, from 1; 0: none."""
+    assert len({numbers.dtype for numbers in touched}) == 1, "lists of one type"
     lists = _touched_type(leaves)()
     for place, numbers in zip(leaves_of(places)[1], touched, strict=True):
         lists.at[place], lists.count[place] = numbers.data_ptr(), numbers.numel()

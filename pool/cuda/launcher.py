@@ -14,7 +14,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from pool.cuda.compiler import CompileError, Compiler, cache_folder
+from pool.cuda.compiler import CompileError, Compiler, kept_in
+from pool.cuda.kept import note_compiled
 from pool.cuda.source import Source, kernels
 
 log = logging.getLogger(__name__)
@@ -37,20 +38,29 @@ class Extent:
 
 
 class Launcher(Protocol):
+    @property
+    def version(self) -> str:
+        """Of what compiles: others may give other bits."""
+
     def launch(self, source: Source, kernel: str, extent: Extent, arguments: Sequence[Argument]) -> None:
         """Queues a kernel on the device's current stream; nothing to do is no error. Tensors are on that device, and
-        contiguous; int is uint32, float is float32."""
+        contiguous; int is uint32, float is float32. Raises CompileError."""
 
 
 class CudaLauncher:
     """Of one device, in a process that may use it."""
 
     def __init__(self, device: torch.device) -> None:
-        """Raises ImportError without cuda-bindings, CompileError without NVRTC."""
+        """Raises ImportError without cuda-bindings, CompileError without an NVRTC for this device."""
         self._driver: Any = importlib.import_module("cuda.bindings.driver")
         self._device = device
-        self._compiler = Compiler("sm_{}{}".format(*torch.cuda.get_device_capability(device)), cache_folder())
+        self._architecture = "sm_{}{}".format(*torch.cuda.get_device_capability(device))
+        self._compiler = Compiler(self._architecture, kept_in())
         self._programs: dict[Source, dict[str, Any]] = {}
+
+    @property
+    def version(self) -> str:
+        return f"NVRTC {self._compiler.version}"
 
     def launch(self, source: Source, kernel: str, extent: Extent, arguments: Sequence[Argument]) -> None:
         if extent.items == 0:
@@ -66,12 +76,30 @@ class CudaLauncher:
 
     def _load(self, source: Source) -> dict[str, Any]:
         is_kept, begin = self._compiler.is_kept(source), time.monotonic()
-        program = self._call("cuModuleLoadData", self._compiler.program(source))
+        try:
+            program = self._module(source)
+        except CompileError:
+            if not is_kept:
+                raise
+            self._compiler.forget(source)
+            is_kept, program = False, self._module(source)
         if not is_kept:
-            log.info("%s: compiled %s in %.1f s", self._device, source, time.monotonic() - begin)
+            seconds = time.monotonic() - begin
+            log.info("%s: compiled %s in %.1f s", self._device, source, seconds)
+            note_compiled(seconds, source, self._architecture, kept_in())
         functions = {name: self._call("cuModuleGetFunction", program, name.encode()) for name in kernels(source.file)}
         self._programs[source] = functions
         return functions
+
+    def _module(self, source: Source) -> Any:
+        """Raises CompileError, also if the driver refuses the program."""
+        program = self._compiler.program(source)
+        try:
+            return self._call("cuModuleLoadData", program)
+        except RuntimeError as error:
+            if "OUT_OF_MEMORY" in str(error):
+                raise
+            raise CompileError(f"{source}: the driver refuses what {self.version} has compiled: {error}") from None
 
     def _call(self, function: str, *arguments: Any) -> Any:
         """Raises RuntimeError."""
@@ -103,6 +131,12 @@ def _packed(argument: Argument) -> Any:
 makers: dict[str, Callable[[torch.device], Launcher]] = {"cuda": CudaLauncher}  # by kind of device
 
 
+def forgo_kernels() -> None:
+    """In this process torch's own operations serve on all devices. To be called before anything is computed."""
+    makers.clear()
+    launcher.cache_clear()
+
+
 @cache
 def launcher(device: torch.device) -> Launcher | None:
     """None if kernels can't be run there; why not is logged, once."""
@@ -115,6 +149,12 @@ def launcher(device: torch.device) -> Launcher | None:
         return None
 
 
+def computing_with(device: torch.device) -> str:
+    """What computes there, as far as bits depend on it: for the fingerprint."""
+    found = launcher(device)
+    return "torch's own operations" if found is None else f"kernels compiled by {found.version}"
+
+
 def run(device: torch.device, source: Source, kernel: str, extent: Extent, *arguments: Argument) -> None:
     """`Launcher.launch` of a device that has one."""
     found = launcher(device)
@@ -123,7 +163,8 @@ def run(device: torch.device, source: Source, kernel: str, extent: Extent, *argu
 
 
 def width_of(columns: int, *tensors: Tensor | None) -> int:
-    """How many numbers a thread may load at a time from rows of so many: 16 bytes of them, else one."""
+    """How many numbers a thread may load at a time from rows of so many: 16 bytes of the first tensor's, else one."""
     there = [tensor for tensor in tensors if tensor is not None]
     width = 16 // there[0].element_size()
-    return 1 if columns % width or any(tensor.data_ptr() % 16 for tensor in there) else width
+    apart = any(tensor.data_ptr() % (width * tensor.element_size()) for tensor in there)
+    return 1 if columns % width or apart else width

@@ -29,8 +29,8 @@ class Operation(Generic[P, R]):
         result: R = self._call(*args, **kwargs)
         return result
 
-    def fake(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Registers what gives the result's shape and dtype alone."""
+    def fake(self, function: Callable[..., R]) -> Callable[..., R]:
+        """Registers what gives the result's shape and dtype alone, of the same arguments, by their places."""
         torch.library.register_fake(f"{NAMESPACE}::{self.name}", function, lib=_library)
         return function
 

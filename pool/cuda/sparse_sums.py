@@ -15,7 +15,7 @@ from pool.cuda.source import Source
 PIECE = 256  # of kernels/list_sums.cu
 ROWS = 32  # of kernels/column_sums.cu
 _DTYPES = (torch.float32, torch.bfloat16)
-_INDEX = {torch.uint16: "uint16", torch.uint32: "uint32"}
+INDEX = {torch.uint16: "uint16", torch.uint32: "uint32"}
 
 
 def serves(table: Tensor) -> bool:
@@ -92,7 +92,7 @@ def sums_source(
     """A source that includes kernels/list_sums.cuh, and its WIDTH for rows of so many columns."""
     width = width_of(columns, table, *others)
     constants = {"BFLOAT16": _is_bfloat16(table), "WIDTH": width, "VALUES": int(values is not None)}
-    return Source.of(file, INDEX=_INDEX[index], **constants, **more), width
+    return Source.of(file, INDEX=INDEX[index], **constants, **more), width
 
 
 def _is_bfloat16(tensor: Tensor) -> int:

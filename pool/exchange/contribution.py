@@ -15,3 +15,4 @@ class Contribution:
     worker: int
     slot: int
     absent: tuple[int, ...]  # parameters that got no gradient, by index
+    incarnation: int = 1  # of the worker: each may have memory of its own

@@ -52,6 +52,23 @@ class PieceMemory(Protocol):
         """out = (sum of the addends, at least one) * scale. `out` may be one of them; with `touched_only`, rows of a
         table that none of them defines are left alone, else they become zeros."""
 
+    def node(self, number: int, addends: Sequence[Addend]) -> Addend:
+        """The sum of the addends, which are a whole node of the tree, in the memory of that number: an addend of its
+        own. One of them may lie there."""
+
+    def copy_over(
+        self, version: int, rows: Touched | None = None, *, but_not: Touched | None = None, share: int = 1
+    ) -> None:
+        """From a complete version to the next one, wherever the piece lies: all of it, or of a table the rows numbered
+        as features; both lists ascend. `share`: of the threads that are worth starting one in so many."""
+
+    def give_out(self, version: int, rows: Touched | None) -> None:
+        """`weights` of the version that follows the newest one are written, or queued to be: they go to where else the
+        piece lies. `rows`: of a table, which alone were written since the last `copy_over`; None: any."""
+
+    def overwritten(self) -> None:
+        """What was given out is not it any more: `CoordinatorExchange.weights` of the version were written."""
+
 
 class CoordinatorExchange(Protocol):
     """The coordinator's end."""
@@ -77,8 +94,26 @@ class CoordinatorExchange(Protocol):
     def whole_sum(self, parameter: int) -> Tensor:
         """`PieceMemory.sum(0)` of all the parameter's pieces."""
 
+    def gather(self) -> None:
+        """All pieces of a version are given out, or written in `weights`: from now on it is whole there, to be read and
+        to be changed."""
+
+    def settle(self) -> None:
+        """Returns when all that was folded has been read: its slots may be written again. Raises what the device has
+        failed with."""
+
+    def give_out(self, version: int) -> None:
+        """All of it is written, or queued to be: it is brought to where workers read it."""
+
+    def give_out_average(self) -> None:
+        """The averaged weights are written, or queued to be: the same."""
+
     def publish(self, version: int) -> None:
-        """It is complete: workers may read it."""
+        """After `give_out` of all members: workers may read it. Returns when it is there. Raises what the device has
+        failed with."""
+
+    def newest(self, version: int) -> bytes:
+        """All of a version, as it lies in memory."""
 
 
 @dataclass(frozen=True)
@@ -119,14 +154,15 @@ class WorkerExchange(Protocol):
     def written(self, parameter: int, bucket: Bucket) -> None:
         """The rows that the bucket holds are where `rows` said."""
 
-    def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> None:
+    def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> Mapping[int, Tensor | bool]:
         """The bucket's gradients are complete, of all batches. Calls `then`, now or later in another thread, when the
-        coordinator can read them."""
+        coordinator can read them. Of parameters that are rounded on the way, whether all is finite then, unless `put`
+        has looked at that; a tensor is for `read`."""
 
     def put_buffers(self) -> None:
         """The model's buffers go along with the contribution."""
 
     def read(self, losses: Tensor, flags: Sequence[Tensor]) -> tuple[list[float], list[bool]]:
-        """The end of a contribution: losses and what `put` gave, as numbers. Returns when the coordinator can read
-        all that was handed over, and nothing reads weights or batches any more. Raises what the device has failed
-        with."""
+        """The end of a contribution: losses and what `put` and `hand_over` gave, in the order of the calls, as numbers.
+        Returns when the coordinator can read all that was handed over, and nothing reads weights or batches any more.
+        Raises what the device has failed with."""

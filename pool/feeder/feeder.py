@@ -25,6 +25,7 @@ from pool.shm.memory import Memory
 from pool.telemetry.trace import Trace
 
 HEARTBEAT_SECONDS = 0.5
+GIVE_WAY = 5  # by which its niceness is raised: it works ahead, and the others wait for one another in every step
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +77,7 @@ def start(launch: Launch) -> Callable[[], NoReturn]:
 
 class Feeder:
     def __init__(self, launch: Launch) -> None:
+        os.nice(GIVE_WAY)  # also of the loader's threads, which this one starts
         context = zmq.Context[zmq.Socket[bytes]]()
         self._supervisor = Link(context, launch.address_key, launch.peer, Peer(SUPERVISOR), os.getppid())
         self._coordinator = Link(context, launch.address_key, launch.peer, launch.coordinator, launch.coordinator_pid)

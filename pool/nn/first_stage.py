@@ -1,4 +1,5 @@
-"""A sparse layer of two perspectives with what follows it, where there is a kernel for that (pool.cuda.first_stage)."""
+"""A sparse layer of two perspectives with what follows it, where there is a kernel for that
+(pool.cuda.networks.first_stage)."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pool.cuda import sparse_sums
-from pool.cuda.first_stage import Activation, fused_first_stage
+from pool.cuda.networks.first_stage import Activation, fused_first_stage
 from pool.nn.batch import SparseInput
 from pool.nn.sparse_linear import SparseLinear
 

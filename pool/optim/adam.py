@@ -14,15 +14,17 @@ import torch
 from torch import Tensor, nn
 
 from pool import _native
+from pool.accelerator.adam import step_adam
 from pool.optim.native import Group, NativeOptimizer, Pass, State, check_not_negative, check_positive
 
 
 class Adam(NativeOptimizer):
-    """torch.optim.Adam (AdamW with decoupled_weight_decay) to float32 rounding, for float32 parameters on a CPU.
+    """torch.optim.Adam (AdamW with decoupled_weight_decay) to float32 rounding, for float32 parameters.
 
     The state is named and shaped as torch's. ValueError for other parameters, and for hyperparameters out of range.
     """
 
+    on_devices = True
     entries: ClassVar[frozenset[str]] = frozenset({"step", "exp_avg", "exp_avg_sq"})
 
     def __init__(
@@ -62,7 +64,7 @@ class Adam(NativeOptimizer):
             "decoupled": group["decoupled_weight_decay"],
             "step": step,
         }
-        return Pass(_native.adam, _native.adam_rows, (state["exp_avg"], state["exp_avg_sq"]), settings)
+        return Pass(_native.adam, _native.adam_rows, (state["exp_avg"], state["exp_avg_sq"]), settings, step_adam)
 
     def _epsilon(self, group: Group, step: float, *, is_table: bool) -> float:  # noqa: ARG002
         epsilon: float = group["eps"]

@@ -2,7 +2,8 @@
 
 Any torch.optim-compatible class by dotted name. Its state becomes plain tensors and numbers (I7): tensors are
 named `parameter/key`, the rest is JSON. A table that is several buckets has one tensor of each kind, as if it were
-whole, and each bucket's optimizer works on its rows of it.
+whole, and each bucket's optimizer works on its rows of it. Where the buckets lie on several devices, each device has
+the rows of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from loader.plugins.words import in_words
@@ -44,12 +46,20 @@ class BucketOptimizers:
     table that is several buckets, one of its own for some rows."""
 
     def __init__(
-        self, plan: Plan, parameters: Sequence[nn.Parameter], config: OptimizerConfig, schedule: ScheduleConfig
+        self,
+        plan: Plan,
+        parameters: Sequence[nn.Parameter],
+        config: OptimizerConfig,
+        schedule: ScheduleConfig,
+        elsewhere: Mapping[tuple[Bucket, int], Tensor] | None = None,
     ) -> None:
-        """`parameters`: of the model, in the plan's order. Raises ConfigError."""
+        """`parameters`: of the model, in the plan's order; `elsewhere`: what a bucket holds of a parameter, by index,
+        where it is stepped on another device than the model's. Raises ConfigError."""
 
         def part(index: int, bucket: Bucket) -> nn.Parameter:
             whole = parameters[index]
+            if elsewhere is not None and (bucket, index) in elsewhere:
+                return nn.Parameter(elsewhere[bucket, index])
             return whole if bucket.rows is None else nn.Parameter(rows_of(whole.data, bucket))
 
         self._plan = plan
@@ -64,6 +74,10 @@ class BucketOptimizers:
                 tables = (plan.parameters[index].sparse_field is not None for index in bucket.parameters)
                 optimizer.tables = frozenset(itertools.compress(members, tables))
         self._whole: dict[str, Tensor] = {}  # state of tables that are several buckets, by `parameter/key`
+        self._devices: dict[str, set[torch.device]] = {}  # that a parameter is stepped on, by name
+        for bucket, members in zip(plan.buckets, self.parameters, strict=True):
+            for index, parameter in zip(bucket.parameters, members, strict=True):
+                self._devices.setdefault(plan.parameters[index].name, set()).add(parameter.device)
         self.schedulers = [make_schedule(each, schedule) for each in self._optimizers] if schedule.is_set else []
         self._overrides: list[Override] = []
         self._plateau = Plateau()
@@ -122,9 +136,22 @@ class BucketOptimizers:
         """Those to come measure something else."""
         self._plateau = Plateau()
 
+    @property
+    def divided(self) -> dict[str, list[Tensor]]:
+        """State whose rows lie on several devices, by `parameter/key`: the parts, in the rows' order."""
+        found: dict[str, list[Tensor]] = {}
+        for bucket, members, optimizer in zip(self._plan.buckets, self.parameters, self._optimizers, strict=True):
+            if self._is_divided(bucket):
+                for key, value in optimizer.state[members[0]].items():
+                    if isinstance(value, Tensor) and _has_rows(value, members[0].shape):
+                        table = self._plan.parameters[bucket.parameters[0]]
+                        found.setdefault(f"{table.name}/{key}", []).append(value)
+        return found
+
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Tensors by `parameter/key`, and the rest as plain data."""
+        """Tensors by `parameter/key`, and the rest as plain data. Those that are `divided` are on the meta device."""
         tensors: dict[str, Tensor] = {}
+        divided = {name: _shape_of(parts) for name, parts in self.divided.items()}
         numbers: dict[str, dict[str, Any]] = {}
         for b, (bucket, optimizer) in enumerate(zip(self._plan.buckets, self._optimizers, strict=True)):
             self._join(b)
@@ -133,7 +160,8 @@ class BucketOptimizers:
                 numbers[name] = {}
                 for key, value in entries.items():
                     if isinstance(value, Tensor):
-                        tensors[f"{name}/{key}"] = self._whole.get(f"{name}/{key}", value)
+                        whole = divided if f"{name}/{key}" in divided else self._whole
+                        tensors[f"{name}/{key}"] = whole.get(f"{name}/{key}", value)
                     else:
                         numbers[name][key] = value
         groups = [
@@ -172,6 +200,7 @@ class BucketOptimizers:
             )
         with _fitting():
             self._check_names(tensors, plain["numbers"])
+            tensors = {name: self._where_it_lies(name, tensor) for name, tensor in tensors.items()}
             for bucket, optimizer, groups in zip(self._plan.buckets, self._optimizers, plain["groups"], strict=True):
                 state = {
                     position: self._state_of(bucket, index, tensors, plain["numbers"])
@@ -220,17 +249,27 @@ class BucketOptimizers:
         for name, tensor in tensors.items():
             if name.startswith(prefix):
                 if bucket.rows is not None and _has_rows(tensor, parameter.shape):
-                    self._whole[name] = tensor
-                    tensor = rows_of(tensor, bucket)
+                    if not self._is_divided(bucket):
+                        self._whole[name] = tensor
+                    tensor = rows_of(tensor, bucket)  # which moves to the device of the bucket's parameter
                 elif bucket.rows is not None:
                     tensor = tensor.clone()  # each bucket counts its own steps
                 found[name.removeprefix(prefix)] = tensor
         return found
 
+    def _is_divided(self, bucket: Bucket) -> bool:
+        """Whether it is some rows of a table whose others lie on other devices, too."""
+        return bucket.rows is not None and len(self._devices[self._plan.parameters[bucket.parameters[0]].name]) > 1
+
+    def _where_it_lies(self, name: str, saved: Tensor) -> Tensor:
+        """A tensor of the state on the device of its parameter, if that is one."""
+        devices = self._devices[name.rpartition("/")[0]]
+        return saved.to(next(iter(devices))) if saved.dim() and len(devices) == 1 else saved
+
     def _join(self, b: int) -> None:
         """State that an optimizer has made for some rows of a table moves into its place in the whole."""
         bucket = self._plan.buckets[b]
-        if bucket.rows is None:
+        if bucket.rows is None or self._is_divided(bucket):
             return
         (parameter,) = self.parameters[b]
         table = self._plan.parameters[bucket.parameters[0]]
@@ -249,6 +288,11 @@ class BucketOptimizers:
 def _has_rows(state: Tensor, parameter: Sequence[int]) -> bool:
     """Whether a tensor of the state has numbers for each row of the parameter: as many as that, or one."""
     return tuple(state.shape) in (tuple(parameter), (parameter[0], 1))
+
+
+def _shape_of(parts: Sequence[Tensor]) -> Tensor:
+    """Of parts that lie one after the other."""
+    return parts[0].new_empty((sum(map(len, parts)), *parts[0].shape[1:]), device="meta")
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import reprlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,10 +31,11 @@ class Pass:
     rows: Callable[..., None]
     state: Sequence[Tensor]
     settings: Mapping[str, float]
+    on_device: Callable[..., None] | None = None  # as `rows`, of tensors on an accelerator; None: there is none
 
 
 class NativeOptimizer(torch.optim.Optimizer):
-    """Float32 parameters on a CPU; ValueError for others.
+    """Float32 parameters on a CPU, some optimizers also on an accelerator; ValueError for others.
 
     `step` takes the gradient from `.grad`, as any optimizer; the pool calls `fold_and_step`, which takes the gradients
     as they lie. Both give the same bits, for any number of threads. Who makes it says in `tables` which parameters are
@@ -41,7 +43,14 @@ class NativeOptimizer(torch.optim.Optimizer):
     """
 
     touched_only: ClassVar[bool] = False  # whether a table's untouched rows are left alone, so that nobody writes them
+    on_devices: ClassVar[bool] = False  # steps parameters on an accelerator, too, with the same bits
     entries: ClassVar[frozenset[str]]  # of a parameter's state
+
+    # torch's own, without the decorator that hides them from torch.compile: it imports torch._dynamo, 1 s of imports
+    add_param_group = inspect.unwrap(torch.optim.Optimizer.add_param_group)
+    state_dict = inspect.unwrap(torch.optim.Optimizer.state_dict)
+    load_state_dict = inspect.unwrap(torch.optim.Optimizer.load_state_dict)
+    zero_grad = inspect.unwrap(torch.optim.Optimizer.zero_grad)
 
     def __init__(self, params: Iterable[nn.Parameter], defaults: dict[str, Any]) -> None:
         self._numbers = frozenset(defaults)  # of a group; torch adds some of its own
@@ -49,7 +58,7 @@ class NativeOptimizer(torch.optim.Optimizer):
         self.tables: frozenset[nn.Parameter] = frozenset()
         self._group_of = {parameter: group for group in self.param_groups for parameter in group["params"]}
         for parameter in self._group_of:
-            if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
+            if parameter.dtype != torch.float32 or not (parameter.device.type == "cpu" or self.on_devices):
                 raise ValueError(f"parameters must be float32 on a CPU, not {parameter.dtype} on {parameter.device}")
 
     @abstractmethod
@@ -94,7 +103,11 @@ class NativeOptimizer(torch.optim.Optimizer):
             state.update(self.first_state(old, group, is_table=is_table))
         how = self.one_pass(state, group, is_table=is_table)
         places = [gradient.place for gradient in gradients]
-        if rows:
+        if parameter.device.type != "cpu":
+            assert how.on_device is not None
+            settings = {"first_row": first_row, "scale": scale, "touched_only": self.touched_only, **how.settings}
+            how.on_device(parameter.data, old, *how.state, gradients, **settings)
+        elif rows:
             assert len(rows) == len(gradients), "rows of a table, and all of it"
             how.rows(
                 parameter.data,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,6 +19,8 @@ from loader.exit_codes import EXIT_DATA
 from loader.plugins.words import told
 from pool import numerics
 from pool.accelerator.added import add_devices
+from pool.accelerator.computing import choose_computing
+from pool.accelerator.visible import VARIABLE, said
 from pool.buckets.parts import joined, prefix
 from pool.buckets.plan import Plan, TensorSpec, make_plan
 from pool.buckets.tensors import specs
@@ -29,7 +32,9 @@ from pool.metrics.layout import Measured, measured
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.plateau import plateau_rule
 from pool.planner.data import Data, look_at
+from pool.planner.exchange import choose_exchange
 from pool.planner.model_check import check_model
+from pool.planner.probe import look_at_cards
 from pool.planner.trial import state_nbytes, try_state
 from pool.process.launch import Launch
 from pool.process.planned import Accepted, Answer, Planned, Refused
@@ -56,11 +61,12 @@ def plan_run(launch: Launch) -> tuple[Data, tuple[Plan, ...], Measured, tuple[st
     module = config.testing.device_module
     add_devices(module)
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    devices = resolve_devices(config.pool.devices, count, module)
+    devices = resolve_devices(config.pool.devices, count, module, said(os.environ.get(VARIABLE)))
     _check_sinks(config)
     data = look_at(launch)
     plans, found = _look_at_members(launch, data.schema)
     _check_average(config, plans)
+    _check_gradient_dtype(config, plans)
     _check_best_metric(config, found)
     buckets, parameters = sum(len(plan.buckets) for plan in plans), sum(len(plan.parameters) for plan in plans)
     if buckets > MAX_ITEMS:
@@ -92,6 +98,16 @@ def _check_average(config: Config, plans: Sequence[Plan]) -> None:
         if tensor.dtype not in AVERAGED:
             raise ConfigError(
                 f"train.average: parameter {tensor.name} is {tensor.dtype}; averages are of {' and '.join(AVERAGED)}"
+            )
+
+
+def _check_gradient_dtype(config: Config, plans: Sequence[Plan]) -> None:
+    """Raises ConfigError for gradients that are not rounded."""
+    for tensor in (tensor for plan in plans for tensor in plan.parameters):
+        if config.train.gradient_dtype != "float32" and tensor.dtype != "float32":
+            raise ConfigError(
+                f"train.gradient_dtype: {config.train.gradient_dtype}: parameter {tensor.name} is {tensor.dtype}, and "
+                "gradients of float32 parameters alone are rounded: make it float32, or set float32"
             )
 
 
@@ -174,10 +190,12 @@ def _measured(task: Task, schema: BatchSchema, *, averages: bool) -> Measured:
 def run(launch: Launch) -> Answer:
     answer: Answer
     try:
-        module = launch.config.testing.device_module
+        module, pool = launch.config.testing.device_module, launch.config.pool
+        choose_computing(own_kernels=pool.own_kernels, dense_products=pool.dense_products)
         data, plans, found, devices = plan_run(launch)
         if launch.checkpoint is not None:
             try_state(launch.config, plans, launch.checkpoint, launch.overrides)
+        exchange = choose_exchange(launch.config, devices, plans)
         planned = Planned(
             schema=data.schema,
             plans=plans,
@@ -185,8 +203,10 @@ def run(launch: Launch) -> Answer:
             num_chunks=data.num_chunks,
             devices=devices,
             device_names=tuple(_device_name(spec, module) for spec in devices),
+            cards=look_at_cards(devices, module),
             state_nbytes=state_nbytes(launch.config, plans, launch.overrides, found.metrics),
             fingerprint=numerics.reference(launch.config, joined(plans), devices),
+            exchange=exchange,
         )
         sizes = {purpose: tuple(file.size for file in files) for purpose, files in data.files.items()}
         answer = Accepted(planned, sizes)

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from loader.errors import DataError
 from loader.exit_codes import EXIT_DATA, EXIT_FAILED
 from loader.plugins.words import LONGEST_REASON, place_of, shortened, text_of, told
-from pool.errors import PoolError
+from pool.errors import LostDeviceError, PoolError
 from pool.process.document import to_json
 
 _SEGMENTATION_FAULT = "Fatal Python error: Segmentation fault"
@@ -29,6 +29,7 @@ class Failure:
     exit_code: int  # of the run, if this ends it
     started: bool  # it had got ready
     signature: str = ""  # type and place of an exception; empty: a restart would certainly raise it again
+    lost: bool = False  # its device can't be used any more
 
     def to_bytes(self) -> bytes:
         return to_json(self)
@@ -49,7 +50,8 @@ def failure_of(error: BaseException, *, started: bool) -> Failure:
     """A PoolError or DataError is for its user to mend; any other exception may not come again after a restart."""
     if isinstance(error, PoolError | DataError):
         code = error.exit_code if isinstance(error, PoolError) else EXIT_DATA
-        return Failure(shortened(text_of(error), LONGEST_REASON), code, started)
+        reason = shortened(text_of(error), LONGEST_REASON)
+        return Failure(reason, code, started, lost=isinstance(error, LostDeviceError))
     return Failure(told(error), EXIT_FAILED, started, f"{type(error).__name__} {place_of(error)}")
 
 

@@ -1,5 +1,5 @@
 """The process that all others of a run are forked from: `python -m pool.process.forkserver LIFELINE PARENT INCARNATION
-[CRASH_POINT ...]`, a descriptor, the supervisor's pid, and its incarnation.
+IMPORTED [CRASH_POINT ...]`, a descriptor, the supervisor's pid, its incarnation, and modules to import, with commas.
 
 It imports everything that takes long and nothing of the user's, opens no device and starts no thread. So a process
 starts within milliseconds, and all processes share the memory of code and modules. It forks twice: the process between
@@ -21,7 +21,6 @@ from pool.process import lifeline, prctl, roles
 from pool.protocol.identity import FORKSERVER, Peer
 
 _IMPORTED = (
-    "torch._dynamo",  # every torch optimizer imports it when it is made
     "pool.planner.planner",
     "pool.coordinator.coordinator",
     "pool.feeder.feeder",
@@ -35,10 +34,10 @@ def main() -> None:
     prctl.show_as(FORKSERVER)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the supervisor's to answer
     os.umask(0o077)
-    crash_points.arm(sys.argv[4:], Peer(FORKSERVER, incarnation=int(sys.argv[3])))
+    crash_points.arm(sys.argv[5:], Peer(FORKSERVER, incarnation=int(sys.argv[3])))
     cores = os.sched_getaffinity(0)
     gc.disable()  # collections would be a quarter of the time that the imports take, and find next to nothing
-    for name in _IMPORTED:
+    for name in (*_IMPORTED, *filter(None, sys.argv[4].split(","))):
         importlib.import_module(name)
     gc.freeze()  # or every collection of a child copies the pages of all objects there are
     crash_point("forkserver.before_ready")

@@ -15,6 +15,9 @@ from pydantic import PlainValidator, TypeAdapter
 
 from loader.files.identity import DataFile
 from loader.stream import Cursor
+from pool.buckets.parts import joined
+from pool.buckets.plan import Plan
+from pool.buckets.slots import slot_layout
 from pool.checkpoint.overrides import Override
 from pool.config.reading import parse_config
 from pool.config.tree import Config
@@ -70,6 +73,7 @@ class Launch:
             train_slots=self.config.num_ring_slots,
             slot_nbytes=planned.schema.slot_bytes,
             weights_nbytes=planned.plan.nbytes,
+            slot_gradients_nbytes=joined(self.slot_plans()).nbytes,
             gradient_slots=self.config.pool.gradient_slots,
             workers=len(planned.devices),
             state_nbytes=planned.state_nbytes,
@@ -79,7 +83,12 @@ class Launch:
             averages=self.config.train.average.kind is not None,
             batches_per_group=self.config.train.batches_per_group,
             lists_nbytes=self.touched_lists().nbytes,
+            local=planned.exchange.without_room,
         )
+
+    def slot_plans(self) -> tuple[Plan, ...]:
+        """Where the gradients of each member lie in a gradient slot."""
+        return tuple(slot_layout(plan, self.config.train.gradient_dtype) for plan in self.planned.plans)
 
     def touched_lists(self) -> TouchedLists:
         """Where a group's lists lie in a gradient slot."""

@@ -10,7 +10,9 @@ from pydantic import TypeAdapter
 from loader.batch.schema import BatchSchema
 from pool.buckets.parts import joined
 from pool.buckets.plan import Plan
+from pool.exchange.choice import HOST, Exchange
 from pool.metrics.layout import Measured
+from pool.preflight.cards import Card
 from pool.protocol.messages import Purpose
 
 
@@ -26,11 +28,16 @@ class Planned:
     device_names: tuple[str, ...]  # what each of them is, for people
     state_nbytes: int  # of weights and optimizer state: one snapshot
     fingerprint: Mapping[str, str]  # of what the run's bits depend on
+    exchange: Exchange = HOST
+    cards: tuple[Card, ...] = ()  # the GPUs among `devices`, each once
 
     @property
     def plan(self) -> Plan:
         """Of all members."""
         return joined(self.plans)
+
+    def card(self, device: str) -> Card | None:
+        return next((card for card in self.cards if card.device == device), None)
 
 
 @dataclass(frozen=True)

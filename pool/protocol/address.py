@@ -22,5 +22,13 @@ def new_key() -> str:
 
 def address(key: str, hub: Peer) -> str:
     """In the form that zmq takes."""
-    who = f"{hub.role}-{hub.index}-{hub.incarnation}".encode()
-    return f"ipc://@sparsepool-{hashlib.blake2b(who, key=bytes.fromhex(key), digest_size=16).hexdigest()}"
+    return f"ipc://@{_name(key, f'{hub.role}-{hub.index}-{hub.incarnation}')}"
+
+
+def memory_address(key: str, coordinator: Peer) -> str:
+    """Of the socket at which a coordinator lends memory of its device, in the form that Python takes."""
+    return f"\0{_name(key, f'memory-{coordinator.incarnation}')}"
+
+
+def _name(key: str, who: str) -> str:
+    return f"sparsepool-{hashlib.blake2b(who.encode(), key=bytes.fromhex(key), digest_size=16).hexdigest()}"

@@ -42,8 +42,9 @@ class Memory:
         }
 
     def _touch(self) -> None:
-        for segment in self._segments.values():
-            segment.touch()
+        scattered = {WEIGHTS, *map(gradients, range(self._map.workers))}  # used row by row; their writer sees to it
+        for name, segment in self._segments.items():
+            segment.touch(huge_pages=segment.writable and name in scattered)
 
     def register(self, with_device: Callable[[Segment], object]) -> None:
         """Has every segment registered with a device's driver; then what this process only reads is read-only (I4)."""
@@ -56,21 +57,29 @@ class Memory:
         return ring[batch % len(ring)]
 
     def weight_halves(self) -> list[Slot]:
-        return self._segments[WEIGHTS].slots(0, 2, self._map.weights_nbytes)
+        """Both versions of the weights; none if they lie in a device's memory alone."""
+        return self._segments[WEIGHTS].slots(0, self._map.halves, self._map.weights_nbytes)
 
     def average(self) -> Slot | None:
-        """The place of the averaged weights; None if the run has none."""
+        """The place of the averaged weights; None if the run has none, or not here."""
         nbytes = self._map.weights_nbytes
-        return self._segments[WEIGHTS].slots(2 * nbytes, 1, nbytes)[0] if self._map.averages else None
+        begin = self._map.halves * nbytes
+        return self._segments[WEIGHTS].slots(begin, 1, nbytes)[0] if self._map.averages and begin else None
 
     def gradient_slots(self, worker: int) -> list[Slot]:
-        """Each: the gradients, laid out as the weights are, then the lists of touched rows, if groups have them."""
-        return self._segments[gradients(worker)].slots(0, self._map.gradient_slots, self._map.gradients_nbytes)
+        """Each: the gradients, unless they lie in a device's memory; then the lists of touched rows, if groups have
+        them."""
+        nbytes = self._map.gradients_nbytes(worker)
+        return self._segments[gradients(worker)].slots(0, self._map.gradient_slots, nbytes)
+
+    def touched_lists(self, worker: int) -> list[Slot]:
+        """The lists of each slot."""
+        return [slot[slot.size - self._map.lists_nbytes :] for slot in self.gradient_slots(worker)]
 
     def collected(self, worker: int, batch: int) -> Slot:
         """What the worker collects of a validation batch."""
         segment = self._segments[gradients(worker)]
-        places = segment.slots(self._map.slots_nbytes, VALIDATION_SLOTS, self._map.collected_nbytes)
+        places = segment.slots(self._map.slots_nbytes(worker), VALIDATION_SLOTS, self._map.collected_nbytes)
         return places[batch % VALIDATION_SLOTS]
 
     def sums(self) -> dict[Purpose, npt.NDArray[np.uint64]]:

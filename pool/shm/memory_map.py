@@ -1,9 +1,9 @@
 """The memory of a run: its segments, their sizes, and which process writes each.
 
     ring           train slots, then validation slots       feeder writes; workers and coordinator read
-    gradients.I    pool.gradient_slots of Plan.nbytes       worker I writes; coordinator reads
-                   and lists of a group's touched rows,
-                   then places for what it collects in
+    gradients.I    pool.gradient_slots of gradients         worker I writes; coordinator reads
+                   (`pool.buckets.slots`) and lists of a
+                   group's touched rows, then places for what it collects in
                    validations, if the task has metrics,
                    then pages of int64: what it finished last
                    (`shortcut`), what ended it (`raised`), at the end
@@ -14,6 +14,9 @@
     snapshot.0, 1  copies of weights and optimizer state    coordinator writes; its successor reads
     sums           a word for each chunk of the data:       feeder writes, and compares what its predecessors wrote;
                    train, then validation                   coordinator reads
+
+With an exchange on a device (`pool.exchange.device`) weights and gradients of the workers on it lie in its memory:
+their segments have no room for them.
 
 Batch k of a ring lies in its slot k mod count; what is collected of a validation batch in its worker's place of the
 same number, until the coordinator has heard of it and taken it. Version t of the weights lies in half t mod 2.
@@ -46,6 +49,7 @@ class MemoryMap:
     train_slots: int  # of the ring
     slot_nbytes: int
     weights_nbytes: int  # `Plan.nbytes`
+    slot_gradients_nbytes: int  # `Plan.nbytes` of a gradient slot's layout
     gradient_slots: int  # of each worker
     workers: int
     state_nbytes: int  # of a snapshot
@@ -55,11 +59,16 @@ class MemoryMap:
     averages: bool = False  # there is a place for averaged weights
     batches_per_group: int = 1
     lists_nbytes: int = 0  # of a gradient slot: which rows of tables a group touches (`pool.exchange.host.lists`)
+    local: tuple[int, ...] = ()  # workers whose weights and gradients lie in a device's memory, as the run begins
 
     @property
-    def gradients_nbytes(self) -> int:
-        """Of one gradient slot."""
-        return self.weights_nbytes + self.lists_nbytes
+    def halves(self) -> int:
+        """Versions of the weights that there is room for: two if any worker reads them here."""
+        return 2 if len(self.local) < self.workers else 0
+
+    def gradients_nbytes(self, worker: int) -> int:
+        """Of one gradient slot: gradients, then lists."""
+        return (0 if worker in self.local else self.slot_gradients_nbytes) + self.lists_nbytes
 
     @property
     def losses(self) -> int:
@@ -71,22 +80,21 @@ class MemoryMap:
         """Of what follows a worker's slots, whole pages: one as a rule."""
         return -(-(8 * self.losses + PAGE // 2) // PAGE) * PAGE
 
-    @property
-    def slots_nbytes(self) -> int:
-        """Of a worker's gradient slots."""
-        return self.gradient_slots * self.gradients_nbytes
+    def slots_nbytes(self, worker: int) -> int:
+        """Of its gradient slots."""
+        return self.gradient_slots * self.gradients_nbytes(worker)
 
     def sizes(self) -> dict[str, int]:
         """Bytes of each segment."""
         sizes = {
             RING: (self.train_slots + VALIDATION_SLOTS) * self.slot_nbytes,
-            WEIGHTS: (2 + self.averages) * self.weights_nbytes + PAGE,
+            WEIGHTS: (self.halves + (self.averages and self.halves > 0)) * self.weights_nbytes + PAGE,
             **dict.fromkeys(SNAPSHOTS, self.state_nbytes),
             SUMS: max(1, -(-8 * sum(self.num_chunks.values()) // PAGE)) * PAGE,
         }
         for worker in range(self.workers):
             sizes[gradients(worker)] = (
-                self.slots_nbytes + VALIDATION_SLOTS * self.collected_nbytes + self.signals_nbytes
+                self.slots_nbytes(worker) + VALIDATION_SLOTS * self.collected_nbytes + self.signals_nbytes
             )
         return sizes
 

@@ -21,6 +21,9 @@ from pool.errors import PoolError
 PAGE = mmap.PAGESIZE
 _CHUNK = 64 << 20
 _MADV_POPULATE_READ, _MADV_POPULATE_WRITE = 22, 23  # Linux 5.14
+_MADV_COLLAPSE = 25  # Linux 6.1
+_HUGE_PAGE = 2 << 20
+_MAP_SHARED, _MAP_FIXED, _MAP_NORESERVE = 0x01, 0x10, 0x4000
 
 
 def create(name: str, size: int, before_chunk: Callable[[int], None]) -> int:
@@ -68,19 +71,26 @@ class Segment:
         """`registered`: nobody writes it here, but many a device's driver takes only memory that may be written; until
         `protect`."""
         size = os.fstat(fd).st_size
-        self._map = mmap.mmap(fd, size, prot=mmap.PROT_READ | (mmap.PROT_WRITE if writable or registered else 0))
-        self._map.madvise(mmap.MADV_DONTDUMP)  # or a core dump of a big ring delays every recovery
-        self._map.madvise(mmap.MADV_DONTFORK)  # a process that a task forks owns nothing of it (I4)
-        address = np.frombuffer(self._map, np.uint8).ctypes.data
+        protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable or registered else 0)
+        self._addresses, begin = _mapped(fd, size, protection)
+        self._addresses.madvise(mmap.MADV_DONTDUMP)  # or a core dump of a big ring delays every recovery
+        self._addresses.madvise(mmap.MADV_DONTFORK)  # a process that a task forks owns nothing of it (I4)
         self.size = size
         self.writable = writable
-        self.array: npt.NDArray[np.uint8] = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+        self.array: npt.NDArray[np.uint8] = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(begin))
 
-    def touch(self) -> None:
-        """Maps every page now, so that the first batches don't wait for it; where the kernel can't, later."""
-        advice = _MADV_POPULATE_WRITE if self.writable else _MADV_POPULATE_READ
-        address = ctypes.c_void_p(self.array.ctypes.data)
-        ctypes.CDLL(None).madvise(address, ctypes.c_size_t(self.size), advice)
+    def touch(self, *, huge_pages: bool = False) -> None:
+        """Maps every page now, so that the first batches don't wait for it; where the kernel can't, later.
+
+        `huge_pages`: makes huge ones of them first, for all processes, where the kernel can and has some: for what is
+        read from place to place.
+        """
+        if huge_pages:
+            self._advise(_MADV_COLLAPSE, self.size // _HUGE_PAGE * _HUGE_PAGE)
+        self._advise(_MADV_POPULATE_WRITE if self.writable else _MADV_POPULATE_READ, self.size)
+
+    def _advise(self, advice: int, nbytes: int) -> None:
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(self.array.ctypes.data), ctypes.c_size_t(nbytes), advice)
 
     def protect(self) -> None:
         """Makes what this process only reads read-only. Raises OSError."""
@@ -93,3 +103,17 @@ class Segment:
     def slots(self, offset: int, count: int, slot_bytes: int) -> list[npt.NDArray[np.uint8]]:
         """`count` equal pieces that begin at `offset`."""
         return [self.array[offset + i * slot_bytes : offset + (i + 1) * slot_bytes] for i in range(count)]
+
+
+def _mapped(fd: int, size: int, protection: int) -> tuple[mmap.mmap, int]:
+    """The segment where huge pages can be mapped as such: at a multiple of their size. Gives addresses, which stay
+    taken as long as the object is kept, and where in them it begins. Raises OSError."""
+    addresses = mmap.mmap(-1, size + _HUGE_PAGE, flags=mmap.MAP_PRIVATE | _MAP_NORESERVE, prot=mmap.PROT_READ)
+    begin = -(-np.frombuffer(addresses, np.uint8).ctypes.data // _HUGE_PAGE) * _HUGE_PAGE
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    at, length, offset = ctypes.c_void_p(begin), ctypes.c_size_t(size), ctypes.c_long(0)
+    if libc.mmap(at, length, protection, _MAP_SHARED | _MAP_FIXED, fd, offset) != begin:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    return addresses, begin

@@ -25,11 +25,13 @@ class Death:
     raised: str = ""  # the exception that ended it; empty: none did
     log: Path | None = None  # has the traceback
     crashed_in: str = ""  # the line of Python code that a SIGSEGV struck, as far as the log has it
+    card: str = ""  # a worker's GPU, by its name in the run
 
     def line(self) -> str:
         """All of it but the log."""
         how = f"raised {self.raised}" if self.raised else self.how
-        parts = [f"{self.peer} (incarnation {self.peer.incarnation}) {how}"]
+        where = f", {self.card}" if self.card else ""
+        parts = [f"{self.peer} (incarnation {self.peer.incarnation}{where}) {how}"]
         if self.killed_since:
             parts.append(f"since it {self.killed_since}")
         if self.crashed_in:

@@ -84,6 +84,9 @@ class NumberedNets:
         """What `events` of the poller say of programs that have ended; begins what is next. Whether `news` are
         others."""
         before = self.news
+        for program in (self._exporter, self._command):
+            if program is not None:
+                program.cut_logs()
         if self._exporter is not None and self._exporter.pidfd in events:
             self._exported(self._exporter)
         if self._command is not None and self._command.pidfd in events:

@@ -9,15 +9,18 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 import zmq
 
 from loader.exit_codes import EXIT_CRASH_LOOP, EXIT_DONE
 from pool.checkpoint.state import LAST
 from pool.crash_points import crash_point
+from pool.devices import parse_device
 from pool.errors import ConfigError, RunError
+from pool.exchange.choice import after_loss
 from pool.process.launch import Launch
 from pool.protocol.again import SAY_AGAIN_MS, SAY_AGAIN_SECONDS, SayAgain
 from pool.protocol.channel import Hub
@@ -148,7 +151,7 @@ class Supervisor:
         """Starts processes whose pause is over, one after the other; the fork server by exec."""
         while (peer := self._places.next_start(time.monotonic())) is not None:
             if peer.role == FORKSERVER:
-                self._children.start_forkserver(peer, self._launch.config.testing.crash_points)
+                self._children.start_forkserver(peer, self._launch.config)
                 self._places.started(peer, time.monotonic())
             else:
                 crash_point("supervisor.before_start")
@@ -164,7 +167,10 @@ class Supervisor:
             return
         crash_point("supervisor.after_start")
         self._places.started(child.peer, time.monotonic())
-        self._children.tell(child, self._launch.told_to(child.peer))
+        if self._policy.is_left_out(child.peer):
+            child.kill("is on a device that was lost meanwhile")
+        else:
+            self._children.tell(child, self._launch.told_to(child.peer))
         self._tell_roster()
 
     def _pause_ms(self) -> int:
@@ -220,17 +226,27 @@ class Supervisor:
         if peer.role == COORDINATOR and self._is_finished():
             return EXIT_DONE if self._stop.ending is Ending.NOT_ASKED else self._signals.exit_code
         failure = child.failure
-        if failure is not None and not failure.signature:
+        if failure is not None and not failure.signature and not failure.lost:
             raise RunError(failure.reason, failure.exit_code)
         death = self._describe(child, how)
         self._deaths.append(death)
         needed = peer.role != FORKSERVER or self._places.somebody_waits
-        decision = self._policy.died(peer, failure, batch=death.batch, needed=needed)
+        others = list(self._other_devices(peer).values())
+        decision = self._policy.died(peer, failure, batch=death.batch, needed=needed, others=others)
         log.warning("%s; %s", death.line(), decision.why)
+        if decision.leave_out and peer.role == WORKER:
+            self._progress.say(f"{death.line()}; {decision.why}")
+            self._tell_roster()
+            return None
         if not decision.restart and decision.exit_code == EXIT_CRASH_LOOP:
             raise RunError(f"{account(self._deaths)}\n{decision.why}", EXIT_CRASH_LOOP)
         if not decision.restart:
             raise RunError(f"{death.line()}; {decision.why}", decision.exit_code)
+        if peer.role == COORDINATOR:
+            self._end_with_coordinator()
+        if decision.leave_out:
+            self._leave_device()
+            decision = replace(decision, why=f"{decision.why}; {self._launch.planned.exchange}")
         self._progress.say(f"{death.line()}; {decision.why}")
         self._tell_roster()
         successor = self._places.again(peer, time.monotonic() + decision.pause, decision.why)
@@ -241,20 +257,60 @@ class Supervisor:
         self._start_due()
         return None
 
+    def _end_with_coordinator(self) -> None:
+        """Workers that use memory of its device: nobody has proved that it outlives the process that made it."""
+        self._kill_workers(self._launch.planned.exchange.local, "shared a device's memory with the coordinator")
+
+    def _leave_device(self) -> None:
+        """The coordinator's is lost, and with it the workers on it."""
+        planned = self._launch.planned
+        for index in planned.exchange.local:
+            self._policy.leave_out(Peer(WORKER, index))
+        module = self._launch.config.testing.device_module
+        others = {index: parse_device(spec, module) for index, spec in self._other_devices(Peer(COORDINATOR)).items()}
+        exchange = after_loss(
+            planned.exchange, {index: device.torch_name for index, device in others.items() if device.is_accelerator}
+        )
+        self._kill_workers(exchange.local, "gets the coordinator on its device")
+        self._launch = replace(self._launch, answer=replace(planned, exchange=exchange))
+
+    def _kill_workers(self, indices: Collection[int], why: str) -> None:
+        for child in self._children:
+            if child.peer.role == WORKER and child.peer.index in indices:
+                child.kill(why)
+
+    def _other_devices(self, peer: Peer) -> dict[int, str]:
+        """What is left without the process's device: of each other worker, by index, the device."""
+        planned = self._launch.planned
+        gone = planned.exchange.local if peer.role == COORDINATOR else (peer.index,)
+        return {
+            index: spec
+            for index, spec in enumerate(planned.devices)
+            if index not in gone and not self._policy.is_left_out(Peer(WORKER, index))
+        }
+
     def _describe(self, child: Child, how: str) -> Death:
         before, self._oom_kills = self._oom_kills, oom_kills()
         killed = child.returncode == -signal.SIGKILL
+        failure = child.failure
+        lost = failure.reason if failure is not None and failure.lost else ""
         return Death(
             child.peer,
-            how,
+            f"ended: {lost}" if lost else how,
             killed_since=child.killed_since,
             out_of_memory=killed and self._oom_kills > before,
             batch=self._children.held_batch(child.peer),
             last_lines=child.last_lines(),
-            raised="" if child.failure is None else child.failure.reason,
+            raised="" if failure is None or lost else failure.reason,
             log=child.log,
             crashed_in=child.crashed_in(),
+            card=self._card_of(child.peer),
         )
+
+    def _card_of(self, peer: Peer) -> str:
+        """A worker's device, if it is a GPU; else empty."""
+        card = self._launch.planned.card(self._launch.planned.devices[peer.index]) if peer.role == WORKER else None
+        return "" if card is None else card.device
 
     def _look_at_folder(self) -> None:
         if self._folder.look():

@@ -11,6 +11,7 @@ from pool import crash_points
 from pool.checkpoint.state import AVERAGE, BEST, FOLDER
 from pool.config.tree import Config
 from pool.errors import PoolError, RunError
+from pool.exchange.choice import HOST
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import RunReport
 from pool.run_dir import shown
@@ -86,7 +87,9 @@ def _supervise(
             progress.say(note)
         if launch.checkpoint is not None:
             progress.say(f"resuming from {launch.checkpoint}, step {launch.step}")
-        progress.say(f"workers on {', '.join(launch.planned.devices)}")
+        exchange = launch.planned.exchange
+        said = f"; {exchange}" if exchange != HOST else ""
+        progress.say(f"workers on {', '.join(launch.planned.devices)}{said}")
         try:
             code = supervisor.run()
             if code == EXIT_DONE:

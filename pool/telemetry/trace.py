@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 FOLDER = "trace"
 _ROWS = (COORDINATOR, WORKER, FEEDER)  # from top to bottom
 _NOTHING = nullcontext()
+_FIRST_ROW = 1 << 23  # of rows that are no threads: higher than any thread's number
 
 
 class Trace:
@@ -35,6 +36,7 @@ class Trace:
     def __init__(self, run_dir: Path, peer: Peer, *, on: bool) -> None:
         self._fd = -1
         self._torn = False  # the newest line is not whole
+        self._named: dict[str, int] = {}  # rows that are no threads
         if not on:
             return
         path = run_dir / FOLDER / f"{peer.role}-{peer.index}-{peer.incarnation}.jsonl"
@@ -48,35 +50,54 @@ class Trace:
         self._write({"ph": "M", "name": "process_name", "args": {"name": str(peer)}})
         self._write({"ph": "M", "name": "process_sort_index", "args": {"sort_index": self._process}})
 
+    @property
+    def is_on(self) -> bool:
+        return self._fd >= 0
+
+    @staticmethod
+    def now() -> float:
+        """The trace's clock, in microseconds."""
+        return time.monotonic_ns() / 1000
+
+    def bar(self, row: str, name: str, begin: float, duration: float, **arguments: Any) -> None:
+        """Microseconds of something that is no thread, in a row of its own. From one thread."""
+        if not self.is_on:
+            return
+        if row not in self._named:
+            self._named[row] = _FIRST_ROW + len(self._named)
+            self._write({"ph": "M", "name": "thread_name", "args": {"name": row}, "tid": self._named[row]})
+        span = {"ph": "X", "name": name, "ts": begin, "dur": duration, "args": arguments}
+        self._write({**span, "tid": self._named[row]})
+
     def span(self, name: str, **arguments: Any) -> AbstractContextManager[None]:
         """The time inside, as a bar of this thread's row."""
-        return self._span(name, arguments) if self._fd >= 0 else _NOTHING
+        return self._span(name, arguments) if self.is_on else _NOTHING
 
     def mark(self, name: str, **arguments: Any) -> None:
         """A moment."""
-        if self._fd >= 0:
-            self._write({"ph": "i", "s": "t", "name": name, "ts": _now(), "args": arguments})
+        if self.is_on:
+            self._write({"ph": "i", "s": "t", "name": name, "ts": self.now(), "args": arguments})
 
     def begin(self, name: str, number: int) -> None:
         """Something that overlaps with others of its kind; it has a bar of its own until `end`."""
-        if self._fd >= 0:
-            self._write({"ph": "b", "cat": name, "id": number, "name": f"{name} {number}", "ts": _now()})
+        if self.is_on:
+            self._write({"ph": "b", "cat": name, "id": number, "name": f"{name} {number}", "ts": self.now()})
 
     def end(self, name: str, number: int) -> None:
-        if self._fd >= 0:
-            self._write({"ph": "e", "cat": name, "id": number, "name": f"{name} {number}", "ts": _now()})
+        if self.is_on:
+            self._write({"ph": "e", "cat": name, "id": number, "name": f"{name} {number}", "ts": self.now()})
 
     @contextmanager
     def _span(self, name: str, arguments: dict[str, Any]) -> Iterator[None]:
-        begin = _now()
+        begin = self.now()
         try:
             yield
         finally:
-            self._write({"ph": "X", "name": name, "ts": begin, "dur": _now() - begin, "args": arguments})
+            self._write({"ph": "X", "name": name, "ts": begin, "dur": self.now() - begin, "args": arguments})
 
     def _write(self, event: dict[str, Any]) -> None:
         """One call, so that lines of several threads do not mix and a death leaves whole ones."""
-        event |= {"pid": self._process, "tid": threading.get_native_id()}
+        event = {"pid": self._process, "tid": threading.get_native_id(), **event}
         line = b"\n" * self._torn + json.dumps(event).encode() + b"\n"
         with suppress(OSError):  # a full disk costs events, not the run
             self._torn = os.write(self._fd, line) < len(line)
@@ -136,8 +157,3 @@ def _event_in(line: bytes) -> dict[str, Any] | None:
         if isinstance(event, dict) and isinstance(event.setdefault("ts", 0), int | float):
             return event
     return None
-
-
-def _now() -> float:
-    """Microseconds."""
-    return time.monotonic_ns() / 1000

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -25,6 +26,16 @@ from pool.exchange.interface import GroupBatch, WorkerExchange
 from pool.protocol.messages import Outcome
 
 Announce = Callable[[int], None]  # bucket
+
+
+@dataclass(frozen=True)
+class _Check:
+    """Of a gradient of one batch, or of the group's as it is handed over."""
+
+    batch: int  # index in the group; the last one of what is handed over
+    parameter: int
+    handed_over: bool
+    finite: torch.Tensor | bool
 
 
 class GradientWriter:
@@ -48,9 +59,8 @@ class GradientWriter:
         self._present: set[int] = set()  # parameters that got a gradient from a batch of the group
         self._doubtful: set[int] = set()  # members with a number in the group that is not known to be finite
         self._to_hand_over: set[int] = set()  # buckets
-        self._flags: list[
-            dict[int, torch.Tensor | bool]
-        ] = []  # one a batch: is it finite? by parameter, as backward goes
+        self._batch = -1  # index in the group
+        self._checks: list[_Check] = []  # of the group, in the order in which they were asked for
         self._expected: list[int] = []  # buckets of members that take part
         self._missing: list[set[int]] = []  # per bucket: parameters whose gradient is not there yet
         self._withheld: dict[int, int] = {}  # by member: its last bucket, complete but not announced
@@ -73,13 +83,14 @@ class GradientWriter:
         self._left = list(batches)
         self._announce = announce
         self._frozen = frozen
-        self._present, self._doubtful, self._flags, self._withheld = set(), set(), [], {}
+        self._present, self._doubtful, self._withheld = set(), set(), {}
+        self._batch, self._checks = -1, []
         self._to_hand_over = {b for b, member in enumerate(self._member_of) if member not in frozen}
 
     def begin_batch(self) -> Collection[int]:
         """Before backward of the group's next batch. The members that take no part in it."""
         self._exchange.begin_batch()
-        self._flags.append({})
+        self._batch += 1
         self._missing = [set(bucket.parameters) for bucket in self._plan.buckets]
         out = {*self._frozen, *self._left[0].left_out}
         self._expected = [b for b, member in enumerate(self._member_of) if member not in out]
@@ -107,7 +118,7 @@ class GradientWriter:
     def end_group(self) -> tuple[int, ...]:
         """After the last batch: the parameters that got no gradient from any."""
         for b in sorted(self._to_hand_over):
-            self._exchange.hand_over(self._plan.buckets[b], _tell_nobody)
+            self._hand_over(b, _tell_nobody)
         parameters = (
             i
             for b, member in enumerate(self._member_of)
@@ -119,23 +130,36 @@ class GradientWriter:
     def read(self, losses: torch.Tensor) -> list[Outcome]:
         """After the last batch, when all of it has arrived: of each batch the losses, and of each member the first
         parameter whose gradient is not finite, or that the loss is not. `losses`: [batches, members]. Raises what the
-        device has failed with."""
-        later = [finite for flags in self._flags for finite in flags.values() if isinstance(finite, torch.Tensor)]
+        device has failed with.
+
+        Where all batches' gradients of a parameter are finite, and their sum, rounded, is not, the last of them is to
+        blame."""
+        later = [check.finite for check in self._checks if isinstance(check.finite, torch.Tensor)]
         numbers, found = self._exchange.read(losses.flatten(), later)
         arrived = iter(found)
+        flags: list[dict[int, bool]] = [{} for _ in range(self._batch + 1)]
+        too_large: set[int] = set()
+        for check in self._checks:
+            finite = next(arrived) if isinstance(check.finite, torch.Tensor) else check.finite
+            if not check.handed_over:
+                flags[check.batch][check.parameter] = finite
+            elif not finite:
+                too_large.add(check.parameter)
+        for parameter in too_large:
+            own = [known for known in flags if parameter in known]
+            own[-1][parameter] &= not all(known[parameter] for known in own)
         outcomes = []
-        for i, flags in enumerate(self._flags):
-            own = numbers[i * len(self._members) :][: len(self._members)]
-            known = {p: next(arrived) if isinstance(finite, torch.Tensor) else finite for p, finite in flags.items()}
-            outcomes.append(Outcome(tuple(own), self._unsound(own, known)))
+        for i, known in enumerate(flags):
+            own_losses = numbers[i * len(self._members) :][: len(self._members)]
+            outcomes.append(Outcome(tuple(own_losses), self._unsound(own_losses, known)))
         return outcomes
 
     def _is_finite(self, member: int) -> bool:
-        """In this batch."""
+        """In this batch, and as it was handed over."""
         return all(
-            bool(finite)
-            for index, finite in self._flags[-1].items()
-            if self._member_of[self._buckets_of[index][0]] == member
+            bool(check.finite)
+            for check in self._checks
+            if check.batch == self._batch and self._member_of[self._buckets_of[check.parameter][0]] == member
         )
 
     def _unsound(self, losses: Sequence[float], flags: Mapping[int, bool]) -> tuple[str, ...]:
@@ -159,7 +183,7 @@ class GradientWriter:
     def take(self, weight: torch.Tensor, rows: torch.Tensor) -> None:
         """Rows sink: the touched rows."""
         index = self._table(weight)
-        self._flags[-1][index] = self._exchange.put(index, rows)
+        self._check(index, self._exchange.put(index, rows))
         for bucket in self._buckets_of[index]:
             self._written(index, bucket)
 
@@ -174,7 +198,7 @@ class GradientWriter:
 
     def done(self, weight: torch.Tensor, finite: torch.Tensor | bool) -> None:
         """Table sink: all touched rows are written."""
-        self._flags[-1][self._index[weight]] = finite
+        self._check(self._index[weight], finite)
 
     def _table(self, weight: torch.Tensor) -> int:
         """The index of a table whose gradient comes. Raises PluginError if it has come before."""
@@ -194,7 +218,7 @@ class GradientWriter:
                 f"{self._plan.parameters[index].name} gets a gradient from elsewhere than its SparseLinear (a "
                 "penalty on it, another use of it), but only the rows that a batch touches travel"
             )
-        self._flags[-1][index] = self._exchange.put(index, gradient)
+        self._check(index, self._exchange.put(index, gradient))
         parameter.grad = None
         self._written(index, self._buckets_of[index][0])
 
@@ -210,7 +234,14 @@ class GradientWriter:
             self._withheld[member] = bucket
         then = _tell_nobody if is_last or self._announce is None else partial(self._announce, bucket)
         self._to_hand_over.discard(bucket)
-        self._exchange.hand_over(self._plan.buckets[bucket], then)
+        self._hand_over(bucket, then)
+
+    def _hand_over(self, bucket: int, then: Callable[[], object]) -> None:
+        for parameter, finite in self._exchange.hand_over(self._plan.buckets[bucket], then).items():
+            self._check(parameter, finite, handed_over=True)
+
+    def _check(self, parameter: int, finite: torch.Tensor | bool, *, handed_over: bool = False) -> None:
+        self._checks.append(_Check(self._batch, parameter, handed_over, finite))
 
 
 def _tell_nobody() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from loader.batch.schema import BatchSchema, SparseBatch
+from pool.accelerator.bars import COMPUTES, Bars, NoBars
+from pool.accelerator.computing import DenseProducts, forward_pass
 from pool.buckets.plan import Plan
 from pool.crash_points import crash_point
 from pool.devices import Device
@@ -64,15 +67,19 @@ class Computer:
         *,
         trace: Trace,
         total_steps: int,
+        dense_products: DenseProducts = "float32",
+        bars: Bars | None = None,
     ) -> None:
         """`members`: makes them; `plans`: of each; `join`: connects one module of all their models, still on the meta
-        device, to where weights come from and gradients go."""
+        device, to where weights come from and gradients go; `bars`: of the device."""
         self._schema = schema
         self._device = torch.device(device.torch_name)
         self._batches = batches
         self._faults = faults
         self._trace = trace
+        self._bars = bars or NoBars()
         self._total_steps = total_steps
+        self._dense_products = dense_products
         with torch.device("meta"):
             self._members = tuple(members())
         self._model = joined_model([member.model for member in self._members])
@@ -85,6 +92,7 @@ class Computer:
         self._writer = GradientWriter(self._model, plans, self._exchange)
         self._tables = [module for module in self._model.modules() if isinstance(module, SparseLinear)]
         self._prepared: dict[tuple[int, int], Taken] = {}  # by attempt and number of the batch
+        self._ones: dict[tuple[int, torch.dtype], Tensor] = {}
 
     def prepare(self, slot: Slot, attempt: int, done: Callable[[], object] = lambda: None) -> None:
         """Does the part of a training batch that needs no weights, so that `train` of this attempt takes less time.
@@ -136,7 +144,9 @@ class Computer:
                 batch = self._load(slot, step, assignment.attempt)
             crash_point("worker.before_forward")
             self._model.train()
-            losses.append(torch.cat(self._losses(batch, step, self._writer.begin_batch())))
+            begun = self._bars.begin()
+            losses.append(_joined(self._losses(batch, step, self._writer.begin_batch())))
+            self._bars.end(begun, COMPUTES, "batch", batch=number)
             self._writer.end_batch()
             if assignment.first and i == 0:
                 self._exchange.put_buffers()
@@ -145,7 +155,7 @@ class Computer:
         absent = self._writer.end_group()
         meanwhile()
         with self._trace.span("is it finite?", step=step):
-            outcomes = self._writer.read(torch.stack(losses))
+            outcomes = self._writer.read(_joined(losses).view(len(losses), -1))
         return Computed(tuple(_without(frozen, outcome) for outcome in outcomes), absent)
 
     def _losses(self, batch: TensorBatch, step: int, frozen: Collection[int]) -> list[Tensor]:
@@ -154,17 +164,35 @@ class Computer:
         computed = self._execution.losses(batch, Progress(step, self._total_steps), frozen)
         found: list[Tensor] = []
         while (first := sum(map(len, found))) < len(self._members):
-            with self._trace.span("forward", step=step, batch=batch.number):
+            with self._trace.span("forward", step=step, batch=batch.number), self._forward_pass():
                 losses = next(computed)
             losses = self._faults.nan(losses, first)
             self._faults.at(step, "backward")
             crash_point("worker.before_backward")
             with self._trace.span("backward", step=step, batch=batch.number):
                 if losses.requires_grad:
-                    losses.sum().backward()  # type: ignore[no-untyped-call]
+                    self._backward(losses)
             found.append(losses.detach())
             self._writer.end_members(range(first, first + len(losses)), found[-1])
         return found
+
+    def _forward_pass(self) -> AbstractContextManager[object]:
+        return forward_pass(self._device, self._dense_products)
+
+    def _backward(self, losses: Tensor) -> None:
+        """Of the sum of the losses. Given its gradient, torch imports sympy, half a second of each worker; what that
+        saves is a device's launches."""
+        if self._device.type == "cpu":
+            losses.sum().backward()  # type: ignore[no-untyped-call]
+        else:
+            losses.backward(self._slopes(losses))  # type: ignore[no-untyped-call]
+
+    def _slopes(self, losses: Tensor) -> Tensor:
+        """The gradient of the sum of the losses: ones, made once for each number of them."""
+        key = len(losses), losses.dtype
+        if key not in self._ones:
+            self._ones[key] = torch.ones_like(losses)
+        return self._ones[key]
 
     def validate(self, slot: Slot, version: int, place: Slot, measured: Measured) -> Computed:
         """The losses of a batch; what the metrics of each member's task need goes into `place`, as `measured` has it,
@@ -184,7 +212,7 @@ class Computer:
     ) -> list[float]:
         """The loss of each member with the weights that are loaded."""
         progress = Progress(version, self._total_steps)
-        with torch.no_grad(), self._trace.span("validate", version=version):
+        with torch.no_grad(), self._trace.span("validate", version=version), self._forward_pass():
             losses = [
                 member.measure(batch, progress, arrays) if arrays else member.loss(batch, progress, backward=False)
                 for member, arrays in zip(self._members, collected, strict=True)
@@ -201,6 +229,11 @@ class Computer:
         number = SparseBatch.view(self._schema, slot).number
         taken = self._prepared.pop((attempt, number), None) or self._batches.take(slot)
         return taken.for_current_stream()
+
+
+def _joined(tensors: Sequence[Tensor]) -> Tensor:
+    """One behind the other; of one alone nothing is copied."""
+    return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors))
 
 
 def _without(frozen: Collection[int], outcome: Outcome) -> Outcome:

@@ -17,13 +17,24 @@ from loader.plugins.words import told
 from pool import _native, numerics
 from pool.accelerator.added import add_devices
 from pool.accelerator.arrivals import Arrivals
+from pool.accelerator.bars import Bars, NoBars, bars_of
 from pool.accelerator.batches import DeviceBatches
+from pool.accelerator.computing import choose_computing
+from pool.accelerator.lost import device_lost
+from pool.accelerator.opening import naming_lost_devices, open_device, own_device
 from pool.accelerator.page_lock import page_lock
-from pool.buckets.parts import member_of_parameter
+from pool.accelerator.sharing import sharing
+from pool.buckets.parts import joined, member_of_parameter
 from pool.crash_points import crash_point
+from pool.cuda.compiler import CompileError
 from pool.devices import Device, parse_device
-from pool.errors import ResourceError
+from pool.errors import LostDeviceError, ResourceError, RunError
+from pool.exchange.device.lending import borrow
+from pool.exchange.device.store import pieces
+from pool.exchange.device.weights import MappedWeights
 from pool.exchange.host.device import DeviceWorker
+from pool.exchange.host.streams import Streams
+from pool.exchange.host.weights import CopiedWeights, DeviceWeights
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import WorkerExchange
 from pool.members.making import make_members
@@ -41,7 +52,8 @@ from pool.worker.warned import tell_of_warnings
 
 
 def start(launch: Launch) -> Callable[[], NoReturn]:
-    return Worker(launch).run
+    with naming_lost_devices(launch.planned.devices[launch.peer.index]):
+        return Worker(launch).run
 
 
 class Worker:
@@ -49,19 +61,26 @@ class Worker:
         config, index = launch.config, launch.peer.index
         planned = launch.planned
         spec = planned.devices[index]
-        device = parse_device(spec, config.testing.device_module)
+        device = own_device(parse_device(spec, config.testing.device_module), planned.card(spec))
         add_devices(config.testing.device_module)
         torch.set_num_threads(config.num_worker_threads(spec, len(planned.devices)))
+        if device.is_accelerator:
+            way_out = "name another device in pool.devices"
+            open_device(torch.device(device.torch_name), str(launch.peer), spec, way_out)
+        choose_computing(own_kernels=config.pool.own_kernels, dense_products=config.pool.dense_products)
         numerics.check_worker(planned.fingerprint, launch.peer, device)
         _native.keep_freed_memory()  # or every large activation costs fresh pages
-        torch.use_deterministic_algorithms(True)
+        torch.set_deterministic_debug_mode("error")  # what use_deterministic_algorithms does, without 1 s of imports
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         self._launch = launch
         self._memory = memory = Memory(launch.memory_map(), launch.segments)
-        self._arrivals: Arrivals | None = None
-        if device.is_accelerator:
-            self._open(device)
         trace = Trace(launch.run_dir, launch.peer, on=bool(config.run.trace))
+        self._arrivals: Arrivals | None = None
+        self._bars: Bars = NoBars()
+        if device.is_accelerator:
+            memory.register(page_lock)
+            self._arrivals = Arrivals()
+            self._bars = bars_of(trace, torch.device(device.torch_name), self._arrivals)
         self._mailbox = Mailbox(launch, memory.worker_end(launch.peer, launch.bells), trace)
         tell_of_warnings(self._mailbox.say)
         self._computer = Computer(
@@ -74,51 +93,59 @@ class Worker:
             self._join,
             trace=trace,
             total_steps=config.train.steps,
+            dense_products=config.pool.dense_products,
+            bars=self._bars,
         )
         self._in_work = memory.in_work(index)
         self._raised = memory.raised(index)
         if self._computer.how:
             self._mailbox.say(self._computer.how)
 
-    def _open(self, device: Device) -> None:
-        """Begins to use the device. Raises ResourceError if it has no memory for that."""
-        try:
-            torch.accelerator.set_device_index(device.index)  # new tensors, seeds and libraries are this device's
-            torch.zeros(1, device=device.torch_name)
-        except RuntimeError as error:
-            if not out_of_memory(error):
-                raise
-            raise ResourceError(
-                f"{self._launch.peer}: {device.torch_name} has no memory left to begin with: {told(error)}"
-                f"{memory_of_device()}; free it, or name another device in pool.devices"
-            ) from None
-        self._memory.register(page_lock)
-        self._arrivals = Arrivals()
-
     def _batches(self, device: Device) -> Batches:
         schema = self._launch.planned.schema
         if self._arrivals is None:
             return HostBatches(schema)
-        return DeviceBatches(schema, torch.device(device.torch_name), self._arrivals)
+        return DeviceBatches(schema, torch.device(device.torch_name), self._arrivals, self._bars)
 
     def _join(self, model: nn.Module, device: torch.device) -> WorkerExchange:
-        planned, halves = self._launch.planned, self._memory.weight_halves()
-        plan, lists, member_of = planned.plan, self._launch.touched_lists(), member_of_parameter(planned.plans)
-        slots, average = self._memory.gradient_slots(self._launch.peer.index), self._memory.average()
+        launch, memory, index = self._launch, self._memory, self._launch.peer.index
+        planned, halves, average = launch.planned, memory.weight_halves(), memory.average()
+        plan, lists, member_of = planned.plan, launch.touched_lists(), member_of_parameter(planned.plans)
+        slots, slot_plan = memory.gradient_slots(index), joined(launch.slot_plans())
         if self._arrivals is None:
             return HostWorker(
-                model, plan, halves=halves, slots=slots, average=average, lists=lists, member_of=member_of
+                model,
+                plan,
+                halves=halves,
+                slots=slots,
+                slot_plan=slot_plan,
+                average=average,
+                lists=lists,
+                member_of=member_of,
             )
+        streams = Streams.of(device)
+        weights: DeviceWeights
+        if index in planned.exchange.local:
+            shared = sharing(device.type)
+            assert shared is not None, f"memory of {device} can't be shared"
+            lent = borrow(launch.address_key, launch.coordinator, device, shared)
+            crash_point("worker.memory_borrowed")
+            weights = MappedWeights(model, plan, streams, pieces(lent.weights, plan.nbytes))
+            places = pieces(lent.slots, slot_plan.nbytes)
+        else:
+            weights = CopiedWeights(model, plan, streams, halves, average)
+            places = [torch.from_numpy(slot[: slot_plan.nbytes]) for slot in slots]
         return DeviceWorker(
-            model,
             plan,
-            device,
+            weights,
+            streams,
             self._arrivals,
-            halves=halves,
-            slots=slots,
-            average=average,
+            slots=places,
+            slot_plan=slot_plan,
             lists=lists,
+            list_memory=memory.touched_lists(index),
             member_of=member_of,
+            bars=self._bars,
         )
 
     def run(self) -> NoReturn:
@@ -183,12 +210,21 @@ class Worker:
 
     def _ended_by(self, error: BaseException, assignment: Assignment) -> None:
         """Leaves the exception's text in the worker's segment. This process may be damaged and ends; the coordinator
-        has the batch computed by another. Raises ResourceError if memory has run out."""
-        text = told(error)
+        has the batch computed by another. Raises ResourceError if memory has run out, LostDeviceError if the device
+        can't be used any more, RunError if a kernel can't be compiled."""
+        text, launch = told(error), self._launch
+        spec = launch.planned.devices[launch.peer.index]
+        if isinstance(error, CompileError):
+            raise RunError(
+                f"{launch.peer} ({spec}): a kernel can't be compiled: {text}; "
+                f"pool.own_kernels = false computes with torch's own operations; all that was said is in {_log()}"
+            ) from None
+        if device_lost(error):
+            self._in_work[0] = 0  # not the batch's fault
+            raise LostDeviceError(f"{spec} can't be used: {text}") from None
         if out_of_memory(error):
-            launch = self._launch
             raise ResourceError(
-                f"{launch.peer} ({launch.planned.devices[launch.peer.index]}) ran out of memory in batch "
+                f"{launch.peer} ({spec}) ran out of memory in batch "
                 f"{self._in_work[1]}: {text}{memory_of_device()}; lower data.batch_size or model sizes"
             ) from None
         self._raised.say(assignment.attempt, f"{text}; traceback in {_log()}")

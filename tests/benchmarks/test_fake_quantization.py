@@ -13,7 +13,7 @@ from benchmarks.fake_quantization import EVERYTHING, measured, table
 from benchmarks.learning import config_of
 from tests.support.runs import ROOT
 
-POSITIONS = 4_000
+POSITIONS = 10_000
 FILES = ROOT / "configs/sample/train.binpack", ROOT / "configs/sample/validation.binpack"
 COARSE = [  # of the usual scales the loss of so small a network hardly knows
     {"weight": "l0w", "merge": "l0f", "type": "i16", "scale": 32},

@@ -19,9 +19,11 @@ MAILBOX = ("pytest", "-q", "-x", "tests/pool/worker/test_mailbox.py")
 SNAPSHOTS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_snapshots.py")
 CHECKPOINTS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_checkpoints.py", "-k", "promises")
 SUM_ORDER = ("pytest", "-q", "-x", "tests/pool/coordinator/test_sum_order.py")
+CARRYING = ("pytest", "-q", "-x", "tests/pool/coordinator/test_carrying.py")
 AVERAGES = ("pytest", "-q", "-x", "tests/pool/integration/test_average_runs.py", "-k", "same_bits or validated")
 NETS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_best_checkpoint.py", "tests/pool/nets/test_nets.py")
 GROUPS = ("pytest", "-q", "-x", "tests/pool/worker/test_adding.py")
+PROOF = ("pytest", "-q", "-x", "tests/pool/planner/test_proof.py")
 BAD_BATCHES = ("pytest", "-q", "-x", "tests/pool/integration/test_bad_batches.py", "-k", "mean_of_the_others")
 
 
@@ -237,8 +239,8 @@ MUTANTS = (
     Mutant(
         "rows of a part forgotten",
         "of a table's part that was folded early, only the rows that its first batch touched count",
-        "pool/coordinator/stepping/piece.py",
-        "touched = union(addends, self.memory.first_row, len(out)) if self.memory.is_table else None",
+        "pool/exchange/host/coordinator.py",
+        "touched = union(addends, self.first_row, len(out)) if self.is_table else None",
         "touched = addends[0].touched",
         SUM_ORDER,
     ),
@@ -578,6 +580,45 @@ MUTANTS = (
         "return self._batches.get(member, ())",
         "return self._batches.get(member, self.batches)",
     ),
+    # --- a worker that does not come back ---
+    Mutant(
+        "full slots stay full",
+        "a group that a lost worker had waits for a slot that only its own sum could free",
+        "pool/coordinator/books/books.py",
+        "elif not folds and not self._make_room():",
+        "elif not folds:",
+    ),
+    Mutant(
+        "given up for good",
+        "a group that had to make room is not computed again",
+        "pool/coordinator/books/step_book.py",
+        "        for batch in self._groups.batches(self.step, place):\n            self.losses.pop(batch, None)\n",
+        "        del place\n",
+    ),
+    Mutant(
+        "given up, and its slot kept",
+        "the slot of a group that had to make room is nobody's",
+        "pool/coordinator/books/books.py",
+        "        self._drop_work((self.step, max(finished)))\n        return True\n",
+        "        del self._work[self.step, max(finished)]\n        return True\n",
+    ),
+    # --- what a version takes over from the one before ---
+    Mutant(
+        "rows of a task forgotten",
+        "of a version that the task has changed, only the rows that the optimizer wrote are in the next but one",
+        "pool/coordinator/stepping/carrying.py",
+        "        self._changed = None\n        self._changes.mark_range",
+        "        self._changes.mark_range",
+        CARRYING,
+    ),
+    Mutant(
+        "copied ahead once and for all",
+        "an optimizer of torch steps from the version before the newest",
+        "pool/coordinator/stepping/carrying.py",
+        "            self._memory.copy_over(version)\n        self._equal = False\n",
+        "            self._memory.copy_over(version)\n",
+        CARRYING,
+    ),
     # --- averages and numbered nets ---
     Mutant(
         "added twice",
@@ -626,5 +667,14 @@ MUTANTS = (
         "if net is Net.WRITTEN} if self._has_command",
         "if net is None} if self._has_command",
         NETS,
+    ),
+    # --- devices ---
+    Mutant(
+        "proof of another driver",
+        "what was seen of shared memory counts for every driver",
+        "pool/preflight/proof.py",
+        "if record.setup == setup), None)",
+        "if record.setup.card == setup.card), None)",
+        PROOF,
     ),
 )

@@ -37,13 +37,33 @@ CHESS_ONLY = {  # of pool/, but our own optimizer's, or of the planned kernels
     "coordinator.weights_caught_up",
     "coordinator.weights_folded",
 }
+DEVICE_ONLY = {  # of an exchange on a device
+    "coordinator.memory_lent",
+    "coordinator.piece_given_out",
+    "coordinator.state_on_its_way",
+    "coordinator.version_queued",
+    "worker.memory_borrowed",
+}
+BORROWED = "worker.memory_borrowed"
+# Of a coordinator whose workers have begun nothing yet. With an exchange on devices they die with it.
+BEFORE_WORK = {"coordinator.before_hello", "coordinator.after_hello", "coordinator.after_orders"}
 _CALL = re.compile(r'crash_point\("([a-z]+\.[a-z_]+)"\)')
 _PREFIX = "crash point "
 
 
 def crash_points() -> dict[str, list[str]]:
-    """Role -> names, but for those of `chess_points`."""
-    return by_role(names_in(ROOT / "pool") - CHESS_ONLY)
+    """Role -> names, but for those of `chess_points` and `device_points`."""
+    return by_role(names_in(ROOT / "pool") - CHESS_ONLY - DEVICE_ONLY)
+
+
+def device_points() -> dict[str, list[str]]:
+    """Role -> names of what coordinator and workers come by with an exchange on a device, and with our own optimizer;
+    but for BORROWED, which no worker comes by whose coordinator dies before."""
+    ours = {"coordinator.weights_caught_up", "coordinator.weights_folded"}
+    # what torch's optimizers come by, or the CPU's kernels
+    others = {"coordinator.mid_fold", "coordinator.weights_copied", "coordinator.weights_stepped", "worker.mid_table"}
+    found = by_role(((names_in(ROOT / "pool") - CHESS_ONLY - others) | DEVICE_ONLY | ours) - {BORROWED})
+    return {role: found[role] for role in ("coordinator", "worker")}
 
 
 def chess_points() -> dict[str, list[str]]:
@@ -70,6 +90,11 @@ def together(points: dict[str, list[str]]) -> list[tuple[str, ...]]:
     """One of each role a run, so that few runs come by all of them."""
     longest = max(map(len, points.values()))
     return [tuple(names[i] for names in points.values() if i < len(names)) for i in range(longest)]
+
+
+def apart(pairs: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The same, but that each name comes alone where the coordinator would die before the worker comes by its own."""
+    return [one for names in pairs for one in ([(n,) for n in names] if BEFORE_WORK & {*names} else [names])]
 
 
 def armed(settings: dict[str, Any], *specs: str) -> dict[str, Any]:

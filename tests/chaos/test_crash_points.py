@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from tests.chaos.oracle import CHESS, SETTINGS, Undisturbed, assert_unharmed, undisturbed
-from tests.chaos.points import armed, came_by, chess_points, crash_points, run_and_continue, together
+from tests.chaos.points import (
+    BORROWED,
+    apart,
+    armed,
+    came_by,
+    chess_points,
+    crash_points,
+    device_points,
+    run_and_continue,
+    together,
+)
 from tests.support.runs import run, run_well
 
 pytestmark = pytest.mark.chaos
@@ -20,6 +30,13 @@ GPUS: dict[str, Any] = {
     "pool.devices": ["fakegpu:0", "fakegpu:1"],
 }
 
+ON_DEVICE: dict[str, Any] = {
+    **GPUS,
+    "optimizer.name": "pool.optim.Adam",
+    "pool.exchange": "device",
+    "pool.coordinator_device": "all",
+}
+
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
@@ -29,6 +46,12 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
 @pytest.fixture(scope="module")
 def chess_reference(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     return undisturbed(tmp_path_factory.mktemp("chaos") / "undisturbed", CHESS)
+
+
+@pytest.fixture(scope="module")
+def device_reference(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    settings = {**ON_DEVICE, "pool.devices": ["fakegpu:0"], "pool.exchange": "host"}
+    return undisturbed(tmp_path_factory.mktemp("chaos") / "undisturbed", settings)
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +82,15 @@ def test_with_real_data_too(names: tuple[str, ...], chess_reference: Undisturbed
 def test_on_fake_gpus_too(name: str, gpu_reference: Undisturbed, tmp_path: Path) -> None:
     """Buckets are announced by another thread than the one that computes them, later."""
     check(tmp_path / "run", (name,), gpu_reference, GPUS)
+
+
+@pytest.mark.usefixtures("fakegpu_is_built")
+@pytest.mark.parametrize("names", [*apart(together(device_points())), (BORROWED,)], ids=" ".join)
+def test_with_an_exchange_on_devices_too(names: tuple[str, ...], device_reference: Undisturbed, tmp_path: Path) -> None:
+    """The reference is that of an exchange in host memory."""
+    ended = run(tmp_path / "run", armed(ON_DEVICE, *(f"{name}=kill" for name in names)))
+    assert_unharmed(ended, device_reference, ON_DEVICE)
+    assert set(came_by(tmp_path / "run")) == set(names)
 
 
 @pytest.mark.parametrize("name", SUPERVISOR)

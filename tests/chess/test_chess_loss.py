@@ -78,7 +78,7 @@ def test_lambda_can_be_made_of_parts() -> None:
         (
             "stockfish",
             {"lambda_parts": [{"start": 1.0}, {"start": 1.0}]},
-            r"loss: lambda_parts\.0\.steps: is missing: how many training steps this part lasts",
+            r"loss\.lambda_parts\.0\.steps: is missing: how many training steps this part lasts",
         ),
         ("stockfish", {"lambda_parts": [{"start": 1.5}]}, r"loss\.lambda_parts\.0\.start: .*less than or equal to 1"),
         ("stockfish", {"lambda_parts": [{"end": 0.5}]}, r"loss\.lambda_parts\.0\.start: field required"),
@@ -86,7 +86,7 @@ def test_lambda_can_be_made_of_parts() -> None:
         (
             "perspective",
             {"lambda_parts": [{"start": 1.0}], "lambda_end": 0.5},
-            r"loss: lambda_end: does nothing beside lambda_parts: leave it out, or set it to 0\.25",
+            r"loss\.lambda_end: does nothing beside lambda_parts: leave it out, or set it to 0\.25",
         ),
         ("stockfish", {"asymmetry": -1.5}, r"loss\.asymmetry: .*greater than or equal to -1"),
     ],

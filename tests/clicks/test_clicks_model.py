@@ -17,6 +17,7 @@ from loader.batch.schema import BatchSchema, DenseField, SparseBatch, SparseFiel
 from loader.batch.slots import allocate_slots, write_batch
 from pool.metrics.layout import measured
 from pool.nn.batch import TensorBatch
+from pool.tasks.clicks import pairs
 from pool.tasks.clicks.config import LossConfig, ModelConfig
 from pool.tasks.clicks.task import ClicksTask
 from pool.tasks.task import Progress
@@ -116,6 +117,28 @@ def test_factorization_says_what_pairs_of_features_are_worth() -> None:
     pairs = np.triu(vectors @ vectors.T, k=1)
     expected = model.get_parameter("bias").item() + x @ weights + np.einsum("si,ij,sj->s", x, pairs, x)
     np.testing.assert_allclose(model(batch).detach().numpy(), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("samples", "scores", "rank"), [(1, 1, 5), (777, 1, 15), (300, 3, 15), (64, 2, 33)])
+def test_scores_of_a_factorization_and_their_gradient_have_the_bits_of_autograd(
+    samples: int, scores: int, rank: int
+) -> None:
+    torch.manual_seed(samples)
+    given = torch.randn(samples, scores * (1 + rank)), torch.randn(scores)
+    grad = torch.randn(samples, scores)
+
+    def by_autograd(total: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        parts = total.view(samples, scores, -1)
+        return bias + parts[:, :, 0] + parts[:, :, 1:].square().sum(dim=2) / 2
+
+    found = []
+    for function in (pairs.scores, by_autograd):
+        inputs = [tensor.clone().requires_grad_() for tensor in given]
+        out = function(*inputs)
+        found.append([out, *torch.autograd.grad(out, inputs, grad)])
+    assert all(torch.equal(ours, autograds) for ours, autograds in zip(*found, strict=True))
+    of_members = torch.func.vmap(pairs.scores)(*(torch.stack([tensor, tensor]) for tensor in given))
+    torch.testing.assert_close(of_members[1], found[0][0])
 
 
 @pytest.mark.parametrize("classes", [2, 3])

@@ -18,11 +18,13 @@ from tests.support.runs import ROOT
 
 SHIM = Path(__file__).parent / "shim.h"
 BUILT = ROOT / "build/cuda-on-cpu"
-SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g")
+SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1")
 
 
 class CpuLauncher:
     """A Launcher. `threads`: of a block at most; `backward`: which thread runs first is the last one."""
+
+    version = "g++"
 
     def __init__(self, *, sanitized: bool = False) -> None:
         self.sanitized = sanitized
@@ -82,7 +84,7 @@ def library(source: Source, sanitized: bool) -> ctypes.CDLL:
     path = BUILT / f"{source.file}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:24]}.so"
     if not path.exists():
         BUILT.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{id(parts)}")
+        temporary = path.with_suffix(f".{os.getpid()}")  # whole runs compile in several processes
         command = ["g++", *flags, "-x", "c++", "-", "-o", str(temporary)]
         without = {
             name: value for name, value in os.environ.items() if name != "LD_PRELOAD"

@@ -19,10 +19,13 @@ struct alignas(16) float4 {
 struct alignas(16) uint4 {
     unsigned x, y, z, w;
 };
+struct alignas(8) uint2 {
+    unsigned x, y;
+};
 struct Indices {
     unsigned x, y, z;
 };
-static Indices blockIdx, blockDim, threadIdx, gridDim;
+static thread_local Indices blockIdx, blockDim, threadIdx, gridDim;
 
 static inline float __uint_as_float(unsigned bits) {
     float out;

@@ -9,16 +9,21 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 
+from pool.accelerator.computing import choose_computing
 from pool.cuda import launcher, sparse_sums
-from pool.cuda.compiler import CompileError, Compiler, cache_folder
+from pool.cuda.compiler import CompileError, Compiler, kept_in
 from pool.cuda.launcher import CudaLauncher, Extent
 from pool.cuda.source import Source
+from pool.errors import RunError
 from pool.nn.kernels import forward
+from pool.protocol.identity import WORKER, Peer
+from pool.protocol.messages import Assignment
+from pool.worker.worker import Worker
 from tests.nn.sparse_inputs import random_input
 
 SOURCE = Source.of("column_sums.cu", BFLOAT16=0, WIDTH=4)
@@ -32,10 +37,12 @@ class Driver(ModuleType):
         self.loaded: list[bytes] = []
         self.launched: list[tuple[Any, ...]] = []
         self.status: Any = 0
+        self.refused = 0  # programs, from now on
 
     def cuModuleLoadData(self, image: bytes) -> tuple[Any, ...]:  # noqa: N802
         self.loaded.append(image)
-        return 0, "module"
+        self.refused -= 1
+        return (SimpleNamespace(name="CUDA_ERROR_INVALID_IMAGE"),) if self.refused >= 0 else (0, "module")
 
     def cuModuleGetFunction(self, module: str, name: bytes) -> tuple[Any, ...]:  # noqa: N802
         return 0, f"{module}.{name.decode()}"
@@ -58,6 +65,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     monkeypatch.setattr(torch.cuda, "device", lambda _: contextlib.nullcontext())
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _: SimpleNamespace(cuda_stream=77))
     monkeypatch.setattr(Compiler, "__init__", lambda *_: None)
+    monkeypatch.setattr(Compiler, "_version", "13.0", raising=False)
     monkeypatch.setattr(Compiler, "is_kept", lambda *_: False)
     monkeypatch.setattr(Compiler, "program", lambda _, source: f"program of {source}".encode())
     return made
@@ -97,6 +105,36 @@ def test_an_error_of_the_driver_is_named(driver: Driver) -> None:
         made.launch(SOURCE, "column_sums", Extent(1, 1), [None, None, 5, 0.5])
 
 
+def test_a_kept_program_that_the_driver_refuses_is_compiled_anew(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forgotten: list[Source] = []
+    monkeypatch.setattr(Compiler, "is_kept", lambda *_: True)
+    monkeypatch.setattr(Compiler, "forget", lambda _, source: forgotten.append(source))
+    driver.refused = 1
+    made = CudaLauncher(torch.device("cuda:1"))
+    made.launch(SOURCE, "column_sums", Extent(1, 1), [None, None, 5, 0.5])
+    assert (forgotten, len(driver.loaded), len(driver.launched)) == ([SOURCE], 2, 1)
+
+
+def test_a_program_that_the_driver_refuses_is_named_with_its_compiler(driver: Driver) -> None:
+    driver.refused = 1
+    said = r"^column_sums.cu BFLOAT16=0 WIDTH=4: the driver refuses what NVRTC 13.0 has compiled: .*INVALID_IMAGE"
+    with pytest.raises(CompileError, match=said):
+        CudaLauncher(torch.device("cuda:1")).launch(SOURCE, "column_sums", Extent(1, 1), [None, None, 5, 0.5])
+
+
+def test_a_kernel_that_does_not_compile_ends_the_run_with_one_line() -> None:
+    planned = SimpleNamespace(devices=("cuda:0", "cuda:1"))
+    worker = SimpleNamespace(_launch=SimpleNamespace(peer=Peer(WORKER, 1), planned=planned))
+    error = CompileError("fold.cu LEAVES=4 for sm_90: NVRTC 13.0: fold.cu(3): error: no")
+    with pytest.raises(RunError) as raised:
+        Worker._ended_by(cast("Worker", worker), error, cast("Assignment", None))
+    (line,) = str(raised.value).splitlines()
+    assert line.startswith("worker 1 (cuda:1): a kernel can't be compiled: CompileError: fold.cu LEAVES=4 for sm_90: ")
+    assert "; pool.own_kernels = false computes with torch's own operations; all that was said is in " in line
+
+
 @pytest.mark.parametrize(("items", "groups", "blocks", "threads"), [
     (10, 1, (1, 1), (1, 128)),
     (1000, 2, (16, 1), (2, 64)),
@@ -125,9 +163,22 @@ def test_without_a_compiler_torchs_operations_serve_and_one_line_says_so(
     assert line == f"cpu computes with torch's own operations, which is slower: {error}"
 
 
+@pytest.mark.usefixtures("forgets")
+def test_kernels_can_be_forgone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what computes is part of what two devices have in common (I2)."""
+    cpu = torch.device("cpu")
+    monkeypatch.setattr(launcher, "makers", {"cpu": lambda _: SimpleNamespace(version="NVRTC 13.0")})
+    assert launcher.computing_with(cpu) == "kernels compiled by NVRTC 13.0"
+    choose_computing(own_kernels=False, dense_products="tf32")
+    assert launcher.computing_with(cpu) == "torch's own operations"
+    assert torch.backends.cuda.matmul.allow_tf32
+    choose_computing(own_kernels=True, dense_products="float32")
+    assert [torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32] == [False, False]
+
+
 def test_programs_are_kept_in_the_users_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / "sparsepool/kernels"
+    assert kept_in() == tmp_path / "sparsepool/kernels"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / ".cache/sparsepool/kernels"
+    assert kept_in() == tmp_path / ".cache/sparsepool/kernels"

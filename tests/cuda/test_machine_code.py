@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -21,6 +25,7 @@ SUMS: dict[str, dict[str, int | str]] = {
     "values": {"BFLOAT16": 0, "WIDTH": 4, "INDEX": "uint32", "VALUES": 1},
     "odd": {"BFLOAT16": 0, "WIDTH": 1, "INDEX": "uint16", "VALUES": 0},
 }
+STACKS = {"BUCKETS": 8, "ALL": 0}
 SOURCES = {
     **{f"list_sums {name}": Source.of("list_sums.cu", **constants) for name, constants in SUMS.items()},
     **{
@@ -30,16 +35,30 @@ SOURCES = {
     },
     "column_sums": Source.of("column_sums.cu", BFLOAT16=0, WIDTH=4),
     **{
-        f"stacked_linear {width}": Source.of("stacked_linear.cu", BFLOAT16=0, WIDTH=width, BUCKETS=buckets)
-        for width, buckets in ((4, 8), (1, 64))
+        f"stacked_linear {hidden}": Source.of("stacked_linear.cu", BFLOAT16=0, WIDTH=width, HIDDEN=hidden, **STACKS)
+        for hidden, width in ((0, 1), (2, 4))
     },
-    "bucket_difference": Source.of("bucket_difference.cu", BFLOAT16=0, WIDTH=1, BUCKETS=8),
-    "square_and_clip": Source.of("square_and_clip.cu", BFLOAT16=0, WIDTH=1),
+    **{
+        f"layer_stacks {hidden} {every}": Source.of(
+            "layer_stacks.cu", BFLOAT16=0, WIDTH=4, HIDDEN=hidden, **{**STACKS, "ALL": every}
+        )
+        for hidden, every in ((0, 0), (2, 0), (2, 1), (4, 1))
+    },
+    "weights_in_effect": Source.of("weights_in_effect.cu", BFLOAT16=0, WIDTH=1, TENSORS=6),
+    "rounded_rows": Source.of("rounded_rows.cu", BFLOAT16=0, WIDTH=1, INDEX="uint16"),
+    "finite": Source.of("finite.cu", BFLOAT16=0, WIDTH=1, TENSORS=64),
+    "win_rate_loss": Source.of("win_rate_loss.cu", BFLOAT16=0, WIDTH=1, SCORE="short", RESULT="signed char"),
+    "bucket_difference": Source.of("bucket_difference.cu", BFLOAT16=0, WIDTH=1, BUCKETS=8, VALUES=0, INDEX="uint16"),
     "find_rows": Source.of("find_rows.cu", BFLOAT16=0, WIDTH=1, LEAVES=4, INDEX="uint16"),
     **{
-        f"{file} {leaves}": Source.of(f"{file}.cu", BFLOAT16=0, WIDTH=4, LEAVES=leaves)
+        f"{file} {leaves}": Source.of(f"{file}.cu", BFLOAT16=0, WIDTH=4, LEAVES=leaves, NARROW=0)
         for file in ("fold", "adam")
         for leaves in (1, 4, 16, 64)
+    },
+    **{
+        f"{file} bfloat16 {leaves}": Source.of(f"{file}.cu", BFLOAT16=0, WIDTH=4, LEAVES=leaves, NARROW=1)
+        for file in ("fold", "adam")
+        for leaves in (4, 16)  # of 64 some bytes are spilled
     },
 }
 # Blocks of 128 threads that find room on a multiprocessor at least: docs/explanation/gpu.md has these numbers.
@@ -49,6 +68,8 @@ BLOCKS = {
     "list_sums bfloat16": {"sum_lists": 8, "sum_pieces": 8, "join_pieces": 4},
     "first_stage float32 0": {"first_stage": 8, "first_stage_backward": 6},
     "column_sums": {"column_sums": 8},
+    "stacked_linear 2": {"stacked_products": 7, "stacked_inputs": 9, "stacked_pieces": 6},
+    "layer_stacks 2 0": {"stacks_forward": 4, "stacks_backward": 9},
     "adam 4": {"adam": 12, "adam_rows": 12},
     "fold 4": {"fold": 12, "fold_rows": 12},
 }
@@ -69,6 +90,7 @@ EVERY = pytest.mark.parametrize(
     [each if each in OFTEN else pytest.param(each, marks=pytest.mark.machine_code) for each in ARCHITECTURES],
 )
 Compiled = Callable[[str, str], MachineCode]
+KEPT = ROOT / "build/cubins"  # by content, for all processes that run tests
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +101,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
     @cache
     def of(source: str, architecture: str) -> MachineCode:
         file = folder / f"{source}-{architecture}.cubin".replace(" ", "-")
-        file.write_bytes(Compiler(architecture, None).compile(SOURCES[source]))
+        file.write_bytes(Compiler(architecture, KEPT).program(SOURCES[source]))
         return MachineCode(file)
 
     return of
@@ -127,11 +149,14 @@ def test_no_product_is_contracted_with_a_sum(compiled: Compiled, architecture: s
             assert [words for words in contracted if not CONSTANT.match(words)] == [], name
 
 
-def test_the_compiler_says_what_it_refuses(compiled: Compiled) -> None:  # noqa: ARG001
-    with pytest.raises(CompileError, match=r"list_sums\.cu .*INDEX=nothing.* for sm_90: .*error: .*nothing"):
+@pytest.mark.usefixtures("compiled")
+def test_the_compiler_says_in_a_line_what_it_refuses(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(CompileError, match=r"list_sums\.cu .* for sm_90: NVRTC 13\.\d+: .*error: .*nothing") as raised:
         Compiler("sm_90", None).compile(Source.of("list_sums.cu", BFLOAT16=0, WIDTH=4, INDEX="nothing", VALUES=0))
-    with pytest.raises(CompileError, match="for sm_12"):
-        Compiler("sm_12", None).compile(SOURCES["column_sums"])
+    assert "\n" not in str(raised.value)
+    assert "error" in caplog.text
+    with pytest.raises(CompileError, match=r"^NVRTC 13\.\d+ compiles for sm_75 to sm_\d+, not for sm_999$"):
+        Compiler("sm_999", None)
 
 
 def test_what_is_compiled_is_kept(tmp_path: Path, compiled: Compiled, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001
@@ -148,14 +173,66 @@ def test_what_is_compiled_is_kept(tmp_path: Path, compiled: Compiled, monkeypatc
         assert Compiler("sm_90", folder).program(source) == program
         with pytest.raises(AssertionError, match="compiled again"):
             Compiler("sm_80", folder).program(source)
-    file.write_bytes(file.read_bytes()[:-7])  # a full disk
-    assert Compiler("sm_90", folder).program(source) == program
-    assert Compiler("sm_90", folder).is_kept(source)
+    whole = file.read_bytes()
+    for damaged in (whole[:-7], whole[:5], b"", whole[:40] + bytes([whole[40] ^ 1]) + whole[41:]):
+        file.write_bytes(damaged)
+        assert not Compiler("sm_90", folder).is_kept(source)
+        assert Compiler("sm_90", folder).program(source) == program
+        assert Compiler("sm_90", folder).is_kept(source)
 
 
-def test_a_folder_that_cannot_be_written_costs_nothing_but_time(tmp_path: Path, compiled: Compiled) -> None:  # noqa: ARG001
+@pytest.mark.usefixtures("compiled")
+def test_a_folder_that_cannot_be_written_costs_nothing_but_time(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "file").write_text("")
     assert Compiler("sm_90", tmp_path / "file" / "folder").program(SOURCES["column_sums"])
+    (line,) = caplog.messages
+    assert re.match(r"column_sums\.cu .* is not kept, each start compiles it again: .*\.cubin: Not a directory", line)
+
+
+@pytest.mark.usefixtures("compiled")
+def test_a_full_disk_leaves_nothing_behind(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = tmp_path / "temporary"
+    full.symlink_to("/dev/full")
+    monkeypatch.setattr(tempfile, "mkstemp", lambda dir: (os.open(full, os.O_WRONLY), str(full)))  # noqa: ARG005
+    assert Compiler("sm_90", tmp_path).program(SOURCES["column_sums"])
+    assert list(tmp_path.iterdir()) == []
+    assert caplog.messages[0].endswith(": No space left on device")
+
+
+PROGRAM = """
+import sys
+import tempfile
+from pathlib import Path
+from tests.cuda import toolkit
+toolkit.require()
+from tests.cuda.test_machine_code import SOURCES
+from pool.cuda.compiler import Compiler
+made = Compiler("sm_90", Path(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
+made.program(SOURCES["column_sums"])
+"""
+
+
+@pytest.mark.usefixtures("compiled")
+def test_two_processes_may_compile_the_same_at_a_time(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
+    processes = [subprocess.Popen(command, **pipes) for _ in range(2)]  # type: ignore[call-overload]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in processes:
+        process.communicate()
+        assert process.returncode == 0
+    (file,) = tmp_path.iterdir()
+    assert Compiler("sm_90", tmp_path).is_kept(SOURCES["column_sums"]), file
 
 
 def test_every_kernel_is_looked_at() -> None:

@@ -4,7 +4,8 @@ Its memory can't be touched by the host, its streams run late, what is freed is 
 C++ is in `native/`; `make` builds it. It becomes torch's accelerator: import it in a process of its own.
 
 Settings (`configure`) and counters (`counters`) are those of `native/settings.h`; the environment variable FAKEGPU has
-settings for the processes of a whole run: `delay_us=300,seed=7`.
+settings for the processes of a whole run: `delay_us=300,seed=7`. With `driver=7` the device has a driver of that
+version, as NVIDIA's.
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ from pathlib import Path
 import torch
 import torch.utils.backend_registration
 
+from pool.accelerator import sharing
+from pool.accelerator.sharing import Exported
+from pool.preflight.proof import Setup
+
 NAME = "fakegpu"
+_settings = dict(setting.split("=") for setting in os.environ.get("FAKEGPU", "").split(",") if setting)
 LIBRARY = Path(__file__).resolve().parent.parent.parent / "build/fakegpu/libfakegpu.so"
 
 
@@ -70,6 +76,28 @@ def mend() -> None:
     torch.ops.fakegpu.mend()
 
 
+class SharedMemory:
+    """A `pool.accelerator.sharing.SharedMemory`."""
+
+    def setup(self, device: torch.device) -> Setup | None:  # noqa: ARG002
+        """A driver that the environment names has to be tried first."""
+        return Setup("fake GPU", _settings["driver"], mps=False) if "driver" in _settings else None
+
+    def allocate(self, device: torch.device, nbytes: int) -> torch.Tensor:
+        return torch.empty(nbytes, dtype=torch.uint8, device=device)
+
+    def export(self, memory: torch.Tensor) -> Exported:
+        fd, offset, nbytes = torch.ops.fakegpu.export_memory(memory)
+        return Exported(os.dup(fd), offset, nbytes)
+
+    def open(self, device: torch.device, exported: Exported) -> torch.Tensor:
+        memory: torch.Tensor = torch.ops.fakegpu.import_memory(
+            exported.fd, exported.offset, exported.nbytes, device.index
+        )
+        os.close(exported.fd)
+        return memory
+
+
 def _manual_seed(seed: int) -> None:
     _seed_device(torch.accelerator.current_device_index(), seed)
 
@@ -119,6 +147,7 @@ def _module() -> types.ModuleType:
         "get_rng_state": _get_rng_state,
         "set_rng_state": _set_rng_state,
         "cudart": _Runtime,
+        "get_amp_supported_dtype": lambda: [torch.bfloat16],
         "get_device_properties": lambda index: types.SimpleNamespace(  # noqa: ARG005
             name="fake GPU", major=0, minor=0, total_memory=1 << 36
         ),
@@ -133,9 +162,10 @@ def _register() -> None:
     torch.utils.backend_registration.rename_privateuse1_backend(NAME)
     torch._register_device_module(NAME, _module())
     torch.utils.backend_registration.generate_methods_for_privateuse1_backend(for_storage=True)
-    for setting in filter(None, os.environ.get("FAKEGPU", "").split(",")):
-        name, _, value = setting.partition("=")
-        configure(**{name: int(value)})
+    for name, value in _settings.items():
+        if name != "driver":
+            configure(**{name: int(value)})
+    sharing.makers[NAME] = SharedMemory
     atexit.register(mend)  # no kernel runs while Python ends
 
 

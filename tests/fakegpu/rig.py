@@ -24,14 +24,18 @@ from loader.batch.schema import BatchSchema, SparseBatch
 from loader.batch.slots import allocate_slots, read_batches
 from loader.sources import data_config, open_stream
 from pool.accelerator import arrivals, batches
+from pool.accelerator.bars import Bars, NoBars, bars_of
+from pool.accelerator.computing import DenseProducts
 from pool.buckets.plan import Plan, make_plan
+from pool.buckets.slots import slot_layout
 from pool.buckets.tensors import rows_of, specs, trained, views
 from pool.devices import Device
 from pool.exchange.addend import Touched, within
 from pool.exchange.contribution import Contribution
 from pool.exchange.groups import Groups
-from pool.exchange.host import coordinator, device, row_places
+from pool.exchange.host import coordinator, device, row_places, weights
 from pool.exchange.host.lists import TouchedLists
+from pool.exchange.host.streams import Streams
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import WorkerExchange
 from pool.members.member import Member
@@ -67,6 +71,7 @@ class Code:
     device: Any = device
     row_places: Any = row_places
     step: Any = step
+    weights: Any = weights
 
 
 @dataclass
@@ -102,15 +107,15 @@ def inputs(count: int = 5, *, infinite_gradient_of_batch: int = -1) -> Inputs:
     model = task.build_model()
     plan = make_plan(*specs(model), [256, 1 << 14], split_tables=True)
     assert len(plan.buckets) > 5, "several buckets, the table cut in rows"
-    weights = []
+    versions = []
     for version in range(count):
         half = np.zeros(plan.nbytes, np.uint8)
         for place, (_, parameter) in zip(views(half, plan.parameters), trained(model), strict=True):
             place.copy_(parameter.detach() * (1 + 0.1 * version))
         for place, (_, buffer) in zip(views(half, plan.buffers), model.named_buffers(), strict=True):
             place.copy_(buffer)
-        weights.append(half)
-    return Inputs(task, stream.schema, plan, slots, weights)
+        versions.append(half)
+    return Inputs(task, stream.schema, plan, slots, versions)
 
 
 class Rig:
@@ -118,7 +123,15 @@ class Rig:
     meanwhile; group g with version g of the weights."""
 
     def __init__(
-        self, given: Inputs, name: str = "fakegpu:0", code: Code | None = None, *, batches_per_group: int = 1
+        self,
+        given: Inputs,
+        name: str = "fakegpu:0",
+        code: Code | None = None,
+        *,
+        batches_per_group: int = 1,
+        dense_products: DenseProducts = "float32",
+        trace: Trace | None = None,
+        gradient_dtype: str = "float32",
     ) -> None:
         """`name`: of a torch device."""
         self._given = given
@@ -126,19 +139,25 @@ class Rig:
         self._lists = TouchedLists(given.schema, 1, batches_per_group)
         self._code = code or Code()
         self._on_device = name != "cpu"
+        trace = trace or Trace(Path(), Peer(WORKER), on=False)
+        self._bars: Bars = NoBars()
         plan = given.plan
+        self._slot_plan = slot_layout(plan, gradient_dtype)
         self._ring = allocate_slots(given.schema, 2 * batches_per_group)
-        pages, more = (types.SimpleNamespace(slot_bytes=plan.nbytes + extra) for extra in (0, self._lists.nbytes))
-        self._halves: list[Slot] = allocate_slots(pages, 2)  # type: ignore[arg-type]
-        self._slots: list[Slot] = allocate_slots(more, 2)  # type: ignore[arg-type]
+        sizes = plan.nbytes, self._slot_plan.nbytes + self._lists.nbytes
+        version, slot = (types.SimpleNamespace(slot_bytes=size) for size in sizes)
+        self._halves: list[Slot] = allocate_slots(version, 2)  # type: ignore[arg-type]
+        self._slots: list[Slot] = allocate_slots(slot, 2)  # type: ignore[arg-type]
         kind, _, index = name.partition(":")
         place = Device(kind, int(index or 0))
         if self._on_device:
             torch.accelerator.set_device_index(place.index)
             for memory in (*self._ring, *self._halves, *self._slots):
                 assert fakegpu.host_register(memory.ctypes.data, memory.nbytes) == 0
+            where = torch.device(name)
             self.arrivals = self._code.arrivals.Arrivals()
-            self._batches = self._code.batches.DeviceBatches(given.schema, torch.device(name), self.arrivals)
+            self._bars = bars_of(trace, where, self.arrivals)
+            self._batches = self._code.batches.DeviceBatches(given.schema, where, self.arrivals, self._bars)
         else:
             self._batches = HostBatches(given.schema)
         self.computer = self._code.step.Computer(
@@ -149,14 +168,17 @@ class Rig:
             Faults(place, incarnation=2),
             self._batches,
             self._join,
-            trace=Trace(Path(), Peer(WORKER), on=False),
+            trace=trace,
             total_steps=10,
+            dense_products=dense_products,
+            bars=self._bars,
         )
         self._taker = self._code.coordinator.HostCoordinator(
             plan,
             halves=self._halves,
             gradient_slots={(0, slot): memory for slot, memory in enumerate(self._slots)},
-            compact=[0] if self._on_device else [],
+            slot_plan=self._slot_plan,
+            compact=[0] if self._on_device or gradient_dtype != "float32" else [],
             touched_rows=self._touched_rows,
             publish=lambda _: None,
         )
@@ -229,7 +251,7 @@ class Rig:
         for bucket in range(len(self._given.plan.buckets)):
             if bucket not in announced:
                 gradients[bucket] = self._take(batches, slot, bucket)
-        buffers = [tensor.clone() for tensor in views(self._slots[slot], self._given.plan.buffers)]
+        buffers = [tensor.clone() for tensor in views(self._slots[slot], self._slot_plan.buffers)]
         self._slots[slot].fill(GARBAGE)
         if group + 1 < self._groups.per_step:
             self._publish(group + 1)
@@ -242,7 +264,7 @@ class Rig:
 
     def _touched_rows(self, contribution: Contribution, field: str) -> Touched:
         if self._lists.nbytes:
-            return self._lists.read(self._slots[contribution.slot][self._given.plan.nbytes :], 0, field)
+            return self._lists.read(self._slots[contribution.slot][self._slot_plan.nbytes :], 0, field)
         (batch,) = contribution.batches
         return SparseBatch.view(self._given.schema, self._given.batches[batch]).sparse[field].touched
 
@@ -274,19 +296,28 @@ class Rig:
         plan = self._given.plan
         if not self._on_device:
             return HostWorker(
-                model, plan, halves=self._halves, slots=self._slots, lists=self._lists, member_of=self._member_of
+                model,
+                plan,
+                halves=self._halves,
+                slots=self._slots,
+                slot_plan=self._slot_plan,
+                lists=self._lists,
+                member_of=self._member_of,
             )
+        streams = Streams.of(where)
         made = self._code.device.DeviceWorker(
-            model,
             plan,
-            where,
+            self._code.weights.CopiedWeights(model, plan, streams, self._halves),
+            streams,
             self.arrivals,
-            halves=self._halves,
-            slots=self._slots,
+            slots=[torch.from_numpy(slot[: self._slot_plan.nbytes]) for slot in self._slots],
+            slot_plan=self._slot_plan,
             lists=self._lists,
+            list_memory=[slot[self._slot_plan.nbytes :] for slot in self._slots],
             member_of=self._member_of,
+            bars=self._bars,
         )
-        made._places_of_rows = self._code.row_places.RowPlaces(where, made._inward)
+        made._places_of_rows = self._code.row_places.RowPlaces(where, streams.inward)
         exchange: WorkerExchange = made
         return exchange
 

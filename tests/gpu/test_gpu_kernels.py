@@ -5,13 +5,17 @@ from __future__ import annotations
 import pytest
 import torch
 
+from pool.accelerator.outcomes import Outcomes
 from pool.cuda import folding, sparse_sums
 from pool.exchange.addend import Addend
 from pool.nn import reference
+from pool.nn.sparse_linear import SparseLinear
 from pool.optim.adam import Adam
+from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
 from tests.cuda.alone.models import Name, agree, batch, randomised, results
+from tests.cuda.alone.win_rate_loss import computed, given
 from tests.nn.sparse_inputs import random_input
 
 pytestmark = [
@@ -32,6 +36,20 @@ def test_sums_of_lists(width: int) -> None:
     torch.testing.assert_close(found.cpu(), reference.forward(weight, None, sparse), rtol=1e-5, atol=1e-5)
     found = sparse_sums.sum_long_lists(gradient.to(DEVICE), there.bags, there.touched_offsets, None)
     torch.testing.assert_close(found.cpu(), reference.touched_rows(sparse, gradient), rtol=1e-4, atol=1e-4)
+
+
+def test_the_layer_agrees_with_the_cpus() -> None:
+    sparse = random_input(500, 300)
+    layer, there = SparseLinear(300, 64), SparseLinear(300, 64).to(DEVICE)
+    there.load_state_dict(layer.state_dict())
+    found = []
+    for each, active in ((layer, sparse), (there, sparse.to(DEVICE))):
+        out = each(active)
+        out.square().sum().backward()
+        assert each.weight.grad is not None
+        found.append((out.cpu(), each.weight.grad.cpu()))
+    torch.testing.assert_close(*(out for out, _ in found), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(*(gradient for _, gradient in found), rtol=1e-5, atol=1e-5)
 
 
 def test_a_step_of_adam_has_the_bits_of_the_cpus() -> None:
@@ -56,3 +74,22 @@ def test_stockfishs_networks(version: Name) -> None:
     plain.load_state_dict(fused.state_dict())
     found = results(fused.to(DEVICE), batch().to(DEVICE))
     agree({name: tensor.cpu() for name, tensor in found.items()}, results(plain.double(), batch()))
+
+
+def test_the_loss_and_its_gradient() -> None:
+    config, (output, positions) = LossConfig(weight_boost=2.0, asymmetry=0.5), given(5000)
+    found = computed(config, output.to(DEVICE), positions.to(DEVICE))
+    wanted = computed(config, output.double(), positions)
+    for each, want in zip(found, wanted, strict=True):
+        torch.testing.assert_close(each.cpu().double(), want, rtol=1e-3, atol=1e-7)
+
+
+def test_what_is_not_finite_is_found() -> None:
+    outcomes = Outcomes(DEVICE, 4)
+    outcomes.begin()
+    outcomes.begin_batch()
+    broken = torch.zeros(1 << 20, device=DEVICE)
+    broken[777_777] = torch.inf
+    flags = [outcomes.check(gradient) for gradient in (torch.zeros_like(broken), broken)]
+    numbers = outcomes.gather(torch.tensor([0.5], device=DEVICE), flags)
+    assert outcomes.decode(numbers.cpu().numpy()) == ([0.5], [True, False])

@@ -6,48 +6,75 @@ One device may serve two workers, so a single card shows that the result does no
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
+from tests.gpu.conftest import Gpus
 from tests.stockfish.test_stockfish_training import SMALL
-from tests.support.runs import TOY, run_well
+from tests.support.runs import TOY, WholeRun, copied, run, run_well
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
-    pytest.mark.timeout(300),
-]
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
+TASKS = pytest.mark.parametrize("settings", [TOY, SMALL], ids=["toy", "stockfish"])
 
 
-@pytest.mark.parametrize("settings", [TOY, SMALL], ids=["toy", "stockfish"])
-def test_one_and_two_workers_on_a_gpu_end_with_the_same_bits(settings: dict[str, object], tmp_path: Path) -> None:
+@TASKS
+def test_one_and_two_workers_on_a_gpu_end_with_the_same_bits(
+    settings: dict[str, Any], gpus: Gpus, whole_run: WholeRun, tmp_path: Path
+) -> None:
     """I2."""
-    one = run_well(tmp_path / "one", {**settings, "pool.devices": ["cuda:0"]})
-    two = run_well(tmp_path / "two", {**settings, "pool.devices": ["cuda:0", "cuda:0"]})
-    assert one.digest() == two.digest()
+    two = run_well(tmp_path / "two", {**settings, **gpus.on(0, 0)})
+    assert two.digest() == whole_run({**settings, **gpus.on(0)}).digest()
 
 
-@pytest.mark.parametrize("settings", [TOY, SMALL], ids=["toy", "stockfish"])
-def test_a_gpu_learns_what_a_cpu_learns(settings: dict[str, object], tmp_path: Path) -> None:
+@TASKS
+def test_all_cards_end_with_the_bits_of_one(
+    settings: dict[str, Any], several: Gpus, whole_run: WholeRun, tmp_path: Path
+) -> None:
+    """I2, if they are of one kind. A step has a batch for each."""
+    grown = {**settings, "train.batches_per_step": several.count}
+    every = run_well(tmp_path / "all", {**grown, **several.on(*range(several.count))})
+    assert every.digest() == whole_run({**grown, **several.on(0)}).digest()
+
+
+def test_another_card_gives_the_bits_of_the_first(several: Gpus, whole_run: WholeRun, tmp_path: Path) -> None:
+    """What a worker draws and launches is its own card's, which it sees alone."""
+    last = run_well(tmp_path / "last", {**TOY, **several.on(several.count - 1)})
+    assert last.digest() == whole_run({**TOY, **several.on(0)}).digest()
+
+
+@TASKS
+def test_a_gpu_learns_what_a_cpu_learns(settings: dict[str, Any], gpus: Gpus, tmp_path: Path) -> None:
     """To float rounding: with plain SGD, which does not blow differences up."""
     sgd = {**settings, "optimizer.name": "torch.optim.SGD"}
-    gpu = run_well(tmp_path / "gpu", {**sgd, "pool.devices": ["cuda:0"]}).weights()
+    gpu = run_well(tmp_path / "gpu", {**sgd, **gpus.on(0)}).weights()
     cpu = run_well(tmp_path / "cpu", {**sgd, "pool.devices": ["fake:0"]}).weights()
     assert gpu.keys() == cpu.keys()
     for name, array in cpu.items():
         np.testing.assert_allclose(gpu[name], array, rtol=1e-3, atol=1e-5, err_msg=name)
 
 
-def test_resume_on_a_gpu_equals_an_uninterrupted_run(tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_changes_no_bits(gpus: Gpus, whole_run: WholeRun, tmp_path: Path) -> None:
+    points = ["worker.batch_computed@3=kill", "coordinator.after_publish@4=kill"]
+    killed = run_well(tmp_path / "run", {**TOY, **gpus.on(0, 0), "testing.crash_points": points})
+    assert killed.out.count("restarted") >= 2
+    assert killed.digest() == whole_run({**TOY, **gpus.on(0)}).digest()
+
+
+def test_resume_on_a_gpu_equals_an_uninterrupted_run(gpus: Gpus, whole_run: WholeRun, tmp_path: Path) -> None:
     """I9."""
-    settings = {**TOY, "pool.devices": ["cuda:0"]}
-    whole = run_well(tmp_path / "whole", settings)
-    run_well(tmp_path / "cut", {**settings, "train.steps": 5})
-    assert run_well(tmp_path / "cut", settings, "--resume").digest() == whole.digest()
+    settings = {**TOY, **gpus.on(0)}
+    cut = copied(whole_run({**settings, "train.steps": 5}), tmp_path / "cut")
+    assert run_well(cut, settings, "--resume").digest() == whole_run(settings).digest()
 
 
-def test_the_ring_is_page_locked(tmp_path: Path) -> None:
-    ended = run_well(tmp_path / "run", {**TOY, "pool.devices": ["cuda:0"]})
-    assert "not page-locked" not in (ended.dir / "logs/worker-0.log").read_text()
+def test_the_page_of_a_run_knows_the_card_and_the_ring_is_page_locked(
+    gpus: Gpus, whole_run: WholeRun, tmp_path: Path
+) -> None:
+    settings = {**TOY, **gpus.on(0)}
+    page = run(tmp_path / "page", settings, "--check")
+    assert page.code == 0, page.err
+    assert "copies from page-locked memory: " in page.out
+    assert "a step takes at least " in page.out
+    assert "not page-locked" not in (whole_run(settings).dir / "logs/worker-0.log").read_text()

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from loader.files.identity import identify
+from loader.mixture.finding import find_train_files, with_components
 from loader.section import alternatives
-from loader.sources import find_files
 from pool.config.keys import dotted, is_untyped, walk
 from pool.config.reading import load_config
 from pool.config.tree import Config, config_class
@@ -177,7 +177,8 @@ def takes_long(values: Mapping[str, Any], config: Config) -> bool:
 def planned(config: Config, folder: Path) -> None:
     """By the planner: a plan, or one line."""
     try:
-        files = identify(find_files(config.data.train, "data.train"))
+        paths, components = find_train_files(config.data.train, "data.train")
+        files = with_components(identify(paths), components, "data.train")
     except ValueError:
         return
     told = Launch.from_json(launch(folder, Peer(PLANNER), config=config, train_files=files).to_json(), folder)

@@ -53,8 +53,8 @@ def make_oversized(path: Path) -> None:
     path.write_bytes(b"BINP\xff\xff\xff\xff" + EXAMPLE)
 
 
-def make_pipe(path: Path) -> None:
-    os.mkfifo(path)
+def make_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
 
 
 BAD_FILES: dict[str, tuple[Callable[[Path], None], str]] = {
@@ -63,7 +63,7 @@ BAD_FILES: dict[str, tuple[Callable[[Path], None], str]] = {
     "random bytes": (make_random, "offset 0: expected a chunk, which begins with b'BINP'"),
     "cut": (make_cut, "offset 0: expected the 56 bytes of the chunk, got 55"),
     "oversized": (make_oversized, "offset 0: expected a chunk of at most 104857600 bytes, got one of 4294967295"),
-    "named pipe": (make_pipe, "is not a regular file"),
+    "device": (make_device, "is not a regular file"),
 }
 
 
@@ -164,7 +164,7 @@ def test_json_is_one_object_a_line(example: Path, capsys: Capture) -> None:
     assert (third["ok"], third["reason"]) == (False, "No such file or directory")
     assert main(["inspect", "--json", str(example)]) == 0
     statistics = json.loads(capsys.readouterr().out)
-    assert (statistics["chunks"], statistics["chains"], statistics["entries"]) == (1, 1, 11)
+    assert (statistics["chunks"], statistics["unit"], statistics["units"], statistics["entries"]) == (1, "chain", 1, 11)
     assert statistics["score"]["max"] == 300
     assert statistics["no_score"] == 1
     assert statistics["results"] == {"loss": 5, "draw": 0, "win": 6}
@@ -175,7 +175,7 @@ def test_inspect_is_plain_where_nobody_looks(example: Path, capsys: Capture) -> 
     assert main(["inspect", str(example)]) == 0
     out = capsys.readouterr().out
     assert out.isascii()
-    assert "entries        11 (5.818 bytes each)" in out
+    assert "positions      11 of 5.818 bytes" in out
 
 
 def test_the_good_entries_before_the_damage_are_dumped(

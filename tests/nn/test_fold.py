@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -188,7 +189,7 @@ def test_fold_refuses_what_does_not_fit() -> None:
     out = np.zeros(4, np.float32)
     with pytest.raises(ValueError, match="source 1 has 3 numbers, must have 4"):
         _native.fold(out, [out, np.zeros(3, np.float32)])
-    with pytest.raises(ValueError, match="source 0 must be float32"):
+    with pytest.raises(ValueError, match="source 0 must be float32 or bfloat16"):
         _native.fold(out, [np.zeros(4)])
     with pytest.raises(ValueError, match="there are 1 places for 2 sources"):
         _native.fold(out, [out, out], places=[0])
@@ -244,6 +245,36 @@ def test_touched_rows_one_after_the_other_are_added_as_where_they_belong(first_r
         _native.fold_rows(out, all_of_them, scale=0.5, first_row=first_row, touched_only=touched_only, threads=3)
         found.append(out)
     np.testing.assert_array_equal(found[0].view(np.uint32), found[1].view(np.uint32))
+
+
+def narrowed(sources: Sequence[Floats], which: set[int]) -> tuple[list[Any], list[Floats]]:
+    """Some of the sources rounded to bfloat16; and all of them as float32."""
+    rounded = [torch.from_numpy(each).to(torch.bfloat16) if i in which else each for i, each in enumerate(sources)]
+    return rounded, [each.float().numpy() if isinstance(each, torch.Tensor) else each for each in rounded]
+
+
+@pytest.mark.usefixtures("simd_level")
+@pytest.mark.parametrize("which", [{0, 1, 2, 3, 4, 5, 6}, {1, 2, 6}], ids=["all", "some"])
+def test_sources_of_bfloat16_are_added_up_as_their_float32(which: set[int]) -> None:
+    """Also beside others, as the sum of a node that was added up early is; rows too, in their places or compact."""
+    for count in range(1, 8):
+        for size in (1, 15, 129, 5000):
+            narrow, wide = narrowed(random_sources(count, size, size), which)
+            found, wanted = np.empty(size, np.float32), np.empty(size, np.float32)
+            _native.fold(found, narrow, scale=1 / 3, threads=2)
+            _native.fold(wanted, wide, scale=1 / 3)
+            assert bits(found) == bits(wanted)
+    for columns in (1, 24, 130):
+        tables = row_sources(5, 40, columns, 7, 60, seed=columns)
+        for packed in (tables, [compact(source, 7) for source in tables]):
+            narrow, wide = narrowed([gradient for gradient, _ in packed], which)
+            lists = [touched for _, touched in packed]
+            for touched_only in (False, True):
+                table, expected = (np.full((40, columns), 9.0, np.float32) for _ in range(2))
+                settings: dict[str, Any] = {"scale": 0.5, "first_row": 7, "touched_only": touched_only, "threads": 2}
+                _native.fold_rows(table, list(zip(narrow, lists, strict=True)), **settings)
+                _native.fold_rows(expected, list(zip(wide, lists, strict=True)), **settings)
+                assert bits(table) == bits(expected)
 
 
 def test_a_compact_source_has_a_row_for_each_that_is_touched() -> None:

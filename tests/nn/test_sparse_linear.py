@@ -273,21 +273,3 @@ def test_reference_backward_leaves_other_rows_alone() -> None:
     reference.backward_rows(sparse, torch.ones(2, 2, dtype=torch.float64), grad)
     assert grad[[1, 3]].tolist() == [[2, 2], [1, 1]]
     assert grad[[0, 2, 4]].isnan().all()
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_layer_on_a_gpu_agrees_with_the_cpu() -> None:
-    sparse = random_input(500, 300)
-    layer = SparseLinear(300, 64)
-    out = layer(sparse)
-    backward(loss_of(out))
-    device = torch.device("cuda:0")
-    other = SparseLinear(300, 64).to(device)
-    other.load_state_dict(layer.state_dict())
-    other_out = other(sparse.to(device))
-    backward(loss_of(other_out))
-    assert layer.weight.grad is not None
-    assert other.weight.grad is not None
-    torch.testing.assert_close(other_out.cpu(), out, rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(other.weight.grad.cpu(), layer.weight.grad, rtol=1e-5, atol=1e-5)

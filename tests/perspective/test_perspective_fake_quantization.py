@@ -80,9 +80,9 @@ def test_a_tensor_that_stays_a_float_is_not_rounded() -> None:
     rung = RUNGS["layers"]
     _, model = trained(rung, EVERYTHING)
     layer = model._stacks()[1]
-    assert layer._rule is None
-    assert model._stacks()[0]._rule is not None
-    assert model._stacks()[0]._bias_rule is None
+    assert layer.rules[0] is None
+    assert model._stacks()[0].rules[0] is not None
+    assert model._stacks()[0].rules[1] is None
 
 
 @pytest.mark.parametrize("rung", RUNGS.values(), ids=RUNGS)

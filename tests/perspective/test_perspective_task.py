@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from tests.perspective.support import FACTORISED, LAYERS, MIRRORED, RUNGS, SIMPL
 from tests.support.pages import DOCS, files
 from tests.support.runs import ROOT
 from tests.support.tools import need_program
+from tests.support.warm import call_pool
 
 SAMPLE = ROOT / "configs/sample"
 PAGE = DOCS / "tutorial/own-engine.md"
@@ -141,8 +141,7 @@ def test_an_exported_file_is_what_a_run_can_start_from(rung: str, name: str, tmp
 
 
 def pool(*arguments: str | Path) -> str:
-    command = [sys.executable, "-m", "pool", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = call_pool(*arguments)
     return done.stdout if done.returncode == 0 else done.stderr
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +14,7 @@ from pool.tasks.chess.positions import Inputs, listed_positions, read_fen
 from pool.tasks.stockfish.quantized.evaluate import evaluate
 from pool.tasks.stockfish.quantized.nnue_file import Net, write_net
 from tests.stockfish.support import expected_integers, expected_print, random_net, sample_fens, slow_position
+from tests.support.warm import call_pool
 
 START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 BARE = "4k3/8/8/8/8/8/8/3QK3 w - -"
@@ -33,8 +33,7 @@ def net_file(net: Net, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pool_eval(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pool", "eval", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return call_pool("eval", *arguments)
 
 
 def objects(run: subprocess.CompletedProcess[str]) -> list[dict[str, object]]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from pool.cli import main
 from tests.chaos.oracle import CHESS
-from tests.support.runs import ROOT, toml
+from tests.support.runs import toml
+from tests.support.warm import call_pool
 
 FEN = "r1bqkbnr/pppp1ppp/2n5/4p3/4P3/5N2/PPPP1PPP/RNBQKB1R w KQkq - 2 3"
 
@@ -23,9 +22,7 @@ def test_the_best_of_a_sweep_is_exported_and_evaluated(tmp_path: Path, capsys: p
     settings |= {"data.validation": settings["data.train"], "train.validate_every": 3, "train.validation_batches": 1}
     (tmp_path / "x.toml").write_text(toml(settings))
     words = ["sweep", str(tmp_path / "x.toml"), "--vary", "optimizer.args.lr=1e-4,3e-3", "--seeds", "2", "--json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pool", *words], cwd=ROOT, capture_output=True, text=True, check=False, timeout=110
-    )
+    done = call_pool(*words)
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
     losses = [row["validation_loss"] for row in found]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from pool.tasks.stockfish.quantized.nnue_file import read_net, write_net
 from tests.stockfish.support import Engine, expected_print, random_net, sample_fens
 from tests.support.refusals import refused
 from tests.support.runs import ROOT, Ended, WholeRun, run_well
+from tests.support.warm import call_pool
 
 SAMPLE = ROOT / "configs/sample"
 SMALL = {
@@ -112,8 +111,9 @@ def test_a_resumed_run_does_not_need_the_net_that_it_began_with(tmp_path: Path) 
 
 
 def pool(*arguments: str) -> str:
-    command = [sys.executable, "-m", "pool", *arguments]
-    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60).stdout
+    done = call_pool(*arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ class ModelConfig(Section):
     num_features: int = 1000
     hidden: int = 16
     batch_norm: bool = False
+    dropout: float = 0.0
     gain: bool = False  # a parameter that is one number
     deadly_batch: int = -1  # whoever computes this batch dies
     unused_every: int = 0  # the extra layer gets a gradient only from batches whose number this divides; 0: from all

@@ -21,6 +21,7 @@ class ToyModel(nn.Module):
         super().__init__()
         self.table = SparseLinear(config.num_features, config.hidden)
         self.norm = nn.BatchNorm1d(config.hidden) if config.batch_norm else nn.Identity()
+        self.dropout = nn.Dropout(config.dropout) if config.dropout else nn.Identity()
         self.extra = nn.Linear(config.hidden, config.hidden)
         self.output = nn.Linear(config.hidden, 1)
         if config.gain:
@@ -31,7 +32,7 @@ class ToyModel(nn.Module):
     def forward(self, batch: TensorBatch) -> Tensor:
         if batch.number == self.deadly_batch:
             os.kill(os.getpid(), signal.SIGKILL)
-        hidden = torch.relu(self.norm(self.table(batch.sparse["features"])))
+        hidden = torch.relu(self.dropout(self.norm(self.table(batch.sparse["features"]))))
         if self.unused_every == 0 or batch.number % self.unused_every == 0:
             hidden = hidden + torch.tanh(self.extra(hidden))
         output: Tensor = self.output(hidden)

@@ -11,8 +11,8 @@ from loader.files.identity import DataFile
 
 if TYPE_CHECKING:
     from loader import _native
-    from loader.chess.files.look import EntryStatistics
     from loader.chess.files.reader import EntriesReader
+    from loader.chess.inspecting.statistics import FileStatistics
     from loader.config import DataConfig
     from loader.formats.format import OnProgress, Verdict
 
@@ -54,7 +54,7 @@ class PositionFormat:
             files,
             may_grow=config.may_grow,
             skip_damaged=config.on_bad_data == "skip",
-            needs_ply=PLY in needs(config.settings.filters).values(),
+            needs_ply=any(need.part == PLY for need in needs(config.settings.filters)),
         )
 
     def whole_size(self, file: DataFile) -> int:
@@ -68,10 +68,10 @@ class PositionFormat:
 
         return verify(self, path, threads, progress)
 
-    def inspect(self, path: Path, progress: OnProgress | None) -> EntryStatistics:
-        from loader.chess.files.look import inspect
+    def inspect(self, path: Path, progress: OnProgress | None) -> FileStatistics:
+        from loader.chess.inspecting.counting import inspect
 
-        return inspect(self, path, progress)
+        return inspect(path, tick=progress)
 
     def dump(self, path: Path, limit: int | None) -> Iterator[bytes]:
         from loader.chess.files.look import dump

@@ -1,61 +1,18 @@
-"""Files of positions looked into: verify, inspect, dump. Damage is never skipped silently (I8)."""
+"""Files of positions looked into: verify, dump. Damage is never skipped silently (I8)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from loader import _native
 from loader.chess.files.format import PositionFormat
 from loader.chess.files.opening import open_file
 from loader.chess.files.reader import LINES_AT_ONCE, fault_behind, raise_fault
-from loader.chess.filters import CASTLING, MOVE, PLY, SIDE
-from loader.chess.statistics import PositionStatistics
 from loader.errors import DataError
 from loader.formats.faults import Fault
 from loader.formats.format import OnProgress, Verdict
 from loader.formats.parallel import map_chunks
-
-# What numbers say nothing about files that lack a part.
-_SAID_OF = {MOVE: ("moves", "captures"), PLY: ("ply",), SIDE: ("white_to_move",), CASTLING: ()}
-
-
-@dataclass(frozen=True)
-class EntryStatistics:
-    """Of one file. `units`: records, lines or games."""
-
-    file: str
-    format: str
-    bytes: int
-    chunks: int
-    unit: str
-    units: int
-    bytes_per_entry: float
-    positions: PositionStatistics
-    lacks: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data; the positions' numbers stand beside the others."""
-        data = asdict(self)
-        positions: dict[str, Any] = data.pop("positions")
-        return data | {name: value for name, value in positions.items() if name not in self._unsaid()}
-
-    def rows(self) -> list[tuple[str, str]]:
-        """Names and values for people."""
-        unsaid = {name.replace("_", " ") for name in self._unsaid()}
-        return [
-            ("format", f"{self.format}; without {', '.join(self.lacks)}" if self.lacks else self.format),
-            ("bytes", f"{self.bytes:,}"),
-            ("chunks", f"{self.chunks:,}"),
-            (f"{self.unit}s", f"{self.units:,}"),
-            ("entries", f"{self.positions.entries:,} ({self.bytes_per_entry:.3f} bytes each)"),
-            *((name, value) for name, value in self.positions.rows() if name not in unsaid),
-        ]
-
-    def _unsaid(self) -> set[str]:
-        return {name for part in self.lacks for name in _SAID_OF.get(part, ())}
 
 
 def verify(found: PositionFormat, path: Path, threads: int, progress: OnProgress | None) -> Verdict:
@@ -77,30 +34,6 @@ def verify(found: PositionFormat, path: Path, threads: int, progress: OnProgress
             return Verdict(name, False, entries, fault[2], fault[1])
         _tell(progress, file, chunk)
     return Verdict(name, True, entries)
-
-
-def inspect(found: PositionFormat, path: Path, progress: OnProgress | None) -> EntryStatistics:
-    """Reads every entry of a file. Raises DataError at damage."""
-    file = open_file(found, path)
-    census = _native.Census()
-    units = 0
-    for chunk in range(file.num_chunks):
-        walk = _native.ChunkWalk(file, chunk)
-        walk.take_census(census)
-        raise_fault(fault_behind(walk))
-        units += walk.units
-        _tell(progress, file, chunk)
-    return EntryStatistics(
-        file=str(path),
-        format=found.name,
-        bytes=file.size,
-        chunks=file.num_chunks,
-        unit=found.codec.unit,
-        units=units,
-        bytes_per_entry=round(file.size / max(census.entries, 1), 4),
-        positions=PositionStatistics.of_census(census),
-        lacks=tuple(found.lacks),
-    )
 
 
 def dump(found: PositionFormat, path: Path, limit: int | None) -> Iterator[bytes]:

@@ -36,9 +36,9 @@ void PositionSource::compare_with(stream::ChunkSums sums) {
     }
 }
 
-void PositionSource::decode(std::span<stream::ChunkRead> chunks, std::uint64_t epoch) const {
+void PositionSource::decode(std::span<stream::ChunkRead> chunks) const {
     std::vector<ChunkFilter> filters;
-    for (const stream::ChunkRead& chunk : chunks) filters.emplace_back(filter_, epoch, chunk.chunk);
+    for (const stream::ChunkRead& chunk : chunks) filters.emplace_back(filter_, chunk.pass, chunk.chunk);
     for (std::size_t reader = 0; reader < readers_.size(); ++reader) {
         std::vector<PositionReader::Reading> readings;
         std::vector<std::size_t> indices;  // among the chunks asked for

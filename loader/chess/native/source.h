@@ -27,7 +27,7 @@ class PositionSource final : public stream::Source {
     [[nodiscard]] std::size_t together() const override;
     [[nodiscard]] bool in_file_order() const override;
     void compare_with(stream::ChunkSums sums) override;
-    void decode(std::span<stream::ChunkRead> chunks, std::uint64_t epoch) const override;
+    void decode(std::span<stream::ChunkRead> chunks) const override;
     [[nodiscard]] std::unique_ptr<stream::BatchWriter> batch_writer() const override;
 
   private:

@@ -12,17 +12,20 @@ from loader.chess.files.units import UnitBlock, joined
 from loader.chess.tools.draws import Draws
 from loader.chess.tools.kind import Kind, Target, lost, made_up, refuse_without_moves
 from loader.chess.tools.output import Output, check_free
+from loader.chess.tools.resumed_output import Place, ResumedOutput, work_settings
 from loader.chess.tools.source import (
+    Source,
     SourceFile,
     Tick,
     all_units,
-    encoded_of,
+    bytes_from,
     expected_bytes,
     refuse_empty,
     silent,
-    units_of,
+    units_from,
 )
 from loader.errors import UsageError
+from loader.files.pipes import OutputPipe
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Change:
     made_up: Sequence[str]
 
 
-def change_of(sources: Sequence[SourceFile], target: Kind, *, lossy: bool) -> Change:
+def change_of(sources: Sequence[Source], target: Kind, *, lossy: bool) -> Change:
     """Raises UsageError if something would be lost that `lossy` does not allow, or the target can't be written."""
     for source in sources:
         refuse_without_moves(source.path, source.kind, target)
@@ -48,29 +51,40 @@ def change_of(sources: Sequence[SourceFile], target: Kind, *, lossy: bool) -> Ch
 def convert(sources: Sequence[SourceFile], target: Target, output: Path, threads: int = 1, tick: Tick = silent) -> None:
     """Writes all entries of the files, one file after another.
 
-    Units of the same format keep their bytes. Raises DataError at damage and for an entry that the target can't hold.
+    Units of the same format keep their bytes. What is written is kept where the work is interrupted, and the same call
+    goes on with it. Raises DataError at damage and for an entry that the target can't hold.
     """
     refuse_empty(sources)
-    check_free(output, expected_bytes(sources, target.kind))
-    whole, before = sum(source.size for source in sources), 0
-    with Output(output, target) as out:
-        for source in sources:
-            if source.kind == target.kind:
-                for block, done in units_of(source, target.kind, threads):
-                    out.write(block)
+    whole, settings = sum(source.size for source in sources), work_settings("convert", sources, target)
+    with ResumedOutput(output, target, settings, (0, 0), lambda: expected_bytes(sources, target.kind)) as out:
+        begin, before = out.place, 0
+        for number, source in enumerate(sources):
+            if number >= begin[0] and not out.done:
+                for done in _converted(source, number, begin, target, out, threads):
                     tick(before + done, whole)
-            else:
-                for encoded, done in encoded_of(source, target.kind, threads):
-                    out.write_encoded(encoded)
-                    tick(before + done, whole)
-                source.check_end()
             before += source.size
         out.publish()
 
 
-def write_units(blocks: Iterable[UnitBlock], target: Target, output: Path | None) -> int:
-    """Writes them to standard output if there is no file; how many entries."""
-    if output is not None:
+def _converted(
+    source: SourceFile, number: int, begin: Place, target: Target, out: ResumedOutput, threads: int
+) -> Iterator[int]:
+    """Writes what comes behind `begin` of file `number`; bytes of it that are done, again and again."""
+    first = begin[1] if begin[0] == number else 0
+    if target.kind.is_binpack:
+        for block, chunk in units_from(source, target.kind, threads, first):
+            out.write(block, (number, chunk))
+            yield source.offset(chunk)
+    else:
+        for data, chunk in bytes_from(source, target.kind, threads, first):
+            out.write_bytes(data, (number, chunk))
+            yield source.offset(chunk)
+    source.check_end()
+
+
+def write_units(blocks: Iterable[UnitBlock], target: Target, output: Path | OutputPipe) -> int:
+    """How many entries."""
+    if isinstance(output, Path):
         check_free(output, 0)
     with Output(output, target) as out:
         for block in blocks:
@@ -79,7 +93,7 @@ def write_units(blocks: Iterable[UnitBlock], target: Target, output: Path | None
     return out.entries
 
 
-def first_units(sources: Sequence[SourceFile], target: Kind, count: int, tick: Tick = silent) -> Iterator[UnitBlock]:
+def first_units(sources: Sequence[Source], target: Kind, count: int, tick: Tick = silent) -> Iterator[UnitBlock]:
     """The first `count` units of all files."""
     left = count
     for block in all_units(sources, target, 1, tick):
@@ -90,7 +104,7 @@ def first_units(sources: Sequence[SourceFile], target: Kind, count: int, tick: T
 
 
 def sampled_units(
-    sources: Sequence[SourceFile], target: Kind, count: int, seed: int, threads: int = 1, tick: Tick = silent
+    sources: Sequence[Source], target: Kind, count: int, seed: int, threads: int = 1, tick: Tick = silent
 ) -> UnitBlock:
     """`count` units of all files, each as likely as any other, in their order; all if there are fewer.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 from pathlib import Path
@@ -12,42 +12,64 @@ import numpy as np
 
 from loader.chess.files.units import Numbers, UnitBlock, joined
 from loader.chess.tools.kind import Kind, Target
-from loader.chess.tools.output import Output, check_free
-from loader.chess.tools.source import SourceFile, Tick, expected_bytes, refuse_empty, silent, units_of
+from loader.chess.tools.resumed_output import Place, ResumedOutput, work_settings
+from loader.chess.tools.source import SourceFile, Tick, expected_bytes, refuse_empty, silent, units_from
 
 
-@dataclass
 class _Lane:
-    """A file, and what of it has been read and not been written."""
+    """A file, and what of it has been read and not been written.
 
-    source: SourceFile
-    blocks: Iterator[tuple[UnitBlock, int]]
-    pace: int  # a position takes so much time
-    held: UnitBlock = field(default_factory=lambda: joined([]))
-    time: int = 0  # of what has been written
-    positions: int = 0
-    done: int = 0  # bytes of the file
-    ended: bool = False
+    `place`: chunk, units of it that are written, their time, and positions. A position takes `pace` of time.
+    """
+
+    def __init__(self, source: SourceFile, target: Kind, pace: int, threads: int, place: Sequence[int]) -> None:
+        self.source = source
+        self.ended = False
+        self._pace = pace
+        self._held = joined([])
+        self._chunk, self._given, self._time, self.positions = place
+        self._behind = self._chunk  # of what is held
+        self._skipped = self._given  # of what is read next
+        self._blocks = units_from(source, target, threads, self._chunk)
+
+    @property
+    def place(self) -> list[int]:
+        chunk, given = (self._chunk, self._given) if len(self._held) else (self._behind, self._skipped)
+        return [chunk, given, self._time, self.positions]
+
+    @property
+    def done(self) -> int:
+        """Bytes of the file."""
+        return self.source.offset(self._behind)
+
+    @property
+    def has_units(self) -> bool:
+        return len(self._held) > 0
 
     def fill(self) -> None:
-        while not self.ended and not len(self.held):
-            found = next(self.blocks, None)
+        while not self.ended and not self.has_units:
+            found = next(self._blocks, None)
             if found is None:
+                self.source.check_end()
                 self.ended = True
-            else:
-                self.held, self.done = found
+                return
+            self._chunk, self._given = self._behind, self._skipped
+            self._skipped = 0
+            block, self._behind = found
+            self._held = block.part(self._given, len(block))
 
     def times(self) -> Numbers:
         """When each unit that is held is over."""
-        entries = np.cumsum(self.held.entries, dtype=np.uint64)
-        return np.uint64(self.time) + entries * np.uint64(self.pace)
+        entries = np.cumsum(self._held.entries, dtype=np.uint64)
+        return np.uint64(self._time) + entries * np.uint64(self._pace)
 
     def give(self, count: int) -> UnitBlock:
         """The first units."""
-        given, self.held = self.held.part(0, count), self.held.part(count, len(self.held))
+        given, self._held = self._held.part(0, count), self._held.part(count, len(self._held))
         positions = int(given.entries.sum())
+        self._given += count
         self.positions += positions
-        self.time += positions * self.pace
+        self._time += positions * self._pace
         return given
 
 
@@ -70,25 +92,32 @@ def interleave(
 ) -> Sequence[Taken]:
     """Writes units so that at any place the positions of the files are in the ratio of `shares`, to within a unit.
 
-    Ends with the first file that does. The order within a file is kept; nothing is drawn. Raises DataError.
+    Ends with the first file that does. The order within a file is kept; nothing is drawn. What is written is kept where
+    the work is interrupted, and the same call goes on with it. Raises DataError.
     """
     refuse_empty(sources)
-    check_free(output, expected_bytes(sources, target.kind))
-    lanes = _lanes(sources, shares, target.kind, threads)
     whole = sum(source.size for source in sources)
-    with Output(output, target) as out:
+    settings = {
+        **work_settings("interleave", sources, target),
+        "FILE=SHARE": ", ".join(f"{source.path.name}={share}" for source, share in zip(sources, shares, strict=True)),
+    }
+    start = tuple([0, 0, 0, 0] for _ in sources)
+    with ResumedOutput(output, target, settings, start, lambda: expected_bytes(sources, target.kind)) as out:
+        lanes = _lanes(sources, shares, target.kind, threads, out.place)
         while _fill(lanes):
-            out.write(_mixed(lanes))
+            out.write(_mixed(lanes), tuple(lane.place for lane in lanes))
             tick(sum(lane.done for lane in lanes), whole)
         out.publish()
-    return [Taken(lane.source.path, lane.positions, lane.ended and not len(lane.held)) for lane in lanes]
+    return [Taken(lane.source.path, lane.positions, lane.ended) for lane in lanes]
 
 
-def _lanes(sources: Sequence[SourceFile], shares: Sequence[Fraction], target: Kind, threads: int) -> list[_Lane]:
+def _lanes(
+    sources: Sequence[SourceFile], shares: Sequence[Fraction], target: Kind, threads: int, places: Place
+) -> list[_Lane]:
     common = lcm(*(share.numerator for share in shares))
+    paces = [common * share.denominator // share.numerator for share in shares]
     return [
-        _Lane(source, iter(units_of(source, target, threads)), int(common * share.denominator / share.numerator))
-        for source, share in zip(sources, shares, strict=True)
+        _Lane(source, target, pace, threads, place) for source, pace, place in zip(sources, paces, places, strict=True)
     ]
 
 
@@ -96,7 +125,7 @@ def _fill(lanes: Sequence[_Lane]) -> bool:
     """Whether every file has units left."""
     for lane in lanes:
         lane.fill()
-    return all(len(lane.held) for lane in lanes)
+    return all(lane.has_units for lane in lanes)
 
 
 def _mixed(lanes: Sequence[_Lane]) -> UnitBlock:

@@ -9,7 +9,7 @@ from pathlib import Path
 from loader import _native
 from loader.chess.filters import CHESS960, MOVE, PARTS
 from loader.errors import UsageError
-from loader.formats.registry import format_by_name, format_of_file, names_of_family
+from loader.formats.registry import format_by_name, format_of_file, format_of_head, names_of_family
 
 FAMILY = "chess"
 BINPACK = "binpack"
@@ -63,12 +63,31 @@ def kind_of_name(name: str) -> Kind:
     return Kind(name, tuple(getattr(format_by_name(name), "LACKS", (CHESS960,))))
 
 
-def kind_of_file(path: Path) -> Kind:
-    """By content, or else by name; what no format claims is taken for binpack, which says what is wrong with it."""
+def kind_of_file(path: Path, given: str | None = None) -> Kind:
+    """By content, or else by name; what no format claims is taken for binpack, which says what is wrong with it.
+
+    `given`: the format's name, which counts more. Raises UsageError.
+    """
+    if given is not None:
+        return kind_of_name(given)
     try:
         return kind_of_name(format_of_file(path, FAMILY) or BINPACK)
     except ValueError as error:
-        raise UsageError(f"{error}; its name should end as that format's do") from None
+        raise UsageError(f"{error}; --format says which") from None
+
+
+def kind_of_head(head: bytes, path: Path, given: str | None = None) -> Kind:
+    """The same of what comes out of a pipe and begins so."""
+    if given is not None:
+        return kind_of_name(given)
+    try:
+        found = format_of_head(head, path, FAMILY)
+    except ValueError as error:
+        raise UsageError(f"{error}; --format says which") from None
+    if found is None:
+        names = ", ".join(names_of_family(FAMILY))
+        raise UsageError(f"{path}: does not begin as any of the formats {names}; --format says which it is")
+    return kind_of_name(found)
 
 
 def target_of(path: Path, given: str | None = None) -> Target:

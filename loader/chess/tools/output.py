@@ -6,8 +6,8 @@ import errno
 import os
 import shutil
 import struct
-import sys
 import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -16,8 +16,9 @@ import numpy as np
 
 from loader import _native
 from loader.chess.files.units import UnitBlock
-from loader.chess.tools.kind import Target
+from loader.chess.tools.kind import Kind, Target
 from loader.errors import UsageError
+from loader.files.pipes import OutputPipe
 from loader.resumable.new_file import NewFile, refuse_existing
 
 FULL_CHUNK = 1 << 20  # bytes of a binpack chunk's payload behind which no chain begins
@@ -41,51 +42,24 @@ class _Gzip:
         return self._zlib.compress(data) + (self._zlib.flush() if last else b"")
 
 
-def _packer_of(packing: str | None) -> _Packer:
+def packer_of(packing: str | None) -> _Packer:
     if packing is None:
         return _Plain()
     return _native.ZstdPacker() if packing == "zstd" else _Gzip()
 
 
-class Output:
-    """A context manager; the file has its name after `publish`. Left without, nothing is there.
+class Framer:
+    """Units on their way into a file: of binpack in chunks, which end with the first chain behind FULL_CHUNK bytes."""
 
-    `path` None: standard output. Raises UsageError if something has the name.
-    """
-
-    def __init__(self, path: Path | None, target: Target) -> None:
-        self.path = path
-        self.target = target
-        self.entries = 0
-        self._packer = _packer_of(target.packing)
-        self._payload: list[bytes] = []  # of the binpack chunk that is open
+    def __init__(self, kind: Kind) -> None:
+        self._is_binpack = kind.is_binpack
+        self._payload: list[bytes] = []  # of the chunk that is open
         self._payload_bytes = 0
-        self._file = None if path is None else NewFile(path, path.with_name(f".{path.name}.{os.getpid()}.tmp"))
 
-    def __enter__(self) -> Self:
-        if self._file is not None:
-            try:
-                self._file.__enter__()
-            except FileExistsError:
-                raise _exists(self._file.path) from None
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._file is not None:
-            self._file.__exit__(kind, error, trace)
-
-    def write_encoded(self, data: bytes) -> None:
-        """Bytes that are of a file already."""
-        self._close_chunk()
-        self._write(data)
-
-    def write(self, block: UnitBlock) -> None:
-        """Units."""
-        self.entries += int(block.entries.sum())
-        if not self.target.kind.is_binpack:
-            self._write(block.bytes.tobytes())
+    def add(self, block: UnitBlock) -> Iterator[tuple[bytes, int]]:
+        """Bytes that are done, and how many units of the block are in them and those before."""
+        if not self._is_binpack:
+            yield block.bytes.tobytes(), len(block)
             return
         begin = 0
         while begin < len(block):
@@ -96,27 +70,72 @@ class Output:
             self._payload.append(part.tobytes())
             self._payload_bytes += len(part)
             if self._payload_bytes >= FULL_CHUNK:
-                self._close_chunk()
+                yield self.close(), end
             begin = end
+
+    def close(self) -> bytes:
+        """Ends what is open."""
+        if not self._payload_bytes:
+            return b""
+        data = b"".join([struct.pack("<4sI", b"BINP", self._payload_bytes), *self._payload])
+        self._payload, self._payload_bytes = [], 0
+        return data
+
+
+class Output:
+    """A context manager; the file has its name after `publish`. Left without, nothing is there.
+
+    `place`: its path, or the pipe that is open for it, which is closed in the end. Raises UsageError if something has
+    the name.
+    """
+
+    def __init__(self, place: Path | OutputPipe, target: Target) -> None:
+        self.target = target
+        self.entries = 0
+        self._packer = packer_of(target.packing)
+        self._framer = Framer(target.kind)
+        self._file = _beside(place) if isinstance(place, Path) else None
+        self._pipe = None if isinstance(place, Path) else place
+
+    def __enter__(self) -> Self:
+        if self._file is not None:
+            try:
+                self._file.__enter__()
+            except FileExistsError:
+                raise taken(self._file.path) from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            self._file.__exit__(kind, error, trace)
+        if self._pipe is not None:
+            self._pipe.close()
+
+    def write_encoded(self, data: bytes) -> None:
+        """Bytes that are of a file already."""
+        self._write(self._framer.close())
+        self._write(data)
+
+    def write(self, block: UnitBlock) -> None:
+        """Units."""
+        self.entries += int(block.entries.sum())
+        for data, _ in self._framer.add(block):
+            self._write(data)
 
     def publish(self) -> None:
         """Gives the file its name. Raises UsageError if something has it meanwhile."""
-        self._close_chunk()
+        self._write(self._framer.close())
         self._put(self._packer.pack(b"", last=True))
+        if self._pipe is not None:
+            self._pipe.flush()
         if self._file is None:
-            sys.stdout.buffer.flush()
             return
         try:
             self._file.publish()
         except FileExistsError:
-            raise _exists(self._file.path) from None
-
-    def _close_chunk(self) -> None:
-        if self._payload_bytes:
-            self._write(struct.pack("<4sI", b"BINP", self._payload_bytes))
-            for part in self._payload:
-                self._write(part)
-            self._payload, self._payload_bytes = [], 0
+            raise taken(self._file.path) from None
 
     def _write(self, data: bytes) -> None:
         if data:
@@ -125,8 +144,29 @@ class Output:
     def _put(self, data: bytes) -> None:
         if self._file is not None:
             self._file.write(data)
-        else:
-            sys.stdout.buffer.write(data)
+        if self._pipe is not None:
+            self._pipe.write(data)
+
+
+def _beside(path: Path) -> NewFile:
+    return NewFile(path, path.with_name(f".{path.name}.{os.getpid()}.tmp"))
+
+
+def framed(blocks: Iterable[UnitBlock], kind: Kind) -> Iterator[bytes]:
+    """Units as a file of the kind has them."""
+    framer = Framer(kind)
+    for block in blocks:
+        for data, _ in framer.add(block):
+            yield data
+    yield framer.close()
+
+
+def packed(blocks: Iterable[bytes], target: Target) -> Iterator[bytes]:
+    """Bytes of a file of the target's kind, compressed as the target says."""
+    packer = packer_of(target.packing)
+    for block in blocks:
+        yield packer.pack(block, last=False)
+    yield packer.pack(b"", last=True)
 
 
 def check_free(path: Path, wanted: int) -> None:
@@ -134,7 +174,7 @@ def check_free(path: Path, wanted: int) -> None:
     try:
         refuse_existing(path)
     except FileExistsError:
-        raise _exists(path) from None
+        raise taken(path) from None
     if not path.parent.is_dir():
         raise UsageError(f"{path}: there is no folder {path.parent}")
     free = shutil.disk_usage(path.parent).free
@@ -143,5 +183,5 @@ def check_free(path: Path, wanted: int) -> None:
         raise OSError(errno.ENOSPC, reason, str(path))
 
 
-def _exists(path: Path) -> UsageError:
+def taken(path: Path) -> UsageError:
     return UsageError(f"{path}: exists, and is never replaced")

@@ -5,25 +5,31 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import cast
+from typing import Protocol, TypeVar, cast
 
 import numpy as np
 
 from loader import _native
+from loader.chess.entry import Entry, entry_of
 from loader.chess.files.format import PositionFormat
 from loader.chess.files.opening import open_file
-from loader.chess.files.reader import raise_fault
+from loader.chess.files.reader import LINES_AT_ONCE, fault_behind, raise_fault
 from loader.chess.files.units import UnitBlock, block_of
+from loader.chess.filters import MOVE
 from loader.chess.tools.kind import Kind, kind_of_file
-from loader.errors import DataError
+from loader.errors import DataError, UsageError
 from loader.files.identity import DataFile, identify
+from loader.files.pipes import input_path, is_pipe
 from loader.formats.binpack.file import damage_error
 from loader.formats.faults import Fault
-from loader.formats.parallel import map_chunks
+from loader.formats.parallel import map_chunks, map_in_order
 from loader.formats.registry import format_by_name
 
+T = TypeVar("T")
 Tick = Callable[[int, int], None]  # bytes of the files done, and all of them; may raise to stop
+Piece = tuple["SourceFile", int]  # a chunk: what reads it, and its number there
 _HEADER = struct.Struct("<4sI")  # of a binpack chunk
 
 
@@ -31,9 +37,40 @@ def silent(_done: int, _all: int) -> None:
     """A Tick."""
 
 
+class Source(Protocol):
+    """Positions of one format, from a file or a pipe."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def kind(self) -> Kind: ...
+
+    @property
+    def size(self) -> int:
+        """Bytes; 0: not known."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no chunks."""
+
+    def chunks(self, first: int = 0) -> Iterator[Piece]:
+        """Those from `first` on; of a pipe once. They may be read by several threads, and after later ones have been
+        asked for."""
+
+    def offset(self, chunk: int) -> int:
+        """Bytes before a chunk, about."""
+
+    def check_end(self) -> None:
+        """Raises DataError if the chunks end early."""
+
+    def call_while_waiting(self, check: Callable[[], object]) -> None:
+        """`check` is called now and then while nothing comes out of a pipe, and may raise."""
+
+
 @dataclass(frozen=True)
 class SourceFile:
-    """A file of positions, of one format."""
+    """A `Source` whose chunks can be read in any order, again and again."""
 
     path: Path
     kind: Kind
@@ -47,8 +84,14 @@ class SourceFile:
     def num_chunks(self) -> int:
         return self.opened.num_chunks
 
+    @property
+    def is_empty(self) -> bool:
+        return self.num_chunks == 0
+
+    def chunks(self, first: int = 0) -> Iterator[Piece]:
+        return ((self, chunk) for chunk in range(first, self.num_chunks))
+
     def offset(self, chunk: int) -> int:
-        """Bytes of the file before a chunk, about."""
         if chunk >= self.num_chunks:
             return self.size
         if isinstance(self.opened, _native.BinpackFile):
@@ -69,74 +112,177 @@ class SourceFile:
         else:
             raise_fault(cast("Fault | None", _native.ChunkWalk(self.opened, chunk).copy_to(writer)))
 
+    def count(self, chunk: int) -> int:
+        """A chunk's entries, up to damage."""
+        if isinstance(self.opened, _native.BinpackFile):
+            return int(self.opened.count(chunk)[0])
+        return _native.ChunkWalk(self.opened, chunk).count()
+
+    def counted(self, chunk: int) -> tuple[int, DataError | None]:
+        """The same, and the damage."""
+        if isinstance(self.opened, _native.BinpackFile):
+            entries, _, damage = self.opened.count(chunk)
+            return int(entries), None if damage is None else damage_error(self.path, damage, in_chunk=True)
+        walk = _native.ChunkWalk(self.opened, chunk)
+        read = walk.count()
+        try:
+            raise_fault(fault_behind(walk))
+        except DataError as error:
+            return read, error
+        return read, None
+
+    def lines(self, chunk: int) -> Iterator[bytes]:
+        """A chunk's entries as blocks of lines: FEN, move, score, ply, result, tab separated. Raises DataError at
+        damage, after those before it."""
+        printer: _native.ChunkPrinter | _native.ChunkWalk
+        if isinstance(self.opened, _native.BinpackFile):
+            printer = _native.ChunkPrinter(self.opened, chunk)
+        else:
+            printer = _native.ChunkWalk(self.opened, chunk)
+        while lines := printer.lines(LINES_AT_ONCE):
+            yield lines
+        if isinstance(printer, _native.ChunkWalk):
+            raise_fault(fault_behind(printer))
+        elif printer.damage is not None:
+            raise damage_error(self.path, printer.damage, in_chunk=True)
+
+    def entries(self, chunk: int) -> Iterator[Entry]:
+        """The same as entries."""
+        for lines in self.lines(chunk):
+            yield from map(entry_of, lines.decode().splitlines())
+
     def check_end(self) -> None:
-        """Raises DataError if the chunks end early."""
         if isinstance(self.opened, _native.BinpackFile) and self.opened.header_damage is not None:
             raise damage_error(self.path, self.opened.header_damage, in_chunk=False)
 
+    def call_while_waiting(self, check: Callable[[], object]) -> None:
+        """Nothing is waited for."""
 
-def open_sources(paths: Sequence[Path]) -> list[SourceFile]:
+
+def open_sources(paths: Sequence[Path], given: str | None = None, *, needs_ply: bool = False) -> list[SourceFile]:
+    """Files that are read more than once, so no pipes. `given`: their format, where they do not say it. With
+    `needs_ply` an entry whose ply can't be known is damage. Raises UsageError, DataError."""
+    paths = [input_path(path) for path in paths]
+    for path in paths:
+        if is_pipe(path):
+            raise UsageError(
+                f"{path}: is a pipe, which can be read once, and here a file is needed: write it to one first, with "
+                "loader cat - -o FILE"
+            )
+    return [open_file_of(file, given, needs_ply=needs_ply) for file in identify(paths)]
+
+
+def open_file_of(file: DataFile, given: str | None, *, needs_ply: bool) -> SourceFile:
     """Raises UsageError, DataError."""
-    return [_open(file) for file in identify(paths)]
-
-
-def _open(file: DataFile) -> SourceFile:
-    kind = kind_of_file(file.path)
+    kind = kind_of_file(file.path, given)
     if kind.is_binpack:
         opened: _native.BinpackFile | _native.EntryFile = _native.BinpackFile(file.path, file.identity)
     else:
         found = cast(PositionFormat, getattr(format_by_name(kind.name), "FORMAT"))  # noqa: B009 (not in its interface)
-        opened = open_file(found, file)
+        opened = open_file(found, file, needs_ply=needs_ply)
     return SourceFile(file.path, kind, opened)
 
 
-def all_units(sources: Sequence[SourceFile], target: Kind, threads: int, tick: Tick = silent) -> Iterator[UnitBlock]:
+def whole_size(sources: Sequence[Source]) -> int:
+    """Bytes; 0: not known."""
+    sizes = [source.size for source in sources]
+    return sum(sizes) if all(sizes) else 0
+
+
+def all_units(sources: Sequence[Source], target: Kind, threads: int, tick: Tick = silent) -> Iterator[UnitBlock]:
     """Of files one after another, as units of the target's format. Raises DataError."""
-    whole = sum(source.size for source in sources)
-    before = 0
+    whole = whole_size(sources)
+    before = done = 0
     for source in sources:
         for block, done in units_of(source, target, threads):
             yield block
             tick(before + done, whole)
-        before += source.size
+        before, done = before + done, 0
 
 
-def units_of(source: SourceFile, target: Kind, threads: int) -> Iterator[tuple[UnitBlock, int]]:
-    """Blocks, and how many bytes of the file are done after each."""
-    if source.kind == target:
-        for chunk, block in enumerate(map_chunks(source.read_units, source.num_chunks, threads)):
-            yield block, source.offset(chunk + 1)
-    else:
-        rest = b""
-        for encoded, done in encoded_of(source, target, threads):
-            block, rest = _cut(target, rest + encoded)
-            yield block, done
-        assert not rest, f"{target.name}: what was written does not read"
+def units_of(source: Source, target: Kind, threads: int) -> Iterator[tuple[UnitBlock, int]]:
+    """Blocks, and how many bytes of the file are done after each. Raises DataError."""
+    for block, following in units_from(source, target, threads):
+        yield block, source.offset(following)
     source.check_end()
 
 
-def encoded_of(source: SourceFile, target: Kind, threads: int) -> Iterator[tuple[bytes, int]]:
-    """The file in another format, in pieces of whatever length. Raises DataError."""
-    if not target.keeps_games or (source.kind.keeps_games and not target.is_binpack):  # chunk by chunk is the same
+def units_from(source: Source, target: Kind, threads: int, first: int = 0) -> Iterator[tuple[UnitBlock, int]]:
+    """From chunk `first` on: the units of some chunks, and the chunk behind them. Raises DataError."""
 
-        def encode(chunk: int) -> bytes:
-            own = target.make_writer()
-            source.copy_to(chunk, own)
-            own.finish()
-            return own.take()
+    def units(pieces: Sequence[Piece]) -> UnitBlock:
+        if source.kind == target:
+            ((file, chunk),) = pieces
+            return file.read_units(chunk)
+        block, rest = cut(target, _encoded(pieces, target))
+        assert not rest, f"{target.name}: what was written does not read"
+        return block
 
-        for chunk, encoded in enumerate(map_chunks(encode, source.num_chunks, threads)):
-            yield encoded, source.offset(chunk + 1)
-    else:
-        writer = target.make_writer()
-        for chunk in range(source.num_chunks):
-            source.copy_to(chunk, writer)
-            yield writer.take(), source.offset(chunk + 1)
-        writer.finish()
-        yield writer.take(), source.size
+    return _by_chunks(source, target, threads, first, units)
 
 
-def _cut(target: Kind, encoded: bytes) -> tuple[UnitBlock, bytes]:
+def bytes_from(source: Source, target: Kind, threads: int, first: int = 0) -> Iterator[tuple[bytes, int]]:
+    """The same as bytes, which are not read again; not for binpack, whose units are put into chunks of their own."""
+
+    def data(pieces: Sequence[Piece]) -> bytes:
+        if source.kind == target:
+            ((file, chunk),) = pieces
+            return file.read_units(chunk).bytes.tobytes()
+        return _encoded(pieces, target)
+
+    return _by_chunks(source, target, threads, first, data)
+
+
+def map_sources(
+    function: Callable[[int, int], T], sources: Sequence[SourceFile], threads: int, first: tuple[int, int] = (0, 0)
+) -> Iterator[tuple[int, int, T]]:
+    """File, chunk and function(file, chunk) of all chunks from `first` on, in order. Raises DataError for a file whose
+    chunks end early, behind them."""
+    for file in range(first[0], len(sources)):
+        begin = first[1] if file == first[0] else 0
+
+        def one(number: int, file: int = file, begin: int = begin) -> T:
+            return function(file, begin + number)
+
+        yield from (
+            (file, begin + number, found)
+            for number, found in enumerate(map_chunks(one, max(sources[file].num_chunks - begin, 0), threads))
+        )
+        sources[file].check_end()
+
+
+def parted_by_chunks(source: Kind, target: Kind) -> bool:
+    """Whether nothing of the target goes on behind the end of a chunk. Only entries that have moves can follow one
+    another, and chunks of files of games end with games."""
+    return not target.keeps_games or source.keeps_games or MOVE in source.lacks
+
+
+def _together(source: Kind, target: Kind) -> int:
+    """Chunks that are written together: a game that goes on behind them is cut in two."""
+    return 1 if source == target or parted_by_chunks(source, target) else 16
+
+
+def _by_chunks(
+    source: Source, target: Kind, threads: int, first: int, done: Callable[[Sequence[Piece]], T]
+) -> Iterator[tuple[T, int]]:
+    """done(pieces) of as many as are written together, from `first` on; and the chunk behind each."""
+    chunks = source.chunks(first)
+    groups = iter(lambda: list(islice(chunks, _together(source.kind, target))), [])
+    behind = first
+    for found, count in map_in_order(lambda pieces: (done(pieces), len(pieces)), groups, threads):
+        behind += count
+        yield found, behind
+
+
+def _encoded(pieces: Sequence[Piece], target: Kind) -> bytes:
+    writer = target.make_writer()
+    for file, chunk in pieces:
+        file.copy_to(chunk, writer)
+    writer.finish()
+    return writer.take()
+
+
+def cut(target: Kind, encoded: bytes) -> tuple[UnitBlock, bytes]:
     """The whole units, and what is behind them: the beginning of one."""
     if not target.is_binpack:
         block = block_of(_native.cut_units(target.codec, np.frombuffer(encoded, np.uint8)))
@@ -149,11 +295,12 @@ def _cut(target: Kind, encoded: bytes) -> tuple[UnitBlock, bytes]:
     return block_of(_native.cut_chains(b"".join(payloads))), b""
 
 
-def expected_bytes(sources: Sequence[SourceFile], target: Kind) -> int:
-    """Of the files in the target's format, from the first chunk of each: more or less. Raises DataError."""
+def expected_bytes(sources: Sequence[Source], target: Kind) -> int:
+    """Of the files in the target's format, from the first chunk of each: more or less, and not of pipes. Raises
+    DataError."""
     total = 0.0
     for source in sources:
-        if source.num_chunks == 0:
+        if not isinstance(source, SourceFile) or source.is_empty:
             continue
         if source.kind == target:
             made = len(source.read_units(0).bytes)
@@ -166,10 +313,16 @@ def expected_bytes(sources: Sequence[SourceFile], target: Kind) -> int:
     return int(total)
 
 
-def refuse_empty(sources: Sequence[SourceFile]) -> None:
+def has_chunks_from(sources: Sequence[SourceFile], file: int, chunk: int) -> bool:
+    """Whether there are any from chunk number `chunk` of that file on."""
+    rest = [source.num_chunks for source in sources[file:]]
+    return any(count > (0 if number else chunk) for number, count in enumerate(rest))
+
+
+def refuse_empty(sources: Sequence[Source]) -> None:
     """Raises DataError if there is nothing in any of them."""
     for source in sources:
-        if source.num_chunks == 0:
+        if source.is_empty:
             source.check_end()
-    if not any(source.num_chunks for source in sources):
+    if all(source.is_empty for source in sources):
         raise DataError(", ".join(str(source.path) for source in sources[:3]), "there is nothing to read")

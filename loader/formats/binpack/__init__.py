@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from loader.files.identity import DataFile
 
 if TYPE_CHECKING:
+    from loader.chess.inspecting.statistics import FileStatistics
     from loader.formats.binpack.reader import BinpackReader
-    from loader.formats.binpack.statistics import BinpackStatistics
     from loader.formats.format import OnProgress, Verdict
 
 FAMILY = "chess"
@@ -40,10 +40,10 @@ def verify(path: Path, threads: int, progress: OnProgress | None) -> Verdict:
     return verify(path, threads, progress)
 
 
-def inspect(path: Path, progress: OnProgress | None) -> BinpackStatistics:
-    from loader.formats.binpack.statistics import inspect
+def inspect(path: Path, progress: OnProgress | None) -> FileStatistics:
+    from loader.chess.inspecting.counting import inspect
 
-    return inspect(path, progress)
+    return inspect(path, tick=progress)
 
 
 def dump(path: Path, limit: int | None) -> Iterator[bytes]:

@@ -83,15 +83,15 @@ template <class Number, class Bag, class Item>
 std::uint32_t write_columns(std::span<const Item> sorted, Number* touched, std::uint32_t* touched_offsets, Bag* bags,
                             float* column_values) {
     std::uint32_t count = 0;
+    touched_offsets[0] = 0;
     for (std::size_t i = 0; i < sorted.size(); ++i) {
-        if (i == 0 || sorted[i].feature != sorted[i - 1].feature) {
-            touched[count] = static_cast<Number>(sorted[i].feature);
-            touched_offsets[count++] = static_cast<std::uint32_t>(i);
-        }
+        touched[count] = static_cast<Number>(sorted[i].feature);
+        touched_offsets[count + 1] = static_cast<std::uint32_t>(i + 1);  // what comes last of the feature stays
+        const bool last = i + 1 == sorted.size() || sorted[i + 1].feature != sorted[i].feature;
+        count += last ? 1U : 0U;  // no branch: nobody can foresee it
         bags[i] = static_cast<Bag>(sorted[i].bag);
         if constexpr (std::is_same_v<Item, ValuedFeature>) column_values[i] = sorted[i].value;
     }
-    touched_offsets[count] = static_cast<std::uint32_t>(sorted.size());
     return count;
 }
 

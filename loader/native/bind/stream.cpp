@@ -122,19 +122,58 @@ class BoundPipeline {
     std::unique_ptr<Pipeline> pipeline_;
 };
 
+// Of each chunk: records that pass the filters when they are read first. A damaged one has none.
+std::vector<std::uint64_t> count_kept(const Source& source, const std::vector<std::size_t>& chunks) {
+    std::vector<ChunkRead> reads;
+    for (const std::size_t chunk : chunks) {
+        require(chunk < source.num_chunks(), "chunk ", chunk, " of ", source.num_chunks());
+        reads.push_back({chunk, 0, RecordBuffer(source.record_size()), 0, {}});
+    }
+    {
+        const nb::gil_scoped_release release;
+        source.decode(reads);
+    }
+    std::vector<std::uint64_t> kept;
+    for (const ChunkRead& read : reads) {
+        if (read.fault && read.fault->kind != SourceFault::Kind::kDamaged) {
+            const bool changed = read.fault->kind == SourceFault::Kind::kChanged;
+            raise_data_error(name_of(read.fault->file), read.fault->reason, read.fault->offset, changed);
+        }
+        kept.push_back(read.fault ? 0 : read.records.size());
+    }
+    return kept;
+}
+
 std::vector<std::uint32_t> chunks_of_window(std::size_t num_chunks, const PipelineSettings& settings, bool in_order,
                                             bool apart, std::uint64_t epoch, std::uint64_t window) {
-    const ChunkOrder order(settings.split(num_chunks, apart).chunks(num_chunks), settings.window_chunks,
-                           settings.shuffle && !in_order, settings.seed);
-    if (window >= order.num_windows()) return {};
-    return order.window(epoch, window);
+    const ChunkOrder order(settings.split(num_chunks, apart).chunks(num_chunks), settings.components,
+                           settings.window_chunks, settings.shuffle && !in_order, settings.seed);
+    std::vector<std::uint32_t> chunks;
+    if (window >= order.num_windows()) return chunks;
+    for (const ChunkTurn& turn : order.window(epoch, window)) chunks.push_back(turn.chunk);
+    return chunks;
 }
 
 }  // namespace
 
 void bind_stream(nb::module_& module) {
     nb::class_<Source>(module, "Source", "A family's records: chunks of files on one side, batches on the other.")
-        .def_prop_ro("num_chunks", &Source::num_chunks);
+        .def_prop_ro("num_chunks", &Source::num_chunks)
+        .def_prop_ro("in_file_order", &Source::in_file_order, "chunks are best read one after the other")
+        .def("count_kept", &count_kept, "chunks"_a,
+             "Of each of the chunks: samples that pass the filters when it is read first; 0 of a damaged one. Raises\n"
+             "DataError for a file that can't be read.");
+    nb::class_<Component>(module, "Component", "Consecutive chunks of a source that have a rate of their own.")
+        .def(
+            "__init__",
+            [](Component* component, std::size_t num_chunks, double rate) {
+                new (component) Component{num_chunks, rate};
+            },
+            "num_chunks"_a, "rate"_a)
+        .def_ro("num_chunks", &Component::num_chunks)
+        .def_ro("rate", &Component::rate, "chunks of it, against those of the others");
+    module.def("reads_of_an_epoch", &reads_of_an_epoch, "components"_a,
+               "How many chunks of each an epoch has: the one that lasts longest once, the others at their rates.");
     nb::class_<PipelineSettings>(module, "PipelineSettings", "How the stream is ordered and made.")
         .def(nb::init<>())
         .def_rw("seed", &PipelineSettings::seed)
@@ -144,6 +183,7 @@ void bind_stream(nb::module_& module) {
         .def_rw("drop_tail", &PipelineSettings::drop_tail)
         .def_rw("skip_damaged", &PipelineSettings::skip_damaged)
         .def_rw("validation_share", &PipelineSettings::validation_share)
+        .def_rw("components", &PipelineSettings::components, "of the source's chunks, in order; empty: one set")
         .def_rw("validation", &PipelineSettings::validation, "the stream has that share; else the rest");
     nb::class_<BoundPipeline>(module, "Pipeline", "A source's batches in slots, made by threads of its own.")
         .def(nb::init<std::shared_ptr<Source>, const PipelineSettings&>(), "source"_a, "settings"_a)

@@ -3,12 +3,13 @@
 #include <cstddef>
 #include <functional>
 
-// Runs the parts of one call, each on its own thread. Threads live only as long as the call: nothing has to
-// survive fork or be torn down at exit, and they inherit the caller's floating-point mode.
+// Runs the parts of one call on as many threads. They are made for the call: nothing has to survive fork or be torn
+// down at exit, and they inherit the caller's floating-point mode.
 namespace sparsepool {
 
-// part(0) runs on the calling thread; with parts = 1 no thread is made. `part` must not throw. Where the
-// system gives no thread, the caller does that part too.
+// part(0) runs on the calling thread, which also does what no other has begun by then: where cores are busy, or the
+// system gives no thread, a call takes no longer than one thread does. With parts = 1 no thread is made. `part` must
+// not throw.
 void run_parts(std::size_t parts, const std::function<void(std::size_t)>& part);
 
 // Border number `part` when `total` is cut in `parts` pieces whose borders are multiples of `unit`.

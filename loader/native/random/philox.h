@@ -30,10 +30,11 @@ struct Key {
 
 // What a random choice is for. The numbers are part of what a seed means: add, never change.
 enum class Purpose : std::uint32_t {
-    kFilter = 1,      // counter: entry, chunk, epoch
-    kChunkOrder = 2,  // counter: draw, epoch
-    kEntryOrder = 3,  // counter: draw, run, window, epoch
-    kSplit = 4,       // counter: run of places (two words), 0 or chunk + 1
+    kFilter = 1,        // counter: entry, chunk, epoch
+    kChunkOrder = 2,    // counter: draw, epoch
+    kEntryOrder = 3,    // counter: draw, run, window, epoch
+    kSplit = 4,         // counter: run of places (two words), 0 or chunk + 1
+    kMixtureOrder = 5,  // counter: draw, pass, component, high word of the pass
 };
 
 // The key of one purpose under a user's seed: keys of different purposes have nothing to do with each other.

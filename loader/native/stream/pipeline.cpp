@@ -34,12 +34,17 @@ Pipeline::Pipeline(std::shared_ptr<const Source> source, const PipelineSettings&
     : source_(std::move(source)),
       settings_(settings),
       split_(settings.split(source_->num_chunks(), source_->records_are_apart())),
-      chunk_order_(split_.chunks(source_->num_chunks()), settings.window_chunks,
+      chunk_order_(split_.chunks(source_->num_chunks()), settings.components, settings.window_chunks,
                    settings.shuffle && !source_->in_file_order(), settings.seed),
       cutter_(source_->batch_size(), chunk_order_.num_windows(), settings.drop_tail),
       entries_(source_->record_size()),
       carried_(source_->record_size()),
-      damaged_(source_->num_chunks()) {}
+      damaged_(source_->num_chunks()) {
+    for (std::size_t i = 0; i < settings.components.size() && !settings.validation; ++i) {
+        require(chunk_order_.has(i), "data.validation_share: ", settings.validation_share,
+                " takes all chunks of entry ", i + 1, " of data.train: lower it, or name files in data.validation");
+    }
+}
 
 Pipeline::~Pipeline() { close(); }
 
@@ -189,7 +194,8 @@ Pipeline::DecodeJob Pipeline::next_decode() {
             records = std::move(spare_.back());
             spare_.pop_back();
         }
-        job.chunks.push_back({loading_.chunks[parts.claimed++], std::move(records), 0, {}});
+        const auto [chunk, pass] = loading_.chunks[parts.claimed++];
+        job.chunks.push_back({chunk, pass, std::move(records), 0, {}});
     }
     return job;
 }
@@ -210,7 +216,7 @@ void Pipeline::run(Job& job, Worker& worker) {
 
 void Pipeline::decode(DecodeJob& job) const {
     for (ChunkRead& read : job.chunks) read.records.clear();
-    source_->decode(job.chunks, loading_.epoch);
+    source_->decode(job.chunks);
     for (ChunkRead& read : job.chunks) {
         if (split_.parts_chunks()) {
             read.records.keep([&](std::size_t record) { return split_.has(read.chunk, record); });

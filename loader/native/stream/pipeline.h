@@ -15,6 +15,7 @@
 
 #include "stream/cutter.h"
 #include "stream/event.h"
+#include "stream/order/mixture.h"
 #include "stream/order/split.h"
 #include "stream/scatter.h"
 #include "stream/source.h"
@@ -37,9 +38,10 @@ struct PipelineSettings {
     std::uint32_t threads = 2;
     bool shuffle = true;
     bool drop_tail = false;
-    bool skip_damaged = false;      // a damaged chunk counts as one without entries; else it ends the stream
-    double validation_share = 0.0;  // of the files; 0: the stream has all of them
-    bool validation = false;        // the stream has that share; else the rest
+    bool skip_damaged = false;          // a damaged chunk counts as one without entries; else it ends the stream
+    double validation_share = 0.0;      // of the files; 0: the stream has all of them
+    bool validation = false;            // the stream has that share; else the rest
+    std::vector<Component> components;  // of the source's chunks, in order; empty: all are one set, read once an epoch
 
     [[nodiscard]] Split split(std::size_t num_chunks, bool apart) const {
         return validation_share == 0.0 ? Split() : Split(validation_share, validation, apart, num_chunks, seed);

@@ -55,8 +55,9 @@ void Pipeline::skip_damaged() {
     for (std::size_t i = 0; i < loading_.loaded.size(); ++i) {
         std::optional<SourceFault>& fault = loading_.loaded[i].fault;
         if (!fault || !can_be_skipped(*fault)) continue;
-        if (!damaged_[loading_.chunks[i]]) skipped_.push_back(std::move(*fault));
-        damaged_[loading_.chunks[i]] = true;
+        const std::uint32_t chunk = loading_.chunks[i].chunk;
+        if (!damaged_[chunk]) skipped_.push_back(std::move(*fault));
+        damaged_[chunk] = true;
         fault.reset();
     }
 }

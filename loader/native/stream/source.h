@@ -29,6 +29,7 @@ struct SourceFault {
 // A chunk on its way out of a source.
 struct ChunkRead {
     std::size_t chunk;
+    std::uint64_t pass;  // how often it has been read before
     RecordBuffer records;
     std::uint64_t entries = 0;  // in the chunk; `records` has those that pass the filters
     std::optional<SourceFault> fault;
@@ -75,8 +76,8 @@ class Source {
     virtual void compare_with(ChunkSums sums) = 0;
 
     // Appends the records of each chunk that pass the filters to its `records`, in file order; at a fault, those before
-    // it. A function of chunk and epoch (I1). Any number of threads may decode at once.
-    virtual void decode(std::span<ChunkRead> chunks, std::uint64_t epoch) const = 0;
+    // it. A function of chunk and pass (I1). Any number of threads may decode at once.
+    virtual void decode(std::span<ChunkRead> chunks) const = 0;
 
     [[nodiscard]] virtual std::unique_ptr<BatchWriter> batch_writer() const = 0;
 };

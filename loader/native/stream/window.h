@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "stream/order/mixture.h"
 #include "stream/records.h"
 #include "stream/source.h"
 
@@ -28,7 +29,7 @@ struct Parts {
 struct Loading {
     std::uint64_t epoch = 0;
     std::uint64_t window = 0;
-    std::vector<std::uint32_t> chunks;
+    std::vector<ChunkTurn> chunks;
     std::vector<LoadedChunk> loaded;  // one per chunk
     Parts parts;
 

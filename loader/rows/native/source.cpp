@@ -28,7 +28,7 @@ void RowSource::compare_with(stream::ChunkSums sums) {
     }
 }
 
-void RowSource::decode(std::span<stream::ChunkRead> chunks, std::uint64_t) const {
+void RowSource::decode(std::span<stream::ChunkRead> chunks) const {
     for (stream::ChunkRead& chunk : chunks) {
         const auto behind = std::ranges::upper_bound(begins_, chunk.chunk);
         const auto reader = static_cast<std::size_t>(behind - begins_.begin()) - 1;

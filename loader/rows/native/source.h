@@ -26,7 +26,7 @@ class RowSource final : public stream::Source {
     [[nodiscard]] bool in_file_order() const override;
     [[nodiscard]] bool records_are_apart() const override { return true; }
     void compare_with(stream::ChunkSums sums) override;
-    void decode(std::span<stream::ChunkRead> chunks, std::uint64_t epoch) const override;
+    void decode(std::span<stream::ChunkRead> chunks) const override;
     [[nodiscard]] std::unique_ptr<stream::BatchWriter> batch_writer() const override;
 
   private:

@@ -203,7 +203,7 @@ class Books:
             actions += folds
             if self.step < self.rules.steps and self._step.complete:
                 actions.append(self._commit())
-            elif not folds:
+            elif not folds and not self._make_room():
                 break
         if not self._ended and self._at_end:
             self._ended = True
@@ -251,7 +251,7 @@ class Books:
                 return
             assignment = self._assignment("train", step, batches, self._crew.free_slots(worker)[0])
             self._crew.assign(worker, assignment)
-            self._work[step, place] = Work(assignment, worker.peer.index)
+            self._work[step, place] = Work(assignment, worker.peer.index, worker.peer.incarnation)
 
     def _assignment(self, purpose: Purpose, step: int, batches: tuple[int, ...], slot: int) -> Assignment:
         self._attempts += 1
@@ -286,6 +286,22 @@ class Books:
             if work.assignment.step > self.step:
                 self._crew.take_back(work.worker, work.assignment)
                 del self._work[key]
+
+    def _make_room(self) -> bool:
+        """A group that a dead worker had may be missing in the sums while all others' slots are full of groups behind
+        it: then the last of these is given up, to be computed again, for nobody knows when a successor comes, if ever.
+        True if there was one to give up."""
+        missing = next(self._missing, None)
+        if missing is None or not self._crew.out_of_slots:
+            return False
+        works = (item for item in self._work.items() if item[0][0] == self.step)
+        held = {key[1]: work for key, work in works if self._crew.is_alive(work.worker)}
+        finished = [place for place, work in held.items() if work.finished]
+        if not finished or min(held) < missing:  # that one's slot is free when it is folded
+            return False
+        self._step.give_up(max(finished))
+        self._drop_work((self.step, max(finished)))
+        return True
 
     def _drop_work(self, key: _Key) -> None:
         """Its gradients are not needed any more where they lie."""
@@ -414,9 +430,14 @@ class Books:
     @property
     def _starved(self) -> bool:
         """A group of this step is ready, and there are workers, but none has a gradient slot for it."""
-        return self._crew.out_of_slots and any(
-            self._work_of(place) is None and self._is_ready(self._wanted(self.step, place)) for place in self._places
-        )
+        return self._crew.out_of_slots and next(self._missing, None) is not None
+
+    @property
+    def _missing(self) -> Iterator[int]:
+        """Places of this step's groups that could be computed and are with nobody."""
+        for place in self._places:
+            if self._work_of(place) is None and self._is_ready(self._wanted(self.step, place)):
+                yield place
 
     def _commit(self) -> Commit:
         end = (self.step + 1) * self.rules.batches_per_step

@@ -60,6 +60,10 @@ class Crew:
         worker = self._workers.get(peer.index)
         return worker if worker is not None and worker.peer == peer else None
 
+    def is_alive(self, index: int) -> bool:
+        """Somebody can use this worker's gradient slots."""
+        return index in self._workers
+
     def assign(self, worker: Worker, assignment: Assignment) -> None:
         worker.assignments.append(assignment)
         worker.to_tell = True

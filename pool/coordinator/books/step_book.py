@@ -25,6 +25,7 @@ class Work:
 
     assignment: Assignment
     worker: int
+    incarnation: int = 1  # of the worker
     buckets: set[int] = field(default_factory=set)  # complete in the gradient slot
     absent: tuple[int, ...] = ()
     outcomes: dict[int, Outcome] = field(default_factory=dict)  # by batch, when it is finished
@@ -136,6 +137,11 @@ class StepBook:
                     self.losses.pop(other, None)
         self._settle_batches()
 
+    def give_up(self, place: int) -> None:
+        """What was finished of a group has to be computed again; what is in a sum stays in it."""
+        for batch in self._groups.batches(self.step, place):
+            self.losses.pop(batch, None)
+
     def freeze(self, member: int) -> None:
         """Nothing of the member is wanted."""
         del self._batches[member], self._parts[member]
@@ -210,7 +216,8 @@ class StepBook:
 
 
 def _contribution(work: Work, part: Part) -> Contribution:
-    return Contribution(part.batches, part.place, work.worker, work.assignment.gradient_slot, work.absent)
+    slot = work.assignment.gradient_slot
+    return Contribution(part.batches, part.place, work.worker, slot, work.absent, work.incarnation)
 
 
 def _count_up_to(place: int, parts: Sequence[Part]) -> int:

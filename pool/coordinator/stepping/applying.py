@@ -32,6 +32,8 @@ class OwnOptimizer:
         steps = [(p.parameter, p.memory.weights(step), gradients) for p, gradients in bucket if gradients]
         self._optimizers.fold_and_step(self._bucket, steps, scale)
         crash_point("coordinator.weights_folded")
+        for piece, _ in bucket:
+            piece.give_out(step)
 
 
 class TorchOptimizer:
@@ -52,3 +54,4 @@ class TorchOptimizer:
         crash_point("coordinator.weights_stepped")
         for piece, _ in bucket:
             assert piece.parameter.data_ptr() == piece.memory.weights(step + 1).data_ptr(), "I3"
+            piece.give_out(step)

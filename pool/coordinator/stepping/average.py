@@ -83,7 +83,7 @@ class WeightAverage:
 
 def _move(average: Tensor, weights: Tensor, rate: float) -> None:
     """average += rate * (weights - average)."""
-    if average.dtype == torch.float32:
+    if average.dtype == torch.float32 and average.device.type == "cpu":
         threads = worthwhile(average.numel(), MEMORY_BOUND)
         _native.add_to_average(average.view(-1), weights.view(-1), rate=rate, threads=threads)
     else:  # the native kernel knows no other type

@@ -1,4 +1,6 @@
-"""Copies numbers that the optimizer does not write from the old version of the weights to the new one."""
+"""Copies numbers that the optimizer does not write from the old version of the weights to the new one: as far as it can
+be known before the gradients are, while the workers compute them.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from torch import Tensor
 
-from pool import _native
 from pool.coordinator.stepping.changes import ChangedRows
-from pool.exchange.addend import Addend, Touched, within
-from pool.threads import SCATTERED, worthwhile
+from pool.exchange.addend import Addend, Touched, union
+from pool.exchange.interface import PieceMemory
 
 _NONE: Touched = np.zeros(0, np.uint32)
 
@@ -19,11 +19,19 @@ _NONE: Touched = np.zeros(0, np.uint32)
 class CarryOver(Protocol):
     """Of one piece."""
 
-    def over(self, old: Tensor, new: Tensor, gradients: Sequence[Addend], /) -> None:
-        """Before the optimizer steps with these gradients: copies what it needs or leaves alone."""
+    def ahead(self, version: int, /) -> None:
+        """The version is complete, and its gradients are still to come: copies what `over` would have to. May be left
+        out."""
+
+    def over(self, version: int, gradients: Sequence[Addend], /) -> None:
+        """Before the optimizer steps from that version with these gradients: copies what it needs or leaves alone."""
 
     def rows_to_write(self, gradients: Sequence[Addend], /) -> Touched | None:
         """The rows that these gradients define, for an optimizer that writes no others; None: it writes all."""
+
+    @property
+    def written(self) -> Touched | None:
+        """After `over`: the rows that the optimizer writes; None: any."""
 
     def forget(self) -> None:
         """The two versions may differ in any row."""
@@ -32,22 +40,42 @@ class CarryOver(Protocol):
 class StepsInPlace:
     """Any optimizer of torch: it changes a copy."""
 
-    def over(self, old: Tensor, new: Tensor, _: Sequence[Addend]) -> None:
-        new.copy_(old)
+    written = None
+
+    def __init__(self, memory: PieceMemory) -> None:
+        self._memory = memory
+        self._equal = False  # the two versions
+
+    def ahead(self, version: int) -> None:
+        self._memory.copy_over(version)
+        self._equal = True
+
+    def over(self, version: int, _: Sequence[Addend]) -> None:
+        if not self._equal:
+            self._memory.copy_over(version)
+        self._equal = False
 
     def rows_to_write(self, _: Sequence[Addend]) -> Touched | None:
         return None
 
     def forget(self) -> None:
-        pass
+        self._equal = False
 
 
 class WritesAll:
     """It reads the old version and writes all of the new one, if there is a gradient."""
 
-    def over(self, old: Tensor, new: Tensor, gradients: Sequence[Addend]) -> None:
+    written = None
+
+    def __init__(self, memory: PieceMemory) -> None:
+        self._memory = memory
+
+    def ahead(self, version: int) -> None:
+        pass
+
+    def over(self, version: int, gradients: Sequence[Addend]) -> None:
         if not gradients:
-            new.copy_(old)
+            self._memory.copy_over(version)
 
     def rows_to_write(self, _: Sequence[Addend]) -> Touched | None:
         return None
@@ -57,41 +85,41 @@ class WritesAll:
 
 
 class WritesTouchedRows:
-    """It writes the rows of a table that the gradients define. Of the rows of the step before the others are copied."""
+    """It writes the rows of a table that the gradients define. Those of the step before are copied ahead, or, with the
+    gradients there, the ones that are not written again."""
 
-    def __init__(self, first_row: int, rows: int, changes: ChangedRows) -> None:
-        """Of a table, `rows` rows from `first_row` on; `changes`: to be told."""
-        self._first_row = first_row
+    def __init__(self, memory: PieceMemory, rows: int, changes: ChangedRows) -> None:
+        """Of a table, of which the piece has so many rows; `changes`: to be told."""
+        self._memory = memory
+        self._first_row = memory.first_row
         self._rows = rows
         self._changes = changes
         self._changed: Touched | None = None  # rows in which the two versions may differ; None: all
 
-    def over(self, old: Tensor, new: Tensor, gradients: Sequence[Addend]) -> None:
+    def ahead(self, version: int) -> None:
+        self._copy(version, None, share=2)  # workers need cores, too
+        self._changed = _NONE
+
+    def over(self, version: int, gradients: Sequence[Addend]) -> None:
         written = union(gradients, self._first_row, self._rows)
-        if self._changed is None:
-            new.copy_(old)
-        else:
-            threads = worthwhile(len(self._changed) * old[0].numel(), SCATTERED)
-            _native.copy_rows(new, old, self._changed, but_not=written, first_row=self._first_row, threads=threads)
+        self._copy(version, written)
         self._changed = _NONE if written is None else written
         self._changes.mark(self._changed)
 
     def rows_to_write(self, gradients: Sequence[Addend]) -> Touched | None:
         return union(gradients, self._first_row, self._rows)
 
+    @property
+    def written(self) -> Touched | None:
+        return self._changed
+
+    def _copy(self, version: int, but_not: Touched | None, *, share: int = 1) -> None:
+        """What may differ; `share`: of the threads that are worth starting one in so many."""
+        if self._changed is None:
+            self._memory.copy_over(version)
+        elif len(self._changed) > 0:
+            self._memory.copy_over(version, self._changed, but_not=but_not, share=share)
+
     def forget(self) -> None:
         self._changed = None
         self._changes.mark_range(self._first_row, self._first_row + self._rows)
-
-
-def union(gradients: Sequence[Addend], first_row: int, rows: int) -> Touched | None:
-    """Those of a piece's rows that any of them defines, a copy; None of what is no table."""
-    touched = [addend.touched for addend in gradients if addend.touched is not None]
-    if not touched:
-        return None
-    last_row = first_row + rows
-    if len(touched) == 1:
-        begin, end = within(touched[0], first_row, last_row)
-        return touched[0][begin:end].copy()
-    out = np.empty(sum(map(len, touched)), np.uint32)
-    return out[: _native.union_rows(out, touched, first=first_row, last=last_row)]

@@ -22,11 +22,18 @@ class ChangedRows:
         words = -(-rows // 64)
         self.rows = rows
         self._newly = np.zeros(words, np.uint64)  # not yet in any of the others
+        self._lists: list[Touched] = []  # not yet in that
         self._since: list[Rows] = [np.zeros(words, np.uint64) for _ in range(copies)]
 
     def mark(self, touched: Touched) -> None:
-        """By feature number; within the table, ascending."""
-        _native.mark_rows(self._newly, touched)
+        """By feature number; within the table, ascending. The list is kept until `settle`."""
+        self._lists.append(touched)
+
+    def settle(self) -> None:
+        """Once a step at least, when nobody waits."""
+        lists, self._lists = self._lists, []
+        for touched in lists:
+            _native.mark_rows(self._newly, touched)
 
     def mark_range(self, first: int, last: int) -> None:
         """All rows from `first` to below `last`."""
@@ -34,6 +41,7 @@ class ChangedRows:
 
     def since(self, copy: int) -> Rows:
         """Since `copied` was called for that copy."""
+        self.settle()
         for rows in self._since:
             np.bitwise_or(rows, self._newly, out=rows)
         self._newly[:] = 0
@@ -57,6 +65,10 @@ class Changes:
         made = cls({}, 0)
         made._tables = {name: table for changes in of_members for name, table in changes._tables.items()}
         return made
+
+    def settle(self) -> None:
+        for table in self._tables.values():
+            table.settle()
 
     def of(self, parameter: str) -> ChangedRows:
         return self._tables[parameter]

@@ -72,8 +72,8 @@ def _pieces(
 
     def carry_over(memory: PieceMemory, name: str, parameter: nn.Parameter) -> CarryOver:
         if _writes_touched_rows(optimizers, b) and memory.is_table:
-            return WritesTouchedRows(memory.first_row, len(parameter), changes.of(name))
-        return WritesAll() if isinstance(optimizers.of(b), NativeOptimizer) else StepsInPlace()
+            return WritesTouchedRows(memory, len(parameter), changes.of(name))
+        return WritesAll(memory) if isinstance(optimizers.of(b), NativeOptimizer) else StepsInPlace(memory)
 
     members = zip(plan.buckets[b].parameters, optimizers.parameters[b], strict=True)
     return [made(index, parameter) for index, parameter in members]

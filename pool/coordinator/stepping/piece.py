@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from pool.coordinator.stepping.carrying import CarryOver, union
+from pool.coordinator.stepping.carrying import CarryOver
 from pool.exchange.addend import Addend
 from pool.exchange.contribution import Contribution
 from pool.exchange.interface import PieceMemory
@@ -40,7 +40,7 @@ class Piece:
         for addends in nodes(self.gradients(contributions), contributions[-1].place + 1):
             own = [lies_in[id(addend)] for addend in addends if id(addend) in lies_in]
             number = own[0] if own else next(n for n in range(len(taken) + 1) if n not in taken)
-            folded[number] = addends[0] if own and len(addends) == 1 else self._sum(addends, number)
+            folded[number] = addends[0] if own and len(addends) == 1 else self.memory.node(number, addends)
             taken = (taken - set(own)) | {number}
         self._nodes = folded
 
@@ -58,20 +58,23 @@ class Piece:
         """After `fold_all`: the one there is, or none if no contribution had a gradient."""
         return list(self._nodes.values())
 
+    def ahead(self, version: int) -> None:
+        """The version is complete, and workers compute with it: makes `next_version` shorter."""
+        self._carry.ahead(version)
+
     def next_version(self, step: int, gradients: Sequence[Addend]) -> None:
         """Before the optimizer steps with these: points the parameter to version step + 1, and copies to it from
         version `step` what the optimizer will not write."""
         old, new = self.memory.weights(step), self.memory.weights(step + 1)
         assert old.data_ptr() != new.data_ptr(), "I3"
-        self._carry.over(old, new, gradients)
+        self._carry.over(step, gradients)
         self.parameter.data = new
 
-    def forget(self) -> None:
-        """The two versions may differ in any row."""
-        self._carry.forget()
+    def give_out(self, step: int) -> None:
+        """The optimizer has made version step + 1 of it."""
+        self.memory.give_out(step + 1, self._carry.written)
 
-    def _sum(self, addends: Sequence[Addend], number: int) -> Addend:
-        out = self.memory.sum(number)
-        self.memory.fold(out, addends, scale=1.0, touched_only=True)
-        touched = union(addends, self.memory.first_row, len(out)) if self.memory.is_table else None
-        return Addend(addends[0].place, out, touched)
+    def forget(self) -> None:
+        """All of it was written in the exchange's weights: the two versions may differ in any row."""
+        self._carry.forget()
+        self.memory.overwritten()

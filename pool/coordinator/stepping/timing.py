@@ -31,6 +31,12 @@ class Timing:
             yield
 
     @contextmanager
+    def ahead(self, version: int) -> Iterator[None]:
+        """The same."""
+        with self._trace.span("copy ahead", version=version):
+            yield
+
+    @contextmanager
     def committing(self, step: int) -> Iterator[None]:
         with self._metrics.measured("optimizing"), self._trace.span("commit", step=step):
             yield

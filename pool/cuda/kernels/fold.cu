@@ -1,6 +1,7 @@
 #include "tree.cuh"
 
-// Gradients of a step added up along the tree: float32, dense or by rows (pool/native/fold/fold.h says what comes out).
+// Gradients of a step added up along the tree, in float32, dense or by rows (pool/native/fold/fold.h says what comes
+// out).
 
 // Items along x: numbers / WIDTH.
 KERNEL(128, 8)

@@ -71,11 +71,27 @@ static __device__ __forceinline__ void store_floats(const Floats& numbers, float
 #endif
 }
 
+static __device__ __forceinline__ float from_bfloat16(uint32 bits) { return __uint_as_float(bits << 16); }
+
+// Of bfloat16, whatever BFLOAT16 says, as many as of float32. The pointer is a multiple of 2 * WIDTH bytes.
+static __device__ __forceinline__ Floats load_narrow(const uint16* from) {
+    Floats out;
+#if WIDTH % 4 == 0
+    UNROLL
+    for (int i = 0; i < WIDTH; i += 4) {
+        const uint2 raw = *reinterpret_cast<const uint2*>(from + i);
+        out.at[i] = from_bfloat16(raw.x & 0xFFFFU), out.at[i + 1] = from_bfloat16(raw.x >> 16);
+        out.at[i + 2] = from_bfloat16(raw.y & 0xFFFFU), out.at[i + 3] = from_bfloat16(raw.y >> 16);
+    }
+#else
+    out.at[0] = from_bfloat16(*from);
+#endif
+    return out;
+}
+
 #if BFLOAT16
 
 using Number = uint16;
-
-static __device__ __forceinline__ float from_bfloat16(uint32 bits) { return __uint_as_float(bits << 16); }
 
 static __device__ __forceinline__ uint32 to_bfloat16(float number) {
     const uint32 bits = __float_as_uint(number);

@@ -5,7 +5,7 @@
 // Sums along the tree of pool/native/fold/tree.h (I2), of at most LEAVES sources, a power of two. Source s stands at
 // place s; one that is not there adds nothing, and its sibling stands for both.
 //
-// Set by whoever compiles: LEAVES.
+// Set by whoever compiles: LEAVES; NARROW, 1: sources may be bfloat16, which are widened as they are read.
 
 // A sum, and whether anything was added to it.
 struct Node {
@@ -65,14 +65,35 @@ struct Tree<1> {
 // Gradients by place; null: there is none. Dense ones are as large as what they are of; of a table they are the rows
 // that a batch touched, one after the other.
 struct Sources {
-    const float* at[LEAVES];
+#if NARROW
+    using Source = const void*;
+#else
+    using Source = const float*;
+#endif
+    Source at[LEAVES];
+#if NARROW
+    uint32 narrow[(LEAVES + 31) / 32];  // bit s % 32 of word s / 32: source s is bfloat16
+#endif
 };
+
+// WIDTH numbers of a source, number s, from one on.
+static __device__ __forceinline__ Floats load_source([[maybe_unused]] const Sources& sources, [[maybe_unused]] int s,
+                                                     Sources::Source source, uint64 number) {
+#if NARROW
+    const uint32 narrow = sources.narrow[s / 32] >> s % 32 & 1;
+    const char* from = static_cast<const char*>(source) + (number << (2 - narrow));
+    if (narrow) return load_narrow(reinterpret_cast<const uint16*>(from));
+    return load_floats(reinterpret_cast<const float*>(from));
+#else
+    return load_floats(source + number);
+#endif
+}
 
 // The sum of dense gradients.
 static __device__ __forceinline__ Floats sum_dense(const Sources& sources, uint64 place) {
     const auto leaf = [&](int s) -> Node {
-        const float* source = sources.at[s];
-        return {source ? load_floats(source + place) : zeros(), source != nullptr};
+        const auto* source = sources.at[s];
+        return {source ? load_source(sources, s, source, place) : zeros(), source != nullptr};
     };
     return Tree<LEAVES>::sum(leaf, 0).sum;
 }
@@ -91,7 +112,8 @@ static __device__ __forceinline__ Node sum_row(const Sources& sources, const uin
     const auto row = [&](int s) -> Node {
         const uint32 number = kAhead ? ahead[s] : number_of(s);
         if (number == 0) return {zeros(), false};
-        return {load_floats(sources.at[s] + static_cast<uint64>(number - 1) * columns + here.column), true};
+        const uint64 place = static_cast<uint64>(number - 1) * columns + here.column;
+        return {load_source(sources, s, sources.at[s], place), true};
     };
     Node sum = Tree<LEAVES>::sum(row, 0);
     UNROLL

@@ -1,13 +1,12 @@
-"""A group's gradients in one slot, on a CPU: the first batch that has one of a parameter writes it there, each later
-one beside it, and is added at once (I2: left to right).
+"""A group's gradients in one place, on a CPU: the first batch that has one of a parameter writes it there, each later
+one beside it, and is added at once (I2: left to right). The place is the slot, or what is rounded to it.
 
-Of a table the slot defines the rows that any batch of the group touches: those that the first one does not touch begin
+Of a table the place defines the rows that any batch of the group touches: those that the first one does not touch begin
 as zeros.
 """
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,6 +19,7 @@ from pool.buckets.tensors import views
 from pool.exchange.addend import Addend, Touched
 from pool.exchange.host.fold import fold
 from pool.exchange.host.group import Group
+from pool.exchange.host.memory import untouched
 
 Slot = npt.NDArray[np.uint8]
 
@@ -28,7 +28,7 @@ class Adding:
     def __init__(self, plan: Plan, slots: Sequence[Slot]) -> None:
         self._plan = plan
         self._slots = [views(slot, plan.parameters) for slot in slots]
-        self._beside = views(np.frombuffer(mmap.mmap(-1, max(plan.nbytes, 1)), np.uint8), plan.parameters)
+        self._beside = views(untouched(plan.nbytes), plan.parameters)
         self._slot = 0
         self._group = Group((), ())
         self._batch = -1  # index in the group

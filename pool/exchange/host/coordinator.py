@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import mmap
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from pool import _native
 from pool.buckets.plan import Bucket, Plan
 from pool.buckets.tensors import rows_of, views
-from pool.exchange.addend import Addend, Touched, within
+from pool.exchange.addend import Addend, Touched, union, within
 from pool.exchange.contribution import Contribution
 from pool.exchange.host.compact import compact_rows
 from pool.exchange.host.fold import fold
+from pool.exchange.host.memory import untouched
+from pool.threads import SCATTERED, worthwhile
 
 Slot = npt.NDArray[np.uint8]
 TouchedRows = Callable[[Contribution, str], Touched]  # by sparse field
@@ -30,21 +31,24 @@ class HostCoordinator:
         *,
         halves: Sequence[Slot],
         gradient_slots: Mapping[tuple[int, int], Slot],
+        slot_plan: Plan | None = None,
         compact: Collection[int] = (),
         touched_rows: TouchedRows,
         publish: Callable[[int], None],
         first_parameter: int = 0,
         average: Slot | None = None,
     ) -> None:
-        """`halves`: the two versions' memory, `average`: that of their average; `gradient_slots`: by (worker, slot);
-        `compact`: the workers that write of a table the touched rows alone, one after the other; `first_parameter`: the
-        number by which contributions know the plan's first."""
+        """`halves`: the two versions' memory, `average`: that of their average; `gradient_slots`: by (worker, slot),
+        laid out by `slot_plan`: None, as the weights are; `compact`: the workers that write of a table the touched rows
+        alone, one after the other; `first_parameter`: the number by which contributions know the plan's first."""
         self._plan = plan
+        self._halves = halves
         self._weights = [views(half, plan.parameters) for half in halves]
         self._buffers = [views(half, plan.buffers) for half in halves]
         self._average = [] if average is None else views(average, (*plan.parameters, *plan.buffers))
-        self._gradients = {place: views(slot, plan.parameters) for place, slot in gradient_slots.items()}
-        self._slot_buffers = {place: views(slot, plan.buffers) for place, slot in gradient_slots.items()}
+        slot_plan = slot_plan or plan
+        self._gradients = {place: views(slot, slot_plan.parameters) for place, slot in gradient_slots.items()}
+        self._slot_buffers = {place: views(slot, slot_plan.buffers) for place, slot in gradient_slots.items()}
         self._sums: list[list[Tensor]] = []
         self.compact = frozenset(compact)
         self.first_parameter = first_parameter
@@ -70,10 +74,25 @@ class HostCoordinator:
     def whole_sum(self, parameter: int) -> Tensor:
         return self.sums(0)[parameter]
 
+    def gather(self) -> None:
+        """That is where it was written."""
+
+    def settle(self) -> None:
+        """What the CPU has folded, it has read."""
+
+    def give_out(self, version: int) -> None:
+        """It lies where workers read it."""
+
+    def give_out_average(self) -> None:
+        """So do they."""
+
+    def newest(self, version: int) -> bytes:
+        return self._halves[version % 2].tobytes()
+
     def sums(self, number: int) -> Sequence[Tensor]:
         """Memory for one sum of everything."""
         while len(self._sums) <= number:
-            self._sums.append(views(_untouched(self._plan.nbytes), self._plan.parameters))
+            self._sums.append(views(untouched(self._plan.nbytes), self._plan.parameters))
         return self._sums[number]
 
 
@@ -123,6 +142,28 @@ class HostPiece:
     def fold(self, out: Tensor, addends: Sequence[Addend], *, scale: float, touched_only: bool) -> None:
         fold(out, addends, scale=scale, first_row=self.first_row, touched_only=touched_only)
 
+    def node(self, number: int, addends: Sequence[Addend]) -> Addend:
+        out = self.sum(number)
+        self.fold(out, addends, scale=1.0, touched_only=True)
+        touched = union(addends, self.first_row, len(out)) if self.is_table else None
+        return Addend(addends[0].place, out, touched)
+
+    def copy_over(
+        self, version: int, rows: Touched | None = None, *, but_not: Touched | None = None, share: int = 1
+    ) -> None:
+        old, new = self.weights(version), self.weights(version + 1)
+        if rows is None:
+            new.copy_(old)
+            return
+        threads = max(1, worthwhile(len(rows) * old[0].numel(), SCATTERED) // share)
+        _native.copy_rows(new, old, rows, but_not=but_not, first_row=self.first_row, threads=threads)
+
+    def give_out(self, version: int, rows: Touched | None) -> None:
+        """It lies in one place."""
+
+    def overwritten(self) -> None:
+        """So it does then."""
+
     def _addend(self, contribution: Contribution) -> Addend:
         gradient, touched = self._gradients[contribution.worker, contribution.slot], self._touched(contribution)
         if touched is not None and contribution.worker in self._compact:
@@ -138,12 +179,4 @@ class HostPiece:
             return addend.gradient.nbytes
         weights = self._weights[0]
         begin, end = within(addend.touched, self.first_row, self.first_row + len(weights))
-        return (end - begin) * weights[0].nbytes
-
-
-def _untouched(size: int) -> Slot:
-    """Zeros that take memory only where they are written: where the optimizer adds up the gradients, nowhere."""
-    memory = mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE)
-    with contextlib.suppress(OSError):  # a wish: not every kernel has them
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, np.uint8)[:size]
+        return (end - begin) * weights[0].numel() * addend.gradient.element_size()

@@ -1,27 +1,30 @@
-"""A worker's end where the model lies in a device's own memory: everything that travels is an asynchronous copy between
-that and page-locked memory of the host, on streams beside the one that computes.
+"""A worker's end where the model lies in a device's memory: gradients leave the stream that computes by asynchronous
+copies on another one, to page-locked memory of the host, or to the coordinator's on the same device.
 
-A gradient slot has the layout of the plan, but of a table it has the touched rows alone, one after the other from the
-place of the first row on (`compact_rows`).
+Of a table a gradient slot has the touched rows alone, one after the other from the place of the first row on
+(`compact_rows`). What the slot holds in a narrower type is rounded on the device, before it travels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from pool.accelerator.arrivals import Arrivals
-from pool.buckets.plan import ALIGNMENT, Bucket, Plan
-from pool.buckets.plan import Tensor as PlannedTensor
-from pool.buckets.tensors import carried, replace_tensors, trained, views, views_of
+from pool.accelerator.bars import COPIES_OUT, Bars, NoBars
+from pool.accelerator.outcomes import Outcomes
+from pool.buckets.plan import Bucket, Plan
+from pool.buckets.tensors import torch_dtype, views_of
 from pool.exchange.host.compact import compact_rows
 from pool.exchange.host.group import Group
 from pool.exchange.host.lists import NO_LISTS, TouchedLists
 from pool.exchange.host.row_places import RowPlaces
+from pool.exchange.host.streams import Streams
+from pool.exchange.host.weights import DeviceWeights, moves
 from pool.exchange.interface import GroupBatch
 
 Slot = npt.NDArray[np.uint8]
@@ -34,62 +37,56 @@ class DeviceWorker:
 
     def __init__(
         self,
-        model: nn.Module,
         plan: Plan,
-        device: torch.device,
+        weights: DeviceWeights,
+        streams: Streams,
         arrivals: Arrivals,
         *,
-        halves: Sequence[Slot],
-        slots: Sequence[Slot],
-        average: Slot | None = None,
+        slots: Sequence[Tensor],
+        slot_plan: Plan | None = None,
         lists: TouchedLists = NO_LISTS,
+        list_memory: Sequence[Slot] = (),
         member_of: Sequence[int] = (),
+        bars: Bars | None = None,
     ) -> None:
-        """`model`: on the meta device; `halves`: the two versions' memory; `average`: that of their average; `slots`:
-        the worker's own; `member_of`: of each parameter, if groups of batches are added up."""
+        """`slots`: the worker's own, uint8, in host memory or on the device, laid out by `slot_plan`: None, as the
+        weights are; `list_memory`: of each the place of its `lists`; `member_of`: of each parameter, if groups of
+        batches are added up."""
+        slot_plan = slot_plan or plan
         self._plan = plan
-        self._device = device
+        self._bars = bars or NoBars()
+        self._weights = weights
+        self._streams = streams
         self._arrivals = arrivals
-        self._halves = [torch.from_numpy(half) for half in halves]
-        self._average = None if average is None else torch.from_numpy(average)
-        self._slots = [torch.from_numpy(slot) for slot in slots]
-        self._places = [views(slot, plan.parameters) for slot in slots]
-        self._inward = torch.Stream(device=device)
-        self._outward = torch.Stream(device=device)
-        self._memory = torch.empty(plan.nbytes, dtype=torch.uint8, device=device)
-        names = [name for name, _ in trained(model)] + [name for name, _ in carried(model)]
-        # `data`: or all would count as changed when one of them is
-        tensors = [view.data for view in views_of(self._memory, [*plan.parameters, *plan.buffers])]
-        replace_tensors(model, list(zip(names, tensors, strict=True)))
-        self._buffers = spans(plan.buffers)
-        self._all = spans([*plan.parameters, *plan.buffers])
+        self._slots = slots
+        self._places = [views_of(slot, slot_plan.parameters) for slot in slots]
+        self._dtypes = [torch_dtype(tensor.dtype) for tensor in slot_plan.parameters]  # that are handed over
+        self._buffers = moves(plan.buffers, slot_plan.buffers)
         most = 2 * len(plan.parameters) * lists.batches_per_group  # losses and flags
-        self._numbers = torch.empty(most, dtype=torch.float64, pin_memory=True)
-        self._version = -1
+        most += sum(len(bucket.parameters) for bucket in plan.buckets)  # of what groups hand over
+        self._numbers = torch.empty(8 * most, dtype=torch.uint8, pin_memory=True)
+        self._outcomes = Outcomes(streams.device, most)
         self._slot = 0
         self._lists = lists
-        self._list_memory = [slot[plan.nbytes :] for slot in slots]
+        self._list_memory = list_memory
         self._member_of = member_of or (0,) * len(plan.parameters)
         self._group = Group((), self._member_of)
         self._batch = -1  # index in the group
-        self._places_of_rows = RowPlaces(device, self._inward)
+        self._places_of_rows = RowPlaces(streams.device, streams.inward)
         self._made: dict[int, Tensor] = {}  # gradients by parameter, until all buckets that hold them are handed over
 
     def load(self, version: int) -> None:
-        places = self._buffers if version == self._version else self._all
-        self._version = version
-        self._copy(self._halves[version % 2], places)
+        self._weights.load(version)
 
-    def load_average(self, version: int) -> None:  # noqa: ARG002
-        assert self._average is not None
-        self._version = -1
-        self._copy(self._average, self._all)
+    def load_average(self, version: int) -> None:
+        self._weights.load_average(version)
 
     def forget(self) -> None:
-        self._version = -1
+        self._weights.forget()
 
     def begin(self, slot: int, batches: Sequence[GroupBatch]) -> None:
         self._slot, self._batch, self._made = slot, -1, {}
+        self._outcomes.begin()
         self._group = Group(batches, self._member_of)
         if self._lists.nbytes:
             self._lists.write(self._list_memory[slot], self._group)
@@ -99,15 +96,16 @@ class DeviceWorker:
 
     def begin_batch(self) -> None:
         self._batch += 1
+        self._outcomes.begin_batch()
 
     def put(self, parameter: int, gradient: Tensor) -> Tensor:
         self._made[parameter] = self._added(parameter, gradient).contiguous()
-        return gradient.isfinite().all()
+        return self._outcomes.check(gradient, gradient.dtype if self._adds_up else self._dtypes[parameter])
 
     def _added(self, parameter: int, gradient: Tensor) -> Tensor:
         """To what the batches before have given."""
         before, field = self._made.get(parameter), self._plan.parameters[parameter].sparse_field
-        if len(self._group.batches) == 1:
+        if not self._adds_up:
             return gradient
         if field is None:
             return gradient if before is None else before + gradient
@@ -123,65 +121,55 @@ class DeviceWorker:
     def written(self, parameter: int, bucket: Bucket) -> None:
         raise AssertionError(f"the rows of parameter {parameter} in {bucket} are put")
 
-    def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> None:
-        self._outward.wait_stream(self._here())
-        with self._outward:
-            for parameter in bucket.parameters:
-                if parameter in self._made:
-                    self._send(parameter, bucket)
-        self._arrivals.when(self._outward.record_event(), then)
+    def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> Mapping[int, Tensor]:
+        self._streams.outward.wait_stream(self._streams.here)
+        made = {parameter: self._part(parameter, bucket) for parameter in bucket.parameters if parameter in self._made}
+        begun = self._bars.begin(self._streams.outward)
+        with self._streams.outward:
+            for parameter, (gradient, place) in made.items():
+                self._send(gradient, place)
+                if bucket.rows is None or bucket.rows[1] == self._plan.parameters[parameter].shape[0]:
+                    del self._made[parameter]
+        self._arrivals.when(self._streams.outward.record_event(), then)
+        if begun is not None:
+            self._bars.end(begun, COPIES_OUT, "bucket", bucket=self._plan.buckets.index(bucket))
+        if not self._adds_up:
+            return {}
+        rounded = {p: gradient for p, (gradient, place) in made.items() if place.dtype != gradient.dtype}
+        return {p: self._outcomes.check(gradient, self._dtypes[p]) for p, gradient in rounded.items()}
 
     def put_buffers(self) -> None:
-        self._outward.wait_stream(self._here())
-        with self._outward:
-            for place in self._buffers:
-                self._slots[self._slot][place].copy_(self._memory[place], non_blocking=True)
+        self._streams.outward.wait_stream(self._streams.here)
+        with self._streams.outward:
+            for own, place in self._buffers:
+                self._slots[self._slot][place].copy_(self._weights.own(own), non_blocking=True)
 
     def read(self, losses: Tensor, flags: Sequence[Tensor]) -> tuple[list[float], list[bool]]:
-        numbers = losses.detach().to(torch.float64)
-        if flags:
-            numbers = torch.cat([numbers, torch.stack(list(flags)).to(torch.float64)])
-        place = self._numbers[: len(numbers)]
-        self._outward.wait_stream(self._here())
-        with self._outward:
+        numbers = self._outcomes.gather(losses, flags)
+        place = self._numbers[: numbers.nbytes].view(numbers.dtype)
+        self._streams.outward.wait_stream(self._streams.here)
+        with self._streams.outward:
             place.copy_(numbers, non_blocking=True)
-        self._arrivals.wait(self._outward.record_event())
-        found = place.tolist()
-        return found[: len(losses)], [bool(flag) for flag in found[len(losses) :]]
+        self._arrivals.wait(self._streams.outward.record_event())
+        return self._outcomes.decode(place.numpy())
 
-    def _copy(self, source: Tensor, places: Sequence[slice]) -> None:
-        """These places of the weights, from the host."""
-        here = self._here()
-        self._inward.wait_stream(here)
-        self._inward.wait_stream(self._outward)  # the buffers of the batch before may be on their way
-        with self._inward:
-            for place in places:
-                self._memory[place].copy_(source[place], non_blocking=True)
-        here.wait_stream(self._inward)
+    @property
+    def _adds_up(self) -> bool:
+        """Several batches' gradients."""
+        return len(self._group.batches) > 1
 
-    def _send(self, parameter: int, bucket: Bucket) -> None:
-        """Queues the copy of what a bucket holds of a gradient."""
+    def _part(self, parameter: int, bucket: Bucket) -> tuple[Tensor, Tensor]:
+        """What a bucket holds of a gradient, and its place in the slot."""
         gradient, place = self._made[parameter], self._places[self._slot][parameter]
         field = self._plan.parameters[parameter].sparse_field
-        if field is not None:
-            rows = compact_rows(self._group.touched(parameter, field), bucket, len(place))
-            gradient, place = gradient[rows], place[rows]
-        place.copy_(gradient, non_blocking=True)
-        gradient.record_stream(self._outward)
-        if bucket.rows is None or bucket.rows[1] == self._plan.parameters[parameter].shape[0]:
-            del self._made[parameter]
+        if field is None:
+            return gradient, place
+        rows = compact_rows(self._group.touched(parameter, field), bucket, len(place))
+        return gradient[rows], place[rows]
 
-    def _here(self) -> torch.Stream:
-        return torch.accelerator.current_stream(self._device)
-
-
-def spans(tensors: Sequence[PlannedTensor]) -> list[slice]:
-    """The bytes that hold them, in as few pieces as can be."""
-    found: list[slice] = []
-    for tensor in sorted(tensors, key=lambda tensor: tensor.offset):
-        end = tensor.offset + tensor.nbytes
-        if found and tensor.offset - found[-1].stop < ALIGNMENT:  # nothing else fits between
-            found[-1] = slice(found[-1].start, end)
-        else:
-            found.append(slice(tensor.offset, end))
-    return found
+    def _send(self, gradient: Tensor, place: Tensor) -> None:
+        """Queues the copy. To another device's memory, numbers of another type would be copied before they are
+        rounded."""
+        there = gradient if place.device == gradient.device else gradient.to(place.dtype)
+        place.copy_(there, non_blocking=True)
+        gradient.record_stream(self._streams.outward)

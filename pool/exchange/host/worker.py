@@ -1,8 +1,8 @@
-"""A worker's end on a CPU: weights are read where they lie, gradients written to the slot."""
+"""A worker's end on a CPU: weights are read where they lie, gradients written to the slot, or rounded to it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from pool.buckets.tensors import carried, replace_tensors, trained, views
 from pool.exchange.host.adding import Adding
 from pool.exchange.host.group import Group
 from pool.exchange.host.lists import NO_LISTS, TouchedLists
+from pool.exchange.host.rounding import Rounding
 from pool.exchange.interface import GroupBatch
 from pool.nn.kernels import is_native
 
@@ -33,17 +34,22 @@ class HostWorker:
         *,
         halves: Sequence[Slot],
         slots: Sequence[Slot],
+        slot_plan: Plan | None = None,
         average: Slot | None = None,
         lists: TouchedLists = NO_LISTS,
         member_of: Sequence[int] = (),
     ) -> None:
         """`model`: on the meta device; `halves`: the two versions' memory; `average`: that of their average; `slots`:
-        the worker's own; `member_of`: of each parameter, if groups of batches are added up."""
+        the worker's own, laid out by `slot_plan`: None, as the weights are; `member_of`: of each parameter, if there
+        are several members."""
         self._weights = [views(half, plan.parameters) for half in halves]
         self._buffers = [views(half, plan.buffers) for half in halves]
         self._average = [] if average is None else views(average, (*plan.parameters, *plan.buffers))
-        self._slots = [views(slot, plan.parameters) for slot in slots]
-        self._slot_buffers = [views(slot, plan.buffers) for slot in slots]
+        slot_plan = slot_plan or plan
+        self._rounding = None if slot_plan == plan else Rounding(plan, slot_plan, slots)
+        places = slots if self._rounding is None else [self._rounding.memory] * len(slots)  # where gradients are made
+        self._slots = [views(place, plan.parameters) for place in places]
+        self._slot_buffers = [views(slot, slot_plan.buffers) for slot in slots]
         buffers = [torch.empty_like(b) for b in self._buffers[0]]
         names = [name for name, _ in trained(model)]
         carried_names = [name for name, _ in carried(model)]
@@ -53,9 +59,11 @@ class HostWorker:
         self._version = -1
         self._slot = 0
         self._lists = lists
-        self._list_memory = [slot[plan.nbytes :] for slot in slots]
-        self._member_of = member_of
-        self._adding = Adding(plan, slots) if lists.batches_per_group > 1 else None
+        self._list_memory = [slot[slot_plan.nbytes :] for slot in slots]
+        self._member_of = member_of or (0,) * len(plan.parameters)
+        self._group = Group((), self._member_of)
+        self._present: set[int] = set()  # parameters that have a gradient in the slot
+        self._adding = Adding(plan, places) if lists.batches_per_group > 1 else None
 
     def load(self, version: int) -> None:
         if version != self._version:
@@ -77,11 +85,11 @@ class HostWorker:
         self._version = -1
 
     def begin(self, slot: int, batches: Sequence[GroupBatch]) -> None:
-        self._slot = slot
+        self._slot, self._present = slot, set()
+        self._group = Group(batches, self._member_of)
         if self._adding is not None:
-            group = Group(batches, self._member_of)
-            self._lists.write(self._list_memory[slot], group)
-            self._adding.begin(slot, group)
+            self._lists.write(self._list_memory[slot], self._group)
+            self._adding.begin(slot, self._group)
 
     def begin_batch(self) -> None:
         if self._adding is not None:
@@ -100,14 +108,19 @@ class HostWorker:
         return finite
 
     def rows(self, parameter: int) -> Tensor:
+        self._present.add(parameter)
         return self._slots[self._slot][parameter] if self._adding is None else self._adding.place(parameter)
 
     def written(self, parameter: int, bucket: Bucket) -> None:
         if self._adding is not None:
             self._adding.written(parameter, bucket.rows)
 
-    def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> None:  # noqa: ARG002
+    def hand_over(self, bucket: Bucket, then: Callable[[], object]) -> Mapping[int, bool]:
+        found = (
+            {} if self._rounding is None else self._rounding.hand_over(bucket, self._slot, self._group, self._present)
+        )
         then()
+        return found
 
     def put_buffers(self) -> None:
         for place, tensor in zip(self._slot_buffers[self._slot], self._carried, strict=True):

@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include "arrays/bfloat16.h"
 #include "arrays/matrix.h"
 #include "common/check.h"
 
@@ -43,6 +44,16 @@ Float* floats(const auto& array, const char* name, std::size_t size) {
     require_shape(array, name, 1);
     require(array.shape(0) == size, name, " has ", array.shape(0), " numbers, must have ", size);
     return static_cast<Float*>(array.data());
+}
+
+inline bool is_bfloat16(const auto& array) {
+    return array.dtype() == nanobind::dlpack::dtype{std::uint8_t(nanobind::dlpack::dtype_code::Bfloat), 16, 1};
+}
+
+inline BFloat16* bfloat16(const auto& array, const char* name, std::size_t dimensions) {
+    require(is_bfloat16(array), name, " must be bfloat16");
+    require_shape(array, name, dimensions);
+    return static_cast<BFloat16*>(array.data());
 }
 
 inline Numbers numbers(const Array& array, const char* name) {

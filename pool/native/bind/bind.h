@@ -11,6 +11,7 @@ void bind_average(nanobind::module_& module);
 void bind_optimizers(nanobind::module_& module);
 void bind_fold(nanobind::module_& module);
 void bind_memory(nanobind::module_& module);
+void bind_rounding(nanobind::module_& module);
 void bind_rows(nanobind::module_& module);
 void bind_sparse_layer(nanobind::module_& module);
 void bind_sparse_plan(nanobind::module_& module);

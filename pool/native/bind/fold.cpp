@@ -41,7 +41,8 @@ void bind_fold(nb::module_& module) {
                R"(Copies source to out, both float32 [n]; whether all of it is finite.)");
     module.def("fold", &fold_list, nb::arg("out"), nb::arg("sources"), nb::kw_only(), nb::arg("places") = nb::none(),
                nb::arg("scale") = 1.0F, nb::arg("threads") = 1,
-               R"(out = (sum of the sources) * scale, along the tree of pool/exchange/order.py; all float32 [n].
+               R"(out = (sum of the sources) * scale, along the tree of pool/exchange/order.py; all float32 [n], sources
+also bfloat16 [n], which is widened.
 
 `places`: of each source in the tree, ascending; None: 0, 1, 2 ... Of none the sum is zeros; of one it is the
 source, bit for bit. `out` may be one of the sources. A scale of 1.0 multiplies nothing.)");
@@ -50,8 +51,8 @@ source, bit for bit. `out` may be one of the sources. A scale of 1.0 multiplies 
                nb::arg("touched_only") = false, nb::arg("threads") = 1,
                R"(The fold of tables of which a source defines only the rows it touched; its other rows are never read.
 
-out float32 [R, C]; sources: (gradient float32 [R, C], touched uint16 or uint32 [m], strictly ascending). A gradient
-may be [n, C] instead: the n touched rows among these R, one after the other.
+out float32 [R, C]; sources: (gradient float32 or bfloat16 [R, C], touched uint16 or uint32 [m], strictly
+ascending). A gradient may be [n, C] instead: the n touched rows among these R, one after the other.
 Row r belongs to feature first_row + r; touched holds feature numbers, also beyond these rows. Rows touched by
 none become zeros, or with `touched_only` stay as they are. A sum of -0.0 becomes 0.0.)");
 }

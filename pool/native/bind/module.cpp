@@ -20,6 +20,7 @@ NB_MODULE(_native, module) {
     bind_sparse_layer(module);
     bind_sparse_plan(module);
     bind_fold(module);
+    bind_rounding(module);
     bind_optimizers(module);
     bind_average(module);
     bind_rows(module);

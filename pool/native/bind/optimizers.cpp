@@ -74,8 +74,9 @@ void bind_optimizers(nb::module_& module) {
         "scale"_a = 1.0, "threads"_a = 1,
         R"(A step of Adam whose gradient is the fold of the sources, in one pass; formula: pool/native/optim/adam.h.
 
-All float32 [n]. weights are written, old are those of the version before (or the same memory); mean and square,
-the moments, change in place. `step` counts from 1. The same bits as `fold` and then this with the sum alone.)");
+All float32 [n], sources also bfloat16. weights are written, old are those of the version before (or the same
+memory); mean and square, the moments, change in place. `step` counts from 1. The same bits as `fold` and then this
+with the sum alone.)");
     module.def(
         "adam_rows",
         [](const OutArray& weights, const Array& old, const OutArray& mean, const OutArray& square,

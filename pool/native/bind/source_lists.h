@@ -33,11 +33,19 @@ inline std::vector<std::uint32_t> checked_places(const Places& given, std::size_
     return places;
 }
 
+inline Source checked_source(const Array& source, const char* name, std::size_t dimensions) {
+    const bool narrow = is_bfloat16(source);
+    require(narrow || source.dtype() == nanobind::dtype<float>(), name, " must be float32 or bfloat16");
+    require_shape(source, name, dimensions);
+    return {source.data(), narrow};
+}
+
 inline Sources dense_sources(const std::vector<Array>& sources, const Places& places, std::size_t size) {
     Sources found{{}, checked_places(places, sources.size())};
     for (const Array& source : sources) {
-        const std::string name = "source " + std::to_string(found.floats.size());
-        found.floats.push_back(floats<const float>(source, name.c_str(), size));
+        const std::string name = "source " + std::to_string(found.all.size());
+        found.all.push_back(checked_source(source, name.c_str(), 1));
+        require(source.shape(0) == size, name, " has ", source.shape(0), " numbers, must have ", size);
     }
     return found;
 }
@@ -49,13 +57,15 @@ inline std::vector<RowSource> row_sources(const RowPairs& sources, const Places&
     std::vector<RowSource> found;
     for (const auto& [gradient, touched] : sources) {
         const std::string name = "source " + std::to_string(found.size());
-        const ConstMatrix from = matrix<const float>(gradient, name.c_str());
+        const Source from = checked_source(gradient, name.c_str(), 2);
+        const std::size_t own_rows = gradient.shape(0);
         const Numbers list = numbers(touched, ("touched of " + name).c_str());
         const std::size_t first = lower_bound(list, first_row);
         const std::size_t defined = lower_bound(list, first_row + rows) - first;
-        require((from.rows == rows || from.rows == defined) && from.columns == columns, name, " is [", from.rows, ", ",
-                from.columns, "], but ", what, " is [", rows, ", ", columns, "], of which ", defined, " are touched");
-        found.push_back({from.data, list, places[found.size()], from.rows != rows, first});
+        require((own_rows == rows || own_rows == defined) && gradient.shape(1) == columns, name, " is [", own_rows,
+                ", ", gradient.shape(1), "], but ", what, " is [", rows, ", ", columns, "], of which ", defined,
+                " are touched");
+        found.push_back({from, list, places[found.size()], own_rows != rows, first});
     }
     return found;
 }

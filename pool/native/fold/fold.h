@@ -8,7 +8,7 @@
 // The reduction: gradients of one step added up along a fixed tree (tree.h, I2), in one pass.
 //
 // Each output is added up by one thread, so the bits depend on the places of the sources alone: not on threads, nor on
-// which subtrees were summed before.
+// which subtrees were summed before. Sources are float32 or bfloat16, which is widened as it is read.
 namespace sparsepool {
 
 // out = (sum of the sources) * scale; of none: zeros. A scale of 1 multiplies nothing. `out` may be one of the sources.

@@ -20,10 +20,11 @@ inline void scale_sums(const Fold& fold, bool rows, Vec (&total)[kWide]) {
     }
 }
 
-template <std::size_t kWide, class Sources>
-void fold_registers(Sources count, const Fold& fold, const Addends& from, bool rows, float* out, std::size_t i) {
+template <std::size_t kWide, class Sources, class Numbers>
+void fold_registers(Sources count, Numbers numbers, const Fold& fold, const Addends& from, bool rows, float* out,
+                    std::size_t i) {
     Vec total[kWide];
-    const auto load = [i](const float* source, std::size_t v) { return Vec::load(source + i + v * Vec::kWidth); };
+    const auto load = [=](const Source& source, std::size_t v) { return numbers.load(source, i + v * Vec::kWidth); };
     tree_sum(count, from, load, total);
     scale_sums(fold, rows, total);
     UNROLL
@@ -37,28 +38,32 @@ void fold_registers(Sources count, const Fold& fold, const Addends& from, bool r
     }
 }
 
-void fold_part(const Fold& fold, const Addends& from, bool rows, float* out, std::size_t i, std::size_t n) {
+template <class Numbers>
+void fold_part(Numbers numbers, const Fold& fold, const Addends& from, bool rows, float* out, std::size_t i,
+               std::size_t n) {
     Vec total[1];
-    const auto load = [i, n](const float* source, std::size_t) { return Vec::load_part(source + i, n); };
+    const auto load = [=](const Source& source, std::size_t) { return numbers.load_part(source, i, n); };
     tree_sum(Count<kAny>{}, from, load, total);
     scale_sums(fold, rows, total);
     total[0].store_part(out + i, n);
 }
 
 // Numbers [i, last) of `out` and of the sources.
-void fold_span(const Fold& fold, const Addends& from, bool rows, float* out, std::size_t i, std::size_t last) {
+template <class Numbers>
+void fold_span(Numbers numbers, const Fold& fold, const Addends& from, bool rows, float* out, std::size_t i,
+               std::size_t last) {
     constexpr std::size_t kBlock = 8;
     by_count(from, [&](auto count) {
         for (; i + kBlock * Vec::kWidth <= last; i += kBlock * Vec::kWidth) {
-            fold_registers<kBlock>(count, fold, from, rows, out, i);
+            fold_registers<kBlock>(count, numbers, fold, from, rows, out, i);
         }
-        for (; i + Vec::kWidth <= last; i += Vec::kWidth) fold_registers<1>(count, fold, from, rows, out, i);
+        for (; i + Vec::kWidth <= last; i += Vec::kWidth) fold_registers<1>(count, numbers, fold, from, rows, out, i);
     });
-    if (i < last) fold_part(fold, from, rows, out, i, last - i);
+    if (i < last) fold_part(numbers, fold, from, rows, out, i, last - i);
 }
 
-void fold_all(const Fold& fold, const Addends& from, std::size_t first, std::size_t last) {
-    fold_span(fold, from, false, fold.out, first, last);
+void fold_all(const Fold& fold, const Addends& from, Held held, std::size_t first, std::size_t last) {
+    by_held(held, [&](auto numbers) { fold_span(numbers, fold, from, false, fold.out, first, last); });
     fence();
 }
 
@@ -87,17 +92,19 @@ bool copy_checked(const float* from, float* to, std::size_t size) {
 }
 
 void fold_rows(const Fold& fold, const RowSources& sources, std::size_t columns, const Block& block) {
-    const auto one_row = [&](std::size_t r, const Addends& from) INLINED {
-        float* out = fold.out + r * columns;
-        const bool there = from.count == 1 && from.sources[0] == out && fold.scale == 1.0F;
-        if (!there) fold_span(fold, from, true, out, 0, columns);
-    };
-    if (fold.touched_only) {
-        const auto soon = [&](std::size_t r) INLINED { __builtin_prefetch(fold.out + r * columns, 1); };
-        each_touched_row(sources, columns, block, soon, one_row);
-    } else {
-        each_row(sources, columns, block, one_row);
-    }
+    by_held(sources.held, [&](auto numbers) {
+        const auto one_row = [&](std::size_t r, const Addends& from) INLINED {
+            float* out = fold.out + r * columns;
+            const bool there = from.count == 1 && from.sources[0].numbers == out && fold.scale == 1.0F;
+            if (!there) fold_span(numbers, fold, from, true, out, 0, columns);
+        };
+        if (fold.touched_only) {
+            const auto soon = [&](std::size_t r) INLINED { __builtin_prefetch(fold.out + r * columns, 1); };
+            each_touched_row(sources, columns, block, soon, one_row);
+        } else {
+            each_row(sources, columns, block, one_row);
+        }
+    });
     fence();
 }
 

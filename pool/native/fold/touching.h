@@ -46,13 +46,14 @@ template <class Soon>
 [[gnu::always_inline]] inline void fetch_soon(const RowSource& source, std::size_t cursor, const RowSources& sources,
                                               std::size_t columns, std::size_t end, const Soon& soon) {
     constexpr std::size_t kAhead = 16;  // rows
+    constexpr std::size_t kLineBytes = 64;
     const std::size_t ahead = cursor + kAhead;
     if (ahead >= source.touched.size) return;
     const std::size_t feature = source.touched[ahead];
     if (feature >= end) return;
     const std::size_t r = feature - sources.first_row;
-    const float* at = source.row(r, ahead, columns);
-    for (std::size_t k = 0; k < columns; k += 16) __builtin_prefetch(at + k);
+    const char* at = static_cast<const char*>(source.row(r, ahead, columns).numbers);
+    for (std::size_t k = 0; k < source.row_bytes(columns); k += kLineBytes) __builtin_prefetch(at + k);
     soon(r);
 }
 
@@ -69,7 +70,7 @@ void each_touched_row(const RowSources& sources, std::size_t columns, const Bloc
         for (std::size_t cursor = sources.cursor[0]; cursor < last; ++cursor) {
             fetch_soon(source, cursor, sources, columns, end, soon);
             const std::size_t r = source.touched[cursor] - sources.first_row;
-            const float* const found = source.row(r, cursor, columns);
+            const Source found = source.row(r, cursor, columns);
             const std::uint8_t joins = 0;
             row(r, Addends{&found, &joins, 1});
         }

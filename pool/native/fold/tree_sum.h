@@ -19,6 +19,36 @@ struct LeftPair {};   // (0 + 1) + 2
 struct RightPair {};  // 0 + (1 + 2)
 struct TwoPairs {};   // (0 + 1) + (2 + 3)
 
+// How numbers are loaded from place i on, a vector or the first n of it: of sources that all hold the same, or of any.
+template <class Number>
+struct Of {
+    static Vec load(const Source& source, std::size_t i) {
+        return Vec::load(static_cast<const Number*>(source.numbers) + i);
+    }
+    static Vec load_part(const Source& source, std::size_t i, std::size_t n) {
+        return Vec::load_part(static_cast<const Number*>(source.numbers) + i, n);
+    }
+};
+
+struct OfAny {
+    static Vec load(const Source& source, std::size_t i) {
+        return source.bfloat16 ? Of<BFloat16>::load(source, i) : Of<float>::load(source, i);
+    }
+    static Vec load_part(const Source& source, std::size_t i, std::size_t n) {
+        return source.bfloat16 ? Of<BFloat16>::load_part(source, i, n) : Of<float>::load_part(source, i, n);
+    }
+};
+
+// run(how numbers are loaded), once for many rows.
+template <class Run>
+inline void by_held(Held held, const Run& run) {
+    switch (held) {
+        case Held::kFloat32: run(Of<float>{}); break;
+        case Held::kBFloat16: run(Of<BFloat16>{}); break;
+        case Held::kBoth: run(OfAny{}); break;
+    }
+}
+
 // run(the type of the tree), one of the above or Count<kAny>.
 template <class Run>
 inline void by_count(const Addends& from, const Run& run) {
@@ -37,7 +67,7 @@ inline void by_count(const Addends& from, const Run& run) {
     }
 }
 
-// total = the sum of the sources, kWide vectors side by side; load(floats, v) gives vector v of a source.
+// total = the sum of the sources, kWide vectors side by side; load(source, v) gives vector v of a source.
 template <std::size_t kWide, class Load>
 inline void tree_sum(Count<1>, const Addends& from, const Load& load, Vec (&total)[kWide]) {
     UNROLL
@@ -86,11 +116,11 @@ inline void tree_sum(Count<kAny>, const Addends& from, const Load& load, Vec (&t
     Vec waiting[kTreeDepth][kWide];
     std::size_t depth = 0;
     for (std::size_t s = 0;; ++s) {
-        const float* left = from.sources[s];
+        const Source& left = from.sources[s];
         std::size_t joins = from.joins[s];
         const bool last = s + 1 == from.count;
         if (joins == 0 && !last && from.joins[s + 1] > 0) {  // the next source is its right half: it need not wait
-            const float* right = from.sources[++s];
+            const Source& right = from.sources[++s];
             joins = from.joins[s] - std::size_t{1};
             UNROLL
             for (std::size_t v = 0; v < kWide; ++v) total[v] = load(left, v) + load(right, v);

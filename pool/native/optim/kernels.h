@@ -52,7 +52,7 @@ struct FtrlStep {
 // A step with the fold of the sources as gradient; of none: zeros. Of numbers first .. last, or of the rows of a block.
 template <class Step>
 struct OptimizerKernels {
-    void (*all)(const Step& step, const Addends& from, std::size_t first, std::size_t last);
+    void (*all)(const Step& step, const Addends& from, Held held, std::size_t first, std::size_t last);
     void (*rows)(const Step& step, const RowSources& sources, std::size_t columns, const Block& block);
 };
 

@@ -10,30 +10,34 @@ namespace {
 constexpr std::size_t kLineVecs = kLine / Vec::kWidth;
 
 // The sum for one vector of a row, from column k on; beyond the row it is zero.
-inline void row_gradient(const Addends& from, const Vec scale, std::size_t k, std::size_t columns, Vec (&total)[1]) {
+template <class Numbers>
+inline void row_gradient(Numbers numbers, const Addends& from, const Vec scale, std::size_t k, std::size_t columns,
+                         Vec (&total)[1]) {
     const Span span{from, true, 0, 0, columns};
     const std::size_t n = columns - k;
     if (n >= Vec::kWidth) {
         by_count(from, [&](auto count) {
             gradients_of(
-                count, span, scale, [k](const float* source, std::size_t) { return Vec::load(source + k); }, total);
+                count, span, scale, [=](const Source& source, std::size_t) { return numbers.load(source, k); }, total);
         });
     } else {
         gradients_of(
             Count<kAny>{}, span, scale,
-            [k, n](const float* source, std::size_t) { return Vec::load_part(source + k, n); }, total);
+            [=](const Source& source, std::size_t) { return numbers.load_part(source, k, n); }, total);
     }
 }
 
 // In 16 lanes, which then are added up by halves: the same order for vectors of any width.
-inline float sum_of_squares(const AdagradStep& step, const Addends& from, const float* old, std::size_t columns) {
+template <class Numbers>
+inline float sum_of_squares(Numbers numbers, const AdagradStep& step, const Addends& from, const float* old,
+                            std::size_t columns) {
     const Vec scale = Vec::all(step.to.scale);
     const Vec decay = Vec::all(step.decay);
     Vec lanes[kLineVecs];
     for (Vec& lane : lanes) lane = Vec::zero();
     for (std::size_t k = 0; k < columns; k += Vec::kWidth) {
         Vec gradient[1];
-        row_gradient(from, scale, k, columns, gradient);
+        row_gradient(numbers, from, scale, k, columns, gradient);
         const std::size_t n = columns - k;
         const Vec weight = n >= Vec::kWidth ? Vec::load(old + k) : Vec::load_part(old + k, n);
         gradient[0] = gradient[0] + decay * weight;
@@ -59,30 +63,32 @@ void rowwise_adagrad(const AdagradStep& step, const RowSources& sources, std::si
         }
         __builtin_prefetch(to.states[0] + r, 1);
     };
-    const auto one_row = [&](std::size_t r, const Addends& from) INLINED {
-        const float* old = to.old + r * columns;
-        float* weights = to.weights + r * columns;
-        float& accumulator = to.states[0][r];
-        accumulator += sum_of_squares(step, from, old, columns) / static_cast<float>(columns);
-        const Vec rate = Vec::all(step.rate / (__builtin_sqrtf(accumulator) + step.epsilon));
-        for (std::size_t k = 0; k < columns; k += Vec::kWidth) {
-            Vec gradient[1];
-            row_gradient(from, scale, k, columns, gradient);
-            const std::size_t n = columns - k;
-            if (n >= Vec::kWidth) {
-                const Vec weight = Vec::load(old + k);
-                (weight - rate * (gradient[0] + decay * weight)).store(weights + k);
-            } else {
-                const Vec weight = Vec::load_part(old + k, n);
-                (weight - rate * (gradient[0] + decay * weight)).store_part(weights + k, n);
+    by_held(sources.held, [&](auto numbers) {
+        const auto one_row = [&](std::size_t r, const Addends& from) INLINED {
+            const float* old = to.old + r * columns;
+            float* weights = to.weights + r * columns;
+            float& accumulator = to.states[0][r];
+            accumulator += sum_of_squares(numbers, step, from, old, columns) / static_cast<float>(columns);
+            const Vec rate = Vec::all(step.rate / (__builtin_sqrtf(accumulator) + step.epsilon));
+            for (std::size_t k = 0; k < columns; k += Vec::kWidth) {
+                Vec gradient[1];
+                row_gradient(numbers, from, scale, k, columns, gradient);
+                const std::size_t n = columns - k;
+                if (n >= Vec::kWidth) {
+                    const Vec weight = Vec::load(old + k);
+                    (weight - rate * (gradient[0] + decay * weight)).store(weights + k);
+                } else {
+                    const Vec weight = Vec::load_part(old + k, n);
+                    (weight - rate * (gradient[0] + decay * weight)).store_part(weights + k, n);
+                }
             }
+        };
+        if (to.touched_only) {
+            each_touched_row(sources, columns, block, soon, one_row);
+        } else {
+            each_row(sources, columns, block, one_row);
         }
-    };
-    if (to.touched_only) {
-        each_touched_row(sources, columns, block, soon, one_row);
-    } else {
-        each_row(sources, columns, block, one_row);
-    }
+    });
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ void walk(const OptimizerKernels<Step>& kernels, const Step& step, const DenseGr
     check_threads(threads);
     const Joins joins(gradient.sources);
     run_parts(threads, [&](std::size_t part) {
-        kernels.all(step, joins.of(gradient.sources), border(gradient.size, kUnit, part, threads),
+        kernels.all(step, joins.of(gradient.sources), joins.held(), border(gradient.size, kUnit, part, threads),
                     border(gradient.size, kUnit, part + 1, threads));
     });
 }
@@ -45,17 +45,12 @@ void walk(const OptimizerKernels<Step>& kernels, const Step& step, const RowGrad
     check_threads(threads);
     const std::size_t columns = gradient.columns;
     RowWalk rows(gradient.sources, gradient.first_row, threads);
-    const auto from_to = [&](std::size_t begin, std::size_t end) {
-        run_parts(threads, [&](std::size_t part) {
-            const Block block = gradient.touched_only ? rows.touched_block(part, begin, end, columns)
-                                                      : rows.block(part, begin, end, columns);
-            kernels.rows(step, rows.of(part), columns, block);
-        });
-    };
-    const std::size_t middle = border(gradient.rows, RowWalk::kUnit, 1, 2);
-    from_to(0, middle);
-    crash_point("coordinator.mid_step");
-    from_to(middle, gradient.rows);
+    run_parts(threads, [&](std::size_t part) {
+        const auto [before, after] = rows.halves(part, gradient.rows, columns, gradient.touched_only);
+        kernels.rows(step, rows.of(part), columns, before);
+        if (part == 0) crash_point("coordinator.mid_step");
+        kernels.rows(step, rows.of(part), columns, after);
+    });
 }
 
 template void walk(const OptimizerKernels<AdamStep>&, const AdamStep&, const DenseGradient&, std::size_t);

@@ -27,11 +27,12 @@ inline void gradients_of(Sources count, const Span& span, Vec scale, const Load&
 }
 
 // kWide vectors from number k of the span on.
-template <std::size_t kWide, class Sources, class Rule>
-inline void step_vecs(Sources count, const Stepped& to, const Rule& rule, Vec scale, const Span& span, std::size_t k) {
+template <std::size_t kWide, class Sources, class Numbers, class Rule>
+inline void step_vecs(Sources count, Numbers numbers, const Stepped& to, const Rule& rule, Vec scale, const Span& span,
+                      std::size_t k) {
     Vec gradients[kWide];
-    const auto load = [at = span.at + k](const float* source, std::size_t v) {
-        return Vec::load(source + at + v * Vec::kWidth);
+    const auto load = [=, at = span.at + k](const Source& source, std::size_t v) {
+        return numbers.load(source, at + v * Vec::kWidth);
     };
     gradients_of(count, span, scale, load, gradients);
     UNROLL
@@ -52,11 +53,12 @@ inline void step_vecs(Sources count, const Stepped& to, const Rule& rule, Vec sc
     }
 }
 
-template <class Rule>
-inline void step_part(const Stepped& to, const Rule& rule, Vec scale, const Span& span, std::size_t k) {
+template <class Numbers, class Rule>
+inline void step_part(Numbers numbers, const Stepped& to, const Rule& rule, Vec scale, const Span& span,
+                      std::size_t k) {
     const std::size_t place = span.i + k;
     const std::size_t n = span.n - k;
-    const auto load = [&](const float* source, std::size_t) { return Vec::load_part(source + span.at + k, n); };
+    const auto load = [&](const Source& source, std::size_t) { return numbers.load_part(source, span.at + k, n); };
     Vec gradients[1];
     gradients_of(Count<kAny>{}, span, scale, load, gradients);
     Vec weight = Vec::load_part(to.old + place, n);
@@ -69,23 +71,24 @@ inline void step_part(const Stepped& to, const Rule& rule, Vec scale, const Span
     for (std::size_t s = 0; s < Rule::kStates; ++s) state[s].store_part(to.states[s] + place, n);
 }
 
-template <class Rule>
-[[gnu::always_inline]] inline void step_span(const Stepped& to, const Rule& rule, const Span& span) {
+template <class Numbers, class Rule>
+[[gnu::always_inline]] inline void step_span(Numbers numbers, const Stepped& to, const Rule& rule, const Span& span) {
     const Vec scale = Vec::all(to.scale);
     std::size_t k = 0;
     constexpr std::size_t kBlock = 4;  // of sums that are made side by side
     by_count(span.from, [&](auto count) {
         for (; k + kBlock * Vec::kWidth <= span.n; k += kBlock * Vec::kWidth) {
-            step_vecs<kBlock>(count, to, rule, scale, span, k);
+            step_vecs<kBlock>(count, numbers, to, rule, scale, span, k);
         }
-        for (; k + Vec::kWidth <= span.n; k += Vec::kWidth) step_vecs<1>(count, to, rule, scale, span, k);
+        for (; k + Vec::kWidth <= span.n; k += Vec::kWidth) step_vecs<1>(count, numbers, to, rule, scale, span, k);
     });
-    if (k < span.n) step_part(to, rule, scale, span, k);
+    if (k < span.n) step_part(numbers, to, rule, scale, span, k);
 }
 
 template <class Rule, class Step>
-void step_all(const Step& step, const Addends& from, std::size_t first, std::size_t last) {
-    step_span(step.to, Rule(step), {from, false, first, first, last - first});
+void step_all(const Step& step, const Addends& from, Held held, std::size_t first, std::size_t last) {
+    by_held(held,
+            [&](auto numbers) { step_span(numbers, step.to, Rule(step), {from, false, first, first, last - first}); });
     fence();
 }
 
@@ -110,8 +113,10 @@ void each_stepped_row(const Stepped& to, const RowSources& sources, std::size_t 
 template <class Rule, class Step>
 void step_rows(const Step& step, const RowSources& sources, std::size_t columns, const Block& block) {
     const Rule rule(step);
-    each_stepped_row<Rule::kStates>(step.to, sources, columns, block, [&](std::size_t r, const Addends& from) INLINED {
-        step_span(step.to, rule, {from, true, 0, r * columns, columns});
+    by_held(sources.held, [&](auto numbers) {
+        const auto one_row = [&](std::size_t r, const Addends& from)
+                                 INLINED { step_span(numbers, step.to, rule, {from, true, 0, r * columns, columns}); };
+        each_stepped_row<Rule::kStates>(step.to, sources, columns, block, one_row);
     });
     fence();
 }

@@ -19,6 +19,16 @@ void check_ascending(const Numbers& list) {
     require(simd::kernels<ListKernels>().ascending(list, true), "rows are not strictly ascending");
 }
 
+// Whole cache lines without a call.
+void copy_row(float* to, const float* from, std::size_t columns) {
+    constexpr std::size_t kLine = 16;
+    if (columns % kLine != 0) {
+        std::memcpy(to, from, columns * sizeof(float));
+        return;
+    }
+    for (std::size_t k = 0; k < columns; k += kLine) std::memcpy(to + k, from + k, kLine * sizeof(float));
+}
+
 void check_rows(const Numbers& list, std::size_t first_row, std::size_t rows) {
     check_ascending(list);
     require(list.size == 0 || (list[0] >= first_row && list[list.size - 1] - first_row < rows), "rows are not within ",
@@ -52,7 +62,6 @@ void copy_rows(Matrix out, ConstMatrix from, const Numbers& list, const Numbers&
     check_threads(threads);
     check_rows(list, first_row, out.rows);
     check_ascending(but_not);
-    const std::size_t nbytes = out.columns * sizeof(float);
     run_parts(threads, [&](std::size_t part) {
         const std::size_t begin = border(list.size, 1, part, threads);
         const std::size_t end = border(list.size, 1, part + 1, threads);
@@ -66,11 +75,7 @@ void copy_rows(Matrix out, ConstMatrix from, const Numbers& list, const Numbers&
             while (skipped < but_not.size && but_not[skipped] < list[i]) ++skipped;
             if (skipped < but_not.size && but_not[skipped] == list[i]) continue;
             const std::size_t place = (list[i] - first_row) * out.columns;
-            if (out.columns == 1) {
-                out.data[place] = from.data[place];
-            } else {
-                std::memcpy(out.data + place, from.data + place, nbytes);
-            }
+            copy_row(out.data + place, from.data + place, out.columns);
         }
     });
 }

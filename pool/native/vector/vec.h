@@ -6,9 +6,12 @@
 
 #include <cstddef>
 
+#include "arrays/bfloat16.h"
+
 // One vector register of floats at the level that this file is compiled for. Only for kernel files.
 //
 // Arithmetic and roots are the same IEEE operations at every width, so every level gives the same bits.
+// bfloat16 is widened as it is loaded.
 // `part` versions touch the first n floats alone (0 < n < kWidth); the rest of a loaded register is zero.
 // between(low, high) is each number brought into low .. high, clipped(top) into 0 .. top; in them and in
 // or_zero_if_negative() a NaN stays. where_inside(x, top) is the derivative's part: this where 0 < x < top, else 0.
@@ -37,6 +40,12 @@ struct Vec {
     static Vec all(float value) { return {_mm512_set1_ps(value)}; }
     static Vec load(const float* from) { return {_mm512_loadu_ps(from)}; }
     static Vec load_part(const float* from, std::size_t n) { return {_mm512_maskz_loadu_ps(mask(n), from)}; }
+    static Vec load(const BFloat16* from) {
+        return widened(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+    }
+    static Vec load_part(const BFloat16* from, std::size_t n) {
+        return widened(_mm256_maskz_loadu_epi16(mask(n), from));
+    }
     void store(float* to) const { _mm512_storeu_ps(to, v); }
     void store_part(float* to, std::size_t n) const { _mm512_mask_storeu_ps(to, mask(n), v); }
     void stream(float* to) const { _mm512_stream_ps(to, v); }
@@ -56,6 +65,11 @@ struct Vec {
         return {_mm512_maskz_mov_ps(_mm512_mask_cmp_ps_mask(above, x.v, top.v, _CMP_LT_OQ), v)};
     }
 
+    static Vec widened(__m256i halves) {
+        const __m512i words = _mm512_maskz_cvtepu16_epi32(0xFFFF, halves);
+        return {_mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xFFFF, words, 16))};
+    }
+
     static __mmask16 mask(std::size_t n) { return static_cast<__mmask16>((1U << n) - 1U); }
 };
 
@@ -71,6 +85,15 @@ struct Vec {
     static Vec all(float value) { return {_mm256_set1_ps(value)}; }
     static Vec load(const float* from) { return {_mm256_loadu_ps(from)}; }
     static Vec load_part(const float* from, std::size_t n) { return {_mm256_maskload_ps(from, mask(n))}; }
+    static Vec load(const BFloat16* from) {
+        const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+        return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16))};
+    }
+    static Vec load_part(const BFloat16* from, std::size_t n) {
+        BFloat16 padded[kWidth] = {};
+        for (std::size_t i = 0; i < n; ++i) padded[i] = from[i];
+        return load(padded);
+    }
     void store(float* to) const { _mm256_storeu_ps(to, v); }
     void store_part(float* to, std::size_t n) const { _mm256_maskstore_ps(to, mask(n), v); }
     void stream(float* to) const { _mm256_stream_ps(to, v); }
@@ -107,6 +130,17 @@ struct Vec {
     static Vec load(const float* from) { return {*reinterpret_cast<const Four*>(from)}; }
     static Vec load_part(const float* from, std::size_t n) {
         return {Four{from[0], n > 1 ? from[1] : 0.0F, n > 2 ? from[2] : 0.0F, 0.0F}};
+    }
+    static Vec load(const BFloat16* from) {
+        using Halves = std::uint16_t __attribute__((vector_size(8), aligned(2), may_alias));
+        using Words = std::uint32_t __attribute__((vector_size(16)));
+        const Words words = __builtin_convertvector(*reinterpret_cast<const Halves*>(from), Words) << 16;
+        return {reinterpret_cast<Four>(words)};
+    }
+    static Vec load_part(const BFloat16* from, std::size_t n) {
+        BFloat16 padded[kWidth] = {};
+        for (std::size_t i = 0; i < n; ++i) padded[i] = from[i];
+        return load(padded);
     }
     void store(float* to) const { *reinterpret_cast<Four*>(to) = v; }
     void store_part(float* to, std::size_t n) const {

@@ -8,8 +8,9 @@ from math import prod
 from loader.files.identity import DataFile
 from pool.devices import idle_devices
 from pool.process.launch import Launch
-from pool.supervisor.before.data_size import estimate
+from pool.supervisor.before.data_size import estimate, mixture
 from pool.supervisor.before.disk_plan import DiskPlan
+from pool.supervisor.before.gpu_page import gpu_lines
 from pool.supervisor.before.memory_plan import mib
 
 WIDTH = 22  # of the left column
@@ -30,6 +31,8 @@ def _run(launch: Launch) -> Iterator[tuple[str, str]]:
     yield "samples of a step", f"{per_step:,} = {train.batches_per_step} x {batch:,}"
     yield "samples of the run", f"{samples:,} in {train.steps:,} steps"
     yield "training data", _data(launch, samples)
+    if (mixed := mixture(launch)) is not None:
+        yield "mixture", mixed.removeprefix("data.train: ")
     every = config.validate_every
     if every:
         batches = f"{train.validation_batches:,} x {batch:,} samples"
@@ -69,6 +72,7 @@ def _model(launch: Launch) -> Iterator[tuple[str, str]]:
 def _machine(launch: Launch, disk: DiskPlan) -> Iterator[tuple[str, str]]:
     config = launch.config
     yield "workers on", "; ".join(launch.planned.device_names)
+    yield from gpu_lines(launch)
     if (
         idle := idle_devices(len(launch.planned.devices), config.train.batches_per_step, config.train.batches_per_group)
     ) is not None:

@@ -18,9 +18,10 @@ from safetensors.numpy import load_file
 
 from loader.errors import DataError
 from loader.exit_codes import EXIT_DATA
-from loader.files.identity import DataFile, check_unchanged, identify
+from loader.files.identity import Component, DataFile, check_unchanged, identify
+from loader.mixture.finding import find_train_files, with_components
 from loader.sources import find_files, start_notes
-from pool.checkpoint.state import CHUNK_SUMS, SavedState, describe_files
+from pool.checkpoint.state import CHUNK_SUMS, SavedState, describe_files, describe_mixture
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, RunError
 from pool.process.launch import Launch
@@ -43,20 +44,19 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
     Raises ConfigError; RunError for a file that can't be found.
     """
     data = config.data
-    patterns = {"train": data.train, "validation": data.validation}
     recorded: Mapping[str, Recorded] = {}
     if saved is not None:
         recorded = {"train": saved.data, "validation": saved.validation}
     notes: list[str] = []
     found: dict[str, tuple[DataFile, ...]] = {}
     try:
-        for key in patterns:
-            paths = find_files(patterns[key], f"data.{key}")
+        for key in ("train", "validation"):
+            paths, components = _named(config, key)
             known = recorded.get(key, ())
             if data.may_grow and known and len(old := _recorded(paths, known)) == len(known) < len(paths):
                 notes.append(f"data.{key}: files newer than the checkpoint are left out: {len(paths) - len(old)}")
                 paths = old
-            found[key] = identify(paths)
+            found[key] = with_components(identify(paths), components, f"data.{key}")
             if data.may_grow and _names(found[key]) == [name for name, _ in known]:
                 found[key] = tuple(file.up_to(int(size)) for file, (_, size) in zip(found[key], known, strict=True))
     except DataError as error:
@@ -72,6 +72,13 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
     return DataFiles(found["train"], found["validation"], tuple(notes))
 
 
+def _named(config: Config, key: str) -> tuple[list[Path], dict[Path, Component]]:
+    """Raises ValueError."""
+    if key == "validation":
+        return find_files(config.data.validation, "data.validation"), {}
+    return find_train_files(config.data.train, "data.train")
+
+
 def compare_files(saved: SavedState, files: Sequence[DataFile], checkpoint: Path) -> None:
     """Raises ConfigError for other training files than those of the checkpoint, RunError for one of another size."""
     then = [(str(name), int(size)) for name, size in saved.data]
@@ -79,6 +86,13 @@ def compare_files(saved: SavedState, files: Sequence[DataFile], checkpoint: Path
         raise ConfigError(
             f"data.train: {_listed(_names(files))} now, other data in {checkpoint} "
             f"({_listed([name for name, _ in then])}); a resumed run must take the same batches"
+        )
+    if (mixture := describe_mixture(files)) != (
+        before := [(int(count), float(share)) for count, share in saved.mixture]
+    ):
+        raise ConfigError(
+            f"data.train: {_ratio(mixture)} now, {_ratio(before)} in {checkpoint}; a resumed run must take the same "
+            "batches: set the shares back, or begin another run with model.start_from"
         )
     for file, (_, size) in zip(files, then, strict=True):
         if file.size != size:
@@ -148,6 +162,12 @@ def _names(files: Sequence[DataFile]) -> list[str | int]:
 def _listed(names: Sequence[str | int]) -> str:
     some = ", ".join(str(name) for name in names[:3])
     return some if len(names) <= 3 else f"{some}, ... ({len(names)} files)"
+
+
+def _ratio(mixture: Sequence[tuple[int, float]]) -> str:
+    if not mixture:
+        return "no shares"
+    return "shares " + ", ".join(f"{share:g} ({count} file{'s' if count != 1 else ''})" for count, share in mixture)
 
 
 def _recorded(paths: Sequence[Path], known: Recorded) -> list[Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loader.sources import samples_per_epoch
+from loader.sources import portions, samples_per_epoch
 from pool.process.launch import Launch
 
 
@@ -13,6 +13,21 @@ def estimate(launch: Launch, *, validation: bool = False) -> int | None:
         return samples_per_epoch(config.data, files, config.run.seed, validation=validation)
     except Exception:  # a source of the user's may raise anything; damage further on is the run's to tell
         return None
+
+
+def mixture(launch: Launch) -> str | None:
+    """One line: what an epoch has of each entry of data.train, if they have shares; else None."""
+    config = launch.config
+    try:
+        found = portions(config.data, launch.train_files, config.run.seed)
+    except Exception:  # as above
+        return None
+    entries = [
+        f"{portion.samples:,} of entry {portion.component.number + 1} (share {portion.component.share:g}, "
+        f"{portion.passes:.3g} {'pass' if round(portion.passes, 2) == 1 else 'passes'})"
+        for portion in found
+    ]
+    return f"data.train: samples of an epoch, about: {', '.join(entries)}" if entries else None
 
 
 def short_validation(launch: Launch) -> str | None:

@@ -44,7 +44,10 @@ def memory_plan(launch: Launch, sizes: Mapping[str, int]) -> list[Row]:
     }
     gradients = sum(size for name, size in sizes.items() if name.startswith("gradients."))
     workers, grouped = len(planned.devices), launch.config.train.batches_per_group > 1
-    cuda = sum(device.startswith("cuda:") for device in planned.devices)
+    exchange = planned.exchange
+    is_cuda = any(device.startswith("cuda:") for device in exchange.devices)
+    cards = sum(device.startswith("cuda:") for device in planned.devices)
+    cuda = is_cuda + cards
     rows = [
         Row(f"{name} (shared)", size, keys.get(name, "model"))
         for name, size in sizes.items()
@@ -52,10 +55,16 @@ def memory_plan(launch: Launch, sizes: Mapping[str, int]) -> list[Row]:
     ]
     rows += [
         Row("gradients (shared)", gradients, "pool.gradient_slots, pool.devices, model"),
-        Row("sums of gradients", most_sums(launch.config) * planned.plan.nbytes, "model"),
         *([Row("sums of groups", workers * planned.plan.nbytes, "train.batches_per_group")] if grouped else []),
-        Row("optimizer state", max(0, planned.state_nbytes - planned.plan.nbytes), "optimizer.name, model"),
     ]
+    if launch.config.train.gradient_dtype != "float32":
+        rows.append(Row("gradients before they are rounded", (workers - cards) * planned.plan.nbytes, "model"))
+    if exchange.on_device:
+        rows.append(Row("copy of the device's state", planned.state_nbytes, "optimizer.name, model"))
+    else:
+        rows.append(Row("sums of gradients", most_sums(launch.config) * planned.plan.nbytes, "model"))
+        state = max(0, planned.state_nbytes - planned.plan.nbytes)
+        rows.append(Row("optimizer state", state, "optimizer.name, model"))
     if collected := launch.config.train.validation_batches * planned.measured.collected_nbytes(len(planned.plans)):
         rows.append(Row("metrics", _WORKING * collected, "train.validation_batches, data.batch_size"))
     streams = (launch.train_files, launch.validation_files)

@@ -34,7 +34,7 @@ def ask_planner(launch: Launch, logs: Path, signals: StopSignals | None) -> tupl
     be_the_parent()
     planner, forkserver = Peer(PLANNER), Peer(FORKSERVER)
     for attempt in itertools.count(1):
-        server = ForkServer(forkserver, launch.config.testing.crash_points, logs / forkserver.log)
+        server = ForkServer(forkserver, launch.config, logs / forkserver.log)
         try:
             answer, last = _ask(server, replace(launch, peer=planner), logs, signals)
             if answer is not None:

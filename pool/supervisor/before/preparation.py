@@ -24,8 +24,9 @@ from pool.supervisor.before import data_files
 from pool.supervisor.before.check_page import check_page
 from pool.supervisor.before.comparing import compare_model, compare_numerics, compare_optimizer
 from pool.supervisor.before.data_files import DataFiles
-from pool.supervisor.before.data_size import short_validation
+from pool.supervisor.before.data_size import mixture, short_validation
 from pool.supervisor.before.disk_plan import check_disk, disk_plan
+from pool.supervisor.before.gpu_page import gpu_notes
 from pool.supervisor.before.memory_plan import memory_plan, shortage, table
 from pool.supervisor.before.overriding import overrides_of
 from pool.supervisor.before.planning import ask_planner
@@ -83,8 +84,12 @@ def prepare(
         idle := idle_devices(len(launch.planned.devices), config.train.batches_per_step, config.train.batches_per_group)
     ) is not None:
         folder.note(idle)
-    if (short := short_validation(launch)) is not None:
-        folder.note(short)
+    for note in gpu_notes(launch):
+        folder.note(note)
+    averaged = config.train.average.left_out(config.train.steps)
+    for said in (mixture(launch), short_validation(launch), averaged):
+        if said is not None:
+            folder.note(said)
     for group in equal([member.model_dump(mode="json") for member in config.members()]):
         folder.note(f"{named(group)} have the same settings, seed included: they are the same network")
     return launch, forkserver

@@ -6,11 +6,11 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from loader.plugins.modules import lies_in_current_folder
+from pool.config.tree import Config
 from pool.process import lifeline, prctl
 from pool.protocol.identity import Peer
 from pool.supervisor.children.child import Child
@@ -36,13 +36,13 @@ class Asked:
 class ForkServer(Child):
     """Forks one process at a time. `channel` is readable when `hear` has something."""
 
-    def __init__(self, peer: Peer, crash_points: Sequence[str], log: Path) -> None:
+    def __init__(self, peer: Peer, config: Config, log: Path) -> None:
         """Starts it. Raises OSError."""
         channel, theirs = lifeline.pair()
         output = open_log(log)
         try:
             with theirs:
-                super().__init__(peer, _exec(peer, crash_points, theirs, output), channel, log)
+                super().__init__(peer, _exec(peer, config, theirs, output), channel, log)
         except OSError:
             channel.close()  # a process that has the other end dies of it
             raise
@@ -99,18 +99,31 @@ def environment() -> dict[str, str]:
         "OMP_DYNAMIC": "FALSE",
         "MKL_DYNAMIC": "FALSE",
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "TORCHINDUCTOR_DETERMINISTIC": "1",  # for models that call torch.compile
         "OPENBLAS_NUM_THREADS": "1",  # numpy would start threads at import; then it must not fork
     }
 
 
-def _exec(peer: Peer, crash_points: Sequence[str], theirs: socket.socket, output: int) -> int:
+def imported(config: Config) -> str:
+    """What every process of this run would import for itself: torch's optimizers import torch._dynamo, ours do not."""
+    ours = all(member.optimizer.name.startswith("pool.optim.") for member in config.members())
+    return "" if ours else "torch._dynamo"
+
+
+def arguments(peer: Peer, config: Config, theirs: socket.socket) -> list[str]:
+    """Of the fork server's command line, after its module."""
+    numbers = (theirs.fileno(), os.getpid(), peer.incarnation)
+    return [*map(str, numbers), imported(config), *config.testing.crash_points]
+
+
+def _exec(peer: Peer, config: Config, theirs: socket.socket, output: int) -> int:
     """The pid. What lies in the current folder is not for it to import, unless that is where we are ourselves."""
     os.set_inheritable(theirs.fileno(), True)
     options = [] if lies_in_current_folder() else ["-P"]
-    arguments = [str(theirs.fileno()), str(os.getpid()), str(peer.incarnation), *crash_points]
+    python = [sys.executable, *options, "-m", "pool.process.forkserver"]
     return os.posix_spawn(
         sys.executable,
-        [sys.executable, *options, "-m", "pool.process.forkserver", *arguments],
+        [*python, *arguments(peer, config, theirs)],
         environment(),
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from pathlib import Path
 
 import zmq
 
+from pool.config.tree import Config
 from pool.process import lifeline
 from pool.process.launch import Launch
 from pool.protocol.identity import WORKER, Peer
@@ -39,9 +40,9 @@ class Children:
     def __getitem__(self, peer: Peer) -> Child:
         return self._living[peer.place]
 
-    def start_forkserver(self, peer: Peer, crash_points: Sequence[str]) -> None:
+    def start_forkserver(self, peer: Peer, config: Config) -> None:
         """Raises OSError."""
-        self._take_in(ForkServer(peer, crash_points, self._log(peer)))
+        self._take_in(ForkServer(peer, config, self._log(peer)))
 
     def ask_for(self, peer: Peer) -> None:
         """Asks the fork server for the process of `peer`. Raises OSError."""

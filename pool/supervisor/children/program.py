@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from loader.plugins.modules import lies_in_current_folder
-from pool.supervisor.holding.logs import open_log
+from pool.supervisor.holding.logs import cut_log, open_log
 
 MOST_OUTPUT = 64 << 10  # bytes of the end of its output that are read
 GRACE = 2.0  # seconds between asking it to end and killing it
@@ -27,7 +27,7 @@ class Program:
         """Runs a module of ours, which is told our pid first: it has to die with us; `output`, `errors`: what it
         writes is added to these logs; `folder`: a descriptor that it gets. Raises OSError."""
         self._output, self._errors = open_log(output), open_log(errors)
-        self._begins = tuple(os.fstat(fd).st_size for fd in (self._output, self._errors))
+        self._begins = {fd: os.fstat(fd).st_size for fd in (self._output, self._errors)}  # of what it writes
         options = [] if lies_in_current_folder() else ["-P"]
         try:
             self._process = subprocess.Popen(
@@ -47,6 +47,11 @@ class Program:
     def pid(self) -> int:
         return self._process.pid
 
+    def cut_logs(self) -> None:
+        """To be called now and then: however much it writes, the logs stay small."""
+        for fd, begin in self._begins.items():
+            self._begins[fd] = max(0, begin - cut_log(fd))
+
     def end(self) -> int:
         """Asks it and all of its group to end, if it lives, then kills them; the exit code, negative for a signal."""
         for number, seconds in ((signal.SIGTERM, GRACE), (signal.SIGKILL, None)):
@@ -61,17 +66,17 @@ class Program:
 
     def output(self) -> str:
         """After `end`: what it has written, from the end of it."""
-        return self._read(self._output, self._begins[0])
+        return self._read(self._output)
 
     def close(self) -> str:
         """The last line of its errors; the logs are closed."""
-        lines = self._read(self._errors, self._begins[1]).splitlines()
+        lines = self._read(self._errors).splitlines()
         self._close()
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
-    def _read(self, fd: int, begin: int) -> str:
+    def _read(self, fd: int) -> str:
         with contextlib.suppress(OSError):
-            begin = max(begin, os.fstat(fd).st_size - MOST_OUTPUT)
+            begin = max(self._begins[fd], os.fstat(fd).st_size - MOST_OUTPUT)
             return os.pread(fd, MOST_OUTPUT, begin).decode(errors="replace")
         return ""
 

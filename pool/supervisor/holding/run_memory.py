@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from pool.devices import parse_device
 from pool.process.launch import Launch
-from pool.protocol.identity import WORKER
+from pool.protocol.identity import COORDINATOR, WORKER
 from pool.shm.bells import within_reach
 from pool.shm.memory_map import access
 from pool.shm.segment import SegmentHandle, read_only
@@ -51,7 +51,9 @@ class RunMemory:
 
 
 def _registers_memory(launch: Launch) -> bool:
-    """A worker whose device copies from and to the segments itself."""
+    """A process whose device copies from and to the segments itself."""
+    if launch.peer.role == COORDINATOR:
+        return launch.planned.exchange.on_device
     if launch.peer.role != WORKER:
         return False
     spec = launch.planned.devices[launch.peer.index]

@@ -7,7 +7,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from pool.cuda import layer_stacks
+from pool.cuda.networks import layer_stacks
 from pool.tasks.chess import fused
 
 log = logging.getLogger(__name__)

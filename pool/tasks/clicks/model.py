@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.clicks import pairs
 from pool.tasks.clicks.config import ModelConfig
 
 _VECTORS = 0.05  # standard deviation of vectors at the start: at 0 a product of two has no gradient
@@ -84,10 +85,7 @@ class Factorization(Clicks):
                 table.weight.view(table.num_features, self.num_scores, -1)[:, :, 0] = 0.0
 
     def forward(self, batch: TensorBatch) -> Tensor:
-        total = self.total(batch)
-        parts = total.view(len(total), self.num_scores, -1)
-        weights, vectors = parts[:, :, 0], parts[:, :, 1:]
-        return self.scores(self.bias + weights + vectors.square().sum(dim=2) / 2)
+        return self.scores(pairs.scores(self.total(batch), self.bias))
 
 
 class MultiLayer(Clicks):

@@ -89,27 +89,25 @@ class ClicksTask:
         save_file({name: tensor.detach().contiguous() for name, tensor in model.named_parameters()}, path, about)
 
     def _log_loss(self, scores: Tensor, batch: TensorBatch) -> Tensor:
-        """The mean of weight x log-loss, in nats."""
+        """The mean of weight x log-loss, in nats; of labels that are no class numbers a ValueError, or NaN on a device,
+        where nobody waits to hear of them."""
         labels = batch.dense[LABEL]
-        valid = self._are_classes(labels)
+        numbers = labels.clamp(0, self._config.classes - 1).floor()
+        if labels.device.type == "cpu" and not torch.equal(labels, numbers):
+            raise self._wrong(float(labels[labels != numbers][0]))
         if scores.ndim == 1:
             losses = nn.functional.binary_cross_entropy_with_logits(scores, labels, reduction="none")
         else:
-            numbers = labels.clamp(0, self._config.classes - 1).long()
-            losses = nn.functional.cross_entropy(scores, numbers, reduction="none")
+            losses = nn.functional.cross_entropy(scores, numbers.long(), reduction="none")
         if WEIGHT in batch.dense:
             losses = losses * batch.dense[WEIGHT]
-        return torch.where(valid, losses, torch.nan).mean()
+        if labels.device.type != "cpu":
+            losses = torch.where(labels == numbers, losses, torch.nan)
+        return losses.mean()
 
-    def _are_classes(self, labels: Tensor) -> Tensor:
-        """Whether each is a class number. On a GPU nobody waits for the answer, and a wrong one makes the loss NaN;
-        elsewhere it is a ValueError."""
-        valid = (labels >= 0) & (labels < self._config.classes) & (labels == labels.floor())
-        if labels.device.type == "cpu" and not bool(valid.all()):
-            wrong = float(labels[~valid][0])
-            advice = '= "binary" reads -1 as 0' if wrong == -1 else "says what labels are"
-            raise ValueError(
-                f"label {wrong:g} in the data: model.classes = {self._config.classes} takes the class numbers 0 to "
-                f"{self._config.classes - 1}; data.rows.label {advice}"
-            )
-        return valid
+    def _wrong(self, label: float) -> ValueError:
+        advice = '= "binary" reads -1 as 0' if label == -1 else "says what labels are"
+        return ValueError(
+            f"label {label:g} in the data: model.classes = {self._config.classes} takes the class numbers 0 to "
+            f"{self._config.classes - 1}; data.rows.label {advice}"
+        )

@@ -12,11 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pool.cuda.stacked_linear import serves, stacked_linear
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.first_stage import Activation, first_stage, is_served
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.chess import fused
+from pool.tasks.chess import fused, on_cuda
 from pool.tasks.chess.fused import Form, Hidden
 from pool.tasks.chess.paths import Kernels, Path, kernels_for, path_of
 from pool.tasks.chess.rounding import Rounding
@@ -40,7 +39,7 @@ class StackedLinear(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(buckets, outputs, inputs))
         self.bias = nn.Parameter(torch.empty(buckets, outputs))
-        self._rule, self._bias_rule = rule, bias_rule
+        self.rules = rule, bias_rule
 
     def forward(self, groups: Sequence[Tensor]) -> list[Tensor]:
         """[n, inputs] of each bucket -> [n, outputs] of each."""
@@ -50,9 +49,9 @@ class StackedLinear(nn.Module):
 
     def in_effect(self) -> tuple[Tensor, Tensor]:
         """Weight and bias, rounded where they are to be."""
-        weight = self.weight if self._rule is None else rounded(self.weight, self._rule)
-        bias = self.bias if self._bias_rule is None else rounded(self.bias, self._bias_rule)
-        return weight, bias
+        rule, bias_rule = self.rules
+        weight = self.weight if rule is None else rounded(self.weight, rule)
+        return weight, self.bias if bias_rule is None else rounded(self.bias, bias_rule)
 
 
 class PerspectiveModel(nn.Module):
@@ -90,6 +89,8 @@ class PerspectiveModel(nn.Module):
     def reset_parameters(self) -> None:
         """bullet's: normal with a deviation of sqrt(2 / inputs), biases and factoriser zero; from torch's default
         generator."""
+        if self.l0.weight.is_meta:
+            return  # to find out that there is nothing to fill, torch imports its compiler
         real = self.shape.num_real
         self.l0.weight[:real].normal_(0.0, (2 / real) ** 0.5)
         self.l0.weight[real:].zero_()
@@ -141,12 +142,12 @@ class PerspectiveModel(nn.Module):
         return torch.cat(x.chunk(2), dim=1)
 
     def _layers_on_cuda(self, x: Tensor, borders: Sequence[int]) -> Tensor:
-        """`_layers`, for all buckets at a time where the kernels serve all layers."""
-        if not all(serves(x, layer.weight) for layer in self._stacks()):
+        """`_layers`, for all buckets at a time if the kernels serve."""
+        if not on_cuda.serves(self._form, x, self.shape.buckets):
             return self._layers(x, borders)
-        for number, layer in enumerate(self._stacks()):
-            x = stacked_linear(self._hidden(x) if number else x, *layer.in_effect(), borders)
-        return x[:, 0]
+        parameters = list(chain.from_iterable((layer.weight, layer.bias) for layer in self._stacks()))
+        rules = list(chain.from_iterable(layer.rules for layer in self._stacks()))
+        return on_cuda.outputs(self._form, x, None, borders, parameters, rules=rules if any(rules) else ())
 
     def _layers(self, x: Tensor, borders: Sequence[int]) -> Tensor:
         """[B] of `_first`; samples borders[b] .. borders[b + 1] belong to bucket b."""

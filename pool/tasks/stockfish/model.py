@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pool.cuda import layer_stacks
+from pool.nn import bucket_difference
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.first_stage import Activation, first_stage, is_served
 from pool.nn.sparse_linear import SparseLinear
@@ -50,6 +50,8 @@ class StockfishModel(nn.Module):
     @torch.no_grad()
     def reset_parameters(self) -> None:
         """Initial values of the 2022 trainer, drawn from torch's default generator."""
+        if self.transformer.weight.is_meta:
+            return  # to find out that there is nothing to fill, torch imports its compiler
         for table in self.version.tables:
             limit = (table.inputs + (self.num_virtual if table.first == 0 else 0)) ** -0.5
             rows = table.rows if table.first else slice(0, table.inputs + self.num_virtual)
@@ -67,8 +69,8 @@ class StockfishModel(nn.Module):
         features, borders = batch.sparse[FIELD], batch.bucket_offsets
         match self.path:
             case "cuda":
-                positional = self.stacks.on_cuda(self._products_on_cuda(features), borders)
-                return positional + layer_stacks.bucket_difference(self.psqt(features), borders)
+                extra = self._psqt_on_cuda(features, borders)
+                return self.stacks.on_cuda(self._products_on_cuda(features), extra, borders)
             case "native":
                 positional = self._native(features, borders)
             case "torch":
@@ -92,6 +94,12 @@ class StockfishModel(nn.Module):
         if not is_served(self.transformer, features):
             return self._products(features)
         return first_stage(self.transformer, features, self.version.largest_float_sum, Activation.PAIRWISE)
+
+    def _psqt_on_cuda(self, features: SparseInput, borders: Sequence[int]) -> Tensor:
+        """[B]: the PSQT part, by a kernel if it serves."""
+        if not bucket_difference.is_served(self.psqt, features):
+            return _bucket_difference(self.psqt(features), borders)
+        return bucket_difference.bucket_difference(self.psqt, features, borders)
 
     def _products(self, features: SparseInput) -> Tensor:
         """[B, l1]: own perspectives first, then the opponents'; the stacks know their scale."""

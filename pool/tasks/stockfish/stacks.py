@@ -6,23 +6,18 @@ computed once. The eight stacks' parameters lie in one tensor per layer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pool.cuda.layer_stacks import square_and_clip
-from pool.cuda.stacked_linear import stacked_linear
+from pool.tasks.chess import on_cuda
 from pool.tasks.chess.fused import Form, Hidden
 from pool.tasks.chess.training.fake_quantization import floored, rounded
 from pool.tasks.stockfish.quantized.quantize import roundings
 from pool.tasks.stockfish.quantized.versions import FC_1_OUT, NUM_BUCKETS, Version
-
-Layer = Callable[[Tensor], Tensor]
-Activated = Callable[[int, Tensor, int], Tensor]  # number of the layer, its outputs, how many of them are used
 
 
 class LayerStacks(nn.Module):
@@ -97,19 +92,23 @@ class LayerStacks(nn.Module):
         """Weight and bias of fc_0, fc_1 and fc_2, all buckets; fc_0 as it applies to unscaled products, unless
         activations are cut."""
         weight, bias = self.fc_0()
-        parameters = {
-            "fc_0_weight": weight,
-            "fc_0_bias": bias,
-            "fc_1_weight": self.fc_1_weight,
-            "fc_1_bias": self.fc_1_bias,
-            "fc_2_weight": self.fc_2_weight,
-            "fc_2_bias": self.fc_2_bias,
-        }
+        parameters = {**self._own_parameters(), "fc_0_weight": weight, "fc_0_bias": bias}
         if self._rules:
             parameters = {name: rounded(parameter, self._rules[name]) for name, parameter in parameters.items()}
         if not self.cuts_activations:  # instead of scaling the products: there are far fewer weights
             parameters["fc_0_weight"] = parameters["fc_0_weight"] * self.version.product_factor
         return tuple(parameters.values())
+
+    def _own_parameters(self) -> dict[str, Tensor]:
+        """Of the buckets alone, without the shared layer."""
+        return {
+            "fc_0_weight": self.fc_0_weight,
+            "fc_0_bias": self.fc_0_bias,
+            "fc_1_weight": self.fc_1_weight,
+            "fc_1_bias": self.fc_1_bias,
+            "fc_2_weight": self.fc_2_weight,
+            "fc_2_bias": self.fc_2_bias,
+        }
 
     def forward(self, inputs: Tensor, borders: Sequence[int]) -> Tensor:
         """[B, l1] products, samples borders[b] .. borders[b + 1] of bucket b -> [B]."""
@@ -120,42 +119,30 @@ class LayerStacks(nn.Module):
         groups = torch.split(inputs, [end - start for start, end in pairwise(borders)])
         return torch.cat([self._bucket(group, *layers) for group, layers in zip(groups, parameters, strict=True)])
 
-    def on_cuda(self, inputs: Tensor, borders: Sequence[int]) -> Tensor:
-        """`forward` by kernels, for all buckets at a time; they cut no activations."""
+    def on_cuda(self, inputs: Tensor, extra: Tensor, borders: Sequence[int]) -> Tensor:
+        """`forward` plus `extra` [B] by kernels, for all buckets at a time; they cut no activations."""
         assert not self.cuts_activations
-        w0, b0, w1, b1, w2, b2 = self.parameters_in_effect()
-
-        def linear(weight: Tensor, bias: Tensor) -> Layer:
-            return lambda x: stacked_linear(x, weight, bias, borders)
-
-        def last(x: Tensor) -> Tensor:
-            return stacked_linear(x, w2[:, None], b2[:, None], borders)[:, 0]
-
-        return self._stack(inputs, linear(w0, b0), linear(w1, b1), last, self._activated_on_cuda)
+        own = self._own_parameters()
+        both = self.shared_weight, self.shared_bias
+        shared = None if both[0] is None or both[1] is None else (both[0], both[1])
+        rules = [self._rules[name] for name in own] if self._rules else ()
+        factor = self.version.product_factor
+        return on_cuda.outputs(self.form, inputs, extra, borders, tuple(own.values()), shared, rules, factor)
 
     def _bucket(self, x: Tensor, w0: Tensor, b0: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
         """One bucket's layers: [n, l1] -> [n]."""
-        linear = functional.linear
-        first, second = partial(linear, weight=w0, bias=b0), partial(linear, weight=w1, bias=b1)
-        return self._stack(x, first, second, lambda y: y @ w2 + b2, self._activated)
-
-    def _stack(self, x: Tensor, fc_0: Layer, fc_1: Layer, fc_2: Layer, activated: Activated) -> Tensor:
-        """[n, l1] -> [n]."""
         version = self.version
-        y = fc_0(x)
-        hidden = activated(0, y, version.paired)
-        z = fc_1(hidden)
-        last = torch.cat([hidden, activated(1, z, FC_1_OUT)], dim=1) if version.all_activations else self._clipped(z)
-        return fc_2(last) + (y[:, -2] - y[:, -1] if version.skips == 2 else y[:, -1])
+        y = functional.linear(x, w0, b0)
+        hidden = self._activated(0, y, version.paired)
+        z = functional.linear(hidden, w1, b1)
+        all_ = version.all_activations
+        last = torch.cat([hidden, self._activated(1, z, FC_1_OUT)], dim=1) if all_ else self._clipped(z)
+        return last @ w2 + b2 + (y[:, -2] - y[:, -1] if version.skips == 2 else y[:, -1])
 
     def _activated(self, layer: int, y: Tensor, used: int) -> Tensor:
         """Of the first `used` columns squares, then themselves; clipped."""
         y = y[:, :used]
         return self._clipped(torch.cat([y.square() * self.version.square_factor(layer), y], dim=1))
-
-    def _activated_on_cuda(self, layer: int, y: Tensor, used: int) -> Tensor:
-        """The same by a kernel."""
-        return square_and_clip(y, used, self.version.square_factor(layer), self.version.largest_float_input)
 
     def _clipped(self, y: Tensor) -> Tensor:
         return self._cut(functional.hardtanh(y, 0.0, self.version.largest_float_input))

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from pool.cuda import sparse_sums
-from pool.cuda.first_stage import Activation, WriteGradient, fused_first_stage
+from pool.cuda.networks.first_stage import Activation, WriteGradient, fused_first_stage
 from pool.nn import reference
 from pool.nn.batch import SparseInput
 from tests.cuda.on_cpu import CpuLauncher

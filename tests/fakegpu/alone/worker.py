@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,17 +12,24 @@ import numpy as np
 import pytest
 import torch
 
+from pool import numerics
 from pool.accelerator.arrivals import Arrivals
+from pool.accelerator.bars import COMPUTES, COPIES_IN, COPIES_OUT
+from pool.accelerator.computing import DenseProducts
 from pool.accelerator.page_lock import page_lock
+from pool.config.reading import parse_config
 from pool.members.execution import seed_generators
 from pool.nn.memory import out_of_memory
+from pool.protocol.identity import WORKER, Peer
 from pool.shm.memory import Memory
 from pool.shm.memory_map import RING, WEIGHTS, MemoryMap, gradients
 from pool.shm.segment import Segment, SegmentHandle, create
+from pool.telemetry.trace import Trace, merge
 from tests.fakegpu import fakegpu
 from tests.fakegpu.races import RACES, Wanted, expected, found_by, observed
-from tests.fakegpu.rig import MODES, Code, Inputs, Rig, inputs, touched_bytes
+from tests.fakegpu.rig import MODES, Code, Done, Inputs, Rig, inputs, touched_bytes
 
+MODULE = "tests.fakegpu.fakegpu"
 FAILED = "illegal memory access"
 
 
@@ -53,6 +61,25 @@ def test_there_are_at_least_twenty_races() -> None:
     assert len({race.name for race in RACES}) >= 20
 
 
+@pytest.mark.parametrize("name", ["cpu", "fakegpu:0"])
+@pytest.mark.parametrize("batches_per_group", [1, 3])
+def test_gradients_are_rounded_once_when_they_are_handed_over(name: str, batches_per_group: int) -> None:
+    """Those of a group after they are added up, whatever the worker is on; its losses and buffers are not."""
+    given = inputs()
+    done: dict[str, list[Done]] = {}
+    fakegpu.configure(**MODES["short delays"], seed=batches_per_group)
+    for dtype in ("float32", "bfloat16"):
+        rig = Rig(given, name, batches_per_group=batches_per_group, gradient_dtype=dtype)
+        done[dtype] = rig.train()
+        rig.close()
+    for wide, narrow in zip(done["float32"], done["bfloat16"], strict=True):
+        assert (narrow.losses, narrow.unsound) == (wide.losses, wide.unsound)
+        assert all(map(torch.equal, narrow.buffers, wide.buffers))
+        for bucket, made in wide.gradients.items():
+            for found, gradient in zip(narrow.gradients[bucket], made, strict=True):
+                assert torch.equal(found, gradient.to(torch.bfloat16).float())
+
+
 def test_a_batch_is_one_copy_in_and_of_a_table_the_touched_rows_alone_come_out() -> None:
     given = inputs()
     rig = Rig(given)
@@ -68,6 +95,28 @@ def test_a_batch_is_one_copy_in_and_of_a_table_the_touched_rows_alone_come_out()
     end = plan.buffers[-1].offset + plan.buffers[-1].nbytes
     numbers = 8 * (1 + len(plan.parameters))
     assert counted.bytes_out == touched + count * (dense + end - plan.buffers[0].offset + numbers)
+
+
+def test_a_trace_shows_copies_beside_computation(tmp_path: Path) -> None:
+    fakegpu.configure(delay_us=10_000)  # computing takes much longer than to queue it
+    trace = Trace(tmp_path, Peer(WORKER), on=True)
+    rig = Rig(inputs(), trace=trace)
+    rig.train()
+    rig.close()
+    merge(tmp_path, tmp_path / "out.json")
+    events = json.loads((tmp_path / "out.json").read_text())["traceEvents"]
+    rows = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert sorted(rows.values()) == sorted((COPIES_IN, COMPUTES, COPIES_OUT))
+    bars: dict[str, list[tuple[float, float]]] = {name: [] for name in rows.values()}
+    for event in events:
+        if event["tid"] in rows and event["ph"] == "X":
+            bars[rows[event["tid"]]].append((event["ts"], event["ts"] + event["dur"]))
+    copies, computed, buckets = bars[COPIES_IN], bars[COMPUTES], bars[COPIES_OUT]
+    per_batch = len(inputs().plan.buckets)
+    assert (len(copies), len(computed), len(buckets)) == (5, 5, 5 * per_batch)
+    assert all(copied[1] <= compute[0] + 1 for copied, compute in zip(copies, computed, strict=True))
+    assert any(copied[0] < compute[1] for copied, compute in zip(copies[1:], computed, strict=False))
+    assert any(bucket[1] < compute[1] for compute, bucket in zip(computed, buckets[::per_batch], strict=True))
 
 
 def test_all_devices_give_the_same_bits() -> None:
@@ -129,7 +178,14 @@ def handle(name: str, nbytes: int, *, writable: bool) -> SegmentHandle:
 def test_the_ring_and_the_weights_are_page_locked_and_then_read_only() -> None:
     """Fault: memory that may only be read was registered, which many devices refuse."""
     memory_map = MemoryMap(
-        train_slots=4, slot_nbytes=4096, weights_nbytes=8192, gradient_slots=2, workers=1, state_nbytes=0, num_chunks={}
+        train_slots=4,
+        slot_nbytes=4096,
+        weights_nbytes=8192,
+        slot_gradients_nbytes=8192,
+        gradient_slots=2,
+        workers=1,
+        state_nbytes=0,
+        num_chunks={},
     )
     sizes = memory_map.sizes()
     names = {RING: False, WEIGHTS: False, gradients(0): True}
@@ -162,6 +218,32 @@ def test_memory_that_could_not_be_registered_is_said_and_used_all_the_same(caplo
     segment = Segment(create("test", 4096, lambda _: None), writable=False)
     assert not page_lock(segment)
     assert "memory is not page-locked, copies to and from the device are slower: CUDA error 1" in caplog.text
+
+
+@pytest.mark.parametrize("chosen", ["float32", "tf32", "bfloat16"])
+def test_a_forward_pass_multiplies_what_was_chosen(chosen: DenseProducts, wanted: Wanted) -> None:
+    """bfloat16 is torch's autocast: parameters and gradients stay float32, and numbers come out near those."""
+    rig = Rig(inputs(), dense_products=chosen)
+    (model,) = (member.model for member in rig.computer._members)
+    seen: set[torch.dtype] = set()
+    model.output.register_forward_hook(lambda *of: seen.add(of[2].dtype))
+    found = rig.train()
+    rig.close()
+    assert seen == {torch.bfloat16 if chosen == "bfloat16" else torch.float32}
+    losses = [(of.losses[0], want.losses[0]) for of, want in zip(found, wanted[1], strict=True)]
+    assert all(loss == pytest.approx(want, rel=0.05 if chosen == "bfloat16" else 1e-5) for loss, want in losses)
+
+
+def test_what_is_multiplied_is_part_of_the_fingerprint() -> None:
+    def found(chosen: str, *devices: str) -> dict[str, str]:
+        tree = {"dense_products": chosen, "devices": ["cpu"]}
+        config = parse_config({"task": "tests.support.toy", "pool": tree, "testing": {"device_module": MODULE}}, "test")
+        return numerics.reference(config, inputs().plan, devices)
+
+    assert found("tf32", "cpu") == found("float32", "cpu")
+    with_devices = found("float32", "cpu", "fakegpu:1")
+    assert found("tf32", "cpu", "fakegpu:1") == {**with_devices, "dense products": "tf32"}
+    assert with_devices["devices"].endswith("compute capability 0.0, torch's own operations")
 
 
 def test_too_little_memory_for_a_library_or_a_kernel_is_known() -> None:

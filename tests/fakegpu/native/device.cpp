@@ -166,6 +166,8 @@ class Hooks final : public at::PrivateUse1HooksInterface {
     DeviceIndex deviceCount() const override { return static_cast<DeviceIndex>(settings.devices.load()); }
     void setCurrentDevice(DeviceIndex device) const override {
         check_index(Device(kType, device));
+        use_device(device);
+        check_device();
         set_current_device(device);
     }
     DeviceIndex getCurrentDevice() const override { return static_cast<DeviceIndex>(current_device()); }

@@ -1,8 +1,11 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/enum_tag.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/ones_like.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
@@ -119,6 +122,8 @@ class Call {
 
     void run() {
         check_launch();
+        TORCH_CHECK(!op_.hasTag(at::Tag::nondeterministic_seeded) || schema_.argumentIndexWithName("generator"),
+                    "FAKEGPU has no ", schema_.operator_name(), ": late, it would draw from the CPU's generator");
         for (const auto& result : schema_.returns()) {
             const bool tensors = result.type()->isSubtypeOf(*c10::TensorType::get()) ||
                                  result.type()->isSubtypeOf(*c10::ListType::ofTensors());
@@ -280,6 +285,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> embedding_bag(
     return {std::move(out), unread(), unread(), unread()};
 }
 
+// Has no argument for a generator: the kernel, run late, would draw from the CPU's.
+std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p, std::optional<bool> train) {
+    if (!train.value_or(true) || p == 0) return {input.clone(), at::ones_like(input, at::kBool)};
+    at::Tensor mask = at::empty_like(input, at::kBool).bernoulli_(1 - p);
+    return {input.mul(mask).mul_(p == 1 ? 0 : 1 / (1 - p)), mask};
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
@@ -287,6 +299,7 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromB
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
     m.impl("_embedding_bag_forward_only", embedding_bag);
     m.impl("_embedding_bag", embedding_bag);
+    m.impl("native_dropout", native_dropout);
 }
 
 }  // namespace fakegpu

@@ -22,6 +22,8 @@ struct Settings {
     std::atomic<std::int64_t> fail_kernel{0};   // the n-th kernel that runs from now on writes where it must not
     std::atomic<std::int64_t> fail_context{0};  // the device can't be opened: its memory is full
     std::atomic<std::int64_t> fail_launch{0};   // the n-th launch from now on finds no memory for a library's handle
+    std::atomic<std::int64_t> lost_device{0};   // 1 + the index of a device that is lost
+    std::atomic<std::int64_t> lost_after{0};    // so many pieces of work were put into its streams
 };
 
 extern Settings settings;

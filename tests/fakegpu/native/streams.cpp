@@ -35,6 +35,11 @@ void break_down(const std::string& why) {
     broken = true;
 }
 
+void use_device(int device) {
+    if (settings.lost_device != device + 1 || settings.lost_after-- > 0) return;
+    break_down("CUDA-capable device(s) is/are busy or unavailable");
+}
+
 void check_device() {
     if (!broken) return;
     const std::lock_guard lock(trouble_mutex);
@@ -68,6 +73,7 @@ Stream::Stream(int device, std::int64_t id)
 }
 
 std::uint64_t Stream::put(Work work, std::size_t nbytes) {
+    use_device(device);
     const std::lock_guard lock(mutex_);
     pieces_.push_back({std::move(work), nbytes});
     ++last_;

@@ -17,7 +17,9 @@ namespace fakegpu {
 // What a device says of itself when it can go on no more. Sticks: from then on nothing runs, and every call says it.
 void break_down(const std::string& why);
 void check_device();  // throws std::runtime_error
-void mend();          // when all streams are done with what they have: as if nothing had been
+// The device is used; it breaks down if it is one that is lost by now.
+void use_device(int device);
+void mend();  // when all streams are done with what they have: as if nothing had been
 
 // The device is opened. Throws std::runtime_error in a process that was forked from one that had done so.
 void open_device();

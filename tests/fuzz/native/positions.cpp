@@ -1,5 +1,5 @@
-// Target of each format of positions that has a codec, named by FUZZ_FORMAT. The first byte says how the rest is used:
-// as it is, or as what gzip packs, of which the end may be lacking.
+// Target of each format of positions that has a codec, named by FUZZ_FORMAT; FUZZ_HEADER is its codec's. The first byte
+// says how the rest is used: as it is, or as what gzip packs, of which the end may be lacking.
 //
 // Good entries are whole positions; every build of the decoder, entry by entry or in blocks, gives the same, and stops
 // at the same place; written and read again they are the same, and so they are in pieces of a file.
@@ -17,9 +17,7 @@
 #include "target.h"
 #include "text_rows.h"
 
-#define FUZZ_TEXT(name) #name
-#define FUZZ_HEADER(name) FUZZ_TEXT(formats / name / native / codec.h)
-#include FUZZ_HEADER(FUZZ_FORMAT)
+#include FUZZ_HEADER
 #include "formats/text/native/codec.h"
 #include "formats/text/native/lines.h"
 

@@ -14,10 +14,10 @@ import pytest
 
 from loader._native import BinpackFile, set_simd_level, simd_level, simd_levels
 from loader.chess.entry import Entry
+from loader.chess.inspecting.counting import inspect
 from loader.cli import main
 from loader.errors import DataError
 from loader.formats.binpack.file import dump, entries, verify
-from loader.formats.binpack.statistics import inspect
 from tests.loader.formats.binpack_bytes import EXAMPLE, EXAMPLE_MOVES, EXAMPLE_SCORES
 
 SAMPLE = Path(__file__).resolve().parents[3] / "configs" / "sample"
@@ -108,15 +108,15 @@ def test_every_damaged_file_gets_its_verdict(shared_data: Path, capsys: pytest.C
 def test_verify_and_statistics_agree_with_what_is_known_of_real_data(shared_data: Path) -> None:
     assert verify(shared_data / "small.binpack", threads=2).entries == SMALL_ENTRIES
     found = inspect(shared_data / "small.binpack")
-    assert (found.chunks, found.chains, found.bytes) == (1, 4304, 1_048_745)
-    positions = found.positions
-    assert positions.entries == SMALL_ENTRIES
-    assert positions.results == {"loss": 133_642, "draw": 167_663, "win": 133_616}
-    assert positions.moves == {"normal": 427_423, "promotion": 1030, "castling": 6230, "en_passant": 238}
-    assert (positions.white_to_move, positions.no_score) == (218_429, 10_200)
-    assert (positions.captures, positions.in_check) == (76_706, 28_578)
-    assert (positions.score.min, positions.ply.min, positions.ply.max) == (-26_624, 0, 415)
-    assert (positions.piece_count.min, positions.piece_count.max) == (3, 32)
+    assert (found.facts.chunks, found.units, found.facts.bytes) == (1, 4304, 1_048_745)
+    assert found.entries == SMALL_ENTRIES
+    assert found.results() == {"loss": 133_642, "draw": 167_663, "win": 133_616}
+    assert found.moves() == {"normal": 427_423, "promotion": 1030, "castling": 6230, "en_passant": 238, "none": 0}
+    assert (found.counts.white_to_move, found.no_score()) == (218_429, 10_200)
+    assert (found.counts.captures, found.counts.in_check) == (76_706, 28_578)
+    told = found.to_dict()
+    assert (told["score"]["min"], told["ply"]["min"], told["ply"]["max"]) == (-26_624, 0, 415)
+    assert (told["piece_count"]["min"], told["piece_count"]["max"]) == (3, 32)
 
 
 def test_verify_finds_the_first_damage_on_any_number_of_threads(example: Path) -> None:
@@ -199,7 +199,7 @@ def test_an_empty_file_is_whole_and_has_no_entries(tmp_path: Path) -> None:
     (tmp_path / "empty.binpack").touch()
     assert verify(tmp_path / "empty.binpack").ok
     assert list(entries(tmp_path / "empty.binpack")) == []
-    assert inspect(tmp_path / "empty.binpack").positions.entries == 0
+    assert inspect(tmp_path / "empty.binpack").entries == 0
 
 
 def test_a_chunk_number_out_of_range_is_an_index_error(example: Path) -> None:

@@ -366,10 +366,10 @@ def test_a_growing_file_ends_with_its_last_whole_line(path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"delimiter": "\n"}, "delimiter = '\\n': expected one ASCII character that ends no line"),
-        ({"delimiter": '"'}, "quote = '\"': the delimiter is the same"),
-        ({"delimiter": "5"}, "delimiter = '5': expected one ASCII character that ends no line and no number has"),
-        ({"quote": "-"}, "quote = '-': expected one ASCII character that ends no line and no number has"),
+        ({"delimiter": "\n"}, "delimiter: '\\n': expected one ASCII character that ends no line"),
+        ({"delimiter": '"'}, "delimiter: '\"': the quote is the same"),
+        ({"delimiter": "5"}, "delimiter: '5': expected one ASCII character that ends no line and no number has"),
+        ({"quote": "-"}, "quote: '-': expected one ASCII character that ends no line and no number has"),
         ({"label": -1}, "label"),
         ({"sparse": {"tags": []}}, "sparse.tags"),
     ],

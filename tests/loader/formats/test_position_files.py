@@ -339,7 +339,7 @@ def test_dump_and_inspect_serve_every_format(
         lines = capsysbinary.readouterr().out.decode().splitlines()
         assert [entry_of(line).score for line in lines] == [entry.score for entry in sample(3)]
         assert main(["inspect", str(files[name])]) == 0
-        assert f"{COUNT:,} (" in capsysbinary.readouterr().out.decode()
+        assert f"{COUNT:,} of " in capsysbinary.readouterr().out.decode()
         assert main(["inspect", "--json", str(files[name])]) == 0
         assert f'"entries": {COUNT}'.encode() in capsysbinary.readouterr().out
 

@@ -12,7 +12,6 @@ from collections import Counter
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,11 +22,13 @@ from loader.chess.files.units import UnitBlock, joined
 from loader.chess.tools import output as outputs
 from loader.chess.tools import shuffle as shuffling
 from loader.chess.tools.convert import change_of, convert, first_units, sampled_units
+from loader.chess.tools.external.nameless_file import NamelessFile
+from loader.chess.tools.external.spill import Buckets, Spill, by_draw
+from loader.chess.tools.games import FIRST, begins_of_games
 from loader.chess.tools.interleave import interleave
 from loader.chess.tools.kind import Target, kind_of_name, target_of
 from loader.chess.tools.shuffle import shuffle
 from loader.chess.tools.source import all_units, open_sources
-from loader.chess.tools.spill import Drawn, Spill
 from loader.chess.tools.split import part_paths, split
 from loader.cli import main
 from loader.commands.tool_options import bytes_of, share_of
@@ -194,17 +195,6 @@ def test_damage_ends_a_tool_with_file_and_offset_and_leaves_nothing(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.binpack", "damaged.viri"]
 
 
-def test_a_disk_without_room_is_said_before_the_work(
-    files: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
-    for arguments in (("convert", "-o", "a.txt"), ("shuffle", "-o", "a.viri"), ("split", "--validation", ".5")):
-        made = [tmp_path / each if each.startswith("a.") else each for each in arguments[1:]]
-        assert run(arguments[0], files["viriformat"], *made, *(["--lossy"] if "a.txt" in arguments else [])) == 71
-        assert "are needed, and 0.000 GB are free" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_signal_ends_the_work_and_leaves_nothing(tmp_path: Path, files: dict[str, Path]) -> None:
     def tick(_done: int, _whole: int) -> None:
         raise KeyboardInterrupt
@@ -235,6 +225,31 @@ def test_no_game_is_on_both_sides_of_a_split(name: str, files: dict[str, Path], 
     assert Counter(train) + Counter(validation) == Counter(whole)
     for part in (train, validation):
         assert [places[unit] for unit in part] == sorted(places[unit] for unit in part)
+
+
+def test_a_game_in_several_parts_stays_on_one_side(
+    files: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A filter breaks games; so do ends of chunks. As binpack, and as viriformat made of it; a shuffle mixes parts."""
+    parts, viri, mixed = (tmp_path / name for name in ("parts.binpack", "parts.viri", "mixed.binpack"))
+    assert run("filter", files["viriformat"], "-o", parts, "--random-skip", "0.5", "--keep-no-score") == 0
+    assert run("convert", parts, "-o", viri) == 0
+    (whole,) = open_sources([files["viriformat"]])
+    games = int(sum(len(block) for block in all_units([whole], whole.kind, 1)))
+    for path in (parts, viri):
+        assert run("split", path, "--validation", "0.5", "--seed", "2") == 0
+        assert "may be on both sides" not in capsys.readouterr().err
+        sides = [Counter(units_in(part)) for part in part_paths(path, None)]
+        (source,) = open_sources([path])
+        (block,) = all_units([source], source.kind, 1)
+        new, _ = begins_of_games(source.kind, block, FIRST)
+        assert games * 0.9 <= new.sum() <= games < len(block) / 5
+        units = [bytes(block.bytes[begin:end]) for begin, end in zip(block.begins, block.ends, strict=True)]
+        for game in np.split(np.arange(len(block)), np.flatnonzero(new)[1:]):
+            assert {units[i] in sides[1] for i in game} in ({True}, {False})
+    assert run("filter", files["packedsfen"], "-o", mixed, "--random-skip", "20") == 0
+    assert run("split", mixed, "--validation", "0.5") == 0
+    assert "mixed.binpack: most chains have one position" in capsys.readouterr().err
 
 
 def test_a_split_is_a_function_of_its_seed(files: dict[str, Path], tmp_path: Path) -> None:
@@ -294,11 +309,13 @@ def test_places_of_a_shuffle_are_uniform(name: str, bins: int, files: dict[str, 
 def test_equal_draws_keep_the_order_of_the_input(tmp_path: Path) -> None:
     data = np.arange(40, dtype=np.uint8)
     block = UnitBlock(data, np.arange(1, 41, dtype=np.uint64), np.ones(40, np.uint32))
-    with Spill(tmp_path, 56) as spill:
+    with NamelessFile(tmp_path) as file:
+        spill = Spill(file)
         for begin in (0, 20):
-            spill.add(Drawn(block.part(begin, begin + 20), np.full(20, 7 << 56, np.uint64)))
-        assert list(spill.buckets()) == [7]
-        assert bytes(spill.read(7).block.bytes) == bytes(data)
+            draws = np.full(20, 7 << 56, np.uint64)
+            spill.add(Buckets.of_blocks([(block.part(begin, begin + 20), draws)], 56))
+        assert [bucket for bucket in range(256) if spill.size(bucket)] == [7]
+        assert b"".join(bytes(part.bytes) for part in by_draw(spill.read(7))) == bytes(data)
     assert not list(tmp_path.iterdir())
 
 

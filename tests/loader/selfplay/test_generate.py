@@ -227,7 +227,7 @@ def test_an_append_that_is_interrupted_goes_on(engine: Path, folder: Path) -> No
 def test_an_engine_that_crashes_now_and_then_changes_nothing_in_the_file(
     engine: Path, folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("loader.selfplay.players.TRIES", 50)
+    monkeypatch.setattr("loader.uci.engine_pool.TRIES", 50)
     whole = made(folder / "whole", engine, positions=120)
     capsys.readouterr()
     crashing = write_engine(engine.parent / "crashing", "crash:30")
@@ -264,7 +264,7 @@ def test_an_engine_that_fails_in_every_game_ends_the_command(
 def test_an_engine_that_hangs_is_waited_for_as_long_as_the_user_says(
     engine: Path, folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("loader.selfplay.players.TRIES", 1)
+    monkeypatch.setattr("loader.uci.engine_pool.TRIES", 1)
     monkeypatch.setattr("loader.selfplay.generate.FAILURES", 1)
     hanging = write_engine(engine.parent / "hanging", "hang:6")
     assert main(command(folder / "x", hanging, "--timeout", "3")) == 1

@@ -2,14 +2,19 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <stdexcept>
 #include <vector>
 
 #include "stream/chunk_sums.h"
 #include "stream/cutter.h"
+#include "stream/order/mixture.h"
 #include "stream/order/order.h"
 #include "stream/pipeline.h"
 #include "stream/records.h"
@@ -77,7 +82,7 @@ class NamesSource final : public Source {
     [[nodiscard]] std::size_t together() const override { return 2; }
     void compare_with(ChunkSums) override {}
 
-    void decode(std::span<ChunkRead> chunks, std::uint64_t) const override {
+    void decode(std::span<ChunkRead> chunks) const override {
         for (ChunkRead& read : chunks) {
             const auto chunk = static_cast<std::uint32_t>(read.chunk);
             for (std::uint32_t entry = 0; entry < entries_in(chunk); ++entry) {
@@ -234,18 +239,56 @@ TEST_CASE("a window's order puts every entry in one place, and spreads neighbour
 }
 
 TEST_CASE("an epoch's windows are a permutation of its chunks, another one each epoch") {
-    const ChunkOrder order(Split().chunks(10), 4, true, 5);
+    const ChunkOrder order(Split().chunks(10), {}, 4, true, 5);
     std::vector<std::vector<std::uint32_t>> epochs;
     for (std::uint64_t epoch = 0; epoch < 2; ++epoch) {
         std::vector<std::uint32_t> chunks;
         for (std::uint64_t window = 0; window < order.num_windows(); ++window) {
-            for (const std::uint32_t chunk : order.window(epoch, window)) chunks.push_back(chunk);
+            for (const auto& [chunk, pass] : order.window(epoch, window)) {
+                CHECK(pass == epoch);
+                chunks.push_back(chunk);
+            }
         }
         epochs.push_back(chunks);
         std::ranges::sort(chunks);
         for (std::uint32_t i = 0; i < 10; ++i) CHECK(chunks[i] == i);
     }
     CHECK(epochs[0] != epochs[1]);
+}
+
+TEST_CASE("a mixture reads each component at even distances, each of its chunks once before one comes again") {
+    const std::vector<Component> components = {{50, 3.0}, {7, 1.0}, {1, 0.01}};
+    std::vector<std::uint32_t> chunks(58);
+    std::iota(chunks.begin(), chunks.end(), 0U);
+    for (const bool shuffle : {true, false}) {
+        const Mixture mixture(chunks, components, shuffle, 9);
+        CHECK(reads_of_an_epoch(components) == std::vector<std::uint64_t>{300, 100, 1});
+        REQUIRE(mixture.size() == 401);
+        std::map<std::uint32_t, std::uint64_t> seen;  // of each chunk: how often
+        for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
+            const std::vector<ChunkTurn> turns = mixture.turns(epoch, 0, 401);
+            REQUIRE(turns.size() == 401);
+            std::array<double, 3> counts{};
+            for (std::size_t place = 0; place < turns.size(); ++place) {
+                const auto [chunk, pass] = turns[place];
+                CHECK(pass == seen[chunk]++);
+                ++counts[chunk < 50 ? 0 : chunk < 57 ? 1 : 2];
+                for (std::size_t i = 0; i < 3; ++i) {
+                    const double due = std::array{300.0, 100.0, 1.0}[i] * static_cast<double>(place + 1) / 401;
+                    CHECK(std::abs(counts[i] - due) <= 1.5);
+                }
+            }
+            for (std::uint64_t begin = 0; begin < 401; begin += 16) {  // from any place
+                const std::vector<ChunkTurn> part = mixture.turns(epoch, begin, begin + 16);
+                for (std::size_t i = 0; i < part.size(); ++i) {
+                    CHECK(part[i].chunk == turns[begin + i].chunk);
+                    CHECK(part[i].pass == turns[begin + i].pass);
+                }
+            }
+        }
+    }
+    CHECK_THROWS_AS((void)reads_of_an_epoch({{10, 1e-9}, {10, 1.0}}), std::invalid_argument);
+    CHECK_THROWS_AS((void)reads_of_an_epoch({{10, 0.0}}), std::invalid_argument);
 }
 
 TEST_CASE("a split gives each place to one side, and to validations one of each run of 1 / share") {

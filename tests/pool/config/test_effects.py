@@ -44,6 +44,8 @@ OTHER_VALUES: dict[str, Any] = {
     "train.export_every": 6,
     "train.export_weights": "newest",
     "train.on_export": ["true", "{net}"],
+    "pool.exchange": "host",
+    "pool.coordinator_device": "cuda:0",
     "pool.ring_slots": 5,
     "pool.gradient_slots": 1,
     "pool.snapshot_steps": 3,
@@ -80,7 +82,11 @@ NUMERICS: dict[str, Any] = {
     "pool.threads": 2,
     "pool.coordinator_threads": 1000,
     "train.batches_per_group": 2,
+    "train.gradient_dtype": "bfloat16",
 }
+
+
+CUDA_ALONE: dict[str, Any] = {"pool.dense_products": "tf32"}
 
 
 def fingerprint(changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
@@ -94,10 +100,19 @@ def fingerprint(changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dic
 
 
 def test_the_table_has_every_key_of_the_fingerprint() -> None:
-    """Bucket limits reach it through the plan: tests/pool/optim/test_buckets.py and test_fingerprint.py."""
-    assert NUMERICS.keys() | {"pool.first_bucket_mb", "pool.bucket_mb"} == keys_of(Effect.NUMERICS)
+    """Bucket limits reach it through the plan: tests/pool/optim/test_buckets.py and test_fingerprint.py; what CUDA
+    devices compute with, through their kind: tests/cuda/test_launcher.py."""
+    elsewhere = {"pool.first_bucket_mb", "pool.bucket_mb", "pool.own_kernels"}
+    assert NUMERICS.keys() | CUDA_ALONE.keys() | elsewhere == keys_of(Effect.NUMERICS)
 
 
 @pytest.mark.parametrize("key", NUMERICS)
 def test_keys_that_change_rounding_change_the_fingerprint(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert fingerprint({key: NUMERICS[key]}, monkeypatch) != fingerprint({}, monkeypatch)
+
+
+@pytest.mark.parametrize("key", CUDA_ALONE)
+def test_some_do_so_on_cuda_devices_alone(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = {"pool.devices": ["cuda:0"]}
+    assert fingerprint({key: CUDA_ALONE[key]}, monkeypatch) == fingerprint({}, monkeypatch)
+    assert fingerprint({**cuda, key: CUDA_ALONE[key]}, monkeypatch) != fingerprint(cuda, monkeypatch)

@@ -261,6 +261,19 @@ def test_any_number_for_any_numeric_key_gives_a_config_or_one_line_that_names_it
         assert math.isfinite(found) if isinstance(found, float) else -MAX_INT < found < MAX_INT
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("material_min", 79, "79 is above material_max = 78"),
+        ("material_max", 16, "16 is below material_min = 17"),
+    ],
+)
+def test_of_two_keys_that_do_not_fit_together_the_one_that_is_given_is_named(key: str, value: int, said: str) -> None:
+    section = "data.chess.filters.viriformat"
+    with pytest.raises(ConfigError, match=f"^here: {section}.{key}: {said}$"):
+        parse_config(tree_of("stockfish", {f"{section}.{key}": value}), "here")
+
+
 # By key: without which it is refused.
 NEEDED: dict[str, dict[str, Any]] = {
     "train.average.start": {"train.average.kind": "ema"},

@@ -124,3 +124,22 @@ def test_keys_that_do_not_go_together_are_told(settings: dict[str, Any], problem
     found = AverageConfig.model_validate(settings).problem
     assert found.startswith(problem)
     assert bool(found) is bool(problem)
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps", "line"),
+    [
+        ({}, 3, None),
+        ({"kind": "ema"}, 2, None),
+        ({"kind": "swa", "start": 10, "every": 5}, 15, None),
+        ({"kind": "ema", "start": 5000}, 4999, "train.average.start is 5,000 and train.steps 4,999: there will be no"),
+        ({"kind": "swa", "every": 30}, 29, "train.average.every is 30 and train.steps 29: there will be no averaged"),
+        ({"kind": "swa", "start": 10, "every": 5}, 14, "of step 10 alone: the next to be added are those of step 15"),
+    ],
+)
+def test_an_average_that_lies_beyond_the_run_is_told(settings: dict[str, Any], steps: int, line: str | None) -> None:
+    config = AverageConfig.model_validate(settings)
+    added = sum(config.adds(version) for version in range(steps + 1))
+    said = config.left_out(steps)
+    assert (said is None) == (line is None) == (config.kind is None or added > 1)
+    assert (line or "") in (said or "")

@@ -146,6 +146,26 @@ def test_what_a_dead_worker_finished_is_kept_and_what_it_had_begun_is_given_away
     assert [a.losses for a in actions if isinstance(a, Commit)] == [((0.5, 1.5),)]
 
 
+def test_a_batch_that_a_dead_worker_had_goes_before_what_the_others_have_finished_behind_it() -> None:
+    """No successor comes: the other's last gradients are given up, and computed again with the same bits."""
+    books, first, second = with_two_workers(rules(steps=1, batches=4, buckets=1), 5)
+    (_, two), (one, three) = (orders_of(books.say_again(), worker).assignments for worker in (first, second))
+    assert (one.batch, two.batch, three.batch) == (1, 2, 3)
+    for assignment in (one, three):
+        assert folds_of(books.worker_report(second, computed(assignment, 0.5))) == []
+    assert [a.batch for a in orders_of(books.worker_lost(first), second).assignments] == [0]
+    done: list[Fold] = []
+    commits: list[Commit] = []
+    for batch in (0, 2, 3):
+        told = orders_of(books.say_again(), second).assignments
+        assert told[0].batch == batch
+        actions = books.worker_report(second, computed(told[0], float(batch)))
+        done += folds_of(actions)
+        commits += [action for action in actions if isinstance(action, Commit)]
+    assert [batch for fold in done for each in fold.contributions for batch in each.batches] == [0, 1, 2, 3]
+    assert [commit.losses for commit in commits] == [((0.0, 0.5, 2.0, 3.0),)]
+
+
 def test_draining_finishes_the_step_that_was_begun_and_begins_no_other() -> None:
     books = Books(rules(steps=9, batches=1, buckets=1), 0, START)
     feeder, worker = Peer(FEEDER), Peer(WORKER)

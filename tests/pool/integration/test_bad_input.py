@@ -14,6 +14,7 @@ import pytest
 from tests.chaos.oracle import check_nothing_left_outside, left_outside
 from tests.support.refusals import refused
 from tests.support.runs import ROOT, TOY, WholeRun, command, copied, pids_of, run, run_well
+from tests.support.warm import call_pool
 
 SAMPLE = ROOT / "configs/sample/validation.binpack"
 NNUE: dict[str, Any] = {
@@ -45,7 +46,7 @@ BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"task": "nnue"}, 'task: nnue is called stockfish now: write task = "stockfish"'),
     ({"pool.devices": ["gpu:0"]}, "pool.devices: 'gpu:0': allowed: cuda:N, cpu, auto"),
     ({"pool.devices": ["fake:0?explode=1"]}, "unknown option explode; allowed: compute_ms, crash"),
-    ({"pool.devices": ["cuda:99"]}, "pool.devices: 'cuda:99': this machine has"),
+    ({"pool.devices": ["cuda:99"]}, "pool.devices: 'cuda:99': this machine shows"),
     ({"pool.ring_slots": 1}, "pool.ring_slots: 1 is too few"),
     ({"optimizer.name": "torch.optim.Adamm"}, "optimizer.name: 'torch.optim.Adamm' can't be loaded"),
     ({"optimizer.args.lrr": 1.0}, "optimizer.args: torch.optim.Adam: TypeError"),
@@ -57,7 +58,7 @@ BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"data.validation": [str(SAMPLE)], "data.validation_share": 0.1},
-        "data: validation_share = 0.1: data.validation names files, too; set one of them",
+        "data.validation_share: 0.1: data.validation names files, too; set one of them",
     ),
     ({"data.validation_share": 0.6}, "data.validation_share: input should be less than or equal to 0.5, not 0.6"),
     ({"data.validation_share": 0.02}, "data.validation_share: 0.02 of "),
@@ -160,8 +161,7 @@ def test_a_damaged_chunk_is_left_out_and_logged_if_the_config_says_so(tmp_path: 
 
 
 def test_a_missing_config_file_is_named(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "pool", "train", str(tmp_path / "none.toml")]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    done = call_pool("train", tmp_path / "none.toml")
     assert done.returncode == 2
     assert done.stderr == f"pool: {tmp_path / 'none.toml'}: No such file or directory\n"
 
@@ -244,8 +244,7 @@ def test_a_run_folder_with_a_very_long_path_works(tmp_path: Path) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_wrong_command_line_is_one_line_and_exit_code_2(arguments: list[str], complaint: str) -> None:
-    words = [sys.executable, "-m", "pool", *arguments]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    done = call_pool(*arguments)
     assert done.stderr == f"pool: {complaint}\n"
     assert done.returncode == 2
 
@@ -275,8 +274,7 @@ def test_settings_without_anybody_to_read_them_is_no_traceback(redirection: str,
 
 
 def test_exporting_what_is_no_checkpoint_says_so(tmp_path: Path) -> None:
-    arguments = [sys.executable, "-m", "pool", "export", str(tmp_path), "-o", str(tmp_path / "x.nnue")]
-    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    done = call_pool("export", tmp_path, "-o", tmp_path / "x.nnue")
     assert done.stderr == f"pool: {tmp_path}: is no checkpoint folder: it has no state.json\n"
     assert done.returncode == 1
 

@@ -148,7 +148,7 @@ class TestInEveryShellThatIsHere:
         assert (process.returncode, err) == (128 + number, "")
 
     def test_without_a_config_it_says_how_it_is_used(self, shell: list[str]) -> None:
-        done = subprocess.run([*shell, str(SCRIPT)], capture_output=True, text=True, check=False, timeout=10)
+        done = subprocess.run([*shell, str(SCRIPT)], capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 2
         assert "usage: supervisor.sh CONFIG" in done.stderr
 

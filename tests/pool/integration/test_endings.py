@@ -40,7 +40,7 @@ def gone(pids: list[int]) -> bool:
 
 
 def finish(process: subprocess.Popen[str], dir: Path) -> Ended:
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=280)
     return Ended(dir, process.returncode, out, err)
 
 
@@ -109,25 +109,21 @@ def test_ctrl_c_before_the_first_process_ends_the_run_at_once(tmp_path: Path) ->
     assert not list(tmp_path.glob("run/checkpoints/*"))
 
 
-def test_a_killed_feeder_is_replaced_and_changes_nothing(whole_run: WholeRun, tmp_path: Path) -> None:
+def test_a_killed_feeder_is_replaced_and_one_that_dies_with_the_fork_server_waits_for_the_next(
+    whole_run: WholeRun, tmp_path: Path
+) -> None:
+    """The ring has 6 slots, so there is another feeder when 12 steps of two batches are done."""
     with started(tmp_path / "run", SLOW) as process:
         wait_for(lambda: steps_done(tmp_path / "run") >= 3, "three steps")
         os.kill(role_pid("feeder", process.pid), signal.SIGKILL)
-        ended = finish(process, tmp_path / "run")
-    assert ended.code == 0, ended.err
-    assert "feeder (incarnation 1) was killed by SIGKILL; restarted" in ended.out
-    assert ended.digest() == whole_run(WHOLE).digest()
-
-
-def test_a_feeder_that_dies_with_the_fork_server_waits_for_the_next_one(whole_run: WholeRun, tmp_path: Path) -> None:
-    with started(tmp_path / "run", SLOW) as process:
-        wait_for(lambda: steps_done(tmp_path / "run") >= 3, "three steps")
+        wait_for(lambda: steps_done(tmp_path / "run") >= 12, "twelve steps")
         for role in ("forkserver", "feeder"):
             os.kill(role_pid(role, process.pid), signal.SIGKILL)
         ended = finish(process, tmp_path / "run")
     assert ended.code == 0, ended.err
     assert "fork server (incarnation 1) was killed by SIGKILL; restarted" in ended.out
-    assert "feeder (incarnation 1) was killed by SIGKILL; restarted" in ended.out
+    for incarnation in (1, 2):
+        assert f"feeder (incarnation {incarnation}) was killed by SIGKILL; restarted" in ended.out
     assert ended.digest() == whole_run(WHOLE).digest()
 
 
@@ -194,5 +190,5 @@ def test_when_the_supervisor_is_killed_everybody_is_gone(tmp_path: Path) -> None
         assert len(pids) == 5
         assert {process.pid, *pids} == set(pids_of(tmp_path / "run"))
         process.kill()
-        process.wait(10)
-        wait_for(lambda: gone(pids), "children gone", 5)
+        process.wait(60)
+        wait_for(lambda: gone(pids), "children gone")

@@ -83,3 +83,13 @@ def test_members_are_the_runs_that_they_would_be_alone(tmp_path: Path) -> None:
     for m, own in enumerate(MEMBERS):
         alone = run_well(tmp_path / str(m), {**settings, **own})
         assert digest(together.dir / "checkpoints/last", m) == digest(alone.dir / "checkpoints/last")
+
+
+def test_rounded_gradients_have_the_same_bits_whoever_computes_them_and_dies(tmp_path: Path) -> None:
+    """Also beside sums of parts that were added up early, and of a bad batch's group; they are another result."""
+    settings = {**GROUPS, **BAD, "train.gradient_dtype": "bfloat16"}
+    one = run_well(tmp_path / "one", {**settings, **ONE_WORKER, "pool.gradient_slots": 1})
+    two = run_well(tmp_path / "two", {**settings, **ALL_DIE})
+    assert one.digest() == two.digest()
+    refused = run(tmp_path / "one", {**settings, "train.steps": 8, "train.gradient_dtype": "float32"}, "--resume")
+    assert (refused.code, "gradient_dtype: float32 now, bfloat16 then" in refused.err) == (2, True), refused.err

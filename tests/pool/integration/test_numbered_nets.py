@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from pool.nets.record import Net, read_record
+from pool.supervisor.holding.logs import KEPT
 from tests.support.runs import ROOT, TOY, command, run_well
 from tests.support.wait import wait_for
 
 SETTINGS: dict[str, Any] = {**TOY, "train.export_every": 4, "train.keep_checkpoints": 1}
-NAMES = [f"step-{step:09d}" for step in (4, 8, 12)]
+NAMES = [f"step-{step:09d}" for step in (4, 8)]
 
 
 def trying(folder: Path, *gate: str) -> dict[str, Any]:
@@ -31,7 +32,8 @@ def calls(folder: Path) -> list[list[str]]:
 def test_each_net_is_exported_and_tried_whatever_dies(tmp_path: Path) -> None:
     """Of an ensemble each member's; the last ones too, for which the run waits. Of a path nothing is replaced."""
     points = ["coordinator.checkpoint_begun@1=kill", "coordinator.after_commit@7=kill"]
-    settings = {**SETTINGS, **trying(tmp_path / "try"), "ensemble.members": 2, "testing.crash_points": points}
+    settings = {**SETTINGS, **trying(tmp_path / "try"), "train.steps": 8, "ensemble.members": 2}
+    settings |= {"testing.crash_points": points}
     ended = run_well(tmp_path / "{step}", {**settings, "pool.snapshot_steps": 1})
     assert ended.out.count("coordinator (incarnation 1) was killed") == 1
     assert "all steps are done; waiting for" in ended.out
@@ -39,9 +41,9 @@ def test_each_net_is_exported_and_tried_whatever_dies(tmp_path: Path) -> None:
     assert [call[0] for call in calls(tmp_path / "try")] == names
     assert all(call[2] == "True" for call in calls(tmp_path / "try"))
     assert sorted(path.name for path in (ended.dir / "nets").iterdir()) == ["record.jsonl", *names]
-    assert read_record(ended.dir) == dict.fromkeys((4, 8, 12), Net.DONE)
+    assert read_record(ended.dir) == dict.fromkeys((4, 8), Net.DONE)
     found = [entry for entry in ended.metrics() if "net_elo" in entry]
-    assert [(e["step"], e["net_elo"], e["net_games"]) for e in found] == [(4, 0.4, 2.0), (8, 0.8, 2.0), (12, 1.2, 2.0)]
+    assert [(e["step"], e["net_elo"], e["net_games"]) for e in found] == [(4, 0.4, 2.0), (8, 0.8, 2.0)]
     assert found[0]["members"]["net_elo"] == [0.4, 0.4]
     assert [path.name for path in (ended.dir / "checkpoints").iterdir() if path.name != "last"] == [NAMES[-1]]
 
@@ -73,11 +75,16 @@ def test_a_command_ends_with_the_run_and_is_run_again_by_the_next(tmp_path: Path
     assert [(e["step"], e["net_elo"]) for e in ended.metrics() if "net_elo" in e] == [(4, 0.4), (8, 0.8)]
 
 
-def test_a_command_that_fails_is_told_in_a_line_and_training_goes_on(tmp_path: Path) -> None:
-    fails = [sys.executable, "-c", "import sys; sys.exit('no engine')"]
-    ended = run_well(tmp_path / "run", {**SETTINGS, "train.on_export": fails, "train.steps": 4})
-    assert "train.on_export with the net of step 4: exit code 1: no engine; training goes on\n" in ended.out
-    assert read_record(ended.dir) == {4: Net.DONE}
+def test_a_command_that_says_much_and_fails_is_told_in_a_line_and_training_goes_on(tmp_path: Path) -> None:
+    fails = [sys.executable, "-c", f"import sys; print('{'.' * 99}\\n' * {KEPT // 20}); sys.exit('no engine')"]
+    settings = {**SETTINGS, "train.on_export": fails, "train.export_every": 2, "train.steps": 4}
+    ended = run_well(tmp_path / "run", {**settings, "train.average.kind": "ema", "train.average.start": 5})
+    for step in (2, 4):
+        assert f"train.on_export with the net of step {step}: exit code 1: no engine; training goes on\n" in ended.out
+    assert read_record(ended.dir) == {2: Net.DONE, 4: Net.DONE}
+    assert (ended.dir / "logs/on_export.log").read_text() == "no engine\n" * 2
+    assert 0 < (ended.dir / "logs/on_export.out.log").stat().st_size <= 2 * KEPT
+    assert "train.average.start is 5 and train.steps 4: there will be no averaged weights\n" in ended.out
 
 
 def test_a_program_that_is_not_there_is_one_line() -> None:

@@ -48,6 +48,14 @@ def test_a_model_that_can_be_trained_is_planned(kind: str) -> None:
     assert isinstance(plan({**ODD, "model": {"kind": kind}}), Accepted)
 
 
+def test_only_gradients_of_float32_are_rounded() -> None:
+    rounded = {**ODD, "train": {"gradient_dtype": "bfloat16"}}
+    assert isinstance(plan({**rounded, "model": {"kind": "good"}}), Accepted)
+    error = refused(plan({**rounded, "model": {"kind": "half"}})).error
+    assert "train.gradient_dtype: bfloat16: parameter " in error
+    assert "make it float32, or set float32" in error
+
+
 TOY_TREE = {
     "task": "tests.support.toy",
     "data": {"source": "synthetic", "batch_size": 4},

@@ -16,6 +16,7 @@ from pool.buckets.plan import TensorSpec, make_plan
 from pool.checkpoint.overrides import Override
 from pool.metrics.layout import Measured
 from pool.metrics.metric import Column
+from pool.preflight.cards import Card, Link, Speeds
 from pool.process.document import to_json
 from pool.process.launch import Launch
 from pool.process.planned import Planned
@@ -35,6 +36,10 @@ PLANNED = Planned(
     device_names=("cpu", "fake:0"),
     state_nbytes=1 << 40,
     fingerprint={"torch": "2"},
+    cards=(
+        Card("cuda:0", "RTX", 2, 1, "8.9", "GPU-1", Link(4, 8, 5, 16), Speeds(1, 2, 3, 4, 5), False, ("cuda:1",)),
+        Card("cuda:1", "RTX", 2, 1, "8.9", problem="busy"),
+    ),
 )
 
 

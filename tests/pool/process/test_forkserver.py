@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from tests.support import launches
 from tests.support.runs import ROOT, TOY, command
 from tests.support.wait import wait_for
 
-GRACE = 30.0
+GRACE = 60.0
 NOBODY = Peer("nobody")
 
 
@@ -62,7 +63,8 @@ def launch(tmp_path: Path, peer: Peer, *crash_points: str, start_timeout: float 
 
 def started(tmp_path: Path, *crash_points: str) -> ForkServer:
     be_the_parent()
-    server = ForkServer(Peer(FORKSERVER), crash_points, tmp_path / "forkserver.log")
+    config = launch(tmp_path, Peer(FORKSERVER), *crash_points).config
+    server = ForkServer(Peer(FORKSERVER), config, tmp_path / "forkserver.log")
     assert server.hear() is server
     return server
 
@@ -158,7 +160,7 @@ def test_it_imports_nothing_of_the_users(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=GRACE * 3,
+        timeout=GRACE * 2,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -247,7 +249,7 @@ def test_what_dies_or_hangs_before_the_run_is_started_anew(
     wait, stopped = planning._wait_for, []
 
     def wait_for_state(child: Child, timeout: float, signals: None) -> None:
-        wait_for(lambda: is_stopped(child.pid) or readable(child.channel), "a state", GRACE * 3)
+        wait_for(lambda: is_stopped(child.pid) or readable(child.channel), "a state", GRACE)
         if is_stopped(child.pid):
             stopped.append(child.peer)
             timeout = 0.1
@@ -279,7 +281,7 @@ def test_a_run_starts_though_its_children_were_to_be_ignored(tmp_path: Path) -> 
         preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
         capture_output=True,
         text=True,
-        timeout=GRACE * 3,
+        timeout=GRACE * 2,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -301,3 +303,27 @@ def test_how_torchs_threads_wait_is_a_default(monkeypatch: pytest.MonkeyPatch, s
     if set_to is not None:
         monkeypatch.setenv("OMP_WAIT_POLICY", set_to)
     assert environment()["OMP_WAIT_POLICY"] == wanted
+
+
+ASKED = """
+import importlib, torch
+from pool.process.forkserver import _IMPORTED
+asked = []
+for module, names in (
+    (torch.cuda, ("is_available", "device_count", "init", "_lazy_init")),
+    (torch.accelerator, ("is_available", "device_count", "current_accelerator")),
+):
+    for name in names:
+        setattr(module, name, lambda *_, name=name, **__: asked.append(name))
+for name in _IMPORTED:
+    importlib.import_module(name)
+print(asked)
+"""
+
+
+def test_what_it_imports_asks_no_driver() -> None:
+    """One that was begun before a fork can't be used after it."""
+    done = subprocess.run(
+        [sys.executable, "-c", ASKED], cwd=ROOT, capture_output=True, text=True, check=True, timeout=100
+    )
+    assert done.stdout == "[]\n"

@@ -84,7 +84,7 @@ def heard(hub: Hub, count: int) -> list[tuple[Peer, object]]:
         found.extend(hub.receive())
         return len(found) + hub.drops.count >= count
 
-    wait_for(enough, f"{count} messages", 20)
+    wait_for(enough, f"{count} messages")
     return found
 
 
@@ -136,7 +136,7 @@ def answered(sockets: Sockets, link: Link, drops: int) -> list[Message]:
         found.extend(link.receive())
         return bool(found) or link.drops.count >= drops
 
-    wait_for(enough, "an answer", 20)
+    wait_for(enough, "an answer")
     return found
 
 
@@ -163,7 +163,7 @@ def test_a_link_hears_nobody_else_at_the_address_of_the_other_end(uid: int, sock
         assert impostor.stdout.readline() == "bound\n"
         link = sockets.link(WORKER_0, COORDINATOR_2, os.getpid())
         link.send(Heartbeat(1.0))
-        wait_for(lambda: bool(list(link.receive())) or link.drops.count > 0, "the impostor's orders", 20)
+        wait_for(lambda: bool(list(link.receive())) or link.drops.count > 0, "the impostor's orders")
         impostor.kill()
     assert link.drops.count == 1
 

@@ -7,6 +7,9 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
+
+from pool.shm.segment import Segment, create, read_only
 from tests.support.runs import ROOT
 
 FORKS = """
@@ -29,3 +32,17 @@ def test_a_process_that_a_task_forks_has_none_of_it() -> None:
         [sys.executable, "-c", FORKS], cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, timeout=60
     )
     assert done.stdout.split() == [str(-signal.SIGSEGV), "7"], done.stderr
+
+
+def test_what_is_in_a_segment_stays_when_its_pages_become_huge() -> None:
+    """Where the kernel has none, they stay small."""
+    huge = 2 << 20
+    fd = create("test", 3 * huge + 4096, lambda _: None)
+    writer, reader = Segment(fd, writable=True), Segment(read_only(fd), writable=False)
+    writer.array[:] = np.arange(writer.size) % 251
+    writer.touch(huge_pages=True)
+    reader.touch()
+    assert (reader.array == np.arange(writer.size) % 251).all()
+    assert [segment.array.ctypes.data % huge for segment in (writer, reader)] == [0, 0]
+    writer.array[huge] = 7
+    assert reader.array[huge] == 7

@@ -35,6 +35,7 @@ class History:
         self._frozen_by_numbers: set[int] = set()  # those of them that had a bad batch
         self._validations: dict[int, list[float]] = {}  # the metric of each member, by version
         self._ends: Counter[tuple[Peer, int, bool]] = Counter()  # by coordinator in charge, batch in work, exception
+        self._ends_validating: Counter[tuple[Peer, int]] = Counter()  # the same, of validation batches
         self._stopped = False
         self._blameless = True  # no batch was left out that kills of our own have made look deadly
 
@@ -49,11 +50,22 @@ class History:
         assert frozen == self._frozen.keys(), "I9: frozen members"
         self._validations = {version: value for version, value in self._validations.items() if version <= step}
         self._ends.clear()  # nobody tells a coordinator what its predecessor has seen
+        self._ends_validating.clear()
         return again
 
     def ended_with(self, coordinator: Peer, batch: int, *, raised: bool) -> None:
         """A worker, holding a batch."""
         self._ends[coordinator, batch, raised] += 1
+
+    def ended_validating(self, coordinator: Peer, batch: int) -> None:
+        """A worker, holding a validation batch."""
+        self._ends_validating[coordinator, batch] += 1
+
+    def gave_up(self, coordinator: Peer) -> None:
+        """A run ends if workers die of a validation batch, and kills of our own may look like that."""
+        died = [count for (peer, _), count in self._ends_validating.items() if peer == coordinator]
+        assert max(died, default=0) >= DEADLY, f"given up after {died} deaths"
+        self._stopped = True
 
     def left_out(self, coordinator: Peer, action: BadBatch) -> None:
         concerned = set(action.members) or self._training

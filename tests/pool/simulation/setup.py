@@ -12,6 +12,7 @@ VALIDATION_SLOTS = 2
 NO_AVERAGE = AverageConfig()
 OF_MEMBERS = (0, 2, 4)  # seeds with these last digits have several members
 GROUPED = (3, 4, 5)  # seeds with these last digits but one have groups of several batches
+LOSING = (1, 4, 6, 9)  # seeds with these last digits but two lose workers for good
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Setup:
     snapshot_every: int = 1  # steps
     checkpoint_every: int = 3
     drain_at: int = 0  # scheduler step; 0: never
+    lost: frozenset[int] = frozenset()  # workers that nobody starts again after their last life
+    lives: int = 1  # that these have
     early_stopping: int | None = None  # validations without improvement; higher values are better
     average: AverageConfig = NO_AVERAGE
     says_once: bool = False  # nothing is said again: a run in which nothing is lost needs no second time
@@ -93,7 +96,9 @@ def setup_of(seed: int) -> Setup:
         setup = replace(setup, average=AverageConfig(kind="ema", start=seed // 2 % 3, every=1 + seed // 8 % 2))
     if seed % 10 in OF_MEMBERS:
         setup = _of_members(setup, draw)
-    return _grouped(setup, draw) if seed // 10 % 10 in GROUPED else setup
+    if seed // 10 % 10 in GROUPED:
+        setup = _grouped(setup, draw)
+    return _losing(setup, draw) if seed // 100 % 10 in LOSING else setup
 
 
 def _grouped(setup: Setup, draw: random.Random) -> Setup:
@@ -101,6 +106,21 @@ def _grouped(setup: Setup, draw: random.Random) -> Setup:
     rules = setup.rules
     rules = replace(rules, batches_per_group=draw.randint(2, max(2, rules.batches_per_step)))
     return replace(setup, rules=rules)
+
+
+def _losing(setup: Setup, draw: random.Random) -> Setup:
+    """The same with more workers, of which at least one remains, and more deaths; with longer steps and few slots, all
+    of which the others may have filled when one is lost."""
+    workers, rules = draw.choice((2, 3, 3, 4)), setup.rules
+    batches = min(8, rules.batches_per_step + draw.choice((1, 2, 4)))
+    setup = replace(setup, workers=workers, ring_slots=setup.ring_slots + batches - rules.batches_per_step)
+    return replace(
+        setup,
+        rules=replace(rules, batches_per_step=batches, gradient_slots=draw.choice((1, 1, 2))),
+        disasters=setup.disasters + draw.choice((2, 4, 6)) if setup.disasters else 0,
+        lost=frozenset(draw.sample(range(workers), draw.randint(1, workers - 1))),
+        lives=draw.choice((1, 1, 2)),
+    )
 
 
 def _of_members(setup: Setup, draw: random.Random) -> Setup:

@@ -1,7 +1,7 @@
 """A simulated supervisor: sees deaths, tells who lives, starts successors, kills who has not moved for long.
 
-Only what it has seen dead is missing from its roster (I4). With it all others die, and the
-run is resumed from the disk (`World._begin`).
+Workers that are lost get no successor. Only what it has seen dead is missing from its roster (I4). With it all others
+die, and the run is resumed from the disk (`World._begin`).
 """
 
 from __future__ import annotations
@@ -49,6 +49,9 @@ class SimSupervisor(Process):
     def _died(self, peer: Peer) -> None:
         del self._alive[peer.place]
         self._tell_roster()
+        if peer.role == WORKER and peer.index in self.world.setup.lost and peer.incarnation >= self.world.setup.lives:
+            self.world.seen["worker left out"] += 1
+            return
         successor = Peer(peer.role, peer.index, peer.incarnation + 1)
         if peer.role == COORDINATOR:
             self._coordinator = successor

@@ -27,6 +27,7 @@ class SimWorker(Child):
         self._computing: Iterator[None] | None = None  # goes from one point at which it may be killed to the next
         self._raised = False
         self.holds: tuple[Peer, int] | None = None  # who ordered it, and which training batch is in work
+        self.validates: tuple[Peer, int] | None = None  # the same, of a validation batch
         self.computing_asleep_until = 0  # only the thread that computes
         self._computing_moved_at = ready
 
@@ -45,6 +46,8 @@ class SimWorker(Child):
         self.world.memory.end_reading(self.peer)
         if self.holds is not None:
             self.world.history.ended_with(*self.holds, raised=self._raised)
+        if self.validates is not None:
+            self.world.history.ended_validating(*self.validates)
 
     # --- the mailbox ---
 
@@ -165,7 +168,8 @@ class SimWorker(Child):
     def _begin_reading(self, assignment: Assignment, batch: int) -> None:
         memory = self.world.memory
         memory.attempts[self.peer.index] = assignment.attempt, batch
-        self.holds = (self.coordinator, batch) if assignment.purpose == "train" else None
+        held = self.coordinator, batch
+        self.holds, self.validates = (held, None) if assignment.purpose == "train" else (None, held)
         memory.begin_reading(self.peer, assignment.purpose, batch)
         memory.check_batch(assignment.purpose, batch)
 
@@ -173,7 +177,7 @@ class SimWorker(Child):
         memory = self.world.memory
         memory.check_batch(assignment.purpose, batch)
         memory.end_reading(self.peer)
-        self.holds = None
+        self.holds = self.validates = None
 
     def _write(self, job: Job, batch: int, bucket: int) -> None:
         setup, memory, slot = self.world.setup, self.world.memory, job.assignment.gradient_slot

@@ -13,7 +13,7 @@ import pytest
 from pool import run_dir
 from pool.config.reading import parse_config
 from pool.errors import ConfigError
-from pool.supervisor.holding.logs import open_log
+from pool.supervisor.holding.logs import KEPT, cut_log, open_log
 from pool.supervisor.holding.run_folder import RunFolder
 
 NOBODY = 65_534
@@ -228,6 +228,22 @@ def test_a_log_that_can_not_be_opened_ends_nothing(plant: Callable[[Path], None]
     assert os.write(fd, b"lost") == 4
     os.close(fd)
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_log_that_has_grown_is_cut_to_its_last_lines(tmp_path: Path) -> None:
+    path = tmp_path / "logs/on_export.log"
+    fd = open_log(path)
+    lines = [f"{i:07d}\n" for i in range(KEPT // 4)]
+    os.write(fd, "".join(lines).encode())
+    assert cut_log(fd) == 0
+    os.write(fd, b"one more\n")
+    assert cut_log(fd) == 2 * KEPT + 9 - path.stat().st_size > 0
+    os.write(fd, b"and on\n")
+    os.close(fd)
+    kept = path.read_text().splitlines(keepends=True)
+    assert kept[-2:] == ["one more\n", "and on\n"]
+    assert kept[:-2] == lines[-len(kept) + 2 :]
+    assert KEPT - 100 < path.stat().st_size < KEPT + 100
 
 
 def test_a_logs_folder_that_is_gone_is_made_again(tmp_path: Path) -> None:

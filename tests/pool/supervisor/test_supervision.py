@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from loader.exit_codes import EXIT_CRASH_LOOP, EXIT_FAILED
+from pool.exchange.choice import Exchange, after_loss
 from pool.process.failure import Failure, crash_place
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, WORKER, Peer
 from pool.supervisor.deaths import Death, account
@@ -259,3 +260,51 @@ def test_the_service_manager_hears_that_we_are_ready_and_then_only_of_progress(
 def test_a_service_manager_that_is_gone_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
     ServiceManager().progress(1.0)
+
+
+LOST = Failure("cuda:0 can't be used: RuntimeError: busy", EXIT_FAILED, started=False, lost=True)
+
+
+def test_a_worker_whose_device_is_lost_in_two_lives_is_left_out_as_long_as_there_is_another() -> None:
+    """Whatever the others have done meanwhile, and whether or not it got ready."""
+    policy = RestartPolicy(budget=0)
+    once = policy.died(WORKER_0, LOST, others=["cuda:1"])
+    assert (once.restart, once.pause, policy.is_left_out(WORKER_0)) == (True, 0.5, False)
+    policy.progress(9)
+    twice = policy.died(WORKER_0, LOST, batch=3, others=["cuda:1", "cpu"])
+    assert (twice.restart, twice.leave_out) == (False, True)
+    assert twice.why == "left out, the run goes on with cuda:1, cpu"
+    assert policy.is_left_out(WORKER_0)
+    assert policy.died(Peer(WORKER, 1), LOST).restart
+    last = policy.died(Peer(WORKER, 1), LOST)
+    assert (last.restart, last.leave_out, last.exit_code) == (False, False, EXIT_CRASH_LOOP)
+    assert last.why.startswith("no other device is left")
+
+
+def test_a_coordinator_whose_device_is_lost_in_two_lives_goes_on_without_it_as_long_as_a_worker_has_another() -> None:
+    policy, coordinator = RestartPolicy(budget=0), Peer(COORDINATOR)
+    for others in (["cuda:1", "cuda:2"], ["cuda:2"]):  # the device that takes its place has two lives, too
+        once, twice = (policy.died(coordinator, LOST, others=others) for _ in range(2))
+        assert (once.restart, once.pause, once.leave_out) == (True, 0.5, False)
+        assert (twice.restart, twice.leave_out) == (True, True)
+        assert twice.why == f"the run goes on with {', '.join(others)}"
+    policy.leave_out(WORKER_0)
+    gone = policy.died(WORKER_0, others=["cuda:2"])
+    assert (gone.restart, gone.leave_out) == (False, True), "however it has died"
+    policy.died(coordinator, LOST)
+    assert policy.died(coordinator, LOST).why.startswith("no other device is left")
+
+
+def test_the_exchange_goes_where_a_worker_is_left_and_uses_the_memory_that_is_reserved() -> None:
+    first = Exchange(("cuda:0",), ((0, 1),))
+    second = after_loss(first, {2: "cuda:1", 3: "cuda:2", 4: "cuda:1"})
+    assert (second.devices, second.local, second.without_room) == (("cuda:1",), (2, 4), (0, 1))
+    assert str(second) == "gradients are added up on cuda:1: cuda:0 is lost"
+    third = after_loss(second, {3: "cuda:2"})
+    assert (third.devices, third.local, third.without_room) == (("cuda:2",), (3,), (0, 1))
+    last = after_loss(third, {})
+    assert (last.on_device, last.local, last.without_room) == (False, (), (0, 1))
+
+
+def test_a_death_names_the_workers_gpu() -> None:
+    assert death(2, card="cuda:1").line() == "worker 1 (incarnation 2, cuda:1) was killed by SIGKILL"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +25,8 @@ from tests.clicks.test_clicks_runs import CLICKS
 from tests.support.checkpoints import save
 from tests.support.crafted import reseal
 from tests.support.ensembles import digest
-from tests.support.runs import ROOT, run_well, toml
+from tests.support.runs import run_well, toml
+from tests.support.warm import call_pool
 
 LR = "optimizer.args.lr"
 
@@ -176,11 +176,7 @@ def test_a_sweep_ends_with_the_bits_and_numbers_of_its_members_own_runs(tmp_path
     settings |= {"data.batch_size": 128, "train.batches_per_step": 2, "pool.threads": 1}
     (tmp_path / "x.toml").write_text(toml(settings))
 
-    def pool(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pool", *words]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=110)
-
-    done = pool("sweep", str(tmp_path / "x.toml"), "--vary", f"{LR}=0.02,0.5", "--seeds", "2", "--json")
+    done = call_pool("sweep", str(tmp_path / "x.toml"), "--vary", f"{LR}=0.02,0.5", "--seeds", "2", "--json")
     assert done.returncode == 0, done.stderr
     assert "--member best" in done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
@@ -202,7 +198,7 @@ def test_a_sweep_ends_with_the_bits_and_numbers_of_its_members_own_runs(tmp_path
     exported, expected = load_file(net), load_file(alone_net)
     assert exported.keys() == expected.keys()
     assert all((exported[name] == array).all() for name, array in expected.items())
-    again = pool("sweep", str(tmp_path / "x.toml"), "--vary", f"{LR}=0.02,0.5", "--seeds", "2", "--resume")
+    again = call_pool("sweep", str(tmp_path / "x.toml"), "--vary", f"{LR}=0.02,0.5", "--seeds", "2", "--resume")
     assert again.returncode == 0, again.stderr
     assert again.stdout.splitlines()[-1] == "ordered by validation auc, train.best_metric"
     assert [line.split()[0] for line in again.stdout.splitlines()[-5:-1]] == [str(row["member"]) for row in found]

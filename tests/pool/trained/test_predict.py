@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,8 +25,8 @@ from pool.tasks.making import make_task
 from pool.trained.model import load_trained
 from tests.loader.conftest import write_random_games
 from tests.support.crafted import reseal
-from tests.support.runs import ROOT
 from tests.support.toy_model import ToyTask
+from tests.support.warm import call_pool
 
 NNUE = {"task": "stockfish", "model": {"l1": 32}, "data": {"batch_size": 64, "threads": 1}}
 TOY = {"task": "tests.support.toy", "data": {"source": "tests.loader.stream.test_in_order:Numbers", "batch_size": 4}}
@@ -69,8 +67,8 @@ def game(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_positions_get_the_networks_output_in_their_order_also_as_a_command(game: Path, tmp_path: Path) -> None:
     checkpoint = saved(tmp_path / "run", NNUE)
     output = tmp_path / "scores.tsv"
-    command = [sys.executable, "-m", "pool", "predict", str(tmp_path / "run"), "--data", str(game), "-o", str(output)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=100)
+    command = ("predict", tmp_path / "run", "--data", game, "-o", output)
+    done = call_pool(*command)
     assert (done.returncode, done.stderr) == (0, "")
     scores = np.loadtxt(output, np.float32)
     assert done.stdout == f"{output}: {len(scores)} samples, from {checkpoint}\n"
@@ -82,7 +80,7 @@ def test_positions_get_the_networks_output_in_their_order_also_as_a_command(game
             expected[order] = found.model(TensorBatch.from_numpy(batch)).numpy() * 600
     np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-3)
     assert len(set(scores.tolist())) > 100
-    again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=100)
+    again = call_pool(*command)
     assert (again.returncode, again.stderr) == (
         2,
         f"pool: {output}: is there already; give another name, or remove it first\n",
@@ -160,15 +158,12 @@ def test_eval_of_a_checkpoint_is_that_of_the_file_it_is_exported_as(tmp_path: Pa
     saved(tmp_path / "run", NNUE)
     saved(tmp_path / "toy", TOY)
 
-    def pool(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pool", *words]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100)
-
-    assert pool("export", "run", "-o", "net.nnue").returncode == 0
-    file = pool("eval", "net.nnue", "--fen", "startpos", "--json")
-    found = pool("eval", "run", "--fen", "startpos", "--json")
+    net = tmp_path / "net.nnue"
+    assert call_pool("export", tmp_path / "run", "-o", net).returncode == 0
+    file = call_pool("eval", net, "--fen", "startpos", "--json")
+    found = call_pool("eval", tmp_path / "run", "--fen", "startpos", "--json")
     assert (found.returncode, found.stdout) == (0, file.stdout), found.stderr
-    refused = pool("eval", "toy", "--fen", "startpos")
+    refused = call_pool("eval", tmp_path / "toy", "--fen", "startpos")
     assert refused.returncode == 2
     assert (
         "is of the task tests.support.toy, and eval is for stockfish, perspective: see pool predict" in refused.stderr

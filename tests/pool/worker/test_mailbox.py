@@ -20,7 +20,7 @@ from tests.support.runs import ROOT
 
 WORKER_0 = Peer(WORKER)
 KEY = new_key()
-SECONDS = 30  # until something that must happen is given up
+SECONDS = 60  # until something that must happen is given up
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,10 +18,12 @@
 #include "chess/native/bind/bind.h"
 #include "chess/native/bind/codecs.h"
 #include "chess/native/bind/entry.h"
-#include "chess/native/census.h"
+#include "chess/native/coding/rescoring.h"
+#include "chess/native/files/chosen_writer.h"
 #include "chess/native/files/printer.h"
 #include "chess/native/files/reader.h"
 #include "chess/native/files/unit_file.h"
+#include "chess/native/piped/held_file.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -29,6 +32,7 @@ namespace sparsepool::chess {
 namespace {
 
 using RecordBytes = nb::ndarray<nb::numpy, std::uint8_t, nb::shape<-1, sizeof(Record)>, nb::c_contig>;
+using Scores = nb::ndarray<const std::int16_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 constexpr std::size_t kBlock = 4096;  // records decoded at once
 
 std::shared_ptr<const EntryFile> open_entries(const Codec& codec, const FileName& name,
@@ -45,6 +49,8 @@ std::optional<std::vector<std::uint64_t>> borders_of(const EntryFile& file) {
     return plain->borders();
 }
 
+using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
 // A chunk of a file and a walk through it.
 class ChunkWalk {
   public:
@@ -53,6 +59,7 @@ class ChunkWalk {
     ChunkWalk(const ChunkWalk&) = delete;
 
     [[nodiscard]] Walk& walk() { return walk_; }
+    void rewind() { walk_ = file_->walk(piece_); }
     [[nodiscard]] std::uint64_t units() const { return walk_.units(); }
 
     // Behind what has been read.
@@ -97,20 +104,19 @@ nb::bytes print_lines(ChunkWalk& self, std::uint64_t limit) {
     return nb::bytes(lines.data(), lines.size());
 }
 
-std::uint64_t count(ChunkWalk& self, Census* census) {
+std::uint64_t count(ChunkWalk& self) {
     const nb::gil_scoped_release release;
     std::vector<Record> block(kBlock);
     std::uint64_t entries = 0;
     std::size_t read = 0;
     do {
-        read = self.walk().read(block.data(), kBlock, census != nullptr);
-        if (census != nullptr) census->add({block.data(), read});
+        read = self.walk().read(block.data(), kBlock, false);
         entries += read;
     } while (read == kBlock);
     return entries;
 }
 
-RecordBytes read_records(ChunkWalk& self, std::uint64_t limit) {
+RecordBytes read_records(Walk& walk, std::uint64_t limit) {
     auto records = std::make_unique<std::vector<Record>>();
     {
         const nb::gil_scoped_release release;
@@ -119,7 +125,7 @@ RecordBytes read_records(ChunkWalk& self, std::uint64_t limit) {
             const std::size_t before = records->size();
             const std::size_t wanted = std::min<std::uint64_t>(kBlock, limit - before);
             records->resize(before + wanted);
-            read = self.walk().read(records->data() + before, wanted, true);
+            read = walk.read(records->data() + before, wanted, true);
             records->resize(before + read);
         } while (read == kBlock && records->size() < limit);
     }
@@ -130,13 +136,23 @@ RecordBytes read_records(ChunkWalk& self, std::uint64_t limit) {
     return RecordBytes(data, {size, sizeof(Record)}, owner);
 }
 
+RecordBytes decode_units(const Codec& codec, const Bytes& units) {
+    Walk walk(codec.kernels(), {units.data(), units.size()}, false);
+    return read_records(walk, std::numeric_limits<std::uint64_t>::max());
+}
+
 nb::object copy_to(ChunkWalk& self, EntryWriter& writer) {
     std::string wrong;
     {
         const nb::gil_scoped_release release;
+        std::uint64_t units = 0;
         for (const Entry* entry = self.walk().next(); entry != nullptr; entry = self.walk().next()) {
+            for (; units < self.units(); ++units) writer.begin_unit();  // of a game without moves too
             wrong = writer.add(*entry);
             if (!wrong.empty()) break;
+        }
+        if (wrong.empty()) {
+            for (; units < self.units(); ++units) writer.begin_unit();
         }
     }
     return wrong.empty() ? as_tuple(self.fault()) : as_tuple(self.fault_of(std::move(wrong)));
@@ -165,6 +181,13 @@ void check_chunk(const EntryFile& file, std::size_t chunk) {
     if (chunk >= file.num_pieces()) throw nb::index_error("the file has not so many chunks");
 }
 
+std::string_view view(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
+
+std::shared_ptr<const EntryFile> hold_entries(const Codec& codec, const FileName& name, const nb::bytes& bytes,
+                                              std::uint64_t begin, std::uint64_t first_unit, bool needs_ply) {
+    return std::make_shared<HeldFile>(name.path, codec, needs_ply, std::string(view(bytes)), begin, first_unit);
+}
+
 }  // namespace
 
 void bind_entry_files(nb::module_& module) {
@@ -174,6 +197,23 @@ void bind_entry_files(nb::module_& module) {
         .def("finish", &EntryWriter::finish, "Ends what is begun: a game, a chunk.")
         .def("take", &take_bytes, "The bytes that are done since the last call.")
         .def_prop_ro("entries", &EntryWriter::entries);
+    nb::class_<RescoringWriter, EntryWriter>(module, "RescoringWriter",
+                                             "Hands entries on to another writer, with scores of a list's.")
+        .def(
+            "__init__",
+            [](RescoringWriter* self, EntryWriter& writer, const Scores& scores) {
+                new (self) RescoringWriter(writer, {scores.data(), scores.size()});
+            },
+            "writer"_a, "scores"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(),
+            "scores: int16, of the side to move; one for each entry that is added.")
+        .def_prop_ro("used", &RescoringWriter::used, "scores handed on");
+    nb::class_<ChosenWriter, EntryWriter>(module, "ChosenWriter", "Hands entries on to a writer by their numbers.")
+        .def(
+            "__init__",
+            [](ChosenWriter* self, EntryWriter& writer, const Bytes& chosen) {
+                new (self) ChosenWriter(writer, {chosen.data(), chosen.data() + chosen.size()});
+            },
+            "writer"_a, "chosen"_a, nb::keep_alive<1, 2>(), "Entry i if chosen[i] is not 0; uint8.");
     nb::class_<Codec>(module, "Codec", "A format of positions, both ways.")
         .def("make_writer", &Codec::make_writer)
         .def("begins_a_file", &begins_a_file, "head"_a,
@@ -199,6 +239,20 @@ void bind_entry_files(nb::module_& module) {
         "needs_ply"_a = false, "borders"_a = nb::none(),
         "A file of records or games. Raises DataError if it can't be read at all. `identity`: as BinpackFile's.\n"
         "needs_ply: an entry whose ply is unknown is damage. borders: as EntryFile.borders gave them.");
+    module.def("hold_entries", &hold_entries, "codec"_a, "name"_a, "bytes"_a, "begin"_a, "first_unit"_a,
+               "needs_ply"_a = false,
+               "A piece of what comes out of a pipe, as a file of one chunk; begin, first_unit: bytes and records, "
+               "lines or games before it.");
+    module.def(
+        "first_piece",
+        [](const Codec& codec, const nb::bytes& bytes, std::uint64_t begin, bool last) {
+            return first_piece(codec, view(bytes), begin, last);
+        },
+        "codec"_a, "bytes"_a, "begin"_a, "last"_a,
+        "Bytes of the chunk that these begin with, cut as a file's are; 0 if it takes more. last: none follow.");
+    module.def(
+        "count_units", [](const Codec& codec, const nb::bytes& bytes) { return codec.units().count(view(bytes)); },
+        "codec"_a, "bytes"_a, "Records, lines or games of a piece.");
     nb::class_<ChunkWalk>(module, "ChunkWalk", "The entries of a chunk. Not for two threads at once.")
         .def(nb::new_([](std::shared_ptr<const EntryFile> file, std::size_t chunk) {
                  check_chunk(*file, chunk);
@@ -208,18 +262,18 @@ void bind_entry_files(nb::module_& module) {
              "file"_a, "chunk"_a)
         .def("lines", &print_lines, "limit"_a,
              "Up to `limit` more lines: FEN, move, score, ply, result, tab separated; empty at the end or at damage.")
-        .def("records", &read_records, "limit"_a,
-             "Up to `limit` more entries as records (record.h), uint8 [entries, 32].")
         .def(
-            "count", [](ChunkWalk& self) { return count(self, nullptr); }, "How many more there are, up to damage.")
-        .def(
-            "take_census", [](ChunkWalk& self, Census& census) { return count(self, &census); }, "census"_a,
-            "Counts them; how many.")
+            "records", [](ChunkWalk& self, std::uint64_t limit) { return read_records(self.walk(), limit); }, "limit"_a,
+            "Up to `limit` more entries as records (record.h), uint8 [entries, 32].")
+        .def("count", &count, "How many more there are, up to damage.")
+        .def("rewind", &ChunkWalk::rewind, "Begins again, without reading the file.")
         .def("copy_to", &copy_to, "writer"_a, "Adds all more entries to the writer. The fault, if any, or None.")
         .def_prop_ro("units", &ChunkWalk::units, "records, lines or games begun")
         .def_prop_ro(
             "fault", [](const ChunkWalk& self) { return as_tuple(self.fault()); },
             "behind what was read: (file, reason, offset or None, \"damaged\", \"changed\" or \"unreadable\")");
+    module.def("decode_units", &decode_units, "codec"_a, "bytes"_a,
+               "The entries of whole records or lines as records (record.h), uint8 [entries, 32], up to damage.");
     nb::class_<FileReader, PositionReader>(module, "FileReader", "Files of one format for the stream.")
         .def(nb::init<std::vector<std::shared_ptr<const EntryFile>>>(), "files"_a);
 }

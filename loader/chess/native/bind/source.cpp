@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "chess/native/bind/bind.h"
-#include "chess/native/filters/win_draw_loss.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -45,28 +44,19 @@ void bind(nb::module_& module) {
         .def_prop_ro("num_chunks", &PositionReader::num_chunks)
         .def_prop_ro("in_file_order", &PositionReader::in_file_order, "chunks are best read one after the other")
         .def_prop_ro("name", &PositionReader::name, "of the files, for messages");
-    nb::class_<FilterSettings>(module, "FilterSettings", "Which entries are left out; see loader.chess.filters.")
-        .def(nb::init<>())
-        .def_rw("skip_no_score", &FilterSettings::skip_no_score)
-        .def_rw("skip_in_check", &FilterSettings::skip_in_check)
-        .def_rw("skip_captures", &FilterSettings::skip_captures)
-        .def_rw("skip_promotions", &FilterSettings::skip_promotions)
-        .def_rw("skip_ply_up_to", &FilterSettings::skip_ply_up_to)
-        .def_rw("random_skip", &FilterSettings::random_skip)
-        .def_rw("win_draw_loss", &FilterSettings::win_draw_loss)
-        .def_rw("piece_count", &FilterSettings::piece_count);
+    bind_filters(module);
     nb::class_<PositionSource, stream::Source>(module, "PositionSource", "Positions of any formats, filtered.")
         .def("__init__", &make_source, "readers"_a, "features"_a, "king_buckets"_a, "output_buckets"_a, "batch_size"_a,
              "slot_bytes"_a, "regions"_a, "filters"_a, "seed"_a,
              "output_buckets: of each number of pieces, 0 to 32. regions: name -> (offset, count, item size), of\n"
              "loader.batch.schema.");
-    module.def("win_draw_loss_probability", &win_draw_loss_probability, "ply"_a, "score"_a, "result"_a,
-               "Probability of the game's result, given score and ply: what the win_draw_loss filter keeps with.");
     bind_features(module);
     bind_records(module);
-    bind_census(module);
     bind_entry_files(module);
+    bind_table(module);
+    bind_census(module);
     bind_units(module);
+    bind_keys(module);
     bind_python_reader(module);
 }
 

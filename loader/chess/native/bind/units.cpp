@@ -3,17 +3,21 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "bind/files.h"
 #include "chess/native/bind/bind.h"
 #include "chess/native/bind/unit_block.h"
+#include "chess/native/units/drawn_units.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -21,8 +25,10 @@ using namespace nb::literals;
 namespace sparsepool::chess {
 namespace {
 
-using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Offsets = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Bytes = UnitBytes;
+using Offsets = UnitPlaces;
+using Counts = nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using UnitsWithDraws = std::tuple<Bytes, Offsets, Counts, Offsets>;
 
 template <class Number, class Container>
 nb::object as_array(Container values) {
@@ -71,6 +77,64 @@ nb::object gather_units(const Bytes& bytes, const Offsets& begins, const Offsets
     return as_array<std::uint8_t>(std::move(out));
 }
 
+nb::object bucket_tuple(Buckets buckets) {
+    const std::vector<std::uint64_t> begin(buckets.begin.begin(), buckets.begin.end());
+    return nb::make_tuple(as_array<std::uint8_t>(std::move(buckets.units)), as_array<std::uint64_t>(begin));
+}
+
+void check_shift(unsigned shift) {
+    if (shift > 64 - kBucketBits) throw nb::value_error("a draw has no such bits");
+}
+
+nb::object units_into_buckets(const std::vector<UnitsWithDraws>& blocks, unsigned shift) {
+    check_shift(shift);
+    std::vector<UnitsAndDraws> views;
+    for (const auto& [bytes, ends, entries, draws] : blocks) {
+        if (entries.size() != ends.size() || draws.size() != ends.size()) {
+            throw nb::value_error("ends, entries and draws differ in number");
+        }
+        views.push_back({view(bytes), span(ends), {entries.data(), entries.size()}, span(draws)});
+    }
+    Buckets found;
+    {
+        const nb::gil_scoped_release release;
+        found = into_buckets(views, shift);
+    }
+    return bucket_tuple(std::move(found));
+}
+
+nb::object drawn_into_buckets(const Bytes& drawn, unsigned shift) {
+    check_shift(shift);
+    Buckets found;
+    {
+        const nb::gil_scoped_release release;
+        found = into_buckets(view(drawn), shift);
+    }
+    return bucket_tuple(std::move(found));
+}
+
+nb::object places_by_draw(const Bytes& drawn) {
+    std::vector<std::uint64_t> places;
+    {
+        const nb::gil_scoped_release release;
+        places = by_draw(view(drawn));
+    }
+    return as_array<std::uint64_t>(std::move(places));
+}
+
+nb::object drawn_units_at(const Bytes& drawn, const Offsets& places) {
+    UnitBlock block;
+    {
+        const nb::gil_scoped_release release;
+        block = units_at(view(drawn), span(places));
+    }
+    return unit_tuple(std::move(block));
+}
+
+RecordBytes first_entries_of(const Codec& codec, const UnitBytes& bytes, const UnitPlaces& begins) {
+    return first_records(bytes, begins, 0, [&](auto places) { return first_entries(codec, view(bytes), places); });
+}
+
 }  // namespace
 
 nb::object unit_tuple(UnitBlock block) {
@@ -89,8 +153,20 @@ void bind_units(nb::module_& module) {
     module.def("read_units", &units_of_file, "file"_a, "chunk"_a,
                "The records, lines or games of a chunk, each decoded once: bytes, ends, entries, fault.");
     module.def("cut_units", &units_of_bytes, "codec"_a, "bytes"_a, "The whole ones that the bytes begin with.");
+    module.def(
+        "first_entries", &first_entries_of, "codec"_a, "bytes"_a, "begins"_a,
+        "The first entry of each unit as a record (record.h), uint8 [units, 32]; zeros for a game without moves.");
     module.def("gather_units", &gather_units, "bytes"_a, "begins"_a, "ends"_a, "order"_a,
                "Units `order`, one behind the other, uint8.");
+    module.def("units_into_buckets", &units_into_buckets, "blocks"_a, "shift"_a,
+               "Blocks of (bytes, ends, entries, draws) as drawn units in 256 buckets, by the bits of the draws from\n"
+               "`shift` on: bytes, and where each bucket begins, uint64 [257]. A drawn unit has a header of 16 bytes.");
+    module.def("drawn_into_buckets", &drawn_into_buckets, "drawn"_a, "shift"_a,
+               "The same of drawn units one behind the other.");
+    module.def("places_by_draw", &places_by_draw, "drawn"_a,
+               "Where each drawn unit begins, by ascending draws, equal ones in the order of the input.");
+    module.def("drawn_units_at", &drawn_units_at, "drawn"_a, "places"_a,
+               "The units at these places, in that order: bytes, ends, entries, None.");
 }
 
 }  // namespace sparsepool::chess

@@ -1,8 +1,9 @@
 #include "chess/native/board/fen.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <optional>
-#include <vector>
 
 #include "chess/native/board/rules.h"
 
@@ -66,19 +67,71 @@ bool parse_number(std::string_view text, unsigned& number) {
     return error == std::errc{} && stop == end && number <= 65535;
 }
 
-std::vector<std::string_view> split(std::string_view text) {
-    std::vector<std::string_view> fields;
+struct Fields {
+    std::array<std::string_view, 6> texts;
+    std::size_t count = 0;  // with those behind the sixth
+};
+
+Fields split(std::string_view text) {
+    Fields fields;
     while (!text.empty()) {
-        const std::size_t end = text.find(' ');
-        if (end != 0) fields.push_back(text.substr(0, end));
-        text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
+        const std::size_t end = std::min(text.find(' '), text.size());
+        if (end != 0 && fields.count++ < fields.texts.size()) fields.texts[fields.count - 1] = text.substr(0, end);
+        text.remove_prefix(std::min(end + 1, text.size()));
     }
     return fields;
 }
 
-std::string parse_board(std::string_view text, Position& position) {
+// What a letter of a FEN's board does, so that reading one needs no branch: the plan of a board is as good as random.
+struct Letter {
+    Bitboard planes[4] = {};  // 0 or 1, of a piece
+    Bitboard piece = 0;       // 0 or 1
+    std::uint32_t width = 0;  // squares
+    std::uint32_t slash = 0;  // 0 or 1
+    std::uint32_t wrong = 0;  // 0 or 1: there is no such letter
+};
+
+consteval std::array<Letter, 256> make_letters() {
+    std::array<Letter, 256> letters{};
+    for (Letter& letter : letters) letter.wrong = 1;
+    for (unsigned code = 0; code < kPieceLetters.size(); ++code) {
+        Letter& letter = letters[static_cast<std::uint8_t>(kPieceLetters[code])];
+        letter = {.piece = 1, .width = 1};
+        for (unsigned i = 0; i < 4; ++i) letter.planes[i] = code >> i & 1;
+    }
+    for (unsigned width = 1; width <= 8; ++width) letters['0' + width] = {.width = width};
+    letters['/'] = {.slash = 1};
+    return letters;
+}
+
+constexpr std::array<Letter, 256> kLetters = make_letters();
+
+// Of a position without pieces. Whether it is a sound board; board_fault says what is wrong else.
+bool read_board(std::string_view text, Position& position) {
+    Bitboard planes[4] = {};
+    Bitboard occupied = 0;
+    std::uint32_t place = 0;  // squares before: a8 is 0
+    std::uint32_t slashes = 0;
+    std::uint32_t wrong = 0;
+    for (const char each : text) {
+        const Letter& letter = kLetters.data()[static_cast<std::uint8_t>(each)];
+        for (unsigned i = 0; i < 4; ++i) planes[i] |= letter.planes[i] << (place & 63U);
+        occupied |= letter.piece << (place & 63U);
+        place += letter.width;
+        slashes += letter.slash;
+        wrong |= letter.wrong | ((0U - letter.slash) & (place ^ 8 * slashes));
+    }
+    position.occupied = __builtin_bswap64(occupied);
+    for (unsigned i = 0; i < 4; ++i) position.planes[i] = __builtin_bswap64(planes[i]);
+    return (wrong | (place ^ 64U) | (slashes ^ 7U)) == 0 && count_squares(occupied) <= 32 &&
+           has_one_king_each(position);
+}
+
+// Of a board that is not sound.
+[[gnu::cold]] std::string board_fault(std::string_view text) {
     unsigned rank = 7;
     unsigned file = 0;
+    unsigned pieces = 0;
     for (const char letter : text) {
         if (letter == '/') {
             if (file != 8 || rank == 0) return "a rank has not 8 squares, or there are not 8 ranks";
@@ -87,17 +140,15 @@ std::string parse_board(std::string_view text, Position& position) {
         } else if (letter >= '1' && letter <= '8') {
             file += static_cast<unsigned>(letter - '0');
         } else {
-            const std::size_t code = kPieceLetters.find(letter);
-            if (code == std::string_view::npos) return std::string("no piece has the letter ") + letter;
-            if (file >= 8) return "a rank has more than 8 squares";
-            if (count_squares(position.occupied) == 32) return "more than 32 pieces";
-            position.drop(bit_of(8 * rank + file), static_cast<unsigned>(code));
+            if (kPieceLetters.find(letter) == std::string_view::npos)
+                return std::string("no piece has the letter ") + letter;
+            if (file < 8 && ++pieces > 32) return "more than 32 pieces";
             ++file;
         }
         if (file > 8) return "a rank has more than 8 squares";
     }
     if (rank != 0 || file != 8) return "a rank has not 8 squares, or there are not 8 ranks";
-    return has_one_king_each(position) ? std::string{} : "a side has not exactly one king";
+    return "a side has not exactly one king";
 }
 
 // The right of a letter of KQkq, or of the file of its rook. One of KQkq is that of the corner's rook, or if there is
@@ -128,18 +179,19 @@ bool grant_castling(char letter, Position& position) {
     return true;
 }
 
-std::string parse_state(const std::vector<std::string_view>& fields, Position& position) {
+std::string parse_state(const Fields& found, Position& position) {
+    const auto& fields = found.texts;
     if (fields[1] != "w" && fields[1] != "b") return "the side to move must be w or b";
     position.side = fields[1] == "w" ? kWhite : kBlack;
-    if (fields.size() < 3) return {};
+    if (found.count < 3) return {};
     for (const char letter : fields[2] == "-" ? std::string_view{} : fields[2]) {
         if (!grant_castling(letter, position)) return "castling rights must be - or letters of KQkq";
     }
-    if (fields.size() < 4) return {};
+    if (found.count < 4) return {};
     unsigned passed = kNoSquare;
     if (fields[3] != "-" && !parse_square(fields[3], passed)) return "the en-passant field must be - or a square";
     position.ep_square = static_cast<std::uint8_t>(passed);
-    if (fields.size() < 5) return {};
+    if (found.count < 5) return {};
     unsigned clock = 0;
     if (!parse_number(fields[4], clock)) return "the half-move clock must be 0 to 65535";
     position.rule50 = static_cast<std::uint8_t>(clock);  // modulo 256, as readers keep it
@@ -212,16 +264,16 @@ std::string parse_fen(std::string_view text, Position& position) {
 
 std::string parse_fen(std::string_view text, std::size_t least, Position& position, std::optional<unsigned>& number) {
     position = Position{};
-    const std::vector<std::string_view> fields = split(text);
-    if (fields.size() < least || fields.size() > 6) {
-        return "a FEN has " + std::to_string(least) + " to 6 fields, not " + std::to_string(fields.size());
-    }
-    std::string fault = parse_board(fields[0], position);
-    if (fault.empty()) fault = parse_state(fields, position);
-    unsigned read = 0;
     number.reset();
-    if (fields.size() == 6 && parse_number(fields[5], read) && read != 0) number = read;
-    return fault;
+    const Fields fields = split(text);
+    if (fields.count < least || fields.count > fields.texts.size()) [[unlikely]] {
+        return "a FEN has " + std::to_string(least) + " to 6 fields, not " + std::to_string(fields.count);
+    }
+    if (!read_board(fields.texts[0], position)) [[unlikely]]
+        return board_fault(fields.texts[0]);
+    unsigned read = 0;
+    if (fields.count == 6 && parse_number(fields.texts[5], read) && read != 0) number = read;
+    return parse_state(fields, position);
 }
 
 std::string parse_uci(std::string_view text, const Position& position, Move& move) {
@@ -239,10 +291,14 @@ std::string parse_uci(std::string_view text, const Position& position, Move& mov
         move = make_move(MoveType::kPromotion, from, to, static_cast<unsigned>(promotion));
         return {};
     }
+    move = stored_move(position, from, to);
+    return {};
+}
+
+Move stored_move(const Position& position, unsigned from, unsigned to) {
     const MoveType type = type_of(position, from, to);
     if (type == MoveType::kCastling) to = position.castling_rook(right_of(position, from, to));
-    move = make_move(type, from, to);
-    return {};
+    return make_move(type, from, to);
 }
 
 }  // namespace sparsepool::chess

@@ -30,6 +30,9 @@ char* write_uci(Move move, char* out);
 [[nodiscard]] std::string parse_fen(std::string_view text, std::size_t least, Position& position,
                                     std::optional<unsigned>& number);
 
+// The move as it is stored: also castling by two steps of the king is onto its rook. It may be illegal.
+[[nodiscard]] Move stored_move(const Position& position, unsigned from, unsigned to);
+
 // Reads a move to be played in `position`: e1g1 and e1h1 both castle if the king stands on e1. Only what the
 // stored word needs is looked at; the move may be illegal. Gives back what is wrong, or an empty text.
 [[nodiscard]] std::string parse_uci(std::string_view text, const Position& position, Move& move);

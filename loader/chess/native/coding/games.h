@@ -11,15 +11,31 @@ namespace sparsepool::chess {
 
 inline namespace SPARSEPOOL_ISA {
 
-[[nodiscard]] inline const char* play_sound(Position& position, Move move) {
-    if (!is_move_of_a_piece(position, move)) [[unlikely]]
-        return "a move that no piece can make there";
-    switch (play<Variant::kChess960>(position, move)) {
+inline constexpr const char* kNoPiecesMove = "a move that no piece can make there";
+
+[[nodiscard]] inline const char* words_of(MoveFault fault) {
+    switch (fault) {
         case MoveFault::kNone: return nullptr;
         case MoveFault::kTakesKing: return "a move that takes a king";
         case MoveFault::kBadCastling: return "castling without king and rook in place and a free way";
         default: return "a move that can't be played";
     }
+}
+
+[[nodiscard]] inline const char* play_sound(Position& position, Move move) {
+    if (!is_move_of_a_piece(position, move)) [[unlikely]]
+        return kNoPiecesMove;
+    return words_of(play<Variant::kChess960>(position, move));
+}
+
+// What play_sound would say; the move is not made.
+[[nodiscard]] inline const char* why_not_sound(const Position& position, Move move) {
+    if (!is_move_of_a_piece(position, move)) [[unlikely]]
+        return kNoPiecesMove;
+    if (move.type() != MoveType::kCastling) [[likely]]
+        return words_of(find_fault(position, move));
+    Position next = position;
+    return words_of(play_castling960(next, move));
 }
 
 // `Format`: kHeader, its bytes; read_header(bytes, needs_ply, entry, white_result) and read_move(word, position, move),

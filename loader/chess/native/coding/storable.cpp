@@ -7,9 +7,6 @@
 #include "chess/native/coding/marlin_record.h"
 
 namespace sparsepool::chess {
-namespace {
-
-// The en-passant square if a pawn can take there.
 unsigned taken_on(const Position& position) {
     const unsigned square = position.ep_square;
     if (square == kNoSquare) return kNoSquare;
@@ -25,8 +22,6 @@ std::uint16_t held_files(const Position& position) {
     }
     return files;
 }
-
-}  // namespace
 
 const char* why_no_castling(const Position& position) {
     for (unsigned bit = 0; bit < 4; ++bit) {

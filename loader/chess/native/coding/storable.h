@@ -22,6 +22,12 @@ namespace sparsepool::chess {
 // The position after the move, which must be sound.
 [[nodiscard]] Position after(const Entry& entry);
 
+// The en-passant square if a pawn can take there, else kNoSquare.
+[[nodiscard]] unsigned taken_on(const Position& position);
+
+// The files of the rooks of the rights that are held, as Position::rook_files has them; 0 for others.
+[[nodiscard]] std::uint16_t held_files(const Position& position);
+
 // Whether these are the same, an en-passant square that no pawn can take on aside. Clocks are not compared.
 [[nodiscard]] bool is_same(const Position& position, const Position& other);
 

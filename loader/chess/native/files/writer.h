@@ -21,6 +21,9 @@ class EntryWriter {
     // for is left out; that the entry reads back as another one is no fault.
     [[nodiscard]] virtual std::string add(const Entry& entry) = 0;
 
+    // The entries that follow are of another record, line, game or chain of where they come from.
+    virtual void begin_unit() {}
+
     // Ends what is begun. More entries may be added.
     virtual void finish() = 0;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "chess/native/board/bitboard.h"
 #include "chess/native/filters/win_draw_loss.h"
@@ -15,36 +16,44 @@ using ByPieceCount = std::array<std::uint64_t, 33>;
 std::size_t piece_count_of(const Record& record) { return std::min(count_squares(record.occupied), 32U); }
 
 // The wanted share of each piece count, in proportion.
-double wanted(std::size_t count) {
+double wanted(const std::vector<double>& given, std::size_t count) {
+    if (!given.empty()) return given[count];
     const double distance = (static_cast<double>(count) - 16.0) / 16.0;
     return 2.0 - distance * distance;
 }
 
 // Keep probabilities min(1, alpha * ratio), ratio = wanted share / actual share. Where alpha = 1 / (largest
-// ratio) the result has the wanted distribution exactly; but no count is thinned to less than a tenth for it.
-ByPieceCount piece_count_thresholds(const ByPieceCount& histogram) {
+// ratio) the result has the wanted distribution exactly; but no count is thinned to less than a tenth for it, unless
+// it is not wanted at all.
+ByPieceCount piece_count_thresholds(const ByPieceCount& histogram, const std::vector<double>& given) {
     double total = 0.0;
     double wanted_total = 0.0;
     for (std::size_t count = 0; count < histogram.size(); ++count) {
         total += static_cast<double>(histogram[count]);
-        wanted_total += wanted(count);
+        wanted_total += wanted(given, count);
     }
     std::array<double, 33> ratio{};
     double smallest = 0.0;
     double largest = 0.0;
     for (std::size_t count = 0; count < histogram.size(); ++count) {
         if (histogram[count] == 0) continue;
-        ratio[count] = total * wanted(count) / (wanted_total * static_cast<double>(histogram[count]));
-        smallest = smallest == 0.0 ? ratio[count] : std::min(smallest, ratio[count]);
+        ratio[count] = total * wanted(given, count) / (wanted_total * static_cast<double>(histogram[count]));
+        if (ratio[count] > 0.0) smallest = smallest == 0.0 ? ratio[count] : std::min(smallest, ratio[count]);
         largest = std::max(largest, ratio[count]);
     }
     ByPieceCount thresholds{};
-    if (total == 0.0) return thresholds;
+    if (largest == 0.0) return thresholds;
     const double alpha = std::max(1.0 / largest, 0.1 / smallest);
     for (std::size_t count = 0; count < histogram.size(); ++count) {
         thresholds[count] = threshold_of(alpha * ratio[count]);
     }
     return thresholds;
+}
+
+bool speaks_of_checks(const std::shared_ptr<const where::Program>& condition) {
+    return std::ranges::any_of(condition->instructions(), [](const where::Instruction& each) {
+        return each.name != nullptr && each.name->text == "in_check";
+    });
 }
 
 }  // namespace
@@ -57,7 +66,9 @@ Filter::Filter(const FilterSettings& settings, std::uint64_t seed)
       unwanted_flags_((settings.skip_captures ? unsigned{kCapture} : 0U) |
                       (settings.skip_in_check ? unsigned{kInCheck} : 0U) |
                       (settings.skip_promotions ? unsigned{kPromotion} : 0U)),
-      draws_(settings.random_skip > 0.0 || settings.win_draw_loss) {}
+      needs_checks_(settings.skip_in_check || std::ranges::any_of(settings.where, speaks_of_checks)),
+      by_chance_(settings.chances.any()),
+      draws_(settings.random_skip > 0.0 || settings.win_draw_loss || by_chance_) {}
 
 void Filter::apply(stream::RecordBuffer& buffer, std::size_t begin, std::uint32_t first_entry, std::uint64_t epoch,
                    std::uint64_t chunk, Kept& kept) const {
@@ -66,32 +77,37 @@ void Filter::apply(stream::RecordBuffer& buffer, std::size_t begin, std::uint32_
         kept.words.resize(random::room_for_words(records.size()));
         random::philox_many(counter_of(first_entry, chunk, epoch), key_, records.size(), kept.words.data());
     }
+    run_where(records, kept);
     const std::uint32_t* words = kept.words.data();
+    const bool conditions = !settings_.where.empty();
     Record* out = records.data();
     for (std::uint32_t i = 0; i < records.size(); ++i) {
         const Record record = records[i];
         bool passes = passes_fixed(record);
         if (draws_) passes = passes & passes_random(record, words + 4 * std::size_t{i});
+        if (conditions) passes = passes & (kept.holds[i] != 0);
         *out = record;
         out += passes ? 1 : 0;
-        if (settings_.piece_count && passes) kept.entries.push_back(first_entry + i);
+        if ((settings_.piece_count || kept.numbers) && passes) kept.entries.push_back(first_entry + i);
     }
     buffer.shrink(begin + static_cast<std::size_t>(out - records.data()));
 }
 
 void Filter::thin_out(stream::RecordBuffer& buffer, std::uint64_t epoch, std::uint64_t chunk,
-                      const std::vector<std::uint32_t>& kept) const {
+                      std::vector<std::uint32_t>& kept) const {
     const std::span<Record> records = buffer.as<Record>();
     ByPieceCount histogram{};
     for (const Record& record : records) ++histogram[piece_count_of(record)];
-    const ByPieceCount thresholds = piece_count_thresholds(histogram);
+    const ByPieceCount thresholds = piece_count_thresholds(histogram, settings_.piece_count_wanted);
     std::size_t count = 0;
     for (std::size_t i = 0; i < kept.size(); ++i) {
         const std::uint64_t threshold = thresholds[piece_count_of(records[i])];
-        if (random::philox(counter_of(kept[i], chunk, epoch), key_)[kPieceCount] < threshold)
-            records[count++] = records[i];
+        if (random::philox(counter_of(kept[i], chunk, epoch), key_)[kPieceCount] >= threshold) continue;
+        records[count] = records[i];
+        kept[count++] = kept[i];
     }
     buffer.shrink(count);
+    kept.resize(count);
 }
 
 random::Counter Filter::counter_of(std::uint32_t entry, std::uint64_t chunk, std::uint64_t epoch) {
@@ -105,9 +121,20 @@ bool Filter::passes_fixed(const Record& record) const {
 }
 
 bool Filter::passes_random(const Record& record, const std::uint32_t* words) const {
-    const bool passes = words[kRandomSkip] < random_threshold_;
+    bool passes = words[kRandomSkip] < random_threshold_;
+    if (by_chance_) passes = passes & (words[kChance] < threshold_of(settings_.chances.of(record)));
     if (!settings_.win_draw_loss) return passes;
     return passes & win_draw_loss_.keeps(words[kWinDrawLoss], record.ply, record.score, record.result);
+}
+
+void Filter::run_where(std::span<const Record> records, Kept& kept) const {
+    if (settings_.where.empty()) return;
+    kept.holds.assign(records.size(), 1);
+    kept.passes.resize(records.size());
+    for (const auto& condition : settings_.where) {
+        condition->run(records, kept.registers, kept.passes.data());
+        for (std::size_t i = 0; i < records.size(); ++i) kept.holds[i] &= kept.passes[i];
+    }
 }
 
 }  // namespace sparsepool::chess

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "chess/native/filters/chances.h"
+#include "chess/native/filters/where/program.h"
 #include "chess/native/filters/win_draw_loss.h"
 #include "chess/native/record.h"
 #include "random/philox.h"
@@ -11,7 +14,7 @@
 // Which entries are left out of the stream: a pure function of (seed, epoch, chunk, entry) and the chunk (I1).
 namespace sparsepool::chess {
 
-// loader/chess/filters.py says what each means.
+// loader/chess/filters says what each means.
 struct FilterSettings {
     bool skip_no_score = true;
     bool skip_in_check = false;
@@ -21,6 +24,9 @@ struct FilterSettings {
     double random_skip = 0.0;
     bool win_draw_loss = false;
     bool piece_count = false;
+    std::vector<double> piece_count_wanted;                    // [33], shares in proportion; empty: the usual ones
+    std::vector<std::shared_ptr<const where::Program>> where;  // all must hold
+    Chances chances;
 };
 
 inline constexpr std::int16_t kNoScore = 32002;
@@ -29,13 +35,17 @@ class Filter {
   public:
     Filter(const FilterSettings& settings, std::uint64_t seed);
 
-    [[nodiscard]] bool needs_checks() const { return settings_.skip_in_check; }
+    [[nodiscard]] bool needs_checks() const { return needs_checks_; }
     [[nodiscard]] bool counts_pieces() const { return settings_.piece_count; }
 
     // What is remembered of a chunk, and memory to be used again.
     struct Kept {
-        std::vector<std::uint32_t> entries;  // their numbers, if the piece count's filter will need them
+        bool numbers = false;                // whether those of the entries are wanted
+        std::vector<std::uint32_t> entries;  // their numbers, if they are, or the piece count's filter will need them
         std::vector<std::uint32_t> words;
+        std::vector<double> registers;
+        std::vector<std::uint8_t> holds;   // of each record: whether all of `where` does
+        std::vector<std::uint8_t> passes;  // one condition
     };
 
     // Keeps, in place and in order, what passes of the records of a chunk from the `begin`-th on, all filters but the
@@ -43,31 +53,38 @@ class Filter {
     void apply(stream::RecordBuffer& records, std::size_t begin, std::uint32_t first_entry, std::uint64_t epoch,
                std::uint64_t chunk, Kept& kept) const;
 
-    // The piece count's filter, for a whole chunk that passed the others. `kept`: the entries' numbers.
+    // The piece count's filter, for a whole chunk that passed the others. `kept`: the entries' numbers, before and
+    // after.
     void thin_out(stream::RecordBuffer& records, std::uint64_t epoch, std::uint64_t chunk,
-                  const std::vector<std::uint32_t>& kept) const;
+                  std::vector<std::uint32_t>& kept) const;
 
   private:
     // Random words of an entry, one for each choice.
-    enum Word : unsigned { kRandomSkip, kWinDrawLoss, kPieceCount };
+    enum Word : unsigned { kRandomSkip, kWinDrawLoss, kPieceCount, kChance };
 
     [[nodiscard]] static random::Counter counter_of(std::uint32_t entry, std::uint64_t chunk, std::uint64_t epoch);
     [[nodiscard]] bool passes_fixed(const Record& record) const;
     [[nodiscard]] bool passes_random(const Record& record, const std::uint32_t* words) const;
+    void run_where(std::span<const Record> records, Kept& kept) const;
 
     FilterSettings settings_;
     const WinDrawLossTables& win_draw_loss_;
     random::Key key_;
     std::uint64_t random_threshold_;
     unsigned unwanted_flags_;
+    bool needs_checks_;
+    bool by_chance_;
     bool draws_;  // whether any choice but the piece count's is random
 };
 
 // The filters of one chunk while it is decoded block by block: a block is filtered while it is in the cache.
 class ChunkFilter {
   public:
-    ChunkFilter(const Filter& filter, std::uint64_t epoch, std::uint64_t chunk)
-        : filter_(filter), epoch_(epoch), chunk_(chunk) {}
+    // `numbers`: whether `kept` will be asked.
+    ChunkFilter(const Filter& filter, std::uint64_t epoch, std::uint64_t chunk, bool numbers = false)
+        : filter_(filter), epoch_(epoch), chunk_(chunk) {
+        kept_.numbers = numbers;
+    }
 
     // What has been appended to `records` since the last call is the chunk's next entries.
     void block(stream::RecordBuffer& records) {
@@ -77,11 +94,12 @@ class ChunkFilter {
         size_ = records.size();
     }
 
-    void end(stream::RecordBuffer& records) const {
+    void end(stream::RecordBuffer& records) {
         if (filter_.counts_pieces()) filter_.thin_out(records, epoch_, chunk_, kept_.entries);
     }
 
     [[nodiscard]] std::uint32_t entries() const { return entries_; }  // seen
+    [[nodiscard]] const std::vector<std::uint32_t>& kept() const { return kept_.entries; }
 
   private:
     const Filter& filter_;

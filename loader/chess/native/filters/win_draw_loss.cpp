@@ -20,8 +20,6 @@ double exponential(double x) {
     return sum * std::bit_cast<double>(exponent << 52);
 }
 
-double logistic(double x) { return 1.0 / (1.0 + exponential(-x)); }
-
 struct Curve {  // of the wins, at one ply: centre and width
     double a;
     double b;
@@ -36,6 +34,8 @@ constexpr Curve curve_at(unsigned ply) {
 }
 
 }  // namespace
+
+double logistic(double x) { return 1.0 / (1.0 + exponential(std::clamp(-x, -700.0, 700.0))); }
 
 double win_draw_loss_probability(unsigned ply, int score, int result) {
     const auto [a, b] = curve_at(ply);

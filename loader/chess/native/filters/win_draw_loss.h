@@ -11,6 +11,9 @@ namespace sparsepool::chess {
 // IEEE 754 are used, so that the bits, and with them the stream, are the same on every machine (I1).
 [[nodiscard]] double win_draw_loss_probability(unsigned ply, int score, int result);
 
+// 1 / (1 + e^-x), with the same bits everywhere.
+[[nodiscard]] double logistic(double x);
+
 // A random word below this keeps an entry that is to be kept with this probability.
 [[nodiscard]] std::uint64_t threshold_of(double probability);
 

@@ -16,7 +16,6 @@
 #include "bind/files.h"
 #include "chess/native/bind/entry.h"
 #include "chess/native/bind/unit_block.h"
-#include "chess/native/census.h"
 #include "formats/binpack/native/file/chains.h"
 #include "formats/binpack/native/file/chunk.h"
 #include "formats/binpack/native/file/file.h"
@@ -115,18 +114,9 @@ nb::object cut_payload(const nb::bytes& payload) {
     return chess::unit_tuple(std::move(chains.block));
 }
 
-std::pair<std::uint64_t, std::optional<Damage>> take_census(const File& file, std::size_t chunk,
-                                                            chess::Census& census) {
-    const File::Bytes bytes = read_chunk(file, chunk);
-    const nb::gil_scoped_release release;
-    ChunkReader reader(bytes.payload(), file.payload_offset(chunk));
-    std::vector<chess::Record> block(kBlock);
-    std::size_t read = 0;
-    do {
-        read = reader.read(block.data(), kBlock);
-        census.add({block.data(), read});
-    } while (read == kBlock);
-    return {reader.chains(), reader.damage()};
+chess::RecordBytes first_of_chains(const chess::UnitBytes& chains, const chess::UnitPlaces& begins) {
+    return chess::first_records(chains, begins, kStemBytes,
+                                [&](auto places) { return first_entries({chains.data(), chains.size()}, places); });
 }
 
 nb::bytes print_lines(FilePrinter& self, std::uint64_t limit) {
@@ -154,6 +144,13 @@ void bind_file(nb::module_& module) {
         .def(nb::new_(&open_file), "path"_a, "identity"_a = nb::none(), "may_grow"_a = false,
              "Raises DataError if the file can't be read at all. `identity`: (size, device, inode, modified) of "
              "loader.files.identity; another file is a DataChangedError, here and when a chunk is read.")
+        .def_static(
+            "hold",
+            [](const FileName& name, const nb::bytes& bytes, std::uint64_t begin) {
+                return File::hold(name.path, {bytes.c_str(), bytes.size()}, begin);
+            },
+            "name"_a, "bytes"_a, "begin"_a,
+            "A chunk that has come out of a pipe, or what came instead of one; begin: bytes before it.")
         .def_prop_ro("size", &File::size, "bytes")
         .def_prop_ro("num_chunks", [](const File& file) { return file.chunks().size(); })
         .def_prop_ro("header_damage", &File::header_damage, "the header at which the list of chunks ends early")
@@ -168,15 +165,21 @@ void bind_file(nb::module_& module) {
         .def("decode", &decode, "chunk"_a, "All entries as records (record.h), uint8 [entries, 32], up to damage.")
         .def("count", &count, "chunk"_a, "Entries, chains, damage; every entry is decoded.")
         .def("read_units", &read_units, "chunk"_a, "The chains of a chunk: bytes, ends, entries, fault.")
-        .def("take_census", &take_census, "chunk"_a, "census"_a,
-             "Counts a chunk's entries, up to damage; chains, damage.")
         .def(
             "copy_to",
             [](const File& file, std::size_t chunk, chess::EntryWriter& writer) {
                 return copy_chunk(writer, file, chunk, 0);
             },
             "chunk"_a, "writer"_a, "Adds a chunk's entries to any writer; damage, or the entry that it refuses.");
+    module.def(
+        "chunk_bytes",
+        [](const nb::bytes& header) {
+            return chunk_bytes({reinterpret_cast<const std::uint8_t*>(header.data()), header.size()});
+        },
+        "header"_a, "Bytes of the chunk with this header (8 bytes), the header included; 0 if it is no chunk's.");
     module.def("cut_chains", &cut_payload, "payload"_a, "The chains of a chunk's payload: bytes, ends, entries, None.");
+    module.def("first_of_chains", &first_of_chains, "bytes"_a, "begins"_a,
+               "The first entry of each chain as a record (record.h), uint8 [chains, 32].");
     nb::class_<FilePrinter>(module, "ChunkPrinter", "The entries of one chunk as lines of text.")
         .def(nb::new_([](std::shared_ptr<const File> file, std::size_t chunk) {
                  File::Bytes bytes = read_chunk(*file, chunk);

@@ -19,6 +19,7 @@ namespace sparsepool::packedsfen {
 
 inline constexpr std::size_t kBytes = 40;
 inline constexpr std::size_t kPositionBytes = 32;
+inline constexpr const char* kTooLong = "the position has more than 256 bits";
 
 enum class Kind : std::uint8_t { kNormal, kPromotion, kEnPassant, kCastling };
 
@@ -45,38 +46,67 @@ class Bits {
     unsigned at_ = 0;
 };
 
-// All but the kings, which are there. Places are counted without their squares, and spread over the others at the end.
-[[nodiscard]] inline const char* read_pieces(Bits& bits, chess::Position& position) {
-    constexpr unsigned kPlaces = 62;
-    chess::Bitboard occupied = 0;
-    chess::Bitboard planes[4] = {};
+inline constexpr unsigned kBoardBit = 13;  // where it begins, behind side and kings
+inline constexpr unsigned kPlaces = 62;    // squares without those of the kings
+
+// What is wrong with pieces that read_pieces refuses, up to the end of the position; null if only that is missing.
+[[nodiscard, gnu::noinline, gnu::cold]] inline const char* pieces_fault(Bits bits) {
     unsigned count = 2;
-    for (unsigned place = 0; place < kPlaces;) {
-        const std::uint64_t next = bits.peek() & ((std::uint64_t{1} << 57) - 1);
-        const unsigned empty = next == 0 ? 57 : chess::first_square(next);
-        if (empty >= kPlaces - place) {
-            bits.skip(kPlaces - place);
-            break;
-        }
-        place += empty;
-        bits.skip(empty);
-        if (next == 0) continue;
-        const unsigned piece = bits.take(5);
-        const unsigned type = piece >> 1 & 7U;
-        if (type > chess::kQueen) return "no piece has such a code";
+    for (unsigned place = 0; place < kPlaces && !bits.overrun(); ++place) {
+        if (bits.take(1) == 0) continue;
+        if ((bits.take(4) & 7U) > chess::kQueen) return "no piece has such a code";
         if (++count > 32) return "more than 32 pieces";
-        if (bits.overrun()) break;
-        const chess::Bitboard bit = chess::bit_of(place++);
-        const unsigned code = 2 * type + (piece >> 4);
-        occupied |= bit;
-        for (unsigned i = 0; i < 4; ++i) planes[i] |= (code >> i & 1) != 0 ? bit : 0;
-    }
-    const chess::Bitboard others = ~__builtin_bswap64(position.occupied);  // a8 first, as the places are
-    position.occupied |= __builtin_bswap64(chess::deposit_bits(occupied, others));
-    for (unsigned i = 0; i < 4; ++i) {
-        position.planes[i] |= __builtin_bswap64(chess::deposit_bits(planes[i], others));
     }
     return nullptr;
+}
+
+// All but the kings, which are there; false if they are not sound. The bits of a sound board are looked at 64 at once,
+// whatever they are: they are as good as random, so nothing branches on them. Places are counted without the kings'
+// squares, and spread over the others at the end.
+[[nodiscard]] inline bool read_pieces(const std::uint8_t* bytes, Bits& bits, chess::Position& position) {
+    constexpr unsigned kWords = 3;  // 62 places and 30 pieces have 182 bits
+    std::uint64_t words[kWords + 1];
+    for (unsigned i = 0; i <= kWords; ++i) {  // from bit kBoardBit on
+        const std::uint8_t* word = bytes + kBoardBit / 8 + 8UL * i;
+        words[i] = chess::load<std::uint64_t>(word) >> kBoardBit % 8 | std::uint64_t{word[8]} << (64 - kBoardBit % 8);
+    }
+    chess::Bitboard occupied = 0;
+    std::uint64_t planes[4] = {};  // of the pieces, one behind the other
+    std::uint64_t before = 0;      // where pieces begin in the word before
+    unsigned place = 0;
+    unsigned count = 0;
+    for (unsigned i = 0; i < kWords; ++i) {
+        std::uint64_t inside = (30 * (before >> 60)) >> 4;  // of pieces, behind their first bits
+        std::uint64_t pieces = 0;
+        for (std::uint64_t rest = words[i] & ~inside; rest != 0;) {
+            const std::uint64_t first = rest & (~rest + 1);
+            pieces |= first;
+            rest &= ~(31 * first);
+        }
+        inside |= 30 * pieces;
+        const std::uint64_t behind = chess::deposit_bits(std::uint64_t{1} << (kPlaces - place), ~inside);
+        const std::uint64_t read = behind - 1;  // all if the last place is not among these
+        pieces &= read;
+        before = pieces;
+        occupied |= chess::extract_bits(pieces, ~inside & read) << (place & 63U);
+        constexpr unsigned kPlanes[4] = {1, 2, 3, 0};  // behind the first bit: three of the type, and the colour
+        for (unsigned bit = 0; bit < 4; ++bit) {
+            const std::uint64_t shifted = words[i] >> (bit + 1) | words[i + 1] << (63 - bit);
+            planes[kPlanes[bit]] |= chess::extract_bits(shifted, pieces) << count;
+        }
+        place += chess::count_squares(~inside & read);
+        count += chess::count_squares(pieces);
+        bits.skip(chess::count_squares(read));
+    }
+    if (place != kPlaces || count > 30 || (planes[3] & (planes[1] | planes[2])) != 0) [[unlikely]]
+        return false;
+    const chess::Bitboard others = ~__builtin_bswap64(position.occupied);  // a8 first, as the places are
+    const chess::Bitboard squares = chess::deposit_bits(occupied, others);
+    position.occupied |= __builtin_bswap64(squares);
+    for (unsigned i = 0; i < 4; ++i) {
+        position.planes[i] |= __builtin_bswap64(chess::deposit_bits(planes[i], squares));
+    }
+    return true;
 }
 
 [[nodiscard]] inline const char* read_position(const std::uint8_t* bytes, chess::Position& position) {
@@ -88,7 +118,11 @@ class Bits {
     if (white_king == black_king) return "both kings on one square";
     position.drop(chess::bit_of(white_king), 2U * chess::kKing);
     position.drop(chess::bit_of(black_king), 2U * chess::kKing + 1);
-    if (const char* wrong = read_pieces(bits, position)) return wrong;
+    const Bits pieces = bits;
+    if (!read_pieces(bytes, bits, position)) [[unlikely]] {
+        const char* wrong = pieces_fault(pieces);
+        return wrong != nullptr ? wrong : kTooLong;
+    }
     position.castling = static_cast<std::uint8_t>(bits.take(4));
     if (bits.take(1) != 0) {
         const unsigned passed = bits.take(6);
@@ -99,7 +133,7 @@ class Bits {
     bits.skip(16);  // the move number, which the ply says
     clock |= bits.take(1) << 6;
     position.rule50 = static_cast<std::uint8_t>(clock);
-    return bits.overrun() ? "the position has more than 256 bits" : nullptr;
+    return bits.overrun() ? kTooLong : nullptr;
 }
 
 [[nodiscard]] inline const char* read_record(const std::uint8_t* bytes, bool, chess::Entry& entry) {
@@ -113,8 +147,7 @@ class Bits {
         return "a promotion's piece of a move that is none";
     }
     if (word != 0) {
-        chess::Position next = entry.position;
-        if (const char* wrong = chess::play_sound(next, entry.move)) return wrong;
+        if (const char* wrong = chess::why_not_sound(entry.position, entry.move)) return wrong;
     }
     entry.score = chess::load<std::int16_t>(bytes + 32);
     entry.ply = chess::load<std::uint16_t>(bytes + 36);

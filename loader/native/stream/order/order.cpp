@@ -8,14 +8,18 @@
 
 namespace sparsepool::stream {
 
-ChunkOrder::ChunkOrder(std::vector<std::uint32_t> chunks, std::size_t window_chunks, bool shuffle, std::uint64_t seed)
+ChunkOrder::ChunkOrder(std::vector<std::uint32_t> chunks, const std::vector<Component>& components,
+                       std::size_t window_chunks, bool shuffle, std::uint64_t seed)
     : chunks_(std::move(chunks)),
       window_chunks_(window_chunks),
-      num_windows_((chunks_.size() + window_chunks - 1) / window_chunks),
       shuffle_(shuffle),
-      key_(random::key_of(seed, random::Purpose::kChunkOrder)) {}
+      key_(random::key_of(seed, random::Purpose::kChunkOrder)) {
+    if (!components.empty()) mixture_.emplace(chunks_, components, shuffle, seed);
+    num_windows_ = ((mixture_ ? mixture_->size() : chunks_.size()) + window_chunks - 1) / window_chunks;
+}
 
-std::vector<std::uint32_t> ChunkOrder::window(std::uint64_t epoch, std::uint64_t window) const {
+std::vector<ChunkTurn> ChunkOrder::window(std::uint64_t epoch, std::uint64_t window) const {
+    if (mixture_) return mixture_->turns(epoch, window * window_chunks_, (window + 1) * window_chunks_);
     const std::size_t begin = std::min<std::size_t>(window * window_chunks_, chunks_.size());
     const std::size_t end = begin + std::min(window_chunks_, chunks_.size() - begin);
     std::vector<std::uint32_t> order = chunks_;
@@ -25,7 +29,9 @@ std::vector<std::uint32_t> ChunkOrder::window(std::uint64_t epoch, std::uint64_t
             std::swap(order[i - 1], order[draws.below(static_cast<std::uint32_t>(i))]);
         }
     }
-    return {order.begin() + static_cast<std::ptrdiff_t>(begin), order.begin() + static_cast<std::ptrdiff_t>(end)};
+    std::vector<ChunkTurn> turns;
+    for (std::size_t i = begin; i < end; ++i) turns.push_back({order[i], epoch});
+    return turns;
 }
 
 EntryOrder::EntryOrder(std::uint32_t size, std::uint32_t batch_size, std::uint64_t seed, std::uint64_t epoch,

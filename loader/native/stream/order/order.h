@@ -1,23 +1,29 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "random/philox.h"
+#include "stream/order/mixture.h"
 
 // In which order the stream gives chunks and entries: pure functions of seed and place (I1).
 namespace sparsepool::stream {
 
-// The chunks of an epoch, given in file order, permuted as a whole, then cut into windows of `window_chunks`.
+// The chunks of an epoch, given in file order, permuted as a whole, then cut into windows of `window_chunks`. Those of
+// components are mixed instead (mixture.h).
 class ChunkOrder {
   public:
-    ChunkOrder(std::vector<std::uint32_t> chunks, std::size_t window_chunks, bool shuffle, std::uint64_t seed);
+    ChunkOrder(std::vector<std::uint32_t> chunks, const std::vector<Component>& components, std::size_t window_chunks,
+               bool shuffle, std::uint64_t seed);
 
     [[nodiscard]] std::uint64_t num_windows() const { return num_windows_; }
-    [[nodiscard]] std::vector<std::uint32_t> window(std::uint64_t epoch, std::uint64_t window) const;
+    [[nodiscard]] bool has(std::size_t component) const { return mixture_ && mixture_->has(component); }
+    [[nodiscard]] std::vector<ChunkTurn> window(std::uint64_t epoch, std::uint64_t window) const;
 
   private:
     std::vector<std::uint32_t> chunks_;
+    std::optional<Mixture> mixture_;
     std::size_t window_chunks_;
     std::uint64_t num_windows_;
     bool shuffle_;

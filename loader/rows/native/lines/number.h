@@ -2,7 +2,9 @@
 
 #include <bit>
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <system_error>
 
@@ -21,6 +23,29 @@ namespace sparsepool::rows {
     }
     number = value;
     return text;
+}
+
+// The same for a text that goes on until `limit` at least: short numbers, whose lengths nobody can foresee, without a
+// branch for each digit.
+[[nodiscard]] inline const char* read_whole(const char* text, const char* limit, std::uint64_t& number) {
+    constexpr std::size_t kBytes = 8;
+    constexpr std::uint64_t kEach = 0x0101010101010101;
+    if (limit - text < static_cast<std::ptrdiff_t>(kBytes)) return read_whole(text, number);
+    std::uint64_t digits = 0;
+    std::memcpy(&digits, text, kBytes);
+    digits ^= kEach * '0';  // a digit is now its value, from 0 to 9
+    const std::uint64_t others = (((digits & kEach * 0x7F) + kEach * 0x76) | digits) & kEach * 0x80;
+    if (others == 0) return read_whole(text, number);
+    const auto bits = static_cast<unsigned>(std::countr_zero(others)) / 8 * 8;  // of the digits
+    if (bits == 0) {
+        number = 0;
+        return text;
+    }
+    digits <<= 64 - bits;                                           // as if zeros stood before them
+    digits = (digits * 10 + (digits >> 8)) & 0x00FF00FF00FF00FF;    // two digits each
+    digits = (digits * 100 + (digits >> 16)) & 0x0000FFFF0000FFFF;  // four
+    number = (digits * 10000 + (digits >> 32)) & 0x00000000FFFFFFFF;
+    return text + bits / 8;
 }
 
 // The decimal exponent of its first digit that is not 0, for numbers that std::from_chars calls out of range: at least

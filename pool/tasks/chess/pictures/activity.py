@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from loader.pictures import picture
 from pool.tasks.chess.export.sparsity import BLOCK
 from pool.tasks.chess.network import LayeredNetwork
-from pool.tasks.chess.pictures.figure import LIMIT, LINE, picture
+from pool.tasks.chess.pictures.figure import LIMIT, LINE
 from pool.tasks.chess.positions import Position
 
 _AT_ONCE = 256

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from loader.pictures import picture
 from pool.tasks.chess.network import Boards
-from pool.tasks.chess.pictures.figure import LINE, SIGNED, UNSIGNED, as_board, beside_one_another, masked, picture, show
+from pool.tasks.chess.pictures.figure import LINE, SIGNED, UNSIGNED, as_board, beside_one_another, masked, show
 
 _COLUMNS = 6
 _OUTPUTS = 16  # shown by themselves

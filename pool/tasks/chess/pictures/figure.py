@@ -1,11 +1,8 @@
-"""What all pictures have in common: how they are made and written, boards in many colours."""
+"""What all pictures have in common: colours, and boards in many colours."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,23 +13,6 @@ LINE = "#2a4a6b"
 SIGNED = "RdBu_r"  # white is 0
 UNSIGNED = "viridis"
 NOTHING = "#e6e6e6"  # squares where a piece never is
-
-_DOTS = 110  # an inch
-
-
-@contextmanager
-def picture(path: Path, title: str, width: float, height: float) -> Iterator[Any]:
-    """A figure to draw on, in inches; the file is written when all is drawn. Raises OSError."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    figure.suptitle(title, fontsize=11)
-    yield figure
-    written = io.BytesIO()
-    figure.savefig(written, format="png", dpi=_DOTS)
-    path.write_bytes(written.getvalue())
 
 
 def masked(piece: str, squares: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

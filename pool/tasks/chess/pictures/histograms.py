@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from loader.pictures import picture
 from pool.tasks.chess.network import TensorFacts
-from pool.tasks.chess.pictures.figure import LIMIT, LINE, picture
+from pool.tasks.chess.pictures.figure import LIMIT, LINE
 
 _COLUMNS = 3
 _BINS = 121

@@ -12,6 +12,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pool.cuda import sparse_sums
+from pool.cuda.networks import rounded_rows
 from pool.nn.batch import SparseInput
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess.rounding import Rounding, Way
@@ -55,6 +57,9 @@ class RoundedSparseLinear(SparseLinear):
 
     @torch.no_grad()
     def in_effect(self, weight: Tensor, bias: Tensor | None, sparse: SparseInput) -> tuple[Tensor, Tensor | None]:
+        if weight.dtype == torch.float32 and sparse_sums.serves(weight):
+            rules = _plain(self._rule), _plain(self._bias_rule)
+            return rounded_rows.in_effect(weight, bias, sparse.touched, self._virtual_rows_on(weight.device), *rules)
         if bias is not None and self._bias_rule is not None:
             bias = _on_grid_(bias.clone(), self._bias_rule.scale, self._bias_rule.way)
         if self._rule is None:
@@ -69,12 +74,21 @@ class RoundedSparseLinear(SparseLinear):
     def _whole_rows(self, weight: Tensor, features: Tensor) -> Tensor:
         """With what is added to them on export; those of virtual features, which a bag has besides, are 0."""
         rows = weight.index_select(0, features)
-        if self._virtual_rows is None:
+        virtual_rows = self._virtual_rows_on(weight.device)
+        if virtual_rows is None:
             return rows
-        self._virtual_rows = self._virtual_rows.to(weight.device)
-        added = self._virtual_rows[features]
+        added = virtual_rows[features]
         share = (added >= 0).to(rows.dtype).where(added != features, -1.0)
         return rows.addcmul_(weight.index_select(0, added.clamp(min=0)), share[:, None])
+
+    def _virtual_rows_on(self, device: torch.device) -> Tensor | None:
+        if self._virtual_rows is not None:
+            self._virtual_rows = self._virtual_rows.to(device)
+        return self._virtual_rows
+
+
+def _plain(rule: Rounding | None) -> rounded_rows.Rule:
+    return None if rule is None else (rule.scale, rule.way)
 
 
 class _StraightThrough(torch.autograd.Function):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from pool.config.parts import first_steps, in_force
+from pool.cuda.networks.win_rate_loss import serves, win_rate_loss
 from pool.nn.batch import TensorBatch
 from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.task import Progress
@@ -18,7 +19,12 @@ from pool.tasks.task import Progress
 def batch_loss(config: LossConfig, output: Tensor, batch: TensorBatch, progress: Progress) -> Tensor:
     """Scalar: the mean loss of a batch, of which `output` [B] is what the net says."""
     weight = score_weight(config, progress)
-    return mean_loss(output, batch.dense["score"], batch.dense["result"], config, weight)
+    if output.dtype in (torch.bfloat16, torch.float16):
+        output = output.float()
+    labels = batch.dense["score"], batch.dense["result"]
+    if serves(output, *labels):
+        return win_rate_loss(output, *labels, _settings(config, weight), weighs=config.weighs)
+    return mean_loss(output, *labels, config, weight)
 
 
 def score_weight(config: LossConfig, progress: Progress) -> float:
@@ -57,3 +63,10 @@ def mean_loss(output: Tensor, score: Tensor, result: Tensor, config: LossConfig,
     weights = 1.0 + (2.0**config.weight_boost - 1.0) * undecided.pow(config.weight_power)
     mean: Tensor = (losses * weights).sum() / weights.sum()
     return mean
+
+
+def _settings(config: LossConfig, weight: float) -> list[float]:
+    """In the order of pool/cuda/kernels/win_rate_loss.cu."""
+    curves = config.output_unit, config.in_offset, config.in_scaling, config.out_offset, config.out_scaling
+    weights = 2.0**config.weight_boost - 1.0, config.weight_power, config.asymmetry
+    return [*curves, weight, config.exponent, *weights]

@@ -7,7 +7,7 @@ from typing import Annotated, Self, cast
 from pydantic import Field, create_model, model_validator
 from pydantic.fields import FieldInfo
 
-from loader.section import Effect, Section
+from loader.section import Effect, Section, WrongKeyError
 from pool.config.parts import problem_of_steps
 from pool.config.schedule import MOST_STEPS
 
@@ -107,13 +107,15 @@ class LossConfig(Section):
     @model_validator(mode="after")
     def _lambda_is_one_schedule(self) -> Self:
         if problem := problem_of_steps(self.lambda_parts, "lambda_parts", "training steps"):
-            raise ValueError(problem)
+            key, _, why = problem.partition(": ")
+            raise WrongKeyError(why, *key.split("."))
         for key in _ONE_LAMBDA:
             default = type(self).model_fields[key].default
             if self.lambda_parts and getattr(self, key) != default:
-                raise ValueError(
-                    f"{key}: does nothing beside lambda_parts: leave it out, or set it to {default:g}; "
-                    "lambda_parts = [] sets none"
+                raise WrongKeyError(
+                    f"does nothing beside lambda_parts: leave it out, or set it to {default:g}; "
+                    "lambda_parts = [] sets none",
+                    key,
                 )
         return self
 

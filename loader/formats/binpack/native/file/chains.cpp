@@ -1,6 +1,8 @@
 #include "formats/binpack/native/file/chains.h"
 
+#include "chess/native/make_record.h"
 #include "formats/binpack/native/entries/chain.h"
+#include "formats/binpack/native/entries/stem.h"
 #include "formats/binpack/native/file/chunk.h"
 
 namespace sparsepool::binpack {
@@ -25,6 +27,17 @@ Chains cut_chains(std::span<const std::uint8_t> payload, std::uint64_t payload_o
     }
     block.bytes.assign(reinterpret_cast<const char*>(payload.data()), block.ends.empty() ? 0 : block.ends.back());
     return chains;
+}
+
+std::vector<chess::Record> first_entries(std::span<const std::uint8_t> chains, std::span<const std::uint64_t> begins) {
+    std::vector<chess::Record> records;
+    records.reserve(begins.size());
+    for (const std::uint64_t begin : begins) {
+        chess::Entry entry;
+        if (read_stem(chains.data() + begin, entry) != Fault::kNone) entry = {};
+        records.push_back(chess::make_record(entry));
+    }
+    return records;
 }
 
 }  // namespace sparsepool::binpack

@@ -2,8 +2,9 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
-#include "chess/native/files/units.h"
+#include "chess/native/units/units.h"
 #include "formats/binpack/native/damage.h"
 
 namespace sparsepool::binpack {
@@ -15,5 +16,9 @@ struct Chains {
 
 // The chains of a chunk, up to damage.
 [[nodiscard]] Chains cut_chains(std::span<const std::uint8_t> payload, std::uint64_t payload_offset);
+
+// The first entry of each chain, which is good. Chain i begins at begins[i].
+[[nodiscard]] std::vector<chess::Record> first_entries(std::span<const std::uint8_t> chains,
+                                                       std::span<const std::uint64_t> begins);
 
 }  // namespace sparsepool::binpack

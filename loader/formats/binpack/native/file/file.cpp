@@ -48,14 +48,38 @@ File::Opened File::open(const std::string& path, const std::optional<ExpectedFil
     return {file, {}};
 }
 
+std::shared_ptr<const File> File::hold(std::string name, std::string bytes, std::uint64_t begin) {
+    const std::shared_ptr<File> file(new File(std::move(name), std::nullopt));
+    file->size_ = begin + bytes.size();
+    const std::span all(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+    const auto header = all.first(std::min<std::size_t>(all.size(), kHeaderBytes));
+    if (std::string wrong = file->header_fault(begin, header); !wrong.empty()) {
+        file->header_damage_ = Damage{begin, 0, std::move(wrong)};
+        return file;
+    }
+    file->chunks_.push_back({begin, load_little_endian(all.data() + sizeof kMagic)});
+    file->held_ = std::move(bytes);
+    return file;
+}
+
+std::uint64_t chunk_bytes(std::span<const std::uint8_t> header) {
+    if (header.size() < kHeaderBytes || std::memcmp(header.data(), kMagic, sizeof kMagic) != 0) return 0;
+    const std::uint32_t size = load_little_endian(header.data() + sizeof kMagic);
+    return size > kMaxPayload ? 0 : kHeaderBytes + size;
+}
+
 File::File(std::string path, std::optional<ExpectedFile> expected) : path_(std::move(path)), expected_(expected) {}
 
 File::Bytes File::read(std::size_t chunk) const {
-    const FileDescriptor descriptor(path_);
-    if (std::optional<Fault> fault = descriptor.reopening_fault()) return Bytes(std::move(*fault));
     const auto [offset, payload] = chunks_[chunk];
     const std::size_t size = kHeaderBytes + payload;
     auto memory = std::make_unique_for_overwrite<std::uint8_t[]>(size);
+    if (held_) {
+        std::memcpy(memory.get(), held_->data(), size);
+        return {std::move(memory), size};
+    }
+    const FileDescriptor descriptor(path_);
+    if (std::optional<Fault> fault = descriptor.reopening_fault()) return Bytes(std::move(*fault));
     std::optional<Fault> fault = descriptor.read({memory.get(), size}, offset);
     // After the read: a write changes the file's time before its bytes, so what was read of an unchanged file is good.
     if (std::optional<Fault> changed = descriptor.change(expected_)) fault = std::move(changed);

@@ -51,6 +51,9 @@ class File {
     // chunks. With `expected`, any other file is a fault, here and whenever a chunk is read.
     static Opened open(const std::string& path, const std::optional<ExpectedFile>& expected = std::nullopt);
 
+    // What has come out of a pipe, in memory: a chunk, or what is there instead of one. `begin`: bytes before it.
+    static std::shared_ptr<const File> hold(std::string name, std::string bytes, std::uint64_t begin);
+
     File(const File&) = delete;
     File& operator=(const File&) = delete;
 
@@ -75,9 +78,13 @@ class File {
     std::string path_;
     std::optional<ExpectedFile> expected_;
     std::uint64_t size_ = 0;
+    std::optional<std::string> held_;  // the only chunk, if it is of a pipe
     std::vector<Chunk> chunks_;
     std::optional<Damage> header_damage_;
     bool cut_ = false;
 };
+
+// Bytes of the chunk that begins so, its header included; 0 if that is no header of a chunk.
+[[nodiscard]] std::uint64_t chunk_bytes(std::span<const std::uint8_t> header);
 
 }  // namespace sparsepool::binpack

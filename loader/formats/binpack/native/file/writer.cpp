@@ -159,9 +159,11 @@ std::optional<Damage> copy_chunk(std::span<const std::uint8_t> payload, std::uin
         if (before && first_chain == 0) break;
         ChunkState state;
         state.payload = payload;
+        std::uint32_t chains = 0;
         while (next_entry(state)) {
             if (before && state.chains > first_chain) break;
             if (!before && state.chains <= first_chain) continue;
+            if (std::exchange(chains, state.chains) != state.chains) writer.begin_unit();
             std::string fault = writer.add(state.entry);
             if (!fault.empty()) return Damage{payload_offset + state.stem, state.number, std::move(fault)};
         }

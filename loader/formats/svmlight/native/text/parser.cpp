@@ -34,8 +34,9 @@ std::string quoted(const char* text) {
 // null; else it gives back where it has come to.
 class LineParser {
   public:
-    LineParser(const RowShape& shape, stream::RecordBuffer& rows)
-        : shape_(shape), builder_(shape, rows), max_active_(shape.max_active()) {}
+    // `limit`: the end of the text.
+    LineParser(const RowShape& shape, const char* limit, stream::RecordBuffer& rows)
+        : shape_(shape), limit_(limit), builder_(shape, rows), max_active_(shape.max_active()) {}
 
     // The line [text, end), with its line feed at `end`. False at a fault.
     [[nodiscard]] bool parse(const char* text, const char* end) {
@@ -129,7 +130,7 @@ class LineParser {
         for (; *text != '\n' && *text != '#'; text = skip_blanks(text)) {
             const char* const begin = text;
             std::uint64_t number = 0;
-            text = read_whole(text, number);
+            text = read_whole(text, limit_, number);
             if (text == begin || *text != ':') return not_a_feature(begin, text);
             if (number < least) return not_larger(begin, number, least);
             least = number + 1;
@@ -187,6 +188,7 @@ class LineParser {
     }
 
     const RowShape& shape_;
+    const char* limit_;
     rows::RowBuilder builder_;
     std::size_t max_active_;
     std::uint64_t rows_ = 0;
@@ -198,9 +200,9 @@ class LineParser {
 
 rows::Parsed parse_lines(std::string_view text, const RowShape& shape, stream::RecordBuffer& rows) {
     rows::Parsed parsed;
-    LineParser parser(shape, rows);
     const char* line = text.data();
     const char* const end = line + text.size();
+    LineParser parser(shape, end, rows);
     while (line < end) {
         const auto* const feed =
             static_cast<const char*>(std::memchr(line, '\n', static_cast<std::size_t>(end + 1 - line)));

@@ -1,0 +1,135 @@
+"""What gradients as bfloat16 (`train.gradient_dtype`) cost and change on CPUs.
+
+First what they add to a step and take from it: processor time of one thread, medians over calls of each in turns, of a
+table of HalfKAv2_hm, 1,024 wide, of which a batch touches 57 % of the rows: a batch's gradient rounded, and one-pass
+Adam with the gradients of two batches. Then configs/demo.toml with each type, from each seed: the validation loss at
+the end, the gradients that the coordinator reads in a step, and the processor time of all processes, their start
+included, divided by the steps. Prints the tables of the documentation and one line of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+import torch
+
+import sparsepool
+from benchmarks.rotated import ROOT
+from pool import _native
+
+DTYPES = ("float32", "bfloat16")
+ROWS, COLUMNS, TOUCHED = 22_528, 1_024, 0.57
+ADAM: dict[str, Any] = {"learning_rate": 1e-3, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "weight_decay": 0.0}
+
+
+@dataclass(frozen=True)
+class Run:
+    dtype: str
+    seed: int
+    validation_loss: float
+    gradient_mb: float  # a step
+    processor_ms: float  # a step
+
+
+def parts(repeats: int) -> dict[str, float]:
+    """Milliseconds of a step's parts, by name."""
+    rng = np.random.default_rng(1)
+    lists = [np.flatnonzero(rng.random(ROWS) < TOUCHED).astype(np.uint16) for _ in range(2)]
+    tables = [torch.randn(ROWS, COLUMNS) for _ in lists]
+    rounded = [torch.empty(len(rows), COLUMNS, dtype=torch.bfloat16) for rows in lists]
+    weights, old, mean, square = (torch.rand(ROWS, COLUMNS) for _ in range(4))
+
+    def round_one() -> None:
+        _native.round_rows(rounded[0], tables[0], lists[0])
+
+    def step(gradients: Sequence[torch.Tensor]) -> None:
+        sources = list(zip(gradients, lists, strict=True))
+        _native.adam_rows(weights, old, mean, square, sources, decoupled=False, step=3, scale=0.5, **ADAM)
+
+    for out, table, rows in zip(rounded, tables, lists, strict=True):
+        _native.round_rows(out, table, rows)
+    return _in_turns(
+        {
+            "rounding a batch": round_one,
+            "Adam, float32": lambda: step(tables),
+            "Adam, bfloat16": lambda: step(rounded),
+        },
+        repeats,
+    )
+
+
+def _in_turns(calls: Mapping[str, Callable[[], None]], repeats: int) -> dict[str, float]:
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(repeats):
+        for name, call in calls.items():
+            begin = time.thread_time()
+            call()
+            times[name].append(1000 * (time.thread_time() - begin))
+    return {name: median(each) for name, each in times.items()}
+
+
+def measured(dtype: str, seed: int, steps: int, folder: Path) -> Run:
+    """`folder`: of the run."""
+    config = tomllib.loads((ROOT / "configs/demo.toml").read_text(encoding="utf-8"))
+    for files in ("train", "validation"):
+        config["data"][files] = [str(ROOT / path) for path in config["data"][files]]
+    config["run"] = {"dir": str(folder), "seed": seed}
+    config["train"] |= {"gradient_dtype": dtype, "steps": steps, "validate_every": steps, "checkpoint_every": 0}
+    before = _processor_time()
+    records = sparsepool.train(config, quiet=True).metrics()
+    used = _processor_time() - before
+    losses = [record["validation_loss"] for record in records if record.get("validation_loss") is not None]
+    read = median(record["gradient_mb"] for record in records if "gradient_mb" in record)
+    return Run(dtype, seed, losses[-1], read, 1000 * used / steps)
+
+
+def _processor_time() -> float:
+    """Seconds, of processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def table(runs: Sequence[Run]) -> str:
+    """As the documentation has it."""
+    lines = [
+        "| gradients | read in a step | processor time of a step | validation loss, each seed |",
+        "|---|---|---|---|",
+    ]
+    for dtype in DTYPES:
+        own = [run for run in runs if run.dtype == dtype]
+        read, used = (fmean(getattr(run, name) for run in own) for name in ("gradient_mb", "processor_ms"))
+        losses = ", ".join(f"{run.validation_loss:.6f}" for run in own)
+        lines.append(f"| {dtype} | {read:.0f} MB | {used:.0f} ms | {losses} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=15, help="of a step's parts")
+    parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--seeds", type=int, nargs="*", default=[42, 43, 44], help="of runs; none: no runs")
+    arguments = parser.parse_args()
+    found, runs = parts(arguments.repeats), []
+    print("\n".join(f"{name}: {ms:.1f} ms" for name, ms in found.items()), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in arguments.seeds:
+            for dtype in DTYPES:
+                runs.append(measured(dtype, seed, arguments.steps, Path(folder) / f"{dtype}-{seed}"))
+    if runs:
+        print(table(runs))
+    print(json.dumps({"benchmark": "gradient_dtype", "parts": found, "runs": [asdict(run) for run in runs]}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""Settings of filters as the native part takes them."""
+
+from __future__ import annotations
+
+from loader import _native
+from loader.chess.filters import FilterConfig
+from loader.chess.filters.curves import chances_by_ply, shares_by_piece_count
+from loader.chess.filters.viriformat import ViriformatRules
+
+_SAME = (
+    "skip_no_score",
+    "skip_in_check",
+    "skip_captures",
+    "skip_promotions",
+    "skip_ply_up_to",
+    "random_skip",
+    "win_draw_loss",
+)
+
+
+def filter_settings(filters: FilterConfig) -> _native.FilterSettings:
+    settings = _native.FilterSettings()
+    for name in _SAME:
+        setattr(settings, name, getattr(filters, name))
+    settings.piece_count = filters.piece_count or bool(filters.piece_count_curve)
+    if filters.piece_count_curve:
+        settings.piece_count_wanted = shares_by_piece_count(filters.piece_count_curve)
+    settings.where = [_native.Where(text) for _, text in filters.conditions()]
+    settings.chance_by_ply = chances_by_ply(filters.keep_by_ply)
+    _add_viriformat(settings, filters.viriformat)
+    return settings
+
+
+def _add_viriformat(settings: _native.FilterSettings, rules: ViriformatRules) -> None:
+    if rules.random_fen_skipping:
+        settings.chance_of_all = 1.0 - rules.random_fen_skip_probability
+    if rules.material_count_filtered:
+        settings.chance_by_piece_count = [1.0 - skipped for skipped in rules.material_count_probabilities]
+    if rules.wdl_filtered:
+        model = _native.MaterialModel()
+        model.centre, model.width = list(rules.wdl_model_params_a), list(rules.wdl_model_params_b)
+        model.least_material, model.most_material = rules.material_min, rules.material_max
+        model.unit, model.scale = rules.mom_target, rules.wdl_heuristic_scale
+        settings.chance_by_result = model

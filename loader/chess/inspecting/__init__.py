@@ -1,0 +1,1 @@
+"""`loader inspect` of positions: what a file holds, in numbers, as text and in pictures."""

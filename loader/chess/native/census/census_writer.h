@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "chess/native/census/census.h"
+#include "chess/native/census/key_sample.h"
+#include "chess/native/coding/position_key.h"
+#include "chess/native/files/writer.h"
+#include "chess/native/kernels.h"
+#include "common/simd.h"
+
+namespace sparsepool::chess {
+
+// Counts entries instead of writing them. Not for two threads at once.
+class CensusWriter final : public EntryWriter {
+  public:
+    // `keeps_records`: whether `take_records` will be asked. `most_keys`: of the sample.
+    CensusWriter(bool keeps_records, std::size_t most_keys) : keeps_records_(keeps_records), keys_(most_keys) {
+        records_.reserve(kBlock);
+    }
+
+    [[nodiscard]] std::string add(const Entry& entry) override {
+        Record& record = records_.emplace_back();
+        simd::kernels<Kernels>().write_record(entry, record);
+        keys_.add(hash_of(key_of(entry.position, record)));
+        ++entries_;
+        ++length_;
+        if (!keeps_records_ && records_.size() == kBlock) count();
+        return {};
+    }
+
+    void begin_unit() override {
+        end_unit();
+        begun_ = true;
+    }
+
+    // Ends a chunk: counts what is waiting, and the length of the last unit.
+    void finish() override {
+        end_unit();
+        count();
+    }
+
+    // Of the chunk that was ended last.
+    [[nodiscard]] std::vector<Record> take_records() { return std::exchange(kept_, {}); }
+
+    // Of the chunks that were ended.
+    void add(const CensusWriter& other) {
+        census_.add(other.census_);
+        keys_.add(other.keys_);
+        entries_ += other.entries_;
+    }
+
+    [[nodiscard]] const Census& census() const { return census_; }
+    [[nodiscard]] const KeySample& keys() const { return keys_; }
+
+  private:
+    static constexpr std::size_t kBlock = 4096;  // records counted at once, while they are in the cache
+
+    void end_unit() {
+        if (begun_) census_.add_length(length_);
+        begun_ = false;
+        length_ = 0;
+    }
+
+    void count() {
+        census_.add(records_);
+        if (keeps_records_) {
+            kept_ = std::exchange(records_, {});
+        } else {
+            records_.clear();
+        }
+    }
+
+    bool keeps_records_;
+    bool begun_ = false;
+    std::uint64_t length_ = 0;
+    Census census_;
+    KeySample keys_;
+    std::vector<Record> records_;
+    std::vector<Record> kept_;
+};
+
+}  // namespace sparsepool::chess

@@ -1,0 +1,47 @@
+#include "chess/native/piped/held_file.h"
+
+#include "chess/native/files/unit_file.h"
+
+namespace sparsepool::chess {
+namespace {
+
+constexpr std::uint64_t kPiece = PlainUnitFile::kPiece;
+
+bool has_lines(const Codec& codec) { return codec.unit_bytes() == 0 && codec.games() == nullptr; }
+
+std::size_t games_of_a_piece(const Games& games, std::string_view bytes) {
+    std::size_t end = games.end_of(bytes, 0);
+    while (end != std::string_view::npos && end < kPiece) end = games.end_of(bytes, end);
+    return end == std::string_view::npos ? 0 : end;
+}
+
+// A piece begins with the first line that begins in its own MiB of the file.
+std::size_t lines_of_a_piece(std::string_view bytes, std::uint64_t begin) {
+    const std::uint64_t searched = (begin / kPiece + 1) * kPiece - 1 - begin;
+    return searched < bytes.size() ? bytes.find('\n', searched) + 1 : 0;  // npos + 1 is 0
+}
+
+}  // namespace
+
+stream::SourceFault HeldFile::fault_of(std::size_t, const Piece& read, const Damage& damage) const {
+    const bool lines = has_lines(codec_);
+    const std::string line = lines ? "line " + std::to_string(read.first_unit + damage.unit + 1) + ": " : "";
+    return {path_, read.begin + damage.offset, line + damage.reason};
+}
+
+std::size_t first_piece(const Codec& codec, std::string_view bytes, std::uint64_t begin, bool last) {
+    std::size_t end = 0;
+    if (const std::size_t unit = codec.unit_bytes()) {
+        const std::size_t piece = kPiece / unit * unit;
+        end = bytes.size() >= piece ? piece : 0;
+    } else if (const Games* games = codec.games()) {
+        end = games_of_a_piece(*games, bytes);
+    } else {
+        end = lines_of_a_piece(bytes, begin);
+    }
+    if (end != 0 || !last) return end;
+    const std::size_t whole = has_lines(codec) ? 0 : codec.units().whole(bytes, 0);
+    return whole != 0 ? whole : bytes.size();
+}
+
+}  // namespace sparsepool::chess

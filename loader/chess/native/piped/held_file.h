@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "chess/native/files/file.h"
+
+namespace sparsepool::chess {
+
+// A piece of what comes out of a pipe, in memory: whole units, or what is left at the end.
+class HeldFile final : public EntryFile {
+  public:
+    // `begin`, `first_unit`: bytes and units before the piece.
+    HeldFile(std::string name, const Codec& codec, bool needs_ply, std::string bytes, std::uint64_t begin,
+             std::uint64_t first_unit)
+        : EntryFile(std::move(name), std::nullopt, bytes.size(), codec, needs_ply),
+          bytes_(std::move(bytes)),
+          begin_(begin),
+          first_unit_(first_unit) {}
+
+    [[nodiscard]] std::size_t num_pieces() const override { return 1; }
+    [[nodiscard]] std::uint64_t offset(std::size_t) const override { return begin_; }
+    [[nodiscard]] bool is_packed() const override { return false; }
+    [[nodiscard]] Piece read(std::size_t) const override { return {bytes_, begin_, first_unit_, {}}; }
+    [[nodiscard]] std::uint64_t whole_size() const override { return size_; }
+    [[nodiscard]] stream::SourceFault fault_of(std::size_t piece, const Piece& read,
+                                               const Damage& damage) const override;
+
+  private:
+    std::string bytes_;
+    std::uint64_t begin_;
+    std::uint64_t first_unit_;
+};
+
+// Bytes of the piece that `bytes` begin with, cut as a plain file's pieces are; 0 if it takes more bytes to know.
+// `begin`: bytes before them; `last`: none come behind them.
+[[nodiscard]] std::size_t first_piece(const Codec& codec, std::string_view bytes, std::uint64_t begin, bool last);
+
+}  // namespace sparsepool::chess

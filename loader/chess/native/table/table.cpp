@@ -1,0 +1,96 @@
+#include "chess/native/table/table.h"
+
+#include <cstdlib>
+
+#include "chess/native/board/fen.h"
+#include "chess/native/board/rules.h"
+
+namespace sparsepool::chess {
+namespace {
+
+constexpr unsigned kMostPieces = 32;
+
+std::string fill_board(const Row& row, Position& position) {
+    for (unsigned square = 0; square < 64; ++square) {
+        const std::int8_t piece = row.board[square];
+        if (piece == 0) continue;
+        if (piece < -6 || piece > 6) return "a piece must be -6 to 6, not " + std::to_string(piece);
+        if (count_squares(position.occupied) == kMostPieces) return "more than 32 pieces";
+        const auto type = static_cast<unsigned>(std::abs(piece)) - 1U;
+        const unsigned code = 2U * type + (piece < 0 ? 1U : 0U);
+        position.drop(bit_of(square), code);
+    }
+    return has_one_king_each(position) ? std::string{} : "a side has not exactly one king";
+}
+
+std::string fill_state(const Row& row, Position& position) {
+    if (row.side_to_move > 1) return "side_to_move must be 0 or 1";
+    position.side = row.side_to_move;
+    for (unsigned bit = 0; bit < 4; ++bit) {
+        const unsigned rook = row.castling[bit];
+        if (rook == kNoSquare) continue;
+        if (rook >> 3 != (bit < 2 ? 0U : 7U)) return "castling must be squares of the first rank, or 64";
+        position.castling = static_cast<std::uint8_t>(position.castling | 1U << bit);
+        position.set_castling_rook(bit, rook & 7U);
+    }
+    if (row.en_passant > kNoSquare) return "en_passant must be a square, or 64";
+    position.ep_square = row.en_passant;
+    position.rule50 = row.clock;
+    return {};
+}
+
+std::string fill_move(const Row& row, const Position& position, Move& move) {
+    if (row.move_from == kNoSquare && row.move_to == kNoSquare) return {};
+    if (row.move_from >= kNoSquare || row.move_to >= kNoSquare) return "a move has two squares, or is 64 and 64";
+    if (row.promotion == 0) {
+        move = stored_move(position, row.move_from, row.move_to);
+        return {};
+    }
+    if (row.promotion < 2 || row.promotion > 5) return "promotion must be 0, or 2 to 5";
+    move = make_move(MoveType::kPromotion, row.move_from, row.move_to, row.promotion - 2U);
+    return {};
+}
+
+}  // namespace
+
+Row row_of(const Entry& entry) {
+    const Position& position = entry.position;
+    Row row;
+    for (Bitboard left = position.occupied; left != 0; left &= left - 1) {
+        const unsigned square = first_square(left);
+        const int piece = static_cast<int>(position.type_at(square)) + 1;
+        row.board[square] = static_cast<std::int8_t>((position.planes[0] >> square & 1) != 0 ? -piece : piece);
+    }
+    for (unsigned bit = 0; bit < 4; ++bit) {
+        const bool held = (position.castling >> bit & 1U) != 0;
+        row.castling[bit] = static_cast<std::uint8_t>(held ? position.castling_rook(bit) : kNoSquare);
+    }
+    row.score = entry.score;
+    row.ply = entry.ply;
+    row.result = entry.result;
+    row.side_to_move = position.side;
+    row.en_passant = position.ep_square;
+    row.clock = position.rule50;
+    if (entry.move.word != 0) {
+        row.move_from = static_cast<std::uint8_t>(entry.move.from());
+        row.move_to = static_cast<std::uint8_t>(entry.move.to());
+        if (entry.move.type() == MoveType::kPromotion) {
+            row.promotion = static_cast<std::uint8_t>(entry.move.promotion() + 1);
+        }
+    }
+    return row;
+}
+
+std::string entry_of(const Row& row, Entry& entry) {
+    entry = Entry{};
+    std::string fault = fill_board(row, entry.position);
+    if (fault.empty()) fault = fill_state(row, entry.position);
+    if (fault.empty()) fault = fill_move(row, entry.position, entry.move);
+    if (fault.empty() && (row.result < -1 || row.result > 1)) fault = "result must be -1, 0 or 1";
+    entry.score = row.score;
+    entry.ply = row.ply;
+    entry.result = row.result;
+    return fault;
+}
+
+}  // namespace sparsepool::chess

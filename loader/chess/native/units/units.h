@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "chess/native/files/file.h"
+#include "chess/native/record.h"
+
+// Units of a format as bytes: what a tool moves without decoding it into something else.
+namespace sparsepool::chess {
+
+// What can be moved alone (a record, a line, a game, a chain), one after another: each has been decoded once, so it is
+// good.
+struct UnitBlock {
+    std::string bytes;
+    std::vector<std::uint64_t> ends;           // of each in `bytes`
+    std::vector<std::uint32_t> entries;        // of each
+    std::optional<stream::SourceFault> fault;  // behind them, or behind one more
+};
+
+// Of a chunk of a file, up to damage. A last line without an end of line has one.
+[[nodiscard]] UnitBlock read_units(const EntryFile& file, std::size_t piece);
+
+// The whole ones that the bytes begin with, up to damage.
+[[nodiscard]] UnitBlock cut_units(const Codec& codec, std::string_view bytes);
+
+// Units `order` of `bytes`, one behind the other. Unit i is [begins[i], ends[i]), which must lie within.
+void gather(std::string_view bytes, std::span<const std::uint64_t> begins, std::span<const std::uint64_t> ends,
+            std::span<const std::uint64_t> order, std::string& out);
+
+// The first entry of each unit, which is good; zeros for a game without moves. Unit i begins at begins[i].
+[[nodiscard]] std::vector<Record> first_entries(const Codec& codec, std::string_view bytes,
+                                                std::span<const std::uint64_t> begins);
+
+}  // namespace sparsepool::chess

@@ -1,0 +1,48 @@
+"""Inputs of commands that read each once: files, and what comes out of pipes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from loader.chess.piped.source import PipedSource
+from loader.chess.tools.kind import kind_of_head
+from loader.chess.tools.source import Source, open_file_of
+from loader.errors import DataError, UsageError
+from loader.files.identity import identify
+from loader.files.pipes import InputPipe, input_path, is_pipe
+from loader.formats.format import HEAD_BYTES
+
+_PACKED = {b"\x1f\x8b": "gzip -dc", b"\x28\xb5\x2f\xfd": "zstd -dc"}  # by first bytes: what decompresses them
+
+
+def open_inputs(paths: Sequence[Path], given: str | None = None, *, needs_ply: bool = False) -> list[Source]:
+    """In this order. `given`: their format, where they do not say it. With `needs_ply` an entry whose ply can't be
+    known is damage. Raises UsageError, DataError, OSError."""
+    named = [input_path(path) for path in paths]
+    pipes = [path for path in named if is_pipe(path)]
+    if twice := [path for path in pipes if pipes.count(path) > 1]:
+        raise UsageError(f"{twice[0]}: is a pipe, and given twice; it can be read once")
+    files = {file.path: file for file in identify([path for path in named if path not in pipes])}
+    return [
+        _open_pipe(path, given, needs_ply) if path in pipes else open_file_of(files[path], given, needs_ply=needs_ply)
+        for path in named
+    ]
+
+
+def open_input(path: Path, given: str | None = None, *, needs_ply: bool = False) -> Source:
+    """One of them."""
+    (source,) = open_inputs([path], given, needs_ply=needs_ply)
+    return source
+
+
+def _open_pipe(path: Path, given: str | None, needs_ply: bool) -> PipedSource:
+    pipe = InputPipe(path)
+    pipe.fill(HEAD_BYTES)
+    head = bytes(pipe.held[:HEAD_BYTES])
+    for magic, program in _PACKED.items():
+        if head.startswith(magic):
+            raise UsageError(f"{path}: is compressed, and comes out of a pipe: put `{program}` before this command")
+    if not head and given is None:
+        raise DataError(path, "there is nothing to read; of which format that is says --format")
+    return PipedSource(pipe, kind_of_head(head, path, given), needs_ply=needs_ply)

@@ -1,0 +1,18 @@
+"""How much memory a tool may use."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from pathlib import Path
+
+SMALLEST_MEMORY = 64 << 20  # bytes that a tool can be told to keep within
+_OWN = re.compile(rb"RssAnon:\s+(\d+) kB")
+
+
+def anonymous_memory() -> int:
+    """Bytes that this process has already."""
+    with suppress(OSError):
+        if found := _OWN.search(Path("/proc/self/status").read_bytes()):
+            return int(found[1]) << 10
+    return 32 << 20

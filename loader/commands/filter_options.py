@@ -1,0 +1,158 @@
+"""Options that say which positions are left out: each is a key of [data.chess.filters], with its name and meaning.
+
+A command takes them all by one parameter `filters`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from loader.errors import UsageError
+
+if TYPE_CHECKING:
+    from loader.chess.filters import FilterConfig
+
+Where = Annotated[
+    str,
+    typer.Option(
+        "--where", metavar="EXPR", help="Only positions of which this holds, as 'ply >= 16 and not in_check'."
+    ),
+]
+MaxScore = Annotated[
+    int | None, typer.Option("--max-score", min=0, max=32768, metavar="N", help="Not beyond N or below -N.")
+]
+MaxScoreAgainstResult = Annotated[
+    int | None,
+    typer.Option(
+        "--max-score-against-result",
+        min=0,
+        max=32768,
+        metavar="N",
+        help="Not beyond N in a drawn game; not below -N for the winner of another.",
+    ),
+]
+SkipInCheck = Annotated[bool, typer.Option("--skip-in-check", help="No positions in check.")]
+SkipCaptures = Annotated[bool, typer.Option("--skip-captures", help="No captures.")]
+SkipPromotions = Annotated[bool, typer.Option("--skip-promotions", help="No promotions.")]
+SkipPlyUpTo = Annotated[
+    int, typer.Option("--skip-ply-up-to", min=-1, max=65535, metavar="N", help="Not plies 0 to N.", show_default=False)
+]
+KeepByPly = Annotated[
+    str, typer.Option("--keep-by-ply", metavar="PLY,CHANCE,...", help="By chance, in straight lines between plies.")
+]
+RandomSkip = Annotated[
+    float, typer.Option("--random-skip", min=0, max=1e6, metavar="R", help="Not R of every R + 1.", show_default=False)
+]
+WinDrawLoss = Annotated[
+    bool, typer.Option("--win-draw-loss", help="By the chance that the win-rate model gives the result.")
+]
+PieceCount = Annotated[bool, typer.Option("--piece-count", help="Fewer of common piece counts.")]
+PieceCountCurve = Annotated[
+    str,
+    typer.Option(
+        "--piece-count-curve", metavar="A,B,C,D,E", help="The same, towards shares given for 0, 8, 16, 24, 32 pieces."
+    ),
+]
+Viriformat = Annotated[
+    Path | None, typer.Option("--viriformat", metavar="FILE", help="By a TOML file of viriformat's Filter.")
+]
+KeepNoScore = Annotated[
+    bool, typer.Option("--keep-no-score", help="Also positions without a score (32002), which are left out otherwise.")
+]
+
+
+# By the name of the command's parameter: what typer is told, and the default.
+OPTIONS: dict[str, tuple[Any, Any]] = {
+    "where": (Where, ""),
+    "max_score": (MaxScore, None),
+    "max_score_against_result": (MaxScoreAgainstResult, None),
+    "skip_in_check": (SkipInCheck, False),
+    "skip_captures": (SkipCaptures, False),
+    "skip_promotions": (SkipPromotions, False),
+    "skip_ply_up_to": (SkipPlyUpTo, -1),
+    "keep_by_ply": (KeepByPly, ""),
+    "random_skip": (RandomSkip, 0.0),
+    "win_draw_loss": (WinDrawLoss, False),
+    "piece_count": (PieceCount, False),
+    "piece_count_curve": (PieceCountCurve, ""),
+    "viriformat": (Viriformat, None),
+    "keep_no_score": (KeepNoScore, False),
+}
+
+
+class FilterOptions:
+    """Those that were given."""
+
+    def __init__(self, **given: Any) -> None:
+        self._given = given
+
+    @property
+    def any(self) -> bool:
+        return any(value != OPTIONS[name][1] for name, value in self._given.items())
+
+    def config(self) -> FilterConfig:
+        """Raises UsageError."""
+        return filters_of(**self._given)
+
+
+def with_filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with all OPTIONS in place of its parameter `filters`, which gets FilterOptions."""
+    hints = get_type_hints(command, include_extras=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name == "filters":
+            parameters += [
+                inspect.Parameter(option, keyword, default=default, annotation=annotation)
+                for option, (annotation, default) in OPTIONS.items()
+            ]
+        else:
+            parameters.append(parameter.replace(kind=keyword, annotation=hints[name]))
+
+    @functools.wraps(command)
+    def run(**given: Any) -> Any:
+        options = FilterOptions(**{name: given.pop(name) for name in OPTIONS})
+        return command(filters=options, **given)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
+
+
+def filters_of(
+    *, keep_no_score: bool, keep_by_ply: str, piece_count_curve: str, viriformat: Path | None, **given: Any
+) -> FilterConfig:
+    """Of the options that were given. Raises UsageError."""
+    from pydantic import ValidationError
+
+    from loader.chess.filters import FilterConfig
+
+    keys: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    keys["skip_no_score"] = not keep_no_score
+    keys["keep_by_ply"] = _numbers(keep_by_ply, "--keep-by-ply")
+    keys["piece_count_curve"] = _numbers(piece_count_curve, "--piece-count-curve")
+    if viriformat is not None:
+        keys["viriformat"] = str(viriformat)
+    try:
+        return FilterConfig(**keys)
+    except ValidationError as error:
+        raise UsageError(_told(error.errors()[0])) from None
+
+
+def _numbers(text: str, option: str) -> Sequence[float]:
+    try:
+        return tuple(float(number) for number in text.split(",")) if text.strip() else ()
+    except ValueError:
+        raise UsageError(f"{option}: {text!r} is no list of numbers, as 0,0.1,20,1") from None
+
+
+def _told(problem: Any) -> str:
+    key, *inside = (str(part) for part in problem["loc"])
+    reason = problem["ctx"]["error"] if problem["type"] == "value_error" else problem["msg"]
+    return ": ".join([f"--{key.replace('_', '-')}", *inside, str(reason)])

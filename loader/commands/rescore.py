@@ -1,0 +1,89 @@
+"""`loader rescore`: new scores by a UCI engine."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from loader.commands.engine_options import (
+    DEFAULT_TIMEOUT,
+    Depth,
+    EngineProgram,
+    Nodes,
+    Options,
+    Timeout,
+    parse_options,
+)
+from loader.commands.tool_options import Files, Format, Lossy, OutputFile, To, file_target, prepared
+
+DEFAULT_NODES = 5000
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="rescore")(rescore_files)
+
+
+def rescore_files(
+    files: Files,
+    output: OutputFile,
+    engine: EngineProgram,
+    nodes: Nodes = None,
+    depth: Depth = None,
+    threads: Annotated[
+        int, typer.Option(min=1, max=256, metavar="N", help="Engines at once, of one thread each; changes no byte.")
+    ] = 1,
+    option: Options = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    units_per_100cp: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=10000,
+            metavar="N",
+            help="Score stored for 100 printed centipawns (100; for binpack and packedsfen 361, Stockfish 15.1's).",
+            show_default=False,
+        ),
+    ] = None,
+    input_format: Format = None,
+    to: To = None,
+    lossy: Lossy = False,
+) -> None:
+    """Write files of positions anew, each position with the score that a UCI engine finds.
+
+    Each position is searched in a new game by an engine with one thread (5000 nodes, unless --nodes or --depth say
+    otherwise), so its score depends on nothing else: the same files, engine and options give the same bytes, with any
+    --threads. Moves and results stay. A score is stored in units of OUT's format and from its view; a mate in n plies
+    is 32000 - n, being mated in n plies -32000 + n, in every format. Entries marked as without a score (32002) stay
+    marked.
+
+    OUT appears when it is complete and never replaces a file. The scores that are there lie in OUT.part, with
+    OUT.part.journal; the same command goes on with them, after Ctrl-C, a crash or a power failure. An engine that
+    crashes or does not answer is started again; if it fails at the same place once more, the command ends and names the
+    position.
+    """
+    from loader.chess.tools.source import open_sources
+    from loader.commands.position_progress import position_progress
+    from loader.commands.terminal import byte_progress
+    from loader.rescore.rescore import POSITIONS, prepare, rescore
+    from loader.rescore.settings import CENTIPAWN_FORMATS, CENTIPAWNS, RescoreSettings
+    from loader.uci.engine import UNITS_PER_100CP, EngineSettings, Limits
+
+    sources = open_sources(files, input_format)
+    target = file_target(output, to)
+    prepared(sources, target.kind, lossy=lossy)
+    if units_per_100cp is None:
+        units_per_100cp = CENTIPAWNS if target.kind.name in CENTIPAWN_FORMATS else UNITS_PER_100CP
+    settings = RescoreSettings(
+        EngineSettings(engine, parse_options(option or [], "--threads"), units_per_100cp, timeout),
+        Limits(DEFAULT_NODES if nodes is None and depth is None else nodes, depth),
+        threads,
+    )
+    began = time.monotonic()
+    with byte_progress(f"checking {output.name}") as progress:
+        whole = prepare(settings, sources, target, output, progress)
+    with position_progress(whole) as report:
+        state = rescore(settings, sources, whole, target, output, report)
+    sys.stdout.write(f"{output}: {state[POSITIONS]:,} positions in {time.monotonic() - began:.0f} s\n")

@@ -1,0 +1,129 @@
+"""Pipes as inputs and outputs of commands: `-`, /dev/stdin, /dev/stdout, named ones, those of a shell's <() and >().
+
+What comes out of a pipe comes once and in order; what goes into one can't be taken back.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import stat
+import sys
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from loader.errors import UsageError
+
+STDIN, STDOUT = Path("/dev/stdin"), Path("/dev/stdout")
+_DASH = Path("-")
+_BUFFER = 1 << 20  # bytes that the system is asked to hold
+_WAIT = 500  # ms, after which it is asked whether to go on
+_DESCRIPTORS = ("/dev/fd", "/proc/self/fd")
+
+
+def input_path(path: Path) -> Path:
+    """Of an input as the user has named it. A file that a shell has opened for us (`< FILE`) gets its own name."""
+    path = STDIN if path == _DASH else path
+    if path == STDIN or str(path.parent) in _DESCRIPTORS:
+        real = Path(os.path.realpath(path))
+        if real.is_file() and real.samefile(path):
+            return real
+    return path
+
+
+def is_pipe(path: Path) -> bool:
+    """Whether an input can be read only once. Raises UsageError for a terminal."""
+    try:
+        status = os.fstat(0) if path == STDIN else path.stat()
+    except OSError:  # whoever opens it says why
+        return False
+    if path == STDIN and os.isatty(0):
+        raise UsageError(f"{path}: is a terminal: name a file, or put a pipe or a file there")
+    return stat.S_ISFIFO(status.st_mode) or (path == STDIN and stat.S_ISSOCK(status.st_mode))
+
+
+class InputPipe:
+    """The bytes that come out of a pipe. Opening a named one waits for its writer. Raises OSError.
+
+    `held`: what has been read and not been taken. `taken`: bytes. `waiting` is called now and then while nothing comes,
+    and may raise.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.held = bytearray()
+        self.taken = 0
+        self.waiting: Callable[[], object] = lambda: None
+        self._descriptor = os.dup(0) if path == STDIN else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        weakref.finalize(self, os.close, self._descriptor)
+        self._poll = select.poll()
+        self._poll.register(self._descriptor, select.POLLIN)
+        with suppress(OSError):  # more than the system gives to a user
+            fcntl.fcntl(self._descriptor, fcntl.F_SETPIPE_SZ, _BUFFER)
+
+    def fill(self, count: int) -> bool:
+        """Holds `count` bytes or more; False: fewer, for there are no more."""
+        while len(self.held) < count:
+            while not self._poll.poll(_WAIT):
+                self.waiting()
+            data = os.read(self._descriptor, _BUFFER)
+            if not data:
+                return False
+            self.held += data
+        return True
+
+    def take(self, count: int) -> bytes:
+        """The next bytes of those that are held."""
+        data = bytes(self.held[:count])
+        del self.held[:count]
+        self.taken += len(data)
+        return data
+
+
+def is_stream(path: Path) -> bool:
+    """Whether an output is standard output, a pipe or a device."""
+    if path in (_DASH, STDOUT):
+        return True
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+
+
+class OutputPipe:
+    """Takes bytes, which can't be taken back. Raises OSError."""
+
+    def __init__(self, file: BinaryIO, *, owned: bool) -> None:
+        """owned: closed by `close`."""
+        self._file = file
+        self._owned = owned
+
+    def isatty(self) -> bool:
+        return self._file.isatty()
+
+    def write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._file.write(rest) :]
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        if self._owned:
+            self._file.close()
+
+
+def output_pipe(path: Path | None) -> OutputPipe | None:
+    """Of an output that is no regular file; None of one that is, or will be.
+
+    `path` None: standard output. Opening a named pipe waits for its reader. Raises OSError.
+    """
+    if path is None or path in (_DASH, STDOUT):
+        return OutputPipe(sys.stdout.buffer, owned=False)
+    return OutputPipe(path.open("wb", buffering=0), owned=True) if is_stream(path) else None

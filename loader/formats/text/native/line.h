@@ -1,0 +1,119 @@
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "chess/native/board/fen.h"
+#include "chess/native/coding/walking.h"
+
+// A line `FEN | score | result`, both White's; blanks around the parts count for nothing. A result is 0.0, 0.5 or 1.0,
+// also 0, 1/2, 1, and any of them in square brackets.
+namespace sparsepool::text {
+
+inline constexpr std::size_t kShown = 40;  // characters of what is wrong
+
+inline namespace SPARSEPOOL_ISA {
+
+[[nodiscard]] inline bool is_blank(char letter) {
+    return letter == ' ' || letter == '\t' || letter == '\r' || letter == '\v' || letter == '\f';
+}
+
+[[nodiscard]] inline std::string_view trimmed(std::string_view text) {
+    while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+    while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+    return text;
+}
+
+[[nodiscard, gnu::noinline, gnu::cold]] inline std::string with_quoted(const char* words, std::string_view text) {
+    std::string quotes(words);
+    quotes.append(", not '").append(text.substr(0, kShown)).push_back('\'');
+    return quotes;
+}
+
+// -1, 0 or 1; nothing for what is no result.
+[[nodiscard]] inline std::optional<int> read_result(std::string_view word) {
+    if (word.size() > 2 && word.front() == '[' && word.back() == ']') word = word.substr(1, word.size() - 2);
+    std::uint32_t letters = 0;
+    if (word.size() == 3) {
+        std::memcpy(&letters, word.data(), 3);
+    } else if (word.size() == 1) {
+        letters = static_cast<std::uint8_t>(word.front());
+    }
+    const auto is = [](const char* text) {
+        std::uint32_t known = 0;
+        for (unsigned i = 0; text[i] != 0; ++i) known |= static_cast<std::uint32_t>(text[i]) << (8 * i);
+        return known;
+    };
+    if (letters == is("1.0") || letters == is("1")) return 1;
+    if (letters == is("0.0") || letters == is("0")) return -1;
+    if (letters == is("0.5") || letters == is("1/2")) return 0;
+    return std::nullopt;
+}
+
+// What is wrong with a line; nothing if it is good.
+[[nodiscard]] inline std::string read_parts(std::string_view fen, std::string_view score, std::string_view result,
+                                            bool needs_ply, chess::Entry& entry) {
+    chess::Position& position = entry.position;
+    std::optional<unsigned> number;
+    std::string wrong = chess::parse_fen(fen, 2, position, number);
+    if (!wrong.empty()) return wrong;
+    if (!number && needs_ply) return "the FEN has no move number: no ply is known, and a filter needs it";
+    if (const char* fault = chess::number_fault(number.value_or(1), false)) return fault;
+    entry.ply = chess::ply_of(number.value_or(0), position.side);
+    entry.move = {};
+    std::int16_t white_score = 0;
+    if (score.starts_with('+')) score.remove_prefix(1);
+    const auto [end, error] = std::from_chars(score.data(), score.data() + score.size(), white_score);
+    if (error != std::errc{} || end != score.data() + score.size()) {
+        return with_quoted("the score must be a whole number from -32768 to 32767", score);
+    }
+    if (!chess::turn_score(white_score, position.side, entry.score)) return chess::kBadScore;
+    const std::optional<int> white = read_result(result);
+    if (!white) return with_quoted("the result must be 1.0, 0.5 or 0.0, White's", result);
+    entry.result = static_cast<std::int8_t>(position.side == chess::kWhite ? *white : -*white);
+    return {};
+}
+
+[[nodiscard]] inline std::string read_line(std::string_view line, bool needs_ply, chess::Entry& entry) {
+    constexpr std::size_t kNone = std::string_view::npos;
+    const std::size_t first = line.find('|');
+    const std::size_t second = first == kNone ? kNone : line.find('|', first + 1);
+    if (second == kNone || line.find('|', second + 1) != kNone) return "a line is FEN | score | result";
+    return read_parts(trimmed(line.substr(0, first)), trimmed(line.substr(first + 1, second - first - 1)),
+                      trimmed(line.substr(second + 1)), needs_ply, entry);
+}
+
+// Letters of a line may be no text at all.
+[[nodiscard, gnu::noinline, gnu::cold]] inline std::string printable(std::string words) {
+    std::ranges::replace_if(words, [](char letter) { return letter < ' ' || letter > '~'; }, '?');
+    return words;
+}
+
+[[nodiscard]] inline bool next_line(chess::WalkState& state) {
+    if (!state.fault.empty()) [[unlikely]]
+        return false;
+    const std::string_view text(reinterpret_cast<const char*>(state.bytes.data()), state.bytes.size());
+    while (state.at < text.size()) {
+        const std::size_t end = std::min(text.find('\n', state.at), text.size());
+        const std::string_view line = trimmed(text.substr(state.at, end - state.at));
+        if (!line.empty()) {
+            const std::string wrong = read_line(line, state.needs_ply, state.entry);
+            if (!wrong.empty()) [[unlikely]] {
+                state.fault = printable(wrong);
+                state.cut = end == text.size();
+                return false;
+            }
+        }
+        state.at = std::min(end + 1, text.size());
+        ++state.units;
+        if (!line.empty()) return true;
+    }
+    return false;
+}
+
+}  // namespace SPARSEPOOL_ISA
+}  // namespace sparsepool::text

@@ -1,0 +1,57 @@
+"""What `loader rescore` makes, and which of it must be the same when it goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from loader.chess.tools.kind import Target
+from loader.resumable.journal import Settings
+from loader.selfplay.settings import digest_of
+from loader.uci.engine import EngineSettings, Limits
+
+VERSION = 1  # another one if the same settings make other scores
+CENTIPAWNS = 100  # units of 100 centipawns in a format that has them
+CENTIPAWN_FORMATS = ("bulletformat", "viriformat", "marlinformat", "text", "montyvalue")
+_PER_TASK = 100_000  # nodes that a task has, about
+_MOST = 64  # positions of a task
+
+
+@dataclass(frozen=True)
+class RescoreSettings:
+    """What to make."""
+
+    engine: EngineSettings
+    limits: Limits
+    engines: int = 1
+
+    @property
+    def positions_of_a_task(self) -> int:
+        """What an engine gets at once, and a death may cost it. Changes no score."""
+        return max(1, min(_MOST, _PER_TASK // (self.limits.nodes or _PER_TASK // 16)))
+
+    def identity(self, paths: Sequence[Path], target: Target) -> Settings:
+        """All that the file's bytes depend on, by option; files by their content. Not --threads, not --timeout."""
+        program = shutil.which(self.engine.program) or self.engine.program
+        options = [f"{name}={value}{digest_of(value)}" for name, value in sorted(self.engine.options)]
+        return {
+            "scores of version": VERSION,
+            "files": _digest_of_all(paths),
+            "format": f"{target.kind.name} {target.packing or ''}".strip(),
+            "--engine": f"{Path(program).name}{digest_of(program)}",
+            "--option": ", ".join(options) or None,
+            "--units-per-100cp": self.engine.units_per_100cp,
+            "--nodes": self.limits.nodes,
+            "--depth": self.limits.depth,
+        }
+
+
+def _digest_of_all(paths: Sequence[Path]) -> str:
+    whole = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            whole.update(hashlib.file_digest(file, "sha256").digest())
+    return f"{len(paths)}, sha256 {whole.hexdigest()[:16]}"

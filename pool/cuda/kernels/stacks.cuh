@@ -1,0 +1,81 @@
+#pragma once
+
+#include "borders.cuh"
+
+// Layer stacks: behind a wide first layer small ones, each with an activation of the one before; the last has one
+// output. For each bucket of samples there is a stack.
+//
+// Set by whoever compiles, besides borders.cuh's:
+//   HIDDEN  hidden layers, the wide one included; 0: the wide one is the last
+//   ALL     1: the last layer sees the activations of all hidden layers, not of the last one alone
+
+constexpr uint32 kLayers = HIDDEN + 1;
+constexpr uint32 kTile = 8;  // outputs of a thread
+
+// Activations of a hidden layer's outputs y, of the first `active` ones; all are clipped to 0 .. highest
+constexpr uint32 kClipped = 0;  // y
+constexpr uint32 kSquared = 1;  // y, squared when it is clipped
+constexpr uint32 kBoth = 2;     // y * y * square of all, then y of all
+
+struct Hidden {
+    uint32 outputs, active, kind;
+    uint32 begin;  // of its outputs in a sample's row of `kept`, and of their gradients in `slopes`; a multiple of 4
+    float square;
+};
+
+struct Form {
+    Hidden hidden[HIDDEN > 0 ? HIDDEN : 1];
+    float highest;
+    uint32 row;   // numbers in a sample's row of `kept`. One of `slopes` has 4 more: first the gradient of the result
+    uint32 skip;  // outputs of the first layer that are added to the result: its last; 2: its last but one minus that
+};
+
+// Of a layer, all buckets: weight [BUCKETS, outputs, inputs], bias [BUCKETS, outputs].
+struct Parameters {
+    const float* weight[kLayers];
+    const float* bias[kLayers];
+};
+
+static __device__ __forceinline__ float clipped(float x, float highest) {
+    return x < 0.0F ? 0.0F : x > highest ? highest : x;
+}
+
+// `second`: of kBoth the second half.
+static __device__ __forceinline__ float activation(const Hidden& of, float y, bool second, float highest) {
+    if (of.kind == kBoth && !second) return clipped(y * y * of.square, highest);
+    const float x = clipped(y, highest);
+    return of.kind == kSquared ? x * x : x;
+}
+
+// The gradient of y, given those of its activations.
+static __device__ __forceinline__ float slope(const Hidden& of, float y, float first, float second, float highest) {
+    const bool inside = !(y <= 0.0F || y >= highest);
+    if (of.kind == kClipped) return inside ? first : 0.0F;
+    if (of.kind == kSquared) return inside ? first * (2.0F * y) : 0.0F;
+    const float square = y * y * of.square;
+    const float of_square = square <= 0.0F || square >= highest ? 0.0F : first * of.square * (2.0F * y);
+    return of_square + (inside ? second : 0.0F);
+}
+
+static __device__ __forceinline__ uint32 activations(const Hidden& of) {
+    return of.kind == kBoth ? 2 * of.active : of.active;
+}
+
+static __device__ __forceinline__ uint32 outputs_of(const Form& form, uint32 layer) {
+    return layer + 1 < kLayers ? form.hidden[layer].outputs : 1;
+}
+
+// The first hidden layer whose activations a layer behind the wide one sees; it sees those of all up to its own.
+static __device__ __forceinline__ uint32 first_seen(uint32 layer) { return ALL && layer == HIDDEN ? 0 : layer - 1; }
+
+static __device__ __forceinline__ uint32 inputs_of(const Form& form, uint32 layer) {
+    uint32 inputs = 0;
+    UNROLL
+    for (uint32 seen = first_seen(layer); seen < layer; ++seen) inputs += activations(form.hidden[seen]);
+    return inputs;
+}
+
+// Where a layer's gradients lie in a row of `slopes`.
+static __device__ __forceinline__ uint32 slopes_of(const Form& form, uint32 layer) {
+    return layer + 1 < kLayers ? form.hidden[layer].begin : form.row;
+}

@@ -1,0 +1,292 @@
+"""The coordinator's end where gradients are added up on one device or several, its homes.
+
+Each piece of the weights has a home: there it is added up and stepped, and from there its next version goes to the
+others. Workers on homes write their slots there; what belongs to another home is copied when it is added up. Workers on
+other devices write theirs in host memory, touched rows one after the other, and a version of the weights is copied to
+host memory before it is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pool.accelerator.arithmetic import arithmetic
+from pool.buckets.parts import Part
+from pool.buckets.plan import Bucket, Plan
+from pool.buckets.tensors import rows_of, views_of
+from pool.crash_points import crash_point
+from pool.exchange.addend import Addend, Touched, union, within
+from pool.exchange.contribution import Contribution
+from pool.exchange.device.homes import Homes
+from pool.exchange.device.placing import Piece
+from pool.exchange.device.store import DeviceStore
+
+TouchedRows = Callable[[Contribution, str], Touched]  # by sparse field
+
+
+@dataclass(frozen=True)
+class Remote:
+    """Of a member's part of host memory, uint8, page-locked: what workers on other devices use."""
+
+    halves: Sequence[Tensor]  # the two versions of the weights
+    average: Tensor | None  # of them
+    slots: Mapping[tuple[int, int], Tensor]  # by (worker, slot); touched rows of tables one after the other
+
+
+class DeviceCoordinator:
+    """A CoordinatorExchange, of one member."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        homes: Homes,
+        placed: Mapping[Piece, int],
+        *,
+        touched_rows: TouchedRows,
+        publish: Callable[[int], None],
+        offset: int = 0,
+        slot_part: Part | None = None,
+        first_parameter: int = 0,
+        remote: Remote | None = None,
+    ) -> None:
+        """`placed`: by piece the index of its home; `offset`: of the member's part in the weights, bytes; `slot_part`:
+        that in gradient slots, None: the same; `first_parameter`: the number by which contributions know the plan's
+        first; `remote`: None if all workers are on homes."""
+        slot_part = slot_part or Part(plan, offset, 0, 0)
+        self.plan = plan
+        self.homes = homes
+        self.first_parameter = first_parameter
+        self.touched_rows = touched_rows
+        self.read_nbytes = 0
+        self.slot_plan = slot_part.plan
+        self._placed = placed
+        self._own = slice(offset, offset + plan.nbytes)
+        self._own_slot = slice(slot_part.offset, slot_part.offset + slot_part.plan.nbytes)
+        self._remote = remote
+        self._publish = publish
+        self._halves = [[half[self._own] for half in store.halves] for store in homes.stores]
+        self._weights = [[views_of(half, plan.parameters) for half in halves] for halves in self._halves]
+        self._buffers = [views_of(half, plan.buffers) for half in self._halves[0]]
+        self._averages = [store.average[self._own] for store in homes.stores if store.average is not None]
+        tensors = (*plan.parameters, *plan.buffers)
+        self._average = views_of(self._averages[0], tensors) if self._averages else []
+        self.given_out: set[Piece] = set()  # of the version in progress: it is on its way to all homes
+        self._numbers: dict[tuple[DeviceStore, str, tuple[int, ...]], Tensor] = {}  # of the step in progress
+
+    def piece(self, bucket: Bucket, parameter: int) -> DevicePiece:
+        home = self._placed[bucket, parameter]
+        places = [[rows_of(of_version[parameter], bucket) for of_version in of_home] for of_home in self._weights]
+        copies = [
+            (store, place) for i, (store, place) in enumerate(zip(self.homes.stores, places, strict=True)) if i != home
+        ]
+        return DevicePiece(self, bucket, parameter, self.homes.stores[home], places[home], copies)
+
+    def weights(self, version: int) -> Sequence[Tensor]:
+        return self._weights[0][version % 2]
+
+    def buffers(self, version: int) -> Sequence[Tensor]:
+        return self._buffers[version % 2]
+
+    def average(self) -> Sequence[Tensor]:
+        return self._average
+
+    def buffers_of(self, contribution: Contribution) -> Sequence[Tensor]:
+        found = views_of(self.slot(contribution), self.slot_plan.buffers)
+        self.homes.first.used()
+        return [self.brought(tensor, contribution, self.homes.first) for tensor in found]
+
+    def whole_sum(self, parameter: int) -> Tensor:  # noqa: ARG002
+        raise AssertionError("clipping by the norm of a gradient is the host's (`pool.planner.exchange`)")
+
+    def settle(self) -> None:
+        self.homes.settle()
+
+    def gather(self) -> None:
+        self.homes.first.received()
+
+    def give_out(self, version: int) -> None:
+        self._numbers.clear()
+        first, half = self.homes.first, version % 2
+        first.used()
+        if len(self.homes.stores) > 1:
+            self._give_out_rest(half)
+        if self._remote is not None:
+            first.download(self._remote.halves[half], self._halves[0][half])
+
+    def give_out_average(self) -> None:
+        first = self.homes.first
+        first.used()
+        if not self._averages:
+            return
+        self._to_others(self._averages)
+        if self._remote is not None:
+            assert self._remote.average is not None
+            first.download(self._remote.average, self._averages[0])
+
+    def publish(self, version: int) -> None:
+        crash_point("coordinator.version_queued")
+        self.homes.settle()
+        self._publish(version)
+
+    def newest(self, version: int) -> bytes:
+        return self._halves[0][version % 2].cpu().numpy().tobytes()
+
+    def slot(self, contribution: Contribution) -> Tensor:
+        """uint8, laid out by `slot_plan`, on its worker's home or in host memory."""
+        if (store := self.homes.of_worker.get(contribution.worker)) is not None:
+            return store.slot(contribution.worker, contribution.incarnation, contribution.slot)[self._own_slot]
+        assert self._remote is not None
+        return self._remote.slots[contribution.worker, contribution.slot]
+
+    def brought(self, gradient: Tensor, contribution: Contribution, home: DeviceStore) -> Tensor:
+        """Part of the contribution's slot, for the current stream of that home."""
+        store = self.homes.of_worker.get(contribution.worker)
+        if store is None:
+            return home.upload(gradient)
+        return gradient if store is home else home.fetch(gradient, store)
+
+    def numbers(self, contribution: Contribution, field: str, home: DeviceStore) -> Tensor:
+        """The rows of a table that it touches, on that home."""
+        key = home, field, contribution.batches
+        if key not in self._numbers:
+            self._numbers[key] = home.upload(torch.from_numpy(self.touched_rows(contribution, field)))
+        return self._numbers[key]
+
+    def _give_out_rest(self, half: int) -> None:
+        """What was not given out piece by piece, from the first home: buffers, and what was written in `weights`."""
+        for bucket, parameter in (piece for piece in self._placed if piece not in self.given_out):
+            self._to_others([rows_of(weights[half][parameter], bucket) for weights in self._weights])
+        self.given_out.clear()
+        if self.plan.buffers:
+            begin = min(tensor.offset for tensor in self.plan.buffers)
+            self._to_others([halves[half][begin:] for halves in self._halves])
+
+    def _to_others(self, places: Sequence[Tensor]) -> None:
+        """What the first home has, to the same place on each of the others; `places`: one a home."""
+        if others := list(zip(self.homes.stores[1:], places[1:], strict=True)):
+            self.homes.first.send(places[0], others)
+
+
+class DevicePiece:
+    """A PieceMemory."""
+
+    def __init__(
+        self,
+        exchange: DeviceCoordinator,
+        bucket: Bucket,
+        parameter: int,
+        home: DeviceStore,
+        weights: Sequence[Tensor],
+        copies: Sequence[tuple[DeviceStore, Sequence[Tensor]]],
+    ) -> None:
+        """`weights`: both versions on the piece's home; `copies`: the same on the others."""
+        self._exchange = exchange
+        self._store = home
+        self._arithmetic = arithmetic(home.device)
+        self._bucket = bucket
+        self._parameter = parameter
+        self._number = exchange.first_parameter + parameter
+        self._field = exchange.plan.parameters[parameter].sparse_field
+        self._weights = weights
+        self._copies = copies
+        self._sums: list[Tensor] = []
+        self.first_row = 0 if bucket.rows is None else bucket.rows[0]
+
+    @property
+    def is_table(self) -> bool:
+        return self._field is not None
+
+    def weights(self, version: int) -> Tensor:
+        return self._weights[version % 2]
+
+    def take(self, contributions: Sequence[Contribution]) -> list[Addend]:
+        taken = [self._addend(each) for each in contributions if self._number not in each.absent]
+        self._exchange.read_nbytes += sum(addend.gradient.nbytes for addend in taken)
+        self._store.used()
+        return taken
+
+    def sum(self, number: int) -> Tensor:
+        while len(self._sums) <= number:
+            self._sums.append(torch.zeros_like(self._weights[0]))
+        return self._sums[number]
+
+    def fold(self, out: Tensor, addends: Sequence[Addend], *, scale: float, touched_only: bool) -> None:
+        gradients = [addend.gradient for addend in addends]
+        places = [addend.place for addend in addends]
+        numbers = [addend.numbers for addend in addends if addend.numbers is not None]
+        if self.is_table:
+            assert len(numbers) == len(addends), "rows of a table, and all of it"
+            self._arithmetic.fold_rows(out, gradients, numbers, places, scale, self.first_row, touched_only)
+        else:
+            self._arithmetic.fold(out, gradients, places, scale)
+
+    def node(self, number: int, addends: Sequence[Addend]) -> Addend:
+        out = self.sum(number)
+        self.fold(out, addends, scale=1.0, touched_only=True)
+        touched = union(addends, self.first_row, len(out))
+        if touched is None:
+            return Addend(addends[0].place, out, None)
+        assert addends[0].touched is not None
+        touched = touched.astype(addends[0].touched.dtype)  # as all lists of the table
+        numbers = self._uploaded(touched, self._store)
+        rows = out.index_select(0, numbers.to(torch.int64) - self.first_row)
+        return Addend(addends[0].place, rows, touched, numbers)
+
+    def copy_over(
+        self,
+        version: int,
+        rows: Touched | None = None,
+        *,
+        but_not: Touched | None = None,
+        share: int = 1,  # noqa: ARG002
+    ) -> None:
+        wanted = None
+        if rows is not None:
+            wanted = np.zeros(len(self._weights[0]), bool)
+            wanted[rows.astype(np.int64) - self.first_row] = True
+            if but_not is not None:
+                wanted[but_not.astype(np.int64) - self.first_row] = False
+        for store, weights in ((self._store, self._weights), *self._copies):
+            old, new = weights[version % 2], weights[(version + 1) % 2]
+            if wanted is None:
+                new.copy_(old)
+            else:
+                places = self._uploaded(np.flatnonzero(wanted), store)
+                new.index_copy_(0, places, old.index_select(0, places))
+
+    def give_out(self, version: int, rows: Touched | None) -> None:
+        if not self._copies:
+            return
+        made, places = self.weights(version), [(store, weights[version % 2]) for store, weights in self._copies]
+        if rows is None:
+            self._store.send(made, places)
+        elif len(rows) > 0:
+            numbers = self._uploaded(rows.astype(np.int64) - self.first_row, self._store)
+            self._store.send(made.index_select(0, numbers), places, numbers)
+        self._exchange.given_out.add((self._bucket, self._parameter))
+        crash_point("coordinator.piece_given_out")
+
+    def overwritten(self) -> None:
+        self._exchange.given_out.discard((self._bucket, self._parameter))
+
+    def _addend(self, contribution: Contribution) -> Addend:
+        exchange, planned = self._exchange, self._exchange.slot_plan.parameters[self._parameter]
+        (gradient,) = views_of(exchange.slot(contribution), [planned])
+        touched, numbers = None, None
+        if self._field is None:
+            gradient = rows_of(gradient, self._bucket)
+        else:
+            listed = exchange.touched_rows(contribution, self._field)
+            begin, end = within(listed, *(self._bucket.rows or (0, planned.shape[0])))
+            touched, gradient = listed[begin:end], gradient[begin:end]
+            numbers = exchange.numbers(contribution, self._field, self._store)[begin:end]
+        gradient = exchange.brought(gradient, contribution, self._store)
+        return Addend(contribution.place, gradient, touched, numbers)
+
+    def _uploaded(self, numbers: np.ndarray, store: DeviceStore) -> Tensor:
+        return store.upload(torch.from_numpy(numbers).pin_memory())

@@ -1,0 +1,164 @@
+"""The coordinator's memory on one device: both versions of the weights, gradient slots of the workers that use it where
+it lies, and what waits to be done there.
+
+Everything is queued on streams; `wait` is where the host waits, once a step. The calling thread has a current stream on
+each device, on which it adds up and steps; copies have streams beside it, so that none stands behind what it need not
+wait for. Nobody has proved that a device has stopped what a dead process had begun there, so memory that a dead worker
+could write is never used again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pool.accelerator.sharing import SharedMemory
+from pool.errors import ResourceError
+from pool.nn.memory import memory_of_device, out_of_memory
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Lent:
+    """What a worker uses of the coordinator's memory, uint8."""
+
+    weights: Tensor  # [2 x nbytes]: both versions, then their average, if the run has one; it only reads them
+    slots: Tensor  # [gradient slots x slot_nbytes]: its own
+
+
+class DeviceStore:
+    def __init__(
+        self,
+        device: torch.device,
+        sharing: SharedMemory,
+        nbytes: int,
+        gradient_slots: int,
+        slot_nbytes: int | None = None,
+        *,
+        averages: bool = False,
+    ) -> None:
+        """`nbytes`: of a version of the weights, all members'; `gradient_slots`: of each worker, `slot_nbytes` each
+        (None: as a version); `averages`: there is a place for averaged weights. Raises ResourceError."""
+        self.device = device
+        self._sharing = sharing
+        self._nbytes = nbytes
+        self._gradient_slots = gradient_slots
+        self._slot_nbytes = nbytes if slot_nbytes is None else slot_nbytes
+        self._weights = self._allocated(2 + averages, nbytes, "versions of the weights")
+        self._lent: dict[tuple[int, int], Lent] = {}  # by worker and incarnation
+        self._inward = torch.Stream(device=device)  # what is added up here, from the host and from other devices
+        self._lending = torch.Stream(device=device)  # gradients that are added up on another device
+        self._outward = torch.Stream(device=device)  # what was stepped here, to the host and to other devices
+        self._arriving = torch.Stream(device=device)  # what was stepped on another device
+        self._kept: list[object] = []
+        self.is_settled = True
+
+    @property
+    def here(self) -> torch.Stream:
+        """The calling thread's."""
+        return torch.accelerator.current_stream(self.device)
+
+    @property
+    def halves(self) -> list[Tensor]:
+        return pieces(self._weights, self._nbytes)[:2]
+
+    @property
+    def average(self) -> Tensor | None:
+        return next(iter(pieces(self._weights, self._nbytes)[2:]), None)
+
+    def lend(self, worker: int, incarnation: int) -> Lent:
+        """To one life of a worker. Raises ResourceError; what the device has failed with."""
+        key = worker, incarnation
+        if key not in self._lent:
+            slots = self._allocated(self._gradient_slots, self._slot_nbytes, f"the gradient slots of worker {worker}")
+            self._lent[key] = Lent(self._weights, slots)
+            self.wait()  # its memory is written by nobody else from now on
+        return self._lent[key]
+
+    def slot(self, worker: int, incarnation: int, number: int) -> Tensor:
+        """uint8 [slot_nbytes] of what was lent."""
+        return self._lent[worker, incarnation].slots[number * self._slot_nbytes :][: self._slot_nbytes]
+
+    def upload(self, host: Tensor) -> Tensor:
+        """A copy on the device, for the current stream; `host` is contiguous, and stays until `wait`."""
+        with self._inward:
+            there = torch.empty(host.shape, dtype=host.dtype, device=self.device)
+            there.copy_(host, non_blocking=True)
+        return self._brought(there, host)
+
+    def fetch(self, gradient: Tensor, other: DeviceStore) -> Tensor:
+        """The same of what lies in another store, where nothing that is queued still writes it."""
+        with other._lending, self._inward:
+            there = torch.empty(gradient.shape, dtype=gradient.dtype, device=self.device)
+            there.copy_(gradient, non_blocking=True)
+        return self._brought(there, gradient)
+
+    def _brought(self, there: Tensor, source: Tensor) -> Tensor:
+        here = self.here
+        here.wait_stream(self._inward)
+        there.record_stream(here)
+        self.used(source)
+        return there
+
+    def download(self, host: Tensor, there: Tensor) -> None:
+        """Copies what the current stream has made; `wait` waits for it. Both are contiguous, and stay until then."""
+        self._outward.wait_stream(self.here)
+        with self._outward:
+            host.copy_(there, non_blocking=True)
+        self.used(host, there)
+
+    def send(self, made: Tensor, places: Sequence[tuple[DeviceStore, Tensor]], numbers: Tensor | None = None) -> None:
+        """Copies what the current stream has made to places in other stores; `wait` waits for it, and `received` there.
+        `numbers`, int64, made by the current stream: `made` is these rows of the places, one after the other."""
+        self._outward.wait_stream(self.here)
+        for other, place in places:
+            other._arriving.wait_stream(other.here)  # which may still read or write the place
+            with self._outward, other._arriving:
+                if numbers is None:
+                    place.copy_(made, non_blocking=True)
+                else:
+                    rows, at = (each.to(other.device, non_blocking=True) for each in (made, numbers))
+                    place.index_copy_(0, at, rows)
+            other.used()
+        self.used(made, numbers)
+
+    def received(self) -> None:
+        """What was sent here is there, for the current stream."""
+        self.here.wait_stream(self._arriving)
+
+    def used(self, *tensors: object) -> None:
+        """What was queued now uses them."""
+        self._kept.extend(tensors)
+        self.is_settled = False
+
+    def wait(self, others: Sequence[DeviceStore] = ()) -> None:
+        """Until all that was queued here, and on the devices of the others, is done. Raises what a device has failed
+        with."""
+        stores, here = (self, *others), self.here
+        for store in stores:
+            for stream in (store.here, store._arriving, store._outward):
+                here.wait_stream(stream)
+        here.record_event().synchronize()
+        for store in stores:
+            store._kept.clear()
+            store.is_settled = True
+
+    def _allocated(self, count: int, nbytes: int, what: str) -> Tensor:
+        try:
+            return self._sharing.allocate(self.device, count * nbytes).zero_()
+        except RuntimeError as error:
+            if not out_of_memory(error):
+                raise
+            raise ResourceError(
+                f"the coordinator has no room on {self.device} for {what}, {count} x {-(-nbytes // _MIB):,} MiB"
+                f"{memory_of_device()}; lower pool.gradient_slots or model sizes, or set pool.exchange to host"
+            ) from None
+
+
+def pieces(memory: Tensor, nbytes: int) -> list[Tensor]:
+    """Equal ones, one after the other."""
+    return [memory[begin : begin + nbytes] for begin in range(0, len(memory), nbytes)]

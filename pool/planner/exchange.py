@@ -1,0 +1,104 @@
+"""Chooses the exchange of a run (`pool.exchange`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from pool.accelerator.arithmetic import MOST_PLACES
+from pool.accelerator.sharing import sharing
+from pool.buckets.plan import Plan
+from pool.config.tree import Config
+from pool.devices import Device, parse_device
+from pool.errors import ConfigError
+from pool.exchange.choice import HOST, Exchange
+from pool.exchange.groups import Groups
+from pool.optim.names import load_class
+from pool.optim.native import NativeOptimizer
+from pool.preflight.proof import Verdict, judged, records
+
+KEY = "pool.exchange"
+ALL = "all"  # of pool.coordinator_device
+
+
+def choose_exchange(config: Config, devices: Sequence[str], plans: Sequence[Plan]) -> Exchange:
+    """`devices`: of the workers; `plans`: of each member. Raises ConfigError for an exchange that can't be had."""
+    asked, module = config.pool.exchange, config.testing.device_module
+    workers = [parse_device(spec, module) for spec in devices]
+    if asked == "host" or (asked == "auto" and not any(worker.is_accelerator for worker in workers)):
+        return HOST
+    homes = _homes(config, workers)
+    home = homes[0]
+    problem = next(_problems(config, workers, home, plans), None)
+    if asked == "device":
+        if problem is not None:
+            raise ConfigError(f"{KEY}: device can't be had: {problem}; host is another choice, auto chooses")
+    elif problem is not None:
+        return Exchange(why=problem)
+    verdicts = [_proof(torch.device(home.torch_name)) for home in homes]
+    unproven = next((verdict for verdict in verdicts if not verdict.proven), None)
+    if asked == "auto" and unproven is not None:
+        return Exchange(why=f'{unproven.why} ({KEY} = "device" takes it all the same)')
+    names = [worker.torch_name for worker in workers]
+    own = (tuple(i for i, name in enumerate(names) if name == home.torch_name) for home in homes)
+    why = "; ".join(dict.fromkeys(verdict.why for verdict in verdicts if verdict.why))
+    return Exchange(tuple(home.torch_name for home in homes), tuple(own), why)
+
+
+def _proof(device: torch.device) -> Verdict:
+    """That its memory can be shared. Raises ConfigError for a device that the machine has not."""
+    there = torch.get_device_module(device).device_count()
+    if device.index >= there:
+        raise ConfigError(f"pool.coordinator_device: {str(device)!r}: this machine has {there} {device.type} devices")
+    shared = sharing(device.type)
+    assert shared is not None
+    setup = shared.setup(device)
+    return Verdict(proven=True, why="") if setup is None else judged(setup, records())
+
+
+def _homes(config: Config, workers: Sequence[Device]) -> list[Device]:
+    """The coordinator's devices, at least one. Raises ConfigError."""
+    name = config.pool.coordinator_device
+    accelerators = list({worker.torch_name: worker for worker in workers if worker.is_accelerator}.values())
+    if not name or name == ALL:
+        return (accelerators if name else accelerators[:1]) or [workers[0]]
+    try:
+        home = parse_device(name, config.testing.device_module)
+    except ConfigError:
+        home = None
+    if home is None or not home.is_accelerator or home.faults or home.compute_ms:
+        raise ConfigError(
+            f"pool.coordinator_device: {name!r}: allowed: an accelerator, as pool.devices names it, or {ALL}"
+        )
+    return [home]
+
+
+def _problems(config: Config, workers: Sequence[Device], home: Device, plans: Sequence[Plan]) -> Iterator[str]:
+    """Why the run can't have its exchange on devices as `home`, each for the user."""
+    for worker in workers:
+        if worker.kind != home.kind or not worker.is_accelerator:
+            yield f"a worker is on {worker.torch_name}, which is no {_kind(home)}"
+    if sharing(home.kind) is None:
+        yield f"two processes can't share the memory of {home.torch_name}{_remedy(home)}"
+    for member in config.members():
+        made = load_class(member.optimizer.name, "optimizer.name")
+        if not (isinstance(made, type) and issubclass(made, NativeOptimizer) and made.on_devices):
+            yield f"{member.optimizer.name} has no step there, as pool.optim.Adam and pool.optim.SparseAdam have"
+    for key, value in (("clip_norm", config.train.clip_norm), ("clip_value", config.train.clip_value)):
+        if value is not None:
+            yield f"train.{key} is set"
+    for tensor in (tensor for plan in plans for tensor in plan.parameters):
+        if tensor.dtype != "float32":
+            yield f"parameter {tensor.name} is {tensor.dtype}"
+    groups = Groups(config.train.batches_per_step, config.train.batches_per_group).per_step
+    if groups > MOST_PLACES:
+        yield f"a step has {groups} groups of batches, and {MOST_PLACES} can be added up there"
+
+
+def _remedy(home: Device) -> str:
+    return " without cuda-bindings" if home.kind == "cuda" else ""
+
+
+def _kind(home: Device) -> str:
+    return f"{home.kind} device" if home.is_accelerator else "accelerator"

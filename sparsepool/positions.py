@@ -1,0 +1,216 @@
+"""Files of chess positions as numpy records: `open` to read, `write` to write, without Python for each position."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from loader import _native
+from loader.chess.filters import MOVE, PLY, FilterConfig, needs
+from loader.chess.table import Table, dtype_of, lacked_by, read_table, rows_of
+from loader.chess.tools.kind import Kind, kind_of_name, lost, target_of
+from loader.chess.tools.output import Output, check_free
+from loader.chess.tools.source import Piece, SourceFile, open_sources
+from loader.formats.parallel import map_in_order
+from sparsepool.errors import SparsepoolError, one_line_errors
+
+THREADS = min(os.cpu_count() or 1, 8)
+BLOCK = 1 << 16  # positions
+
+
+def open(
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    threads: int = THREADS,
+) -> Positions:
+    """A file of chess positions, for reading; any number of times, by any number of readers.
+
+    path: of any of the formats of chess, plain or compressed (docs/reference/formats.md).
+    format: its name, if neither the file's bytes nor its name say it.
+    threads: that decode, ahead of the reader; they change nothing.
+
+    Raises SparsepoolError for a file that is not there, of no known format, or damaged at its beginning.
+    """
+    if threads < 1:
+        raise SparsepoolError(f"threads: must be 1 or more, not {threads}")
+    with one_line_errors():
+        (source,) = open_sources([Path(path)], format)
+    return Positions(source, threads)
+
+
+class Positions:
+    """The positions of a file, in its order. Iterating gives blocks: structured arrays of up to 65,536 positions.
+
+    Fields (squares: a1 0, h1 7, h8 63); those that the format does not have are absent from `dtype`:
+
+    board         int8 [64]  by square: White's pawn 1, knight 2, bishop 3, rook 4, queen 5, king 6; Black's negative
+    score         int16      the side to move's view, in the file's units; 32002 in binpack: none
+    result        int8       of the game for the side to move: -1, 0, 1
+    ply           uint16     half-moves since the start of the game
+    side_to_move  uint8      0 White, 1 Black
+    castling      uint8 [4]  squares of the rooks that may castle: White's on the king's side, on the queen's side,
+                             Black's likewise; 64: none
+    en_passant    uint8      square that a pawn has passed; 64: none
+    clock         uint8      half-moves since a pawn move or a capture
+    move_from     uint8      square; 64: no move
+    move_to       uint8      square; castling: of the own rook; 64: no move
+    promotion     uint8      a piece as on the board, without a sign; 0: none
+
+    format: the name of its format. dtype: of the blocks, 80 bytes a position.
+    """
+
+    def __init__(self, source: SourceFile, threads: int, conditions: tuple[str, ...] = ()) -> None:
+        self.format = source.kind.name
+        self.dtype: np.dtype[np.void] = dtype_of(source.kind.lacks)
+        self._source = source
+        self._threads = threads
+        self._conditions = conditions
+
+    def where(self, condition: str) -> Positions:
+        """The positions of which the expression holds, as 'ply >= 16 and not in_check' (docs/reference/filters.md).
+        Several are joined by and.
+
+        Raises SparsepoolError for an expression that is none, or that needs what the format does not have.
+        """
+        source = self._source
+        with one_line_errors():
+            needed = needs(FilterConfig(skip_no_score=False, where=condition))
+            for need in needed:
+                if need.part in source.kind.lacks:
+                    raise ValueError(f"where: {need}, which {self.format} does not have ({source.path})")
+            if any(need.part == PLY for need in needed):
+                (source,) = open_sources([source.path], self.format, needs_ply=True)
+        return Positions(source, self._threads, (*self._conditions, condition))
+
+    def __iter__(self) -> Iterator[Table]:
+        return self.blocks()
+
+    def blocks(self, most: int = BLOCK) -> Iterator[Table]:
+        """Arrays of up to `most` positions, which are yours to keep; shorter ones at ends of the file's chunks.
+
+        Raises SparsepoolError at damage, after the positions of the chunks before it.
+        """
+        if most < 1:
+            raise SparsepoolError(f"most: must be 1 or more, not {most}")
+        with one_line_errors():
+            for table in map_in_order(self._read, self._source.chunks(), self._threads):
+                for begin in range(0, len(table), most):
+                    yield table[begin : begin + most]
+            self._source.check_end()
+
+    def count(self) -> int:
+        """How many there are, of which all conditions hold. Reads the file."""
+        if not self._conditions:
+            with one_line_errors():
+                counted = map_in_order(self._count, self._source.chunks(), self._threads)
+                total = sum(counted)
+                self._source.check_end()
+            return total
+        return sum(map(len, self))
+
+    def _read(self, piece: Piece) -> Table:
+        return read_table(*piece, self.dtype, [_native.Where(text) for text in self._conditions])
+
+    def _count(self, piece: Piece) -> int:
+        file, chunk = piece
+        entries, damage = file.counted(chunk)
+        if damage is not None:
+            raise damage
+        return entries
+
+
+def write(
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    lossy: bool = False,
+) -> PositionWriter:
+    """A new file of positions: a context manager, to which blocks are added.
+
+        with sparsepool.write("quiet.bf", lossy=True) as out:
+            for block in sparsepool.open("games.viri").where("not in_check"):
+                out.add(block[abs(block["score"]) < 1000])
+
+    path: its ending says format and compression, as for `loader convert`. The file is there when the block is left, and
+        never replaces another; an exception leaves nothing.
+    format: its name, if the ending is not that format's.
+    lossy: leaves out fields that the format has no room for; without it they are an error.
+
+    Raises SparsepoolError.
+    """
+    with one_line_errors():
+        target = target_of(Path(path), format)
+        check_free(Path(path), 0)
+    return PositionWriter(Output(Path(path), target), lossy=lossy)
+
+
+class PositionWriter:
+    """`write` makes it. Positions of which each follows from the one before become a game or chain, where the format
+    has them."""
+
+    def __init__(self, output: Output, *, lossy: bool) -> None:
+        self._output = output
+        self._kind: Kind = output.target.kind
+        self._lossy = lossy
+        self._encoder = self._kind.make_writer()
+
+    @property
+    def count(self) -> int:
+        """Positions that were added."""
+        return int(self._encoder.entries)
+
+    def add(self, positions: npt.NDArray[Any]) -> None:
+        """Appends a structured array [positions] with fields of `Positions`, in any order: board, score and result,
+        and others. What is absent is written as if there were none: White to move, no rights, ply 0.
+
+        Raises SparsepoolError for other fields or dtypes, for a position that is none, and for one that the format
+        can't hold, with its number.
+        """
+        with one_line_errors():
+            rows = rows_of(positions)
+            self._check_parts(Kind("array", lacked_by(positions)))
+            before = self.count
+            refused = cast("tuple[int, str] | None", _native.add_rows(self._encoder, rows))
+            if refused is not None:
+                number, reason = refused
+                raise ValueError(f"position {before + number} of those added: {reason}")
+            self._output.write_encoded(self._encoder.take())
+
+    def _check_parts(self, array: Kind) -> None:
+        kind = self._kind
+        if (gone := lost(array, kind)) and not self._lossy:
+            raise ValueError(
+                f"{kind.name} has no room for the {', '.join(gone)} of positions; lossy=True leaves it out"
+            )
+        if kind.keeps_games and not kind.is_binpack and MOVE in array.lacks:
+            raise ValueError(f"{kind.name} can't be written without moves: positions need move_from and move_to")
+
+    def __enter__(self) -> Self:
+        with one_line_errors():
+            self._output.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                with one_line_errors():
+                    self._encoder.finish()
+                    self._output.write_encoded(self._encoder.take())
+                    self._output.publish()
+        finally:
+            self._output.__exit__(kind, error, trace)
+
+
+def position_dtype(format: str | None = None) -> np.dtype[np.void]:
+    """Of the positions of a format, for arrays of your own; without one that of all fields. Raises SparsepoolError."""
+    with one_line_errors():
+        return dtype_of(() if format is None else kind_of_name(format).lacks)

@@ -1,0 +1,43 @@
+"""Which devices the tests of this folder use: CUDA's, or those of a module that adds a kind of device to torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--device-module", default="", help="as testing.device_module; small runs alone")
+
+
+@dataclass(frozen=True)
+class Gpus:
+    kind: str
+    count: int
+    module: str
+
+    def on(self, *devices: int) -> Mapping[str, Any]:
+        """Settings of a run on these."""
+        names = [f"{self.kind}:{index}" for index in devices]
+        return {"pool.devices": names, "testing.device_module": self.module}
+
+
+@pytest.fixture(scope="session")
+def gpus(pytestconfig: pytest.Config) -> Gpus:
+    module = pytestconfig.getoption("--device-module", default="")
+    if module:
+        return Gpus(module.rpartition(".")[2], 2, module)
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    return Gpus("cuda", torch.cuda.device_count(), "")
+
+
+@pytest.fixture
+def several(gpus: Gpus) -> Gpus:
+    if gpus.count < 2:
+        pytest.skip("one card")
+    return gpus

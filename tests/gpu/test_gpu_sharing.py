@@ -1,0 +1,65 @@
+"""An exchange on a card, and the memory that processes share for it: `make gpu-check`. What was seen is noted in the
+user's cache folder, so that from then on `pool.exchange = auto` takes such cards on this machine."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.gpu import probes
+from pool.preflight.proof import NEEDED, TRAINED, Record, judged, note, records
+from tests.gpu.conftest import Gpus
+from tests.support.runs import TOY, run, run_well
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
+
+
+def test_memory_is_shared_and_an_exchange_in_it_has_the_bits_of_the_hosts(gpus: Gpus, tmp_path: Path) -> None:
+    """Once for each kind of card and driver; a failure is noted as well."""
+    tried = set()
+    for index in range(gpus.count):
+        device = f"{gpus.kind}:{index}"
+        setup = probes.setup_of(device, gpus.module)
+        if setup is None or setup in tried:
+            continue
+        tried.add(setup)
+        found = {**probes.problems(device, gpus.module), TRAINED: trained(gpus, index, tmp_path / str(index))}
+        record = Record(setup, datetime.now(UTC).date().isoformat(), found)
+        assert note(record) is not None or not setup.driver
+        assert [probe for probe in NEEDED if not record.passed(probe)] == [], found
+    assert tried or gpus.module
+
+
+def trained(gpus: Gpus, index: int, folder: Path) -> str:
+    """What has gone wrong; empty if nothing has. Two workers, of which one is killed, on the coordinator's card."""
+    folder.mkdir()
+    settings = {**TOY, **gpus.on(index, index)}
+    killed = {"testing.crash_points": ["worker.batch_computed@3=kill"]}
+    on_host = run_well(folder / "host", {**settings, "pool.exchange": "host"})
+    on_card = run(folder / "device", {**settings, **killed, "pool.exchange": "device"})
+    if on_card.code:
+        return on_card.err.strip().splitlines()[-1]
+    return "" if on_card.digest() == on_host.digest() else "other bits"
+
+
+def test_auto_takes_the_card_if_that_was_seen_to_work(gpus: Gpus, tmp_path: Path) -> None:
+    setup = probes.setup_of(f"{gpus.kind}:0", gpus.module)
+    verdict = None if setup is None else judged(setup, records())
+    page = run(tmp_path / "page", {**TOY, **gpus.on(0)}, "--check")
+    assert page.code == 0, page.err
+    if verdict is None:
+        assert f"weights lie on {gpus.kind}:0" in page.out
+    else:
+        assert (f"weights lie on {gpus.kind}:0" in page.out) == verdict.proven
+        assert verdict.why in " ".join(page.out.split())
+
+
+def test_several_cards_share_one_exchange_with_the_bits_of_one(several: Gpus, tmp_path: Path) -> None:
+    """Workers on other cards send touched rows through page-locked memory of the host."""
+    grown: dict[str, Any] = {**TOY, "train.batches_per_step": several.count}
+    every = run_well(tmp_path / "all", {**grown, **several.on(*range(several.count)), "pool.exchange": "device"})
+    one = run_well(tmp_path / "one", {**grown, **several.on(0), "pool.exchange": "host"})
+    assert every.digest() == one.digest()
