@@ -32,6 +32,10 @@ MODULES = (f"pool/_native{SUFFIX}", f"loader/_native{SUFFIX}")
 TESTS = ("pytest", "pytest-timeout", "hypothesis", "chess")
 BUILD = ("nanobind", "cmake", "ninja")
 NEVER = ("torch",)  # the machine's own is what is to be tried
+FIND_NATIVE = (  # exits with 1, and without words, where one is missing
+    "import sys; from importlib.util import find_spec; "
+    "sys.exit(None in (find_spec('pool._native'), find_spec('loader._native')))"
+)
 HEADERS = "Debian's packages are g++, zlib1g-dev, libzstd-dev, libxxhash-dev"
 
 Run = Callable[[Sequence[str]], object]
@@ -110,8 +114,8 @@ def install_packages(wanted: Iterable[str], wheels: Path | None, run: Run) -> No
 
 
 def install_native(wheels: Path | None, run: Run) -> None:
-    """The native modules beside the code, if they are not there for this Python. Raises InstallError."""
-    if all((ROOT / module).exists() for module in MODULES) or unpack_native(wheels):
+    """The native modules beside the code, if this Python does not find them. Raises InstallError."""
+    if native_is_there(run) or unpack_native(wheels):
         return
     install_packages(BUILD, wheels, run)
     print("compiling the native modules: minutes", flush=True)
@@ -128,6 +132,15 @@ def install_native(wheels: Path | None, run: Run) -> None:
         if built is None:
             raise InstallError(f"compiling has made no {name} in {NATIVE / folder}")
         (ROOT / module).write_bytes(built.read_bytes())
+
+
+def native_is_there(run: Run) -> bool:
+    """Tried in a process of its own: an installed project has them elsewhere than beside the code."""
+    try:
+        run([sys.executable, "-c", FIND_NATIVE])
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return True
 
 
 def unpack_native(wheels: Path | None) -> bool:
