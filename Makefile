@@ -28,7 +28,7 @@ $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
 	    { echo "no zlib, zstd or xxhash to compile with: Debian's packages are zlib1g-dev, libzstd-dev, libxxhash-dev"; exit 1; }
 	@echo "install 1/3: a Python environment in $(VENV), 1.2 GB with the CPU build of torch"
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
-	@echo "install 2/3: torch, 190 MB to download as a CPU build, gigabytes as a CUDA build (README.md: Which torch)"
+	@echo "install 2/3: torch, 190 MB to download as a CPU build, gigabytes as a CUDA build (README.md: "Two commands" says how to choose)"
 	@$(PIP) torch
 	@echo "install 3/3: the other packages, 100 MB to download; the native code is compiled, 2 minutes on two cores"
 	@$(PIP) --config-settings cmake.define.SPARSEPOOL_WERROR=$(if $(CI),ON,OFF) --editable '.[dev]'

@@ -82,6 +82,13 @@ def section_problem(found: object) -> str:
     return ""
 
 
+def first_problem(error: ValidationError) -> tuple[tuple[str, ...], str]:
+    """The first of what pydantic has found: the path of the key, and what is wrong with it."""
+    first = error.errors()[0]
+    reason = first["ctx"]["error"] if first["type"] == "value_error" else first["msg"]
+    return tuple(map(str, first["loc"])), str(reason)
+
+
 def alternatives(annotation: Any) -> tuple[Any, ...]:
     """The members of a union; of any other type, that alone."""
     return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from loader.errors import CommandError, DataError
 from loader.exit_codes import EXIT_DATA, EXIT_FAILED, EXIT_USAGE
+from loader.section import first_problem
 
 
 class SparsepoolError(Exception):
@@ -42,6 +45,9 @@ def one_line_errors() -> Iterator[None]:
         raise SparsepoolError(str(error), EXIT_DATA) from error
     except CommandError as error:
         raise SparsepoolError(str(error), error.exit_code) from None
+    except ValidationError as error:
+        key, reason = first_problem(error)
+        raise SparsepoolError(": ".join([*key, reason])) from None
     except ValueError as error:
         raise SparsepoolError(str(error)) from None
     except OSError as error:

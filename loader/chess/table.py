@@ -78,8 +78,8 @@ def lacked_by(table: npt.NDArray[Any]) -> tuple[str, ...]:
 def rows_of(table: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     """The table as the native part takes it, [positions, 80]; fields that it has not are written as if there were
     nothing. Raises UsageError for what is no table of positions."""
-    names = getattr(table, "dtype", np.dtype(np.void)).names or ()
-    if table.ndim != 1 or not names:
+    names = (isinstance(table, np.ndarray) and table.dtype.names) or ()
+    if not names or table.ndim != 1:
         raise UsageError(
             "positions are a numpy array of one dimension with named fields, as sparsepool.open gives them"
         )

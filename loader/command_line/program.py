@@ -18,7 +18,7 @@ from typing import Annotated, Any, Protocol
 import typer
 from typer.core import TyperGroup
 
-from loader.command_line.streams import give_up_stdout, open_closed_streams
+from loader.command_line.streams import give_up_stdout, open_closed_streams, stdout_fails
 from loader.errors import CommandError, DataError, PipeClosedError, one_line
 from loader.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, EXIT_RESOURCES, EXIT_USAGE
 
@@ -86,9 +86,11 @@ class Program:
         if error.errno == errno.EPIPE:
             give_up_stdout()
             return EXIT_PIPE_CLOSED
-        if error.filename is None:
-            give_up_stdout()  # it may be what failed
         name = f"{error.filename}: " if error.filename is not None else ""
+        if error.filename is None:
+            if stdout_fails():
+                name = "standard output: "
+            give_up_stdout()
         text = one_line(f"{name}{error.strerror or error}")
         return self._fail(_with_notes(error, text), EXIT_RESOURCES if error.errno in SPACE_ERRORS else EXIT_FAILED)
 

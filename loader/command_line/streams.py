@@ -17,6 +17,15 @@ def open_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 (lives as long as we)
 
 
+def stdout_fails() -> bool:
+    """Whether what is buffered for it can't be written. An unbuffered one (PYTHONUNBUFFERED) does not tell."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return True
+    return False
+
+
 def give_up_stdout() -> None:
     """Sends to the null device what is still buffered and what will be written, so that nothing complains later."""
     with contextlib.suppress(OSError, ValueError):

@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,6 +25,10 @@ from loader.commands.tool_options import (
     target_for,
     working,
 )
+
+if TYPE_CHECKING:
+    from loader.chess.tools.kind import Target
+    from loader.files.pipes import OutputPipe
 
 Units = Annotated[
     int,
@@ -105,7 +109,14 @@ def cat_files(
     target = target_for(sources, place, to)
     prepared(sources, target.kind, lossy=lossy)
     with working("cat", sources) as tick:
-        write_units(all_units(sources, target.kind, threads, tick), target, place)
+        written = write_units(all_units(sources, target.kind, threads, tick), target, place)
+    _say(output, place, target, written)
+
+
+def _say(output: Path | None, place: Path | OutputPipe, target: Target, positions: int) -> None:
+    """Nothing of what went into a pipe."""
+    if isinstance(place, Path):
+        sys.stdout.write(f"{output}: {target.kind.name}, {positions:,} positions\n")
 
 
 def head_files(
@@ -125,7 +136,8 @@ def head_files(
     target = target_for(sources, place, to)
     prepared(sources, target.kind, lossy=lossy)
     with working("head", sources) as tick:
-        write_units(first_units(sources, target.kind, units, tick), target, place)
+        written = write_units(first_units(sources, target.kind, units, tick), target, place)
+    _say(output, place, target, written)
 
 
 def sample_files(
@@ -150,7 +162,8 @@ def sample_files(
     target = target_for(sources, place, to)
     prepared(sources, target.kind, lossy=lossy)
     with working("sample", sources) as tick:
-        write_units([sampled_units(sources, target.kind, units, seed, threads, tick)], target, place)
+        written = write_units([sampled_units(sources, target.kind, units, seed, threads, tick)], target, place)
+    _say(output, place, target, written)
 
 
 def count_files(

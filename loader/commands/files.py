@@ -32,18 +32,20 @@ def register(app: typer.Typer) -> None:
 
 
 def format_of(path: Path, given: str | None = None) -> InspectedFormat:
-    """By content or name, or the one that is given; what no format claims is read as a binpack file, which says what is
-    wrong with it. Raises UsageError."""
+    """By content or name, or the one that is given; an empty file that no format claims is one of binpack. Raises
+    UsageError."""
     from loader.formats.format import InspectedFormat
-    from loader.formats.registry import built_in, format_by_name, format_of_file
+    from loader.formats.registry import built_in, format_by_name, format_of_file, unclaimed
 
     if given is not None and given not in built_in():
         raise UsageError(f"--format: {given!r} is none of the formats {', '.join(built_in())}")
     try:
-        name = given or format_of_file(path) or "binpack"
+        name = given or format_of_file(path)
     except ValueError as error:
         raise UsageError(f"{error}; --format says which") from None
-    found = format_by_name(name)
+    if name is None and (reason := unclaimed(path)):
+        raise UsageError(f"{path}: {reason}; --format says which it is")
+    found = format_by_name(name or "binpack")
     if not isinstance(found, InspectedFormat):
         raise UsageError(f"{path}: the format {name} can't be inspected")
     return found

@@ -132,6 +132,7 @@ def filters_of(
     from pydantic import ValidationError
 
     from loader.chess.filters import FilterConfig
+    from loader.section import first_problem
 
     keys: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     keys["skip_no_score"] = not keep_no_score
@@ -142,7 +143,8 @@ def filters_of(
     try:
         return FilterConfig(**keys)
     except ValidationError as error:
-        raise UsageError(_told(error.errors()[0])) from None
+        (option, *inside), reason = first_problem(error)
+        raise UsageError(": ".join([f"--{option.replace('_', '-')}", *inside, reason])) from None
 
 
 def _numbers(text: str, option: str) -> Sequence[float]:
@@ -150,9 +152,3 @@ def _numbers(text: str, option: str) -> Sequence[float]:
         return tuple(float(number) for number in text.split(",")) if text.strip() else ()
     except ValueError:
         raise UsageError(f"{option}: {text!r} is no list of numbers, as 0,0.1,20,1") from None
-
-
-def _told(problem: Any) -> str:
-    key, *inside = (str(part) for part in problem["loc"])
-    reason = problem["ctx"]["error"] if problem["type"] == "value_error" else problem["msg"]
-    return ": ".join([f"--{key.replace('_', '-')}", *inside, str(reason)])

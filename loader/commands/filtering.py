@@ -79,7 +79,7 @@ def filter_files(
             write_units(passing, target, place)
             passed = passing.passed
     told = sys.stdout if isinstance(place, Path) else sys.stderr
-    told.write(f"{output}: {passed}\n")
+    told.write(f"{'standard output' if output == Path('-') else output}: {passed}\n")
 
 
 def dedupe_files(

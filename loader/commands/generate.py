@@ -116,12 +116,17 @@ def generate_file(
     """
     if importlib.util.find_spec("chess") is None:
         raise UsageError("loader generate needs python-chess: pip install 'sparsepool[generate]'")
+    from loader.chess.tools.kind import BINPACK, target_of
     from loader.commands.position_progress import position_progress
     from loader.selfplay.game import GameSettings
     from loader.selfplay.generate import DROPPED, GAMES, POSITIONS, generate
     from loader.selfplay.settings import GenerateSettings
     from loader.uci.engine import EngineSettings, Limits
 
+    try:
+        target_of(output, BINPACK)
+    except UsageError:
+        raise UsageError(f"{output}: generate writes binpack: give NAME.binpack, and convert it then") from None
     plies = random_plies if random_plies is not None else (DEFAULT_PLIES if book is None else 0)
     limits = Limits(DEFAULT_NODES if nodes is None and depth is None else nodes, depth)
     game = GameSettings(limits, opening_score, win_score, win_plies, draw_score, draw_plies, draw_from_ply, max_ply)

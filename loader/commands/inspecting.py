@@ -125,14 +125,13 @@ def _layout_of(text: str) -> Sequence[int]:
     from pydantic import ValidationError
 
     from loader.chess.settings import ChessConfig
+    from loader.section import first_problem
 
     try:
         given = _layout_in(Path(text)) if text.endswith(".toml") else [int(number) for number in text.split(",")]
         layout = ChessConfig.model_validate({"features": "chess768", "king_buckets": given}).king_buckets
     except ValidationError as error:
-        problem = error.errors()[0]
-        reason = problem["ctx"]["error"] if problem["type"] == "value_error" else problem["msg"]
-        raise UsageError(f"--king-buckets: {reason}") from None
+        raise UsageError(f"--king-buckets: {first_problem(error)[1]}") from None
     except ValueError:
         raise UsageError(
             f"--king-buckets: {text!r} is neither numbers, as 0,0,1,1, nor a config, as net.toml"

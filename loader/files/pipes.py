@@ -96,26 +96,31 @@ def is_stream(path: Path) -> bool:
 
 
 class OutputPipe:
-    """Takes bytes, which can't be taken back. Raises OSError."""
+    """Takes bytes, which can't be taken back. Raises OSError, which has the pipe's name if it has one."""
 
-    def __init__(self, file: BinaryIO, *, owned: bool) -> None:
-        """owned: closed by `close`."""
+    def __init__(self, file: BinaryIO, path: Path | None = None) -> None:
+        """path: of a file that is closed by `close`; None: standard output."""
         self._file = file
-        self._owned = owned
+        self._path = path
 
     def isatty(self) -> bool:
         return self._file.isatty()
 
     def write(self, data: bytes) -> None:
         rest = memoryview(data)
-        while rest:
-            rest = rest[self._file.write(rest) :]
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            if self._path is None:
+                raise
+            raise OSError(error.errno, error.strerror, str(self._path)) from None
 
     def flush(self) -> None:
         self._file.flush()
 
     def close(self) -> None:
-        if self._owned:
+        if self._path is not None:
             self._file.close()
 
 
@@ -125,5 +130,5 @@ def output_pipe(path: Path | None) -> OutputPipe | None:
     `path` None: standard output. Opening a named pipe waits for its reader. Raises OSError.
     """
     if path is None or path in (_DASH, STDOUT):
-        return OutputPipe(sys.stdout.buffer, owned=False)
-    return OutputPipe(path.open("wb", buffering=0), owned=True) if is_stream(path) else None
+        return OutputPipe(sys.stdout.buffer)
+    return OutputPipe(path.open("wb", buffering=0), path) if is_stream(path) else None

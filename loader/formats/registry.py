@@ -19,6 +19,8 @@ from loader.formats.format import HEAD_BYTES, Format
 from loader.plugins.interface import interface_problem
 from loader.plugins.registry import Registry
 
+_PACKED = {b"\x1f\x8b": "gzip -dc", b"\x28\xb5\x2f\xfd": "zstd -dc"}  # by first bytes: what decompresses them
+
 
 @cache
 def built_in() -> Sequence[str]:
@@ -53,6 +55,22 @@ def format_of_head(head: bytes, path: Path, family: str | None = None) -> str | 
     if len(found) > 1:
         raise ValueError(f"{path}: may be of any of the formats {', '.join(found)}")
     return found[0] if found else None
+
+
+def unclaimed(path: Path, family: str | None = None) -> str | None:
+    """Why a file that no format claims can't be read without a name for its format; None of an empty one, or of one
+    that can't be read, since opening it says why."""
+    head = _head(path)
+    if not head:
+        return None
+    if program := decompressor(head):
+        return f"is compressed, and its name does not say what is in it; a binpack file is read after `{program}`"
+    return f"does not begin as any of the formats {', '.join(names_of_family(family) if family else built_in())}"
+
+
+def decompressor(head: bytes) -> str | None:
+    """The command that decompresses what begins so; None of what is not compressed."""
+    return next((program for magic, program in _PACKED.items() if head.startswith(magic)), None)
 
 
 def names_of_family(family: str) -> Sequence[str]:

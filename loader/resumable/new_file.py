@@ -16,7 +16,8 @@ NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 class NewFile:
     """Written beside its place, under the name `beside`. A context manager; left without `publish` it leaves nothing.
 
-    Raises FileExistsError at the start, or from `publish`, if something has the name.
+    Raises FileExistsError at the start, or from `publish`, if something has the name. An OSError names the file by
+    `path`, which its user knows.
     """
 
     def __init__(self, path: Path, beside: Path) -> None:
@@ -27,7 +28,10 @@ class NewFile:
 
     def __enter__(self) -> Self:
         refuse_existing(self.path)
-        self._descriptor = open_to_write(self.beside)
+        try:
+            self._descriptor = open_to_write(self.beside)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path)) from None
         os.ftruncate(self._descriptor, 0)
         return self
 
@@ -38,7 +42,7 @@ class NewFile:
         self.beside.unlink(missing_ok=True)
 
     def write(self, data: bytes) -> None:
-        write_at(self._descriptor, data, self.size, self.beside)
+        write_at(self._descriptor, data, self.size, self.path)
         self.size += len(data)
 
     def publish(self) -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections import deque
+from pathlib import Path
 
 from loader.errors import EngineError, EngineStartError
 
@@ -58,7 +59,9 @@ class LineProcess:
                 process_group=0,
             )
         except OSError as error:
-            raise EngineStartError(f"{program}: can't be started: {error.strerror}") from None
+            here = "/" not in program and Path(program).is_file()
+            hint = f"; a name without a folder is looked for in PATH: ./{program} is the file here" if here else ""
+            raise EngineStartError(f"{program}: can't be started: {error.strerror}{hint}") from None
         assert self._process.stdin
         assert self._process.stdout
         assert self._process.stderr

@@ -157,3 +157,20 @@ def test_what_is_wrong_is_one_line_and_leaves_nothing(files: dict[str, Path], tm
         whole(sparsepool.open(made))
     assert error.value.exit_code == 65
     assert [path.name for path in tmp_path.iterdir()] == ["made.viri"]
+
+
+@pytest.mark.parametrize("condition", ["plyy > 2", "ply >", 3, None])
+def test_an_expression_that_is_none_is_one_line(condition: object, files: dict[str, Path]) -> None:
+    with pytest.raises(sparsepool.SparsepoolError, match=r"^where: ") as raised:
+        sparsepool.open(files["viriformat"]).where(condition)  # type: ignore[arg-type]
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("given", [[1, 2], None, 3, np.zeros(3), np.void(b"x")])
+def test_what_is_no_array_of_positions_is_one_line(given: object, tmp_path: Path) -> None:
+    with (
+        pytest.raises(sparsepool.SparsepoolError, match="a numpy array of one dimension with named fields"),
+        sparsepool.write(tmp_path / "made.bf") as out,
+    ):
+        out.add(given)  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())

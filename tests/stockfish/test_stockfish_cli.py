@@ -144,6 +144,7 @@ def test_what_is_wrong_is_one_line_and_an_exit_code(net_file: Path, tmp_path: Pa
         ((net_file, "--fen", "no position"), 2, "--fen: FEN 'no position'"),
         ((net_file, "--fen", "a\nb"), 2, "--fen: FEN 'a b'"),
         ((net_file, "--epd", bad), 65, f"{bad}: line 3: FEN '4k3/9/8"),
+        ((net_file, "--epd", other), 65, f"{other}: line 1: is not text"),
         ((net_file, "--epd", tmp_path), 65, f"{tmp_path}: can't be read: Is a directory"),
         ((tmp_path / "missing.nnue", "--fen", BARE), 65, "missing.nnue: can't be read: No such file"),
         ((other, "--fen", BARE), 65, f"{other}: offset 0: not a .nnue file: version 0x00000000"),

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from loader.files.named import read_named
-from loader.section import Effect, Section, WrongKeyError, as_tuple
+from loader.section import Effect, Section, WrongKeyError, as_tuple, first_problem
 
 NO_LIMIT = 2**32 - 1
 PIECE_COUNTS = 33
@@ -133,6 +133,11 @@ def rules_of_file(path: str) -> dict[str, Any]:
     unknown = sorted(set(rules) - set(ViriformatRules.model_fields))
     if unknown:
         raise ValueError(f"{path}: {unknown[0]}: unknown key; there are {', '.join(ViriformatRules.model_fields)}")
+    try:
+        ViriformatRules.model_validate({**DEFAULTS, **rules})
+    except ValidationError as error:
+        key, reason = first_problem(error)
+        raise ValueError(": ".join([path, *key, reason])) from None
     return {**DEFAULTS, **rules}
 
 

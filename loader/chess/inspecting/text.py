@@ -30,8 +30,10 @@ def rows(statistics: FileStatistics) -> list[tuple[str, str]]:
     told = [
         ("format", f"{facts.format}; it has no {', '.join(without)}" if without else facts.format),
         ("bytes", f"{facts.bytes:,} in {_plural(facts.chunks, 'chunk')}"),
-        ("positions", f"{statistics.entries:,} of {statistics.bytes_per_entry:.3f} bytes"),
     ]
+    if not statistics.entries:
+        return [*told, ("positions", "0")]
+    told.append(("positions", f"{statistics.entries:,} of {statistics.bytes_per_entry:.3f} bytes"))
     if facts.unit:
         told.append((f"{facts.unit}s", f"{statistics.units:,}; positions each: {_spread(counts.lengths)}"))
     told.append(("score", str(statistics.score())))

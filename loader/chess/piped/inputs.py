@@ -12,8 +12,7 @@ from loader.errors import DataError, UsageError
 from loader.files.identity import identify
 from loader.files.pipes import InputPipe, input_path, is_pipe
 from loader.formats.format import HEAD_BYTES
-
-_PACKED = {b"\x1f\x8b": "gzip -dc", b"\x28\xb5\x2f\xfd": "zstd -dc"}  # by first bytes: what decompresses them
+from loader.formats.registry import decompressor
 
 
 def open_inputs(paths: Sequence[Path], given: str | None = None, *, needs_ply: bool = False) -> list[Source]:
@@ -40,9 +39,8 @@ def _open_pipe(path: Path, given: str | None, needs_ply: bool) -> PipedSource:
     pipe = InputPipe(path)
     pipe.fill(HEAD_BYTES)
     head = bytes(pipe.held[:HEAD_BYTES])
-    for magic, program in _PACKED.items():
-        if head.startswith(magic):
-            raise UsageError(f"{path}: is compressed, and comes out of a pipe: put `{program}` before this command")
+    if program := decompressor(head):
+        raise UsageError(f"{path}: is compressed, and comes out of a pipe: put `{program}` before this command")
     if not head and given is None:
-        raise DataError(path, "there is nothing to read; of which format that is says --format")
+        raise DataError(path, "there is nothing to read; --format NAME takes it for an empty file of that format")
     return PipedSource(pipe, kind_of_head(head, path, given), needs_ply=needs_ply)

@@ -13,7 +13,7 @@ import numpy as np
 from loader.chess.files.units import Numbers, UnitBlock, joined
 from loader.chess.tools.kind import Kind, Target
 from loader.chess.tools.resumed_output import Place, ResumedOutput, work_settings
-from loader.chess.tools.source import SourceFile, Tick, expected_bytes, refuse_empty, silent, units_from
+from loader.chess.tools.source import SourceFile, Tick, expected_bytes, refuse_any_empty, silent, units_from
 
 
 class _Lane:
@@ -95,7 +95,7 @@ def interleave(
     Ends with the first file that does. The order within a file is kept; nothing is drawn. What is written is kept where
     the work is interrupted, and the same call goes on with it. Raises DataError.
     """
-    refuse_empty(sources)
+    refuse_any_empty(sources)  # the first to end ends all
     whole = sum(source.size for source in sources)
     settings = {
         **work_settings("interleave", sources, target),

@@ -9,7 +9,7 @@ from pathlib import Path
 from loader import _native
 from loader.chess.filters import CHESS960, MOVE, PARTS
 from loader.errors import UsageError
-from loader.formats.registry import format_by_name, format_of_file, format_of_head, names_of_family
+from loader.formats.registry import format_by_name, format_of_file, format_of_head, names_of_family, unclaimed
 
 FAMILY = "chess"
 BINPACK = "binpack"
@@ -64,16 +64,19 @@ def kind_of_name(name: str) -> Kind:
 
 
 def kind_of_file(path: Path, given: str | None = None) -> Kind:
-    """By content, or else by name; what no format claims is taken for binpack, which says what is wrong with it.
+    """By content, or else by name; an empty file that no format claims is one of binpack.
 
     `given`: the format's name, which counts more. Raises UsageError.
     """
     if given is not None:
         return kind_of_name(given)
     try:
-        return kind_of_name(format_of_file(path, FAMILY) or BINPACK)
+        found = format_of_file(path, FAMILY)
     except ValueError as error:
         raise UsageError(f"{error}; --format says which") from None
+    if found is None and (reason := unclaimed(path, FAMILY)):
+        raise UsageError(f"{path}: {reason}; --format, in Python format, says which it is")
+    return kind_of_name(found or BINPACK)
 
 
 def kind_of_head(head: bytes, path: Path, given: str | None = None) -> Kind:
@@ -99,7 +102,7 @@ def target_of(path: Path, given: str | None = None) -> Target:
         if not named and packing and plain.suffix == f".{BINPACK}":
             raise UsageError(f"{path}: binpack files are not compressed: leave out {path.suffix}")
         if len(named) != 1:
-            raise UsageError(f"{path}: its ending names no format; --to says which: {_endings()}")
+            raise UsageError(f"{path}: its ending names no format; --to, in Python format, says which: {_endings()}")
         return Target(kind_of_name(named[0]), packing)
     kind = kind_of_name(given)
     if named and given not in named:

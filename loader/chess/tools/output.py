@@ -179,8 +179,15 @@ def check_free(path: Path, wanted: int) -> None:
         raise UsageError(f"{path}: there is no folder {path.parent}")
     free = shutil.disk_usage(path.parent).free
     if free < wanted:
-        reason = f"about {wanted / 1e9:,.3f} GB are needed, and {free / 1e9:,.3f} GB are free"
+        reason = f"about {_size(wanted)} are needed, and {_size(free)} are free"
         raise OSError(errno.ENOSPC, reason, str(path))
+
+
+def _size(count: int) -> str:
+    """1,234 bytes, 57.3 MB, 1.20 GB."""
+    if count < 10**6:
+        return f"{count:,} bytes"
+    return f"{count / 1e6:,.1f} MB" if count < 10**9 else f"{count / 1e9:,.2f} GB"
 
 
 def taken(path: Path) -> UsageError:

@@ -326,3 +326,9 @@ def refuse_empty(sources: Sequence[Source]) -> None:
             source.check_end()
     if all(source.is_empty for source in sources):
         raise DataError(", ".join(str(source.path) for source in sources[:3]), "there is nothing to read")
+
+
+def refuse_any_empty(sources: Sequence[Source]) -> None:
+    """Raises DataError if there is nothing in one of them."""
+    for source in sources:
+        refuse_empty([source])

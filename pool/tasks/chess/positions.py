@@ -68,6 +68,8 @@ def listed_positions(path: Path, inputs: Inputs) -> Iterator[NamedPosition]:
     except OSError as error:
         raise DataError(path, f"can't be read: {error.strerror}") from None
     for number, line in enumerate(text.splitlines(), 1):
+        if "\0" in line:
+            raise DataError(path, f"line {number}: is not text: it has a byte 0")
         words = line.split()
         if not words:
             continue
