@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pages import PAGES, blocks, script, write_files
+from tests.support.pages import PAGES, blocks, script, shown_output, write_files
 from tests.support.runs import elsewhere
 from tests.support.tools import need_program
 
@@ -23,6 +23,7 @@ ENGINE = "/usr/games/stockfish"
 FEWER = {r"--positions \d+": "--positions 200", r"--nodes \d+": "--nodes 20"}
 SMALL = ("data.batch_size=128", "pool.threads=1")
 SMALLER = (*SMALL, "model.l1=32")  # where no engine has to load the network
+OUTPUT_IS_COMPARED = ("first-net",)
 TIMEOUT = 280  # seconds, of a page, on a busy machine
 
 
@@ -66,6 +67,14 @@ def test_the_commands_of_a_page_work_as_printed(page: Path, tmp_path: Path) -> N
         timeout=TIMEOUT,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    if page.stem in OUTPUT_IS_COMPARED:
+        printed = {_words(line) for line in f"{done.stdout}\n{done.stderr}".splitlines()}
+        assert not [line for line in shown_output(page) if _words(line) not in printed], printed
+
+
+def _words(line: str) -> str:
+    """A line without its numbers, moves, folders and width of columns."""
+    return " ".join(word for word in line.split() if not re.search(r"[\d/]", word))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loader.commands.tool_options import ALL_THREADS, Format, working
-from loader.errors import UsageError
+from loader.errors import DataError, UsageError
 from loader.files.pipes import input_path, is_pipe
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 def format_of(path: Path, given: str | None = None) -> InspectedFormat:
     """By content or name, or the one that is given; an empty file that no format claims is one of binpack. Raises
-    UsageError."""
+    UsageError; DataError for any other that no format claims."""
     from loader.formats.format import InspectedFormat
     from loader.formats.registry import built_in, format_by_name, format_of_file, unclaimed
 
@@ -44,7 +44,7 @@ def format_of(path: Path, given: str | None = None) -> InspectedFormat:
     except ValueError as error:
         raise UsageError(f"{error}; --format says which") from None
     if name is None and (reason := unclaimed(path)):
-        raise UsageError(f"{path}: {reason}; --format says which it is")
+        raise DataError(path, f"{reason}; --format says which it is")
     found = format_by_name(name or "binpack")
     if not isinstance(found, InspectedFormat):
         raise UsageError(f"{path}: the format {name} can't be inspected")
@@ -79,6 +79,7 @@ def verify_files(
 
 def _verdict(path: Path, given: str | None, threads: int) -> Verdict:
     from loader.commands.terminal import byte_progress
+    from loader.formats.format import Verdict
 
     if is_pipe(path):
         from loader.chess.piped.inputs import open_input
@@ -87,8 +88,12 @@ def _verdict(path: Path, given: str | None, threads: int) -> Verdict:
         source = open_input(path, given)
         with working(path.name, [source]) as tick:
             return verify(source, threads, tick)
+    try:
+        found = format_of(path, given)
+    except DataError as error:
+        return Verdict(str(path), ok=False, entries=0, offset=error.offset, reason=error.reason)
     with byte_progress(path.name) as progress:
-        return format_of(path, given).verify(path, threads, progress)
+        return found.verify(path, threads, progress)
 
 
 def describe_damage(verdict: Verdict) -> str:

@@ -148,8 +148,8 @@ def test_help_explains_itself(command: list[str], capsys: Capture) -> None:
 def test_verify_goes_on_after_a_damaged_file_and_says_so_at_the_end(
     example: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    make_random(tmp_path / "bad")
-    assert main(["verify", str(tmp_path / "bad"), str(example)]) == 1
+    make_random(tmp_path / "bad.binpack")
+    assert main(["verify", str(tmp_path / "bad.binpack"), str(example)]) == 1
     captured = capsys.readouterr()
     assert captured.out == f"{example}: ok, 11 entries\n"
     assert captured.err.endswith("0 good entries before it\n")

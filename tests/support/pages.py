@@ -52,6 +52,13 @@ def script(page: Path) -> str:
     return "".join(block.text for block in blocks(page) if block.language == "sh" and not block.is_left_out)
 
 
+def shown_output(page: Path) -> Iterator[str]:
+    """Lines that the page says its commands print, without `...`, which stands for what is left out."""
+    for block in blocks(page):
+        if block.language == "text" and not block.title and not block.is_left_out:
+            yield from (line for line in block.text.splitlines() if line.strip() not in ("", "..."))
+
+
 def write_files(page: Path, folder: Path) -> None:
     for name, text in files(page).items():
         (folder / name).write_text(text, encoding="utf-8")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from loader import _native
 from loader.chess.filters import CHESS960, MOVE, PARTS
-from loader.errors import UsageError
+from loader.errors import DataError, UsageError
 from loader.formats.registry import format_by_name, format_of_file, format_of_head, names_of_family, unclaimed
 
 FAMILY = "chess"
@@ -66,7 +66,7 @@ def kind_of_name(name: str) -> Kind:
 def kind_of_file(path: Path, given: str | None = None) -> Kind:
     """By content, or else by name; an empty file that no format claims is one of binpack.
 
-    `given`: the format's name, which counts more. Raises UsageError.
+    `given`: the format's name, which counts more. Raises UsageError, DataError.
     """
     if given is not None:
         return kind_of_name(given)
@@ -75,7 +75,7 @@ def kind_of_file(path: Path, given: str | None = None) -> Kind:
     except ValueError as error:
         raise UsageError(f"{error}; --format says which") from None
     if found is None and (reason := unclaimed(path, FAMILY)):
-        raise UsageError(f"{path}: {reason}; --format, in Python format, says which it is")
+        raise DataError(path, f"{reason}; --format, in Python format, says which it is")
     return kind_of_name(found or BINPACK)
 
 
