@@ -150,7 +150,7 @@ def test_a_gpu_that_is_lost_is_left_out_and_the_run_ends_with_the_bits_of_the_ot
     whole_run: WholeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In both lives of its worker it is lost while that computes."""
-    monkeypatch.setenv("FAKEGPU", "lost_device=2,lost_after=150")
+    monkeypatch.setenv("FAKEGPU", "lost_devices=2,lost_after=150")
     two = run_well(tmp_path / "two", {**ONE, **TWO})
     lives = [line for line in two.out.splitlines() if "worker 1 (incarnation" in line]
     assert len(lives) == 2, two.out
@@ -166,7 +166,7 @@ def test_when_the_coordinators_gpu_is_lost_the_run_goes_on_where_a_worker_is_lef
     whole_run: WholeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From its newest snapshot in host memory, with the bits of the undisturbed run; a third worker lives on."""
-    monkeypatch.setenv("FAKEGPU", "devices=3,lost_device=1,lost_after=800")
+    monkeypatch.setenv("FAKEGPU", "devices=3,lost_devices=1,lost_after=800")
     devices = {"pool.devices": ["fakegpu:0", "fakegpu:1", "fakegpu:2"]}
     ended = run_well(tmp_path / "run", {**ONE, **devices, "pool.exchange": "device", "pool.snapshot_steps": 1})
     lines = ended.out.splitlines()
@@ -185,7 +185,7 @@ def test_when_the_coordinators_gpu_is_lost_the_run_goes_on_where_a_worker_is_lef
 
 
 def test_a_run_whose_only_gpu_is_lost_ends_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKEGPU", "lost_device=1")
+    monkeypatch.setenv("FAKEGPU", "lost_devices=1")
     ended = run(tmp_path / "run", {**ONE, "pool.exchange": "device"})
     assert ended.code == 75, ended.err
     assert "fakegpu:0 can't be used: RuntimeError: FAKEGPU error: CUDA-capable device(s)" in ended.err
