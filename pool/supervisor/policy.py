@@ -97,7 +97,7 @@ class RestartPolicy:
         return self._worker_left_out()
 
     def _worker_left_out(self) -> Decision:
-        return Decision(False, f"left out, {self._goes_on()}", leave_out=True)
+        return Decision(False, f"left out, the run goes on with {self._others()}", leave_out=True)
 
     def _coordinator_lost(self, suspects: tuple[str, ...]) -> Decision:
         verdict = self.devices.coordinator_ended(suspects)
@@ -106,13 +106,14 @@ class RestartPolicy:
         if not self.devices.others(verdict.left_out):
             return _none_left()
         self.devices.leave_out(verdict.left_out)
-        if len(verdict.suspects) == 1:
-            return Decision(True, self._goes_on())
-        unknown = f"which of {', '.join(verdict.suspects)} it is can't be told: {verdict.left_out} is left out"
-        return Decision(True, f"{unknown}, {self._goes_on()}")
+        why = f"the run goes on with {self._others()}"
+        if len(verdict.suspects) > 1:
+            suspects = ", ".join(verdict.suspects)
+            why = f"which of {suspects} it is can't be told: {verdict.left_out} is left out, {why}"
+        return Decision(True, why)
 
-    def _goes_on(self) -> str:
-        return f"the run goes on with {', '.join(self.devices.others().values())}"
+    def _others(self) -> str:
+        return ", ".join(self.devices.others().values())
 
 
 def _tried_once_more() -> Decision:
