@@ -205,7 +205,7 @@ LOST: dict[str, tuple[list[str], str, str]] = {  # devices, what happens to them
     "all but one, from the beginning": (
         THREE,
         "lost_devices=3",
-        "; gradients are added up on fakegpu:2: ",
+        "gradients are added up on fakegpu:2: ",
     ),
 }
 

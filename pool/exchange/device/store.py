@@ -138,19 +138,16 @@ class DeviceStore:
     def wait(self, others: Sequence[DeviceStore] = ()) -> None:
         """Until all that was queued here, and on the devices of the others, is done. Raises what a device has failed
         with."""
-        stores = (self, *others)
-        for event in [store._end() for store in stores]:
-            event.synchronize()
+        stores, here = (self, *others), self.here
+        for store in stores:
+            for stream in (store.here, store._arriving, store._outward):
+                here.wait_stream(stream)
+        here.record_event().synchronize()
+        for store in others:
+            store.here.query()  # raises: a device that has failed may let this one believe that it is done
         for store in stores:
             store._kept.clear()
             store.is_settled = True
-
-    def _end(self) -> torch.Event:
-        """Of all that was queued here. Each device has an event of its own: one that has failed may let the others
-        believe that it is done."""
-        for stream in (self._arriving, self._outward):
-            self.here.wait_stream(stream)
-        return self.here.record_event()
 
     def _allocated(self, count: int, nbytes: int, what: str) -> Tensor:
         try:
