@@ -108,8 +108,8 @@ class RestartPolicy:
         self.devices.leave_out(verdict.left_out)
         why = f"the run goes on with {self._others()}"
         if len(verdict.suspects) > 1:
-            suspects = ", ".join(verdict.suspects)
-            why = f"which of {suspects} it is can't be told: {verdict.left_out} is left out, {why}"
+            which = ", ".join(verdict.suspects)
+            why = f"which of {which} it is can't be told: {verdict.left_out} is left out, {why}"
         return Decision(True, why)
 
     def _others(self) -> str:
