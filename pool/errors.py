@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from loader.errors import CommandError, one_line
 from loader.exit_codes import EXIT_RESOURCES, EXIT_USAGE
 
@@ -35,7 +37,13 @@ class ResourceError(RunError):
 
 
 class LostDeviceError(RunError):
-    """A device of the run can't be used any more: names it. The run may go on with the others."""
+    """A device of the run can't be used any more: names it, or those that it may be. The run may go on with
+    the others."""
+
+    def __init__(self, reason: str, suspects: Sequence[str]) -> None:
+        """`suspects`: the device by its name in the run, or those that it may be."""
+        super().__init__(reason)
+        self.suspects = tuple(suspects)
 
 
 class CheckpointError(PoolError):

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import torch
 
 from loader.plugins.words import told
 from pool.accelerator.lost import device_lost
-from pool.accelerator.visible import VARIABLE
+from pool.accelerator.visible import VARIABLE, entries
 from pool.devices import Device
 from pool.errors import LostDeviceError, ResourceError
 from pool.nn.memory import memory_of_device, out_of_memory
 from pool.preflight.cards import Card
 
 
-def own_device(device: Device, card: Card | None) -> Device:
-    """The device as this process has it. One that sees its own card alone calls it cuda:0; the driver is asked once,
-    when it is first used, and must not have been before."""
-    if card is None or not card.visible:
-        return device
-    os.environ[VARIABLE] = card.visible
-    return replace(device, index=0)
+def own_devices(devices: Sequence[Device], cards: Sequence[Card | None]) -> list[Device]:
+    """The devices as this process has them. One that sees its own cards alone calls them cuda:0, cuda:1 ...; the driver
+    is asked once, when it is first used, and must not have been before. `cards`: of each device, if known."""
+    names = [card.visible for card in cards if card is not None and card.visible]
+    value = ",".join(names)
+    if len(names) < len(devices) or list(entries(value) or ()) != names:
+        return list(devices)
+    os.environ[VARIABLE] = value
+    return [replace(device, index=index) for index, device in enumerate(devices)]
 
 
 def open_device(device: torch.device, who: str, spec: str, way_out: str) -> None:
@@ -42,11 +44,24 @@ def open_device(device: torch.device, who: str, spec: str, way_out: str) -> None
 
 
 @contextlib.contextmanager
-def naming_lost_devices(spec: str) -> Iterator[None]:
-    """Raises LostDeviceError for what says that the device can't be used."""
+def naming_lost_devices(*names: str, devices: Sequence[torch.device] = ()) -> Iterator[None]:
+    """Raises LostDeviceError for what says that a device of the run can't be used. `devices`: of several names, what
+    this process calls them. An error does not say which it is of, so each is tried: those that answer are not
+    suspected, unless all do."""
     try:
         yield
     except RuntimeError as error:
         if not device_lost(error):
             raise
-        raise LostDeviceError(f"{spec} can't be used: {told(error)}") from None
+        tried = zip(names, devices, strict=True) if len(names) > 1 else ()
+        suspects = [name for name, device in tried if not _answers(device)] or names
+        which = f"one of {', '.join(suspects)}" if len(suspects) > 1 else suspects[0]
+        raise LostDeviceError(f"{which} can't be used: {told(error)}", suspects) from None
+
+
+def _answers(device: torch.device) -> bool:
+    try:
+        torch.zeros(1, device=device).cpu()
+    except RuntimeError as error:
+        return not device_lost(error)
+    return True

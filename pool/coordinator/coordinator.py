@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 import zmq
@@ -29,7 +29,7 @@ from pool.coordinator.committer import Committer
 from pool.coordinator.early_stopping import EarlyStopping
 from pool.coordinator.hands import CoordinatorHands
 from pool.coordinator.history import History
-from pool.coordinator.memory.exchanges import Exchanges
+from pool.coordinator.memory.exchanges import Exchanges, devices_of
 from pool.coordinator.memory.workers_memory import WorkersMemory
 from pool.coordinator.metrics.metrics import Metrics
 from pool.coordinator.record import Record
@@ -54,16 +54,17 @@ REPORT_SECONDS = 0.2
 
 
 def start(launch: Launch) -> Callable[[], None]:
-    devices = launch.planned.exchange.devices
-    if len(devices) != 1:  # of several, an error does not say which
-        return Coordinator(launch).run
-    with naming_lost_devices(devices[0]):
-        coordinator = Coordinator(launch)
-    return naming_lost_devices(devices[0])(coordinator.run)
+    names, devices = launch.planned.exchange.devices, devices_of(launch)
+    if not names:
+        return Coordinator(launch, devices).run
+    with naming_lost_devices(*names, devices=devices):
+        coordinator = Coordinator(launch, devices)
+    return naming_lost_devices(*names, devices=devices)(coordinator.run)
 
 
 class Coordinator:
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Launch, devices: Sequence[torch.device]) -> None:
+        """`devices`: what this process calls those of the exchange."""
         config = launch.config
         torch.set_num_threads(config.num_coordinator_threads)
         numerics.check_coordinator(launch.planned.fingerprint, launch.peer)
@@ -81,7 +82,7 @@ class Coordinator:
         timing = Timing(self._metrics, self._trace)
         planned, configs = launch.planned, config.members()
         members = list(make_members(configs))
-        self._exchanges = Exchanges(launch, memory, self._shortcut)
+        self._exchanges = Exchanges(launch, memory, self._shortcut, devices)
         committer = Committer(configs, members, planned.plans, self._exchanges.members, timing)
         snapshots = Snapshots(
             memory.snapshots(), launch.snapshot, changes=committer.changes, threads=config.num_coordinator_threads

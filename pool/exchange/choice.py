@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 
@@ -11,7 +11,7 @@ class Exchange:
     devices: tuple[str, ...] = ()  # in torch's words, accelerators that gradients and weights lie on; empty: the host
     workers: tuple[tuple[int, ...], ...] = ()  # on each of these, by index: they use its memory where it lies
     why: str = ""  # for people; empty: there was nothing to choose
-    lost: tuple[int, ...] | None = None  # workers on the device that it began with, if that is lost
+    lost: tuple[int, ...] | None = None  # workers on the devices that it began with, if one of them is lost
 
     @property
     def on_device(self) -> bool:
@@ -29,7 +29,7 @@ class Exchange:
 
     @property
     def without_room(self) -> tuple[int, ...]:
-        """Workers in whose segments no room is reserved for gradients: those on the device that it began with."""
+        """Workers in whose segments no room is reserved for gradients: those on the devices that it began with."""
         return self.local if self.lost is None else self.lost
 
     def __str__(self) -> str:
@@ -39,13 +39,12 @@ class Exchange:
 HOST = Exchange()
 
 
-def after_loss(exchange: Exchange, others: Mapping[int, str]) -> Exchange:
-    """That of a run that goes on without the only device of `exchange`, by the memory that is reserved. `others`: in
-    torch's words the devices of the workers that are left, by index: the first takes the lost one's place, else the
-    host."""
-    why = f"{exchange.where} is lost"
-    if not others:
-        return Exchange(why=why, lost=exchange.without_room)
-    device = next(iter(others.values()))
-    local = tuple(index for index, name in others.items() if name == device)
-    return Exchange((device,), (local,), why, exchange.without_room)
+def after_loss(exchange: Exchange, lost: Collection[str], others: Mapping[int, str]) -> Exchange:
+    """That of a run that goes on without these devices of `exchange`, by the memory that is reserved. `others`: the
+    devices of the workers that are left, at least one, by index. If no device of `exchange` is left, the first of them
+    takes its place."""
+    devices = [device for device in exchange.devices if device not in lost] or [next(iter(others.values()))]
+    workers = (tuple(index for index, name in others.items() if name == device) for device in devices)
+    gone = [device for device in exchange.devices if device in lost]
+    why = f"{', '.join(gone)} {'is' if len(gone) == 1 else 'are'} lost"
+    return Exchange(tuple(devices), tuple(workers), why, exchange.without_room)

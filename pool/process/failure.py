@@ -29,7 +29,7 @@ class Failure:
     exit_code: int  # of the run, if this ends it
     started: bool  # it had got ready
     signature: str = ""  # type and place of an exception; empty: a restart would certainly raise it again
-    lost: bool = False  # its device can't be used any more
+    lost: tuple[str, ...] = ()  # the device that can't be used any more, or those that it may be
 
     def to_bytes(self) -> bytes:
         return to_json(self)
@@ -51,7 +51,7 @@ def failure_of(error: BaseException, *, started: bool) -> Failure:
     if isinstance(error, PoolError | DataError):
         code = error.exit_code if isinstance(error, PoolError) else EXIT_DATA
         reason = shortened(text_of(error), LONGEST_REASON)
-        return Failure(reason, code, started, lost=isinstance(error, LostDeviceError))
+        return Failure(reason, code, started, lost=error.suspects if isinstance(error, LostDeviceError) else ())
     return Failure(told(error), EXIT_FAILED, started, f"{type(error).__name__} {place_of(error)}")
 
 

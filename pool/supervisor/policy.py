@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from loader.exit_codes import EXIT_CRASH_LOOP
 from pool.process.failure import Failure
-from pool.protocol.identity import COORDINATOR, Peer
+from pool.protocol.identity import COORDINATOR, WORKER, Peer
+from pool.supervisor.lost_devices import LostDevices
 
 PAUSES = (0.0, 0.1, 0.5, 2.0, 5.0)  # seconds before the first, second, ... restart without a step done
-LIVES = 2  # of a process that end because its device can't be used; then the run goes on without the device
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,7 @@ class Decision:
     why: str
     pause: float = 0.0  # seconds to wait before it
     exit_code: int = EXIT_CRASH_LOOP  # of the run, if there is none
-    leave_out: bool = False  # the run goes on without the device; that of a worker, without the worker
+    leave_out: bool = False  # the run goes on without the process
 
 
 @dataclass
@@ -29,10 +28,10 @@ class RestartPolicy:
     two lives of a process is left out, as long as a worker has another."""
 
     budget: int
+    devices: LostDevices = field(default_factory=lambda: LostDevices({}))
     _deaths: Counter[tuple[str, int]] = field(default_factory=Counter)
     _raised: dict[tuple[str, int], str] = field(default_factory=dict)  # signature of the newest exception, by place
-    _lost: Counter[tuple[str, int]] = field(default_factory=Counter)  # lives that ended with the device, by place
-    _left_out: set[tuple[str, int]] = field(default_factory=set)  # places of workers
+    _ended: set[Peer] = field(default_factory=set)  # by us, for what is not their fault
     _step: int = -1
 
     def progress(self, step: int) -> None:
@@ -49,19 +48,19 @@ class RestartPolicy:
         *,
         batch: int | None = None,
         needed: bool = True,
-        others: Sequence[str] = (),
     ) -> Decision:
         """A process is dead that was not told to end.
 
         `failure`: the exception that ended it, if one did; `batch`: in which batch. The coordinator decides whether a
         batch can be computed and limits such deaths, so they don't count here.
-        `needed`: the run can't go on without it now; if it can, the process is restarted without limit. `others`:
-        devices of the workers that would be left without its device.
+        `needed`: the run can't go on without it now; if it can, the process is restarted without limit.
         """
         if self.is_left_out(peer):
-            return _left_out(others)
+            return self._worker_left_out()
         if failure is not None and failure.lost:
-            return self._device_lost(peer, others)
+            return self._coordinator_lost(failure.lost) if peer.role == COORDINATOR else self._worker_lost(peer.index)
+        if peer in self._ended:
+            return Decision(True, "restarted")
         if failure is not None and failure.started and batch is not None:
             return Decision(True, "restarted; a batch that raises twice is not tried again")
         self._deaths[peer.place] += 1
@@ -81,24 +80,45 @@ class RestartPolicy:
         return Decision(True, f"restarted {when}(death {number} of {self.budget} without a step done)", pause)
 
     def is_left_out(self, peer: Peer) -> bool:
-        return peer.place in self._left_out
+        """Its device is, and so this worker."""
+        return peer.role == WORKER and self.devices.is_left_out(peer.index)
 
-    def leave_out(self, peer: Peer) -> None:
-        """This worker's device is lost: its next death is its last."""
-        self._left_out.add(peer.place)
+    def ended(self, peer: Peer) -> None:
+        """We end it for what is not its fault: its death does not count."""
+        self._ended.add(peer)
 
-    def _device_lost(self, peer: Peer, others: Sequence[str]) -> Decision:
-        self._lost[peer.place] += 1
-        if self._lost[peer.place] < LIVES:
-            return Decision(True, f"tried once more in {PAUSES[2]:g} s", PAUSES[2])
-        if not others:
-            return Decision(False, "no other device is left: mend it or name others in pool.devices, then --resume")
-        if peer.role == COORDINATOR:
-            del self._lost[peer.place]  # those were of another device
-            return Decision(True, f"the run goes on with {', '.join(others)}", leave_out=True)
-        self.leave_out(peer)
-        return _left_out(others)
+    def _worker_lost(self, worker: int) -> Decision:
+        device = self.devices.of_worker[worker]
+        if not self.devices.worker_ended(worker):
+            return _tried_once_more()
+        if not self.devices.others(device):
+            return _none_left()
+        self.devices.leave_out(device)
+        return self._worker_left_out()
+
+    def _worker_left_out(self) -> Decision:
+        return Decision(False, f"left out, the run goes on with {self._others()}", leave_out=True)
+
+    def _coordinator_lost(self, suspects: tuple[str, ...]) -> Decision:
+        verdict = self.devices.coordinator_ended(suspects)
+        if verdict.left_out is None:
+            return _tried_once_more()
+        if not self.devices.others(verdict.left_out):
+            return _none_left()
+        self.devices.leave_out(verdict.left_out)
+        why = f"the run goes on with {self._others()}"
+        if len(verdict.suspects) > 1:
+            which = ", ".join(verdict.suspects)
+            why = f"which of {which} it is can't be told: {verdict.left_out} is left out, {why}"
+        return Decision(True, why)
+
+    def _others(self) -> str:
+        return ", ".join(self.devices.others().values())
 
 
-def _left_out(others: Sequence[str]) -> Decision:
-    return Decision(False, f"left out, the run goes on with {', '.join(others)}", leave_out=True)
+def _tried_once_more() -> Decision:
+    return Decision(True, f"tried once more in {PAUSES[2]:g} s", PAUSES[2])
+
+
+def _none_left() -> Decision:
+    return Decision(False, "no other device is left: mend it or name others in pool.devices, then --resume")

@@ -36,6 +36,7 @@ from pool.supervisor.holding.run_folder import RunFolder
 from pool.supervisor.holding.run_memory import RunMemory
 from pool.supervisor.holding.signals import StopSignals
 from pool.supervisor.holding.system_memory import oom_kills
+from pool.supervisor.lost_devices import LostDevices
 from pool.supervisor.numbered_nets import NumberedNets
 from pool.supervisor.place import Patience
 from pool.supervisor.places import Places
@@ -85,7 +86,10 @@ class Supervisor:
             SAY_AGAIN_SECONDS,
             time.monotonic(),
         )
-        self._policy = RestartPolicy(pool.restarts)
+        module = launch.config.testing.device_module
+        names = {index: parse_device(spec, module).torch_name for index, spec in enumerate(launch.planned.devices)}
+        self._lost = LostDevices(names)
+        self._policy = RestartPolicy(pool.restarts, self._lost)
         self._stop = StopPlan(pool.stop_timeout)
         self._service = ServiceManager()
         self._nets = NumberedNets(launch, folder, self._poller, progress.say, launch.saved)
@@ -231,23 +235,23 @@ class Supervisor:
         death = self._describe(child, how)
         self._deaths.append(death)
         needed = peer.role != FORKSERVER or self._places.somebody_waits
-        others = list(self._other_devices(peer).values())
-        decision = self._policy.died(peer, failure, batch=death.batch, needed=needed, others=others)
+        decision = self._policy.died(peer, failure, batch=death.batch, needed=needed)
         log.warning("%s; %s", death.line(), decision.why)
-        if decision.leave_out and peer.role == WORKER:
+        if decision.leave_out:
             self._progress.say(f"{death.line()}; {decision.why}")
+            self._leave_device(self._lost.of_worker[peer.index])
             self._tell_roster()
             return None
         if not decision.restart and decision.exit_code == EXIT_CRASH_LOOP:
             raise RunError(f"{account(self._deaths)}\n{decision.why}", EXIT_CRASH_LOOP)
         if not decision.restart:
             raise RunError(f"{death.line()}; {decision.why}", decision.exit_code)
+        why = decision.why
         if peer.role == COORDINATOR:
             self._end_with_coordinator()
-        if decision.leave_out:
-            self._leave_device()
-            decision = replace(decision, why=f"{decision.why}; {self._launch.planned.exchange}")
-        self._progress.say(f"{death.line()}; {decision.why}")
+            if self._exchange_left_device():
+                why = f"{why}; {self._launch.planned.exchange}"
+        self._progress.say(f"{death.line()}; {why}")
         self._tell_roster()
         successor = self._places.again(peer, time.monotonic() + decision.pause, decision.why)
         if peer.role == COORDINATOR:
@@ -261,33 +265,41 @@ class Supervisor:
         """Workers that use memory of its device: nobody has proved that it outlives the process that made it."""
         self._kill_workers(self._launch.planned.exchange.local, "shared a device's memory with the coordinator")
 
-    def _leave_device(self) -> None:
-        """The coordinator's is lost, and with it the workers on it."""
-        planned = self._launch.planned
-        for index in planned.exchange.local:
-            self._policy.leave_out(Peer(WORKER, index))
-        module = self._launch.config.testing.device_module
-        others = {index: parse_device(spec, module) for index, spec in self._other_devices(Peer(COORDINATOR)).items()}
-        exchange = after_loss(
-            planned.exchange, {index: device.torch_name for index, device in others.items() if device.is_accelerator}
+    def _leave_device(self, device: str) -> None:
+        """A worker's is lost: nobody else uses it any more."""
+        self._kill_workers(
+            [index for index, its in self._lost.of_worker.items() if its == device], "is on a device that is lost"
         )
-        self._kill_workers(exchange.local, "gets the coordinator on its device")
+        if device not in self._launch.planned.exchange.devices:
+            return
+        coordinator = next((child for child in self._children if child.peer.role == COORDINATOR), None)
+        if coordinator is not None:
+            self._kill(coordinator, f"uses {device}, which is lost")
+        elif self._exchange_left_device():  # before its successor begins
+            self._progress.say(str(self._launch.planned.exchange))
+
+    def _exchange_left_device(self) -> bool:
+        """While there is no coordinator: the exchange is chosen anew if devices of it are left out; whether that was
+        so."""
+        planned = self._launch.planned
+        lost = [device for device in planned.exchange.devices if device in self._lost.left_out]
+        if not lost:
+            return False
+        exchange = after_loss(planned.exchange, lost, self._lost.others())
+        others = set(exchange.local).difference(planned.exchange.local)
+        self._kill_workers(others, "gets the coordinator on its device")
         self._launch = replace(self._launch, answer=replace(planned, exchange=exchange))
+        return True
 
     def _kill_workers(self, indices: Collection[int], why: str) -> None:
         for child in self._children:
             if child.peer.role == WORKER and child.peer.index in indices:
-                child.kill(why)
+                self._kill(child, why)
 
-    def _other_devices(self, peer: Peer) -> dict[int, str]:
-        """What is left without the process's device: of each other worker, by index, the device."""
-        planned = self._launch.planned
-        gone = planned.exchange.local if peer.role == COORDINATOR else (peer.index,)
-        return {
-            index: spec
-            for index, spec in enumerate(planned.devices)
-            if index not in gone and not self._policy.is_left_out(Peer(WORKER, index))
-        }
+    def _kill(self, child: Child, why: str) -> None:
+        """For what is not its fault."""
+        self._policy.ended(child.peer)
+        child.kill(why)
 
     def _describe(self, child: Child, how: str) -> Death:
         before, self._oom_kills = self._oom_kills, oom_kills()

@@ -21,7 +21,7 @@ from pool.accelerator.bars import Bars, NoBars, bars_of
 from pool.accelerator.batches import DeviceBatches
 from pool.accelerator.computing import choose_computing
 from pool.accelerator.lost import device_lost
-from pool.accelerator.opening import naming_lost_devices, open_device, own_device
+from pool.accelerator.opening import naming_lost_devices, open_device, own_devices
 from pool.accelerator.page_lock import page_lock
 from pool.accelerator.sharing import sharing
 from pool.buckets.parts import joined, member_of_parameter
@@ -61,7 +61,7 @@ class Worker:
         config, index = launch.config, launch.peer.index
         planned = launch.planned
         spec = planned.devices[index]
-        device = own_device(parse_device(spec, config.testing.device_module), planned.card(spec))
+        (device,) = own_devices([parse_device(spec, config.testing.device_module)], [planned.card(spec)])
         add_devices(config.testing.device_module)
         torch.set_num_threads(config.num_worker_threads(spec, len(planned.devices)))
         if device.is_accelerator:
@@ -221,7 +221,7 @@ class Worker:
             ) from None
         if device_lost(error):
             self._in_work[0] = 0  # not the batch's fault
-            raise LostDeviceError(f"{spec} can't be used: {text}") from None
+            raise LostDeviceError(f"{spec} can't be used: {text}", [spec]) from None
         if out_of_memory(error):
             raise ResourceError(
                 f"{launch.peer} ({spec}) ran out of memory in batch "

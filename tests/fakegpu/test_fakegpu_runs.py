@@ -25,6 +25,7 @@ ONE: dict[str, Any] = {
     "train.batches_per_step": 5,
     "optimizer.name": "pool.optim.Adam",
 }
+THREE = ["fakegpu:0", "fakegpu:1", "fakegpu:2"]
 TWO: dict[str, Any] = {"pool.devices": ["fakegpu:0", "fakegpu:1"]}
 SPARSE: dict[str, Any] = {
     **ONE,
@@ -149,9 +150,9 @@ def test_a_gpu_whose_memory_runs_out_ends_the_run_with_what_to_lower(
 def test_a_gpu_that_is_lost_is_left_out_and_the_run_ends_with_the_bits_of_the_other(
     whole_run: WholeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In both lives of its worker it is lost while that computes."""
-    monkeypatch.setenv("FAKEGPU", "lost_device=2,lost_after=150")
-    two = run_well(tmp_path / "two", {**ONE, **TWO})
+    """In both lives of its worker it is lost while that computes, for which the other leaves it time."""
+    monkeypatch.setenv("FAKEGPU", "lost_devices=2,lost_after=150")
+    two = run_well(tmp_path / "two", {**ONE, "pool.devices": ["fakegpu:0?slow=4:3000", "fakegpu:1"]})
     lives = [line for line in two.out.splitlines() if "worker 1 (incarnation" in line]
     assert len(lives) == 2, two.out
     lost = "fakegpu:1 can't be used: RuntimeError: FAKEGPU error: CUDA-capable device(s) is/are busy or unavailable"
@@ -165,18 +166,15 @@ def test_a_gpu_that_is_lost_is_left_out_and_the_run_ends_with_the_bits_of_the_ot
 def test_when_the_coordinators_gpu_is_lost_the_run_goes_on_where_a_worker_is_left(
     whole_run: WholeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From its newest snapshot in host memory, with the bits of the undisturbed run; a third worker lives on."""
-    monkeypatch.setenv("FAKEGPU", "devices=3,lost_device=1,lost_after=800")
-    devices = {"pool.devices": ["fakegpu:0", "fakegpu:1", "fakegpu:2"]}
+    """From its newest snapshot in host memory, with the bits of the undisturbed run; a third worker lives on. The
+    card's second life ends by its worker or by the coordinator, whichever is faster."""
+    monkeypatch.setenv("FAKEGPU", "devices=3,lost_devices=1,lost_after=800")
+    devices = {"pool.devices": THREE}
     ended = run_well(tmp_path / "run", {**ONE, **devices, "pool.exchange": "device", "pool.snapshot_steps": 1})
     lines = ended.out.splitlines()
-    lives = [line for line in lines if line.startswith("coordinator (incarnation")]
-    assert len(lives) == 2, ended.out
-    assert "ended: fakegpu:0 can't be used: RuntimeError: FAKEGPU error: CUDA-capable device(s)" in lives[0]
-    assert lives[0].endswith("; tried once more in 0.5 s")
-    others = "the run goes on with fakegpu:1, fakegpu:2"
-    assert lives[1].endswith(f"; {others}; gradients are added up on fakegpu:1: fakegpu:0 is lost")
-    (left_out,) = [line for line in lines if line.endswith(f"; left out, {others}")]
+    (last,) = [line for line in lines if line.endswith("; gradients are added up on fakegpu:1: fakegpu:0 is lost")]
+    assert last.startswith("coordinator (incarnation ")
+    (left_out,) = [line for line in lines if line.endswith("; left out, the run goes on with fakegpu:1, fakegpu:2")]
     assert left_out.startswith("worker 0 (incarnation ")
     assert "worker 2 (" not in ended.out
     assert "the run goes on from step 0" not in ended.out
@@ -184,9 +182,52 @@ def test_when_the_coordinators_gpu_is_lost_the_run_goes_on_where_a_worker_is_lef
     assert ended.digest() == whole_run({**ONE, "pool.exchange": "host"}).digest()
 
 
-def test_a_run_whose_only_gpu_is_lost_ends_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKEGPU", "lost_device=1")
-    ended = run(tmp_path / "run", {**ONE, "pool.exchange": "device"})
+SHARED_OUT: dict[str, Any] = {"pool.exchange": "device", "pool.coordinator_device": "all", "pool.snapshot_steps": 1}
+LOST: dict[str, tuple[list[str], str, str]] = {  # devices, what happens to them, what is said of it
+    "one, by the coordinator": (
+        THREE,
+        "lost_devices=2,lost_after=500,lost_among=3,lost_alone=1",
+        "; the run goes on with fakegpu:0, fakegpu:2; "
+        "gradients are added up on fakegpu:0, fakegpu:2: fakegpu:1 is lost",
+    ),
+    "the first, by an error that all of the coordinator's give": (
+        THREE[:2],
+        "lost_devices=1,lost_after=500,lost_among=2",
+        "; which of fakegpu:0, fakegpu:1 it is can't be told: fakegpu:0 is left out, the run goes on with fakegpu:1; "
+        "gradients are added up on fakegpu:1: fakegpu:0 is lost",
+    ),
+    "the first, by its worker": (
+        ["fakegpu:0", "fakegpu:1", "fakegpu:2?slow=4:3000"],
+        "lost_devices=1,lost_after=150,lost_among=1",
+        ", since it uses fakegpu:0, which is lost; restarted; "
+        "gradients are added up on fakegpu:1, fakegpu:2: fakegpu:0 is lost",
+    ),
+    "all but one, from the beginning": (
+        THREE,
+        "lost_devices=3",
+        "gradients are added up on fakegpu:2: ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("devices", "lost", "said"), LOST.values(), ids=LOST)
+def test_when_a_gpu_that_shares_the_rows_is_lost_they_are_shared_out_over_the_others(
+    devices: list[str], lost: str, said: str, whole_run: WholeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the newest snapshot in host memory, with the bits of the undisturbed run."""
+    monkeypatch.setenv("FAKEGPU", f"devices={len(devices)},{lost}")
+    ended = run_well(tmp_path / "run", {**ONE, **SHARED_OUT, "pool.devices": devices})
+    assert said in ended.out
+    monkeypatch.delenv("FAKEGPU")
+    assert ended.digest() == whole_run({**ONE, "pool.exchange": "host"}).digest()
+
+
+@pytest.mark.parametrize("settings", [{}, {**TWO, **SHARED_OUT}], ids=["the only one", "all that share the rows"])
+def test_a_run_whose_gpus_are_all_lost_ends_with_what_to_do(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKEGPU", "lost_devices=3")
+    ended = run(tmp_path / "run", {**ONE, "pool.exchange": "device", **settings})
     assert ended.code == 75, ended.err
     assert "fakegpu:0 can't be used: RuntimeError: FAKEGPU error: CUDA-capable device(s)" in ended.err
     assert "no other device is left: mend it or name others in pool.devices, then --resume" in ended.err

@@ -8,16 +8,14 @@ from functools import partial
 import torch
 
 from loader.batch.schema import SparseBatch
-from loader.exit_codes import EXIT_CRASH_LOOP
 from pool.accelerator.added import add_devices
 from pool.accelerator.computing import choose_computing
-from pool.accelerator.opening import naming_lost_devices, open_device, own_device
+from pool.accelerator.opening import naming_lost_devices, open_device, own_devices
 from pool.accelerator.page_lock import page_lock
 from pool.accelerator.sharing import sharing
 from pool.buckets.parts import Part, joined, parts
 from pool.coordinator.memory.copies import Copies, FromDevices, InHostMemory
 from pool.devices import parse_device
-from pool.errors import LostDeviceError, RunError
 from pool.exchange.addend import Touched
 from pool.exchange.contribution import Contribution
 from pool.exchange.device.coordinator import DeviceCoordinator, Remote
@@ -28,16 +26,30 @@ from pool.exchange.device.store import DeviceStore
 from pool.exchange.host.coordinator import HostCoordinator
 from pool.exchange.interface import CoordinatorExchange
 from pool.process.launch import Launch
-from pool.process.planned import Planned
 from pool.shm.memory import Memory
 from pool.shm.shortcut import CoordinatorEnd
 
 
-class Exchanges:
-    """Raises OSError, ResourceError if a device has too little memory, RunError if one is lost."""
+def devices_of(launch: Launch) -> Sequence[torch.device]:
+    """Those that the exchange is on, as this process has them: it sees them alone, by the cards' own names. When a card
+    is lost the others may get other numbers."""
+    planned, module = launch.planned, launch.config.testing.device_module
+    names = planned.exchange.devices
+    if names:
+        add_devices(module)
+    own = own_devices([parse_device(name, module) for name in names], [planned.card(name) for name in names])
+    return [torch.device(device.torch_name) for device in own]
 
-    def __init__(self, launch: Launch, memory: Memory, shortcut: CoordinatorEnd) -> None:
+
+class Exchanges:
+    """Raises OSError, ResourceError if a device has too little memory, LostDeviceError if one can't be opened."""
+
+    def __init__(
+        self, launch: Launch, memory: Memory, shortcut: CoordinatorEnd, devices: Sequence[torch.device]
+    ) -> None:
+        """`devices`: by `devices_of`."""
         self._launch = launch
+        self._devices = devices
         self._memory = memory
         self._shortcut = shortcut
         self._lists = launch.touched_lists()
@@ -72,11 +84,11 @@ class Exchanges:
 
     def _on_device(self) -> partial[CoordinatorExchange]:
         planned, config = self._launch.planned, self._launch.config
-        add_devices(config.testing.device_module)
         choose_computing(own_kernels=config.pool.own_kernels, dense_products=config.pool.dense_products)
-        devices = _devices(planned, config.testing.device_module)
-        for device in reversed(devices):  # what is said of no device is the first one's
-            _open(device, of=len(devices))
+        devices = self._devices
+        for name, device in zip(planned.exchange.devices, devices, strict=True):
+            _open(name, device)
+        torch.accelerator.set_device_index(devices[0].index)  # of what is said of no device
         self._memory.register(page_lock)
         shared = sharing(devices[0].type)
         assert shared is not None, f"memory of {devices[0]} can't be shared"
@@ -137,26 +149,8 @@ def _bytes_of(part: Part) -> slice:
     return slice(part.offset, part.offset + part.plan.nbytes)
 
 
-def _devices(planned: Planned, module: str) -> list[torch.device]:
-    """When a card is lost the others may get other numbers: then this process sees its own alone, by its name."""
-    names = planned.exchange.devices
-    if planned.exchange.lost is not None:
-        names = tuple(own_device(parse_device(name, module), planned.card(name)).torch_name for name in names)
-    return [torch.device(name) for name in names]
-
-
-def _open(device: torch.device, of: int) -> None:
-    """Begins to use it, on a stream of its own; `of`: how many the exchange is on. Raises ResourceError; if the device
-    is lost LostDeviceError, RunError where there are several."""
-    try:
-        with naming_lost_devices(str(device)):
-            open_device(device, "coordinator", str(device), "set pool.exchange to host")
-            torch.accelerator.set_stream(torch.Stream(device=device))
-    except LostDeviceError as error:
-        if of == 1:
-            raise
-        raise RunError(
-            f"coordinator: {error}; mend it, or set pool.exchange to host or pool.coordinator_device to another device"
-            ", then --resume",
-            EXIT_CRASH_LOOP,
-        ) from None
+def _open(name: str, device: torch.device) -> None:
+    """Begins to use it, on a stream of its own. Raises ResourceError, LostDeviceError."""
+    with naming_lost_devices(name):  # a card that is gone hides those behind it: the first that fails is the lost one
+        open_device(device, "coordinator", name, "set pool.exchange to host")
+        torch.accelerator.set_stream(torch.Stream(device=device))

@@ -143,6 +143,8 @@ class DeviceStore:
             for stream in (store.here, store._arriving, store._outward):
                 here.wait_stream(stream)
         here.record_event().synchronize()
+        for store in others:
+            store.here.query()  # raises: a device that has failed may let this one believe that it is done
         for store in stores:
             store._kept.clear()
             store.is_settled = True

@@ -23,7 +23,7 @@ MODULE = "tests.fakegpu.fakegpu"
 @pytest.fixture(autouse=True)
 def _sound() -> Iterator[None]:
     yield
-    fakegpu.configure(bytes_per_us=0, fail_context=0, lost_device=0)
+    fakegpu.configure(bytes_per_us=0, fail_context=0, lost_devices=0)
     fakegpu.mend()
 
 
@@ -56,7 +56,7 @@ def test_the_speed_of_a_slow_bus_is_measured() -> None:
 
 
 def test_a_device_that_is_lost_is_said_and_the_others_are_looked_at() -> None:
-    fakegpu.configure(lost_device=2)
+    fakegpu.configure(lost_devices=2)
     first, second = look_at_cards(["fakegpu:0", "fakegpu:1"], MODULE)
     assert first.problem == ""
     assert "busy or unavailable" in second.problem

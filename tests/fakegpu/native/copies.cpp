@@ -65,7 +65,7 @@ void copy_within(const at::Tensor& from, const at::Tensor& to) {
 }
 
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
-    check_launch();
+    check_launch((on_device(from) ? from : to).device().index());
     if (to.numel() == 0) return to;
     if (!on_device(from)) {
         copy_in(from, to, non_blocking);

@@ -28,7 +28,7 @@ void check_index(Device device) {
 class DeviceAllocator final : public c10::Allocator {
   public:
     c10::DataPtr allocate(std::size_t nbytes) override {
-        check_device();
+        check_device(current_device());
         const Device device(kType, static_cast<DeviceIndex>(current_device()));
         try {
             char* address = memory(device.index()).allocate(nbytes);
@@ -107,7 +107,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
         return old;
     }
     bool queryStream(const c10::Stream& which) const override {
-        check_device();
+        check_device(which.device_index());
         return of(which).is_done(of(which).newest());
     }
     void synchronizeStream(const c10::Stream& which) const override { host_waits_for(of(which), of(which).newest()); }
@@ -124,8 +124,8 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     }
     bool queryEvent(void* event) const override {
         if (event == nullptr) return true;
-        check_device();
         const Event& recording = *static_cast<Event*>(event);
+        check_device(recording->stream->device);
         return recording->stream->is_done(recording->ticket);
     }
     void synchronizeEvent(void* event) const override {
@@ -167,7 +167,7 @@ class Hooks final : public at::PrivateUse1HooksInterface {
     void setCurrentDevice(DeviceIndex device) const override {
         check_index(Device(kType, device));
         use_device(device);
-        check_device();
+        check_device(device);
         set_current_device(device);
     }
     DeviceIndex getCurrentDevice() const override { return static_cast<DeviceIndex>(current_device()); }

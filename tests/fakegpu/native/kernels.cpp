@@ -30,7 +30,7 @@ std::vector<std::uint64_t> for_kernels(const at::Tensor& arguments) {
 // int64 on the host; `sizes`: bytes of each.
 void launch(std::int64_t device, std::int64_t function, c10::string_view kernel, c10::IntArrayRef places,
             const at::Tensor& arguments, c10::IntArrayRef sizes) {
-    check_launch();
+    check_launch(static_cast<int>(device));
     count(kKernels);
     const auto run = reinterpret_cast<Launch>(function);  // NOLINT(performance-no-int-to-ptr)
     const std::vector<unsigned> shape(places.begin(), places.end()), bytes(sizes.begin(), sizes.end());

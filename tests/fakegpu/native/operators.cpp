@@ -121,7 +121,7 @@ class Call {
     }
 
     void run() {
-        check_launch();
+        check_launch(device_);
         TORCH_CHECK(!op_.hasTag(at::Tag::nondeterministic_seeded) || schema_.argumentIndexWithName("generator"),
                     "FAKEGPU has no ", schema_.operator_name(), ": late, it would draw from the CPU's generator");
         for (const auto& result : schema_.returns()) {
@@ -259,8 +259,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> embedding_bag(
     const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets, bool scale_by_frequency,
     std::int64_t mode, bool sparse, const std::optional<at::Tensor>& per_sample, bool include_last,
     std::int64_t padding) {
-    check_launch();
     const int device = weight.device().index();
+    check_launch(device);
     const std::int64_t bags = offsets.size(0) - (include_last ? 1 : 0), columns = weight.size(1);
     const auto unread = [&] { return empty_strided_on(device, {0}, {1}, at::kLong); };
     at::Tensor out = empty_strided_on(device, {bags, columns}, {columns, 1}, weight.scalar_type());

@@ -27,8 +27,10 @@ void configure(const std::string& name, std::int64_t value) {
         {"fail_kernel", &settings.fail_kernel},
         {"fail_context", &settings.fail_context},
         {"fail_launch", &settings.fail_launch},
-        {"lost_device", &settings.lost_device},
+        {"lost_devices", &settings.lost_devices},
         {"lost_after", &settings.lost_after},
+        {"lost_among", &settings.lost_among},
+        {"lost_alone", &settings.lost_alone},
     };
     const auto found = all.find(name);
     if (found == all.end()) throw std::invalid_argument("the fake GPU has no setting " + name);

@@ -22,8 +22,10 @@ struct Settings {
     std::atomic<std::int64_t> fail_kernel{0};   // the n-th kernel that runs from now on writes where it must not
     std::atomic<std::int64_t> fail_context{0};  // the device can't be opened: its memory is full
     std::atomic<std::int64_t> fail_launch{0};   // the n-th launch from now on finds no memory for a library's handle
-    std::atomic<std::int64_t> lost_device{0};   // 1 + the index of a device that is lost
-    std::atomic<std::int64_t> lost_after{0};    // so many pieces of work were put into its streams
+    std::atomic<std::int64_t> lost_devices{0};  // those that are lost: the sum of 1 << index
+    std::atomic<std::int64_t> lost_after{0};    // so many pieces of work were put into their streams
+    std::atomic<std::int64_t> lost_among{0};    // to processes that have used so many devices alone; 0: to all
+    std::atomic<std::int64_t> lost_alone{0};    // a process that has used one can go on with the others
 };
 
 extern Settings settings;

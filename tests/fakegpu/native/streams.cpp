@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -14,7 +15,10 @@
 namespace fakegpu {
 namespace {
 
-std::atomic<bool> opened{false}, forked{false}, broken{false};
+constexpr int kAll = -1;  // devices
+std::atomic<bool> opened{false}, forked{false};
+std::atomic<std::uint64_t> used{0};  // devices, a bit each
+std::array<std::atomic<bool>, kMostDevices> broken{};
 std::mutex trouble_mutex;
 std::string trouble;
 
@@ -29,19 +33,23 @@ thread_local std::array<std::int64_t, kMostDevices> the_streams{};
 
 }  // namespace
 
-void break_down(const std::string& why) {
+void break_down(int device, const std::string& why) {
     const std::lock_guard lock(trouble_mutex);
     if (trouble.empty()) trouble = why;
-    broken = true;
+    for (int each = 0; each < kMostDevices; ++each) {
+        if (each == device || device < 0) broken[each] = true;
+    }
 }
 
 void use_device(int device) {
-    if (settings.lost_device != device + 1 || settings.lost_after-- > 0) return;
-    break_down("CUDA-capable device(s) is/are busy or unavailable");
+    const std::uint64_t all = used |= std::uint64_t{1} << device;
+    if (settings.lost_among != 0 && settings.lost_among != std::popcount(all)) return;
+    if ((settings.lost_devices >> device & 1) == 0 || settings.lost_after-- > 0) return;
+    break_down(settings.lost_alone ? device : kAll, "CUDA-capable device(s) is/are busy or unavailable");
 }
 
-void check_device() {
-    if (!broken) return;
+void check_device(int device) {
+    if (!broken.at(device)) return;
     const std::lock_guard lock(trouble_mutex);
     throw std::runtime_error("FAKEGPU error: " + trouble);
 }
@@ -52,7 +60,7 @@ void mend() {
     }
     const std::lock_guard lock(trouble_mutex);
     trouble.clear();
-    broken = false;
+    for (auto& each : broken) each = false;
 }
 
 void open_device() {
@@ -128,9 +136,9 @@ void Stream::run() {
         lock.unlock();
         pause(piece.nbytes);
         try {
-            if (!broken) piece.work();
+            if (!broken[device]) piece.work();
         } catch (const std::exception& error) {
-            break_down(std::string(error.what()).substr(0, 300));
+            break_down(kAll, std::string(error.what()).substr(0, 300));
         }
         piece.work = nullptr;
         lock.lock();
@@ -167,7 +175,7 @@ void set_current_stream(int device, std::int64_t id) { the_streams.at(device) = 
 Stream& current_stream(int device) { return stream(device, the_streams.at(device)); }
 
 std::shared_ptr<Recording> record(Stream& stream) {
-    check_device();
+    check_device(stream.device);
     auto recording = std::make_shared<Recording>();
     recording->stream = &stream;
     recording->ticket = stream.put([recording] { recording->time = std::chrono::steady_clock::now(); });
@@ -182,13 +190,13 @@ void make_wait(Stream& stream, const std::shared_ptr<Recording>& recording) {
 void host_waits_for(Stream& stream, std::uint64_t ticket) {
     count_wait();
     stream.wait(ticket);
-    check_device();
+    check_device(stream.device);
 }
 
 void host_waits_for_all(int device) {
     count_wait();
     for (Stream* each : streams(device)) each->wait(each->newest());
-    check_device();
+    check_device(device);
 }
 
 }  // namespace fakegpu

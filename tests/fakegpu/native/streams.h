@@ -14,9 +14,10 @@
 // Streams: a thread each, which does what was put into it, in order and later than the host believes. Free of torch.
 namespace fakegpu {
 
-// What a device says of itself when it can go on no more. Sticks: from then on nothing runs, and every call says it.
-void break_down(const std::string& why);
-void check_device();  // throws std::runtime_error
+// What a device says of itself when it can go on no more. Sticks: from then on nothing runs there, and every call says
+// it. Of a wrong kernel all devices of the process do.
+void break_down(int device, const std::string& why);
+void check_device(int device);  // throws std::runtime_error
 // The device is used; it breaks down if it is one that is lost by now.
 void use_device(int device);
 void mend();  // when all streams are done with what they have: as if nothing had been

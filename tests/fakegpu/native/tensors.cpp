@@ -107,8 +107,8 @@ const at::Tensor& resize(const at::Tensor& tensor, c10::IntArrayRef sizes) {
     return tensor;
 }
 
-void check_launch() {
-    check_device();
+void check_launch(int device) {
+    check_device(device);
     if (is_due(settings.fail_launch)) {
         throw std::runtime_error("FAKEGPU error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`");
     }

@@ -34,6 +34,6 @@ at::Tensor empty_strided_on(int device, c10::IntArrayRef sizes, c10::IntArrayRef
 const at::Tensor& resize(const at::Tensor& tensor, c10::IntArrayRef sizes);
 
 // Before anything is put into a stream: the device must be sound.
-void check_launch();
+void check_launch(int device);
 
 }  // namespace fakegpu

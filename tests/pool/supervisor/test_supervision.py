@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, WORKER, Peer
 from pool.supervisor.deaths import Death, account
 from pool.supervisor.holding.signals import StopSignals
 from pool.supervisor.holding.system_memory import oom_kills
+from pool.supervisor.lost_devices import LostDevices, Verdict
 from pool.supervisor.policy import PAUSES, RestartPolicy
 from pool.supervisor.service import ServiceManager
 from pool.supervisor.stopping import Ending, StopPlan
@@ -262,48 +264,121 @@ def test_a_service_manager_that_is_gone_is_no_error(tmp_path: Path, monkeypatch:
     ServiceManager().progress(1.0)
 
 
-LOST = Failure("cuda:0 can't be used: RuntimeError: busy", EXIT_FAILED, started=False, lost=True)
+CARDS = {0: "cuda:0", 1: "cuda:1", 2: "cuda:2"}  # of workers
+COORDINATING = Peer(COORDINATOR)
+
+
+def lost(*suspects: str) -> Failure:
+    return Failure("it can't be used: RuntimeError: busy", EXIT_FAILED, started=False, lost=suspects)
+
+
+def with_cards(cards: Mapping[int, str]) -> tuple[RestartPolicy, LostDevices]:
+    devices = LostDevices(cards)
+    return RestartPolicy(budget=0, devices=devices), devices
 
 
 def test_a_worker_whose_device_is_lost_in_two_lives_is_left_out_as_long_as_there_is_another() -> None:
-    """Whatever the others have done meanwhile, and whether or not it got ready."""
-    policy = RestartPolicy(budget=0)
-    once = policy.died(WORKER_0, LOST, others=["cuda:1"])
+    """Whatever the others have done meanwhile, and whether or not it got ready; and so are the others on it, however
+    they die."""
+    policy, devices = with_cards({0: "cuda:0", 1: "cuda:1", 2: "cuda:0"})
+    once = policy.died(WORKER_0, lost("cuda:0"))
     assert (once.restart, once.pause, policy.is_left_out(WORKER_0)) == (True, 0.5, False)
     policy.progress(9)
-    twice = policy.died(WORKER_0, LOST, batch=3, others=["cuda:1", "cpu"])
+    twice = policy.died(WORKER_0, lost("cuda:0"), batch=3)
     assert (twice.restart, twice.leave_out) == (False, True)
-    assert twice.why == "left out, the run goes on with cuda:1, cpu"
+    assert twice.why == "left out, the run goes on with cuda:1"
     assert policy.is_left_out(WORKER_0)
-    assert policy.died(Peer(WORKER, 1), LOST).restart
-    last = policy.died(Peer(WORKER, 1), LOST)
+    beside = policy.died(Peer(WORKER, 2))
+    assert (beside.restart, beside.leave_out) == (False, True)
+    assert devices.others() == {1: "cuda:1"}
+    assert policy.died(Peer(WORKER, 1), lost("cuda:1")).restart
+    last = policy.died(Peer(WORKER, 1), lost("cuda:1"))
     assert (last.restart, last.leave_out, last.exit_code) == (False, False, EXIT_CRASH_LOOP)
     assert last.why.startswith("no other device is left")
 
 
 def test_a_coordinator_whose_device_is_lost_in_two_lives_goes_on_without_it_as_long_as_a_worker_has_another() -> None:
-    policy, coordinator = RestartPolicy(budget=0), Peer(COORDINATOR)
-    for others in (["cuda:1", "cuda:2"], ["cuda:2"]):  # the device that takes its place has two lives, too
-        once, twice = (policy.died(coordinator, LOST, others=others) for _ in range(2))
-        assert (once.restart, once.pause, once.leave_out) == (True, 0.5, False)
-        assert (twice.restart, twice.leave_out) == (True, True)
-        assert twice.why == f"the run goes on with {', '.join(others)}"
-    policy.leave_out(WORKER_0)
-    gone = policy.died(WORKER_0, others=["cuda:2"])
-    assert (gone.restart, gone.leave_out) == (False, True), "however it has died"
-    policy.died(coordinator, LOST)
-    assert policy.died(coordinator, LOST).why.startswith("no other device is left")
+    policy, _ = with_cards(CARDS)
+    for device, others in (("cuda:0", "cuda:1, cuda:2"), ("cuda:1", "cuda:2")):  # each has two lives
+        once, twice = (policy.died(COORDINATING, lost(device)) for _ in range(2))
+        assert (once.restart, once.pause, once.why) == (True, 0.5, "tried once more in 0.5 s")
+        assert (twice.restart, twice.why) == (True, f"the run goes on with {others}")
+    assert policy.died(COORDINATING, lost("cuda:2")).restart
+    last = policy.died(COORDINATING, lost("cuda:2"))
+    assert (last.restart, last.exit_code) == (False, EXIT_CRASH_LOOP)
+    assert last.why.startswith("no other device is left")
+
+
+@pytest.mark.parametrize(
+    ("ended", "left_out"),
+    [
+        ([["cuda:0", "cuda:1", "cuda:2"], ["cuda:1"]], "cuda:1"),
+        ([["cuda:1"], ["cuda:0", "cuda:1", "cuda:2"]], "cuda:1"),
+        ([["cuda:0", "cuda:1"], ["cuda:1", "cuda:2"]], "cuda:1"),
+        ([["cuda:1"], ["cuda:2"]], None),
+        ([["cuda:1"], ["cuda:2"], ["cuda:1"]], "cuda:1"),
+    ],
+)
+def test_of_several_devices_the_one_is_left_out_that_two_lives_of_the_coordinator_suspect(
+    ended: list[list[str]], left_out: str | None
+) -> None:
+    devices = LostDevices(CARDS)
+    verdicts = [devices.coordinator_ended(suspects) for suspects in ended]
+    assert [verdict.left_out for verdict in verdicts] == [None] * (len(ended) - 1) + [left_out]
+    assert verdicts[-1].suspects == ([left_out] if left_out else ())
+
+
+def test_what_the_coordinator_can_not_tell_a_worker_has_said() -> None:
+    devices = LostDevices(CARDS)
+    assert not devices.worker_ended(2)
+    assert devices.coordinator_ended(list(CARDS.values())).left_out is None
+    assert devices.coordinator_ended(list(CARDS.values())) == Verdict("cuda:2", ["cuda:2"])
+
+
+def test_a_coordinator_on_a_device_that_is_left_out_meanwhile_is_no_reason_to_leave_out_another() -> None:
+    policy, devices = with_cards(CARDS)
+    for _ in range(2):
+        policy.died(Peer(WORKER, 1), lost("cuda:1"))
+    found = policy.died(COORDINATING, lost(*CARDS.values()))
+    assert (found.restart, found.why) == (True, "the run goes on with cuda:0, cuda:2")
+    assert devices.left_out == {"cuda:1"}
+
+
+def test_if_nobody_can_tell_one_is_left_out_after_the_other_each_after_two_lives() -> None:
+    policy, devices = with_cards(CARDS)
+    for left, out in ((["cuda:0", "cuda:1", "cuda:2"], "cuda:0"), (["cuda:1", "cuda:2"], "cuda:1")):
+        once, twice = (policy.died(COORDINATING, lost(*left)) for _ in range(2))
+        assert once.why == "tried once more in 0.5 s"
+        assert twice.restart
+        assert twice.why.startswith(f"which of {', '.join(left)} it is can't be told: {out} is left out, the run goes")
+    assert devices.others() == {2: "cuda:2"}
+
+
+def test_a_process_that_we_end_for_what_is_not_its_fault_does_not_use_up_its_lives() -> None:
+    policy, _ = with_cards(CARDS)
+    policy.ended(WORKER_0)
+    found = policy.died(WORKER_0)
+    assert (found.restart, found.pause) == (True, 0.0)
+    assert not policy.died(Peer(WORKER, 0, 2)).restart, "another incarnation"
 
 
 def test_the_exchange_goes_where_a_worker_is_left_and_uses_the_memory_that_is_reserved() -> None:
     first = Exchange(("cuda:0",), ((0, 1),))
-    second = after_loss(first, {2: "cuda:1", 3: "cuda:2", 4: "cuda:1"})
+    second = after_loss(first, ["cuda:0"], {2: "cuda:1", 3: "cuda:2", 4: "cuda:1"})
     assert (second.devices, second.local, second.without_room) == (("cuda:1",), (2, 4), (0, 1))
     assert str(second) == "gradients are added up on cuda:1: cuda:0 is lost"
-    third = after_loss(second, {3: "cuda:2"})
+    third = after_loss(second, ["cuda:1", "cuda:0"], {3: "cuda:2"})
     assert (third.devices, third.local, third.without_room) == (("cuda:2",), (3,), (0, 1))
-    last = after_loss(third, {})
-    assert (last.on_device, last.local, last.without_room) == (False, (), (0, 1))
+
+
+def test_an_exchange_on_several_devices_goes_on_with_those_that_are_left() -> None:
+    first = Exchange(("cuda:0", "cuda:1", "cuda:2"), ((0, 3), (1,), (2,)))
+    second = after_loss(first, ["cuda:1"], {0: "cuda:0", 2: "cuda:2", 3: "cuda:0"})
+    assert (second.devices, second.workers) == (("cuda:0", "cuda:2"), ((0, 3), (2,)))
+    assert second.without_room == (0, 1, 2, 3)
+    assert str(second) == "gradients are added up on cuda:0, cuda:2: cuda:1 is lost"
+    third = after_loss(second, ["cuda:0"], {2: "cuda:2"})
+    assert (third.devices, third.workers, third.without_room) == (("cuda:2",), ((2,),), (0, 1, 2, 3))
 
 
 def test_a_death_names_the_workers_gpu() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pool.accelerator.opening import own_device
+from pool.accelerator.opening import own_devices
 from pool.accelerator.visible import VARIABLE, alone, entries, said
 from pool.devices import Device, resolve_devices
 from pool.errors import ConfigError
@@ -80,8 +80,30 @@ def test_a_device_that_is_hidden_is_named_with_what_hides_it(variable: str | Non
 def test_a_worker_calls_its_only_card_by_the_first_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "5,6")
     device, card = Device("cuda", 1), Card("cuda:1", "RTX", 1, 1, "8.9", visible="6")
-    assert own_device(device, None) is device
-    assert own_device(device, replace(card, visible="")) is device
+    assert own_devices([device], [None]) == [device]
+    assert own_devices([device], [replace(card, visible="")]) == [device]
     assert os.environ[VARIABLE] == "5,6"
-    assert own_device(device, card).torch_name == "cuda:0"
+    assert [own.torch_name for own in own_devices([device], [card])] == ["cuda:0"]
     assert os.environ[VARIABLE] == "6"
+
+
+@pytest.mark.parametrize(
+    ("names", "value"),
+    [
+        (["GPU-3", "GPU-1"], "GPU-3,GPU-1"),
+        (["2", "0"], "2,0"),
+        (["GPU-3", "0"], None),  # the driver would see the first alone
+        (["0", "0"], None),
+        (["GPU-3", ""], None),
+    ],
+)
+def test_a_coordinator_on_several_cards_sees_these_in_its_own_order_or_all(
+    names: list[str], value: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "3,1,0")
+    devices = [Device("cuda", 2), Device("cuda", 1)]
+    cards = [Card(each.torch_name, "RTX", 1, 1, "8.9", visible=name) for each, name in zip(devices, names, strict=True)]
+    found = [device.torch_name for device in own_devices(devices, cards)]
+    assert (found, os.environ[VARIABLE]) == (
+        (["cuda:2", "cuda:1"], "3,1,0") if value is None else (["cuda:0", "cuda:1"], value)
+    )
