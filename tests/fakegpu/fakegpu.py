@@ -62,6 +62,15 @@ def configure(**settings: int) -> None:
         torch.ops.fakegpu.configure(name, value)
 
 
+def make_late(stream: torch.Stream | None) -> None:
+    """This stream alone runs, from now on, only what somebody waits for, and that when all others have nothing to do
+    and the host puts nothing anywhere: so whatever does not wait for it comes before. None: no stream does."""
+    if stream is None:
+        torch.ops.fakegpu.make_none_late()
+    else:
+        torch.ops.fakegpu.make_late(stream.device_index, stream.stream_id)
+
+
 def host_register(address: int, nbytes: int, flags: int = 0) -> int:
     """As cudaHostRegister: 0, or the number of an error."""
     return int(torch.ops.fakegpu.host_register(address, nbytes, flags))
