@@ -1,7 +1,8 @@
 """A GPU made of threads: importing this gives torch the devices fakegpu:0, fakegpu:1 ...
 
-Its memory can't be touched by the host, its streams run late, what is freed is used again at once, errors stick. The
-C++ is in `native/`; `make` builds it. It becomes torch's accelerator: import it in a process of its own.
+Its memory can't be touched by the host, its streams run late, what is freed is used again at once, errors stick. Which
+stream is late can be chosen (`make_late`): so a race is found however fast threads are. The C++ is in `native/`; `make`
+builds it. It becomes torch's accelerator: import it in a process of its own.
 
 Settings (`configure`) and counters (`counters`) are those of `native/settings.h`; the environment variable FAKEGPU has
 settings for the processes of a whole run: `delay_us=300,seed=7`. With `driver=7` the device has a driver of that

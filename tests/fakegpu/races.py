@@ -4,8 +4,8 @@ Each names a mode that finds it in every run: one in which the order of the stre
 are. Random delays are for the sound code alone.
 
 `python -m tests.fakegpu.races [--finds N] [--runs N] [--sound]` says in how many of N runs each was found, then runs
-the sound code N times in each mode, with --sound that alone; exits with 1 if a run has not found its bug, or if one of the
-sound code gave other numbers.
+the sound code N times in each mode, with --sound that alone; exits with 1 if a run has not found its bug, or if one of
+the sound code gave other numbers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Wanted = Mapping[int, list[Done]]  # by batches of a group
 
 @dataclass(frozen=True)
 class Race:
-    """`old` occurs exactly once in the module; `new` takes its place. Each run in `mode`, with groups of several batches,
+    """`old` occurs exactly once in the module; `new` takes its place. Each run in `mode` with groups of several batches
     finds it."""
 
     name: str
