@@ -94,8 +94,8 @@ def shuffle_files(
     """Write all records, lines, games or chains of files in a random order. Games stay whole.
 
     Every order is as likely as any other, over all files. The same files and seed give the same bytes, with any
-    --memory and --threads. What memory does not hold is written to OUT.part first, which takes about as much space as
-    OUT; the same command goes on with it, after Ctrl-C, a crash or a power failure.
+    --memory and --threads. What memory does not hold is written to OUT.buckets.part first, which takes up to twice
+    the space of OUT; the same command goes on with it, after Ctrl-C, a crash or a power failure.
     """
     from loader.chess.tools.shuffle import shuffle
     from loader.chess.tools.source import open_sources

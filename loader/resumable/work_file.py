@@ -40,6 +40,12 @@ def is_begun(path: Path) -> bool:
     return os.path.lexists(part_of(path)) or os.path.lexists(journal_of(path))
 
 
+def bytes_begun(path: Path) -> int:
+    """How much work there is for `path`, in bytes; what a death has left of a piece counts."""
+    part = part_of(path)
+    return part.stat(follow_symlinks=False).st_size if os.path.lexists(part) else 0
+
+
 class WorkFile:
     """The work for one file, opened by one process. A context manager; leaving it keeps the work, if there is any.
 

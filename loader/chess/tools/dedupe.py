@@ -22,7 +22,7 @@ from loader.chess.tools.resumed_output import Place, ResumedOutput, kept_work, w
 from loader.chess.tools.source import SourceFile, Tick, expected_bytes, has_chunks_from, refuse_empty, silent
 from loader.errors import UsageError
 from loader.formats.parallel import map_in_order
-from loader.resumable.work_file import WorkFile
+from loader.resumable.work_file import WorkFile, bytes_begun
 
 _FEWEST = 1 << 16  # keys that are worth a batch
 _CHUNK = 2 << 20  # bytes of a chunk of a file, and of what is made of it
@@ -52,7 +52,8 @@ def dedupe(
     refuse_empty(sources)
     largest, expected = _key_bytes(sources)
     limits = limits_of(memory, threads, largest)
-    on_disk = expected if expected > limits.rows * ROW else 0
+    keys_path = output.with_name(f"{output.name}.keys")
+    on_disk = max(expected - bytes_begun(keys_path), 0) if expected > limits.rows * ROW else 0
     settings = work_settings("dedupe", sources, target)
     begins = [sum(source.size for source in sources[:file]) for file in range(len(sources) + 1)]
 
@@ -63,7 +64,7 @@ def dedupe(
         ResumedOutput(
             output, target, settings, (0, 0, 0), lambda: expected_bytes(sources, target.kind) + on_disk
         ) as out,
-        WorkFile(output.with_name(f"{output.name}.keys"), settings, START) as keys,
+        WorkFile(keys_path, settings, START) as keys,
         kept_work(keys),
     ):
         if not out.done and has_chunks_from(sources, *out.place[:2]):

@@ -139,10 +139,10 @@ class ResumedOutput:
         parts, size = self._held, self._held_bytes
         self._held, self._held_bytes, self._blocks = [], 0, 0
         if self._target.packing and (size or not self._work.end):  # an empty piece is no frame more
-            whole = b"".join(parts)
-            parts.clear()
-            parts = [packer_of(self._target.packing).pack(whole, last=True)]
-            size = len(parts[0])
+            packer = packer_of(self._target.packing)
+            packed = [packer.pack(part, last=False) for part in _emptied(parts)]
+            parts = [*packed, packer.pack(b"", last=True)]
+            size = sum(map(len, parts))
         self._work.commit_parts(size, parts, {**self._work.state, **self._state})
 
 
@@ -172,6 +172,13 @@ def _keep(work: WorkFile, error: BaseException | None) -> None:
         work.remove()
     elif isinstance(error, InterruptedBySignalError | OSError) and work.end:
         error.add_note(f"{work.end:,} bytes of it are in {work.part}; the same command goes on")
+
+
+def _emptied(parts: list[bytes]) -> Iterator[bytes]:
+    """In their order; none is held longer than its turn."""
+    parts.reverse()
+    while parts:
+        yield parts.pop()
 
 
 def work_settings(command: str, sources: Sequence[SourceFile], target: Target) -> Settings:

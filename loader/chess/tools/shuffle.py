@@ -7,36 +7,36 @@ the draws, then bucket by bucket in memory.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from loader.chess.files.units import Numbers, UnitBlock
+from loader.chess.files.units import Numbers, UnitBlock, joined
 from loader.chess.tools.draws import Draws
 from loader.chess.tools.external.kept_file import KeptFile
 from loader.chess.tools.external.memory import SMALLEST_MEMORY, anonymous_memory
 from loader.chess.tools.external.nameless_file import NamelessFile
 from loader.chess.tools.external.spill import BITS, BUCKETS, GATHERED, HEADER, Buckets, Spill, by_draw
 from loader.chess.tools.kind import Target
-from loader.chess.tools.output import check_free, framed, packed
-from loader.chess.tools.resumed_output import kept_work, work_settings
+from loader.chess.tools.resumed_output import Place, ResumedOutput, kept_work, work_settings
 from loader.chess.tools.source import SourceFile, Tick, expected_bytes, refuse_empty, silent, units_from
 from loader.errors import UsageError
-from loader.resumable.delivery import PUBLISHING, deliver_new, is_delivered
 from loader.resumable.journal import State
-from loader.resumable.work_file import WorkFile, is_begun
+from loader.resumable.work_file import WorkFile, bytes_begun
 
+BLOCK = 4096  # units that are written at once: their number does not depend on the memory, so no packed byte does
 _READ_AHEAD = 2 << 20  # bytes of a chunk that is read ahead, and of its tables
 _COPIES = 3  # of what is held: units, then units with their draws in buckets; or those of a bucket and their order
 _SHIFT = 64 - BITS  # of the draws, for the first level of buckets
+_BEGIN, _BEHIND = (0, 0), (BUCKETS, 0)  # of the output: bucket, and units of it before
 
 # Keys of the work's state.
 _TABLES = "tables"  # of batches in the spill: where each lies
 _NEXT = "next"  # file and chunk behind them
 _UNITS = "units"  # in them
-_ENTRIES = "entries"
 _END = (-1, -1)  # there is no more
+
+OfBucket = Callable[[int], Iterator[UnitBlock]]  # its units in the new order
 
 
 def shuffle(
@@ -48,59 +48,70 @@ def shuffle(
     threads: int = 1,
     tick: Tick = silent,
 ) -> int:
-    """How many entries were written. What has been sorted into buckets is kept where the work is interrupted, and the
-    same call goes on with it. Raises DataError, OSError, UsageError."""
+    """How many entries were written. What is sorted into buckets and written is kept where the work is interrupted, and
+    the same call goes on with it. Raises DataError, OSError, UsageError.
+
+    Two passes over the data, each half of the progress: into buckets (OUT.buckets.part), and bucket by bucket.
+    """
     refuse_empty(sources)
     held, threads = _limits(memory, threads)
-    if not is_begun(output):
-        size = expected_bytes(sources, target.kind)
-        check_free(output, size if size < held else 3 * size)
+    size, whole = expected_bytes(sources, target.kind), sum(source.size for source in sources)
+    buckets = output.with_name(f"{output.name}.buckets")
+    spilled = 0 if size < held else max(2 * size - bytes_begun(buckets), 0)
     settings = {**work_settings("shuffle", sources, target), "--seed": seed}
-    with WorkFile(output, settings, {_TABLES: [], _NEXT: (0, 0), _UNITS: 0, _ENTRIES: 0}) as work:
-        if work.done:
-            work.remove()
-            return int(work.state[_ENTRIES])
-        if PUBLISHING not in work.state:
-            check_free(output, 0)
-        with kept_work(work):
-            return _shuffle(sources, target, work, seed, held, threads, tick)
+    with (
+        ResumedOutput(output, target, settings, _BEGIN, lambda: size + spilled) as out,
+        WorkFile(buckets, settings, {_TABLES: [], _NEXT: (0, 0), _UNITS: 0}) as work,
+        kept_work(work),
+    ):
+        if not out.done and out.place != _BEHIND:
+            of_bucket = _into_buckets(sources, target, work, seed, held, threads, lambda done, _: tick(done, 2 * whole))
+            for block, behind in _in_order(of_bucket, out.place):
+                out.write(block, behind)
+                tick(whole + whole * behind[0] // BUCKETS, 2 * whole)
+        out.finish()
+        work.remove()  # while OUT has no name: with it and without its own work, the command would be refused
+        out.publish()
+        return out.entries
 
 
-def _shuffle(
+def _into_buckets(
     sources: Sequence[SourceFile], target: Target, work: WorkFile, seed: int, held: int, threads: int, tick: Tick
-) -> int:
-    """Two passes over the data, each half of the progress: into buckets, and bucket by bucket."""
-    whole = sum(source.size for source in sources)
+) -> OfBucket:
     file = KeptFile(work)
     spill = Spill(file)
     for place in work.state[_TABLES]:
         spill.read_table(place)
     if tuple(work.state[_NEXT]) != _END:
-        for batch, state in _batches(
-            sources, target, work.state, seed, held, threads, lambda done, _: tick(done, 2 * whole)
-        ):
+        for batch, state in _batches(sources, target, work.state, seed, held, threads, tick):
             if state[_NEXT] == _END and not work.state[_TABLES]:
-                _publish(partial(_sorted, batch), target, work)
-                return int(state[_ENTRIES])
+                return partial(_of_bucket_held, batch)
             spill.add(batch)
             file.commit({**state, _TABLES: [*work.state[_TABLES], spill.write_table()]})
-
-    def second(done: int, of: int) -> None:
-        tick(whole + whole * done // of, 2 * whole)
-
-    entries = int(work.state[_ENTRIES])
-    _publish(partial(_bucket_blocks, spill, work.path.parent, _SHIFT, held, second), target, work)
-    return entries
+    return partial(_of_bucket, spill, work.path.parent, _SHIFT, held)
 
 
-def _publish(blocks: Callable[[], Iterator[UnitBlock]], target: Target, work: WorkFile) -> None:
-    def data() -> Iterator[bytes]:
-        return packed(framed(blocks(), target.kind), target)
-
-    if os.path.lexists(work.path) and is_delivered(work, data):
-        work.remove()
-    else:
-        deliver_new(work, data)
+def _in_order(of_bucket: OfBucket, begin: Place) -> Iterator[tuple[UnitBlock, Place]]:
+    """All units from `begin` on, by BLOCK; and the place behind each block."""
+    first, skipped = begin
+    waiting: list[UnitBlock] = []
+    missing = BLOCK
+    for bucket in range(first, BUCKETS):
+        done = 0
+        for block in of_bucket(bucket):
+            begin_in_block = min(max(skipped - done, 0), len(block))
+            done += begin_in_block
+            rest = block.part(begin_in_block, len(block))
+            while len(rest) >= missing:
+                done += missing
+                yield joined([*waiting, rest.part(0, missing)]), (bucket, done)
+                rest = rest.part(missing, len(rest))
+                waiting, missing = [], BLOCK
+            if len(rest):
+                waiting.append(rest)
+                done, missing = done + len(rest), missing - len(rest)
+        skipped = 0
+    yield joined(waiting), _BEHIND
 
 
 def _limits(memory: int, threads: int) -> tuple[int, int]:
@@ -134,7 +145,6 @@ def _batches(
             blocks.append((block, draws.next(len(block))))
             size += more
             state |= {_NEXT: (number, following), _UNITS: state[_UNITS] + len(block)}
-            state[_ENTRIES] += int(block.entries.sum())
             tick(before + source.offset(following), whole)
         source.check_end()
         before, first = before + source.size, 0
@@ -148,19 +158,17 @@ def _in_buckets(blocks: list[tuple[UnitBlock, Numbers]]) -> Buckets:
     return batch
 
 
-def _bucket_blocks(spill: Spill, folder: Path, shift: int, held: int, tick: Tick = silent) -> Iterator[UnitBlock]:
-    for bucket in range(BUCKETS):
-        tick(bucket, BUCKETS)
-        if spill.size(bucket) <= held or shift == 0:
-            yield from by_draw(spill.read(bucket))
-            continue
-        with NamelessFile(folder) as file:
-            finer = Spill(file)
-            for drawn in spill.parts(bucket, held):
-                finer.add(Buckets.of_drawn(drawn, shift - BITS))
-            yield from _bucket_blocks(finer, folder, shift - BITS, held)
+def _of_bucket(spill: Spill, folder: Path, shift: int, held: int, bucket: int) -> Iterator[UnitBlock]:
+    if spill.size(bucket) <= held or shift == 0:
+        yield from by_draw(spill.read(bucket))
+        return
+    with NamelessFile(folder) as file:
+        finer = Spill(file)
+        for drawn in spill.parts(bucket, held):
+            finer.add(Buckets.of_drawn(drawn, shift - BITS))
+        for each in range(BUCKETS):
+            yield from _of_bucket(finer, folder, shift - BITS, held, each)
 
 
-def _sorted(batch: Buckets) -> Iterator[UnitBlock]:
-    for drawn in batch:
-        yield from by_draw(drawn)
+def _of_bucket_held(batch: Buckets, bucket: int) -> Iterator[UnitBlock]:
+    return by_draw(batch.drawn(bucket))

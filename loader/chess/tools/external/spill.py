@@ -36,9 +36,8 @@ class Buckets:
     def of_drawn(cls, drawn: Bytes, shift: int) -> Buckets:
         return cls(*cast(tuple[Bytes, Numbers], _native.drawn_into_buckets(drawn, shift)))
 
-    def __iter__(self) -> Iterator[Bytes]:
-        for bucket in range(BUCKETS):
-            yield self.units[int(self.begin[bucket]) : int(self.begin[bucket + 1])]
+    def drawn(self, bucket: int) -> Bytes:
+        return self.units[int(self.begin[bucket]) : int(self.begin[bucket + 1])]
 
 
 class Spill:

@@ -85,8 +85,9 @@ struct Attacks {
     }
 
   private:
-    // What is written in the loops, all of it behind two pointers.
+    // What is written in the loops, all of it behind two pointers. Tables are read flat.
     struct Writer {
+        const std::uint8_t* reached_ranks;
         const std::uint16_t* before_squares;
         std::uint8_t* begin;
         std::uint8_t* out;
@@ -96,7 +97,11 @@ struct Attacks {
         __m128i attacker = _mm_setzero_si128();
 
         Writer(Attacks& attacks, const Threats& threats, const RelationView (&views)[2])
-            : before_squares(threats.before[0]), begin(attacks.bytes[0]), out(begin), before(attacks.before[0]) {
+            : reached_ranks(&kReach.ranks[0][0][0]),
+              before_squares(threats.before[0]),
+              begin(attacks.bytes[0]),
+              out(begin),
+              before(attacks.before[0]) {
             for (unsigned view = 0; view < 2; ++view) {
                 keys[view] = 64 * views[view].colour + views[view].flip;
                 flips[view] = _mm_set1_epi8(static_cast<char>(views[view].flip));
@@ -112,7 +117,7 @@ struct Attacks {
             for (std::uint32_t view = 0; view < 2; ++view) {
                 const std::size_t seen = (64 * code + square) ^ keys[view];
                 const __m512i seen_squares = _mm512_castsi128_si512(_mm_xor_si128(squares, flips[view]));
-                const void* ranks = kReach.ranks[0][0] + 64 * seen;
+                const void* ranks = reached_ranks + 64 * seen;
                 const __m512i rank = _mm512_permutexvar_epi8(seen_squares, _mm512_load_si512(ranks));
                 _mm_storel_epi64(reinterpret_cast<__m128i*>(out + (kOwnRank + view) * kRoom),
                                  _mm512_castsi512_si128(rank));
