@@ -154,13 +154,13 @@ chaos: $(STAMP)
 	$(BIN)/python -m tests.chaos.kills --kills $(if $(KILLS),$(KILLS),1000)
 
 # Would the tests notice? Puts seeded bugs into a copy of the sources, one after the other; each must be caught. Then races
-# on a fake GPU, and 200 runs there without a bug.
+# on a fake GPU, each of which five runs must find, and 780 runs there without a bug.
 chaos-mutants: $(STAMP) $(FAKEGPU)
 	$(BIN)/python -m tests.chaos.mutants
 	$(BIN)/python -m tests.fakegpu.races --runs 40
-	$(BIN)/python -m tests.fakegpu.device_races --runs 25
+	$(BIN)/python -m tests.fakegpu.device_races --runs 15
 
-# Does the fake GPU cry wolf? 200 runs of the sound code, in five modes, without a false alarm. Minutes.
+# Does the fake GPU cry wolf? 360 runs of the sound code, in nine modes, without a false alarm. Minutes.
 fakegpu-sound: $(STAMP) $(FAKEGPU)
 	$(BIN)/python -m tests.fakegpu.races --sound --runs 40
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from tests.chaos.mutant_table import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PACKAGES = ("loader", "pool", "tests")
+FOLDERS = ("loader", "pool", "sparsepool", "configs", "tests")
 NATIVE = ("loader._native", "pool._native")
 TIMEOUT = 600  # seconds; a bug that makes a test stand still is caught too
 TAKEN_FROM_ELSEWHERE = 97
@@ -45,9 +45,9 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        for package in PACKAGES:
+        for name in FOLDERS:
             ignored = shutil.ignore_patterns("__pycache__", "native", "*.so")
-            shutil.copytree(ROOT / package, folder / package, ignore=ignored)
+            shutil.copytree(ROOT / name, folder / name, ignore=ignored)
         for name in NATIVE:
             spec = importlib.util.find_spec(name)
             assert spec is not None

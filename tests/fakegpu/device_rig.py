@@ -146,11 +146,22 @@ class DeviceRig:
         )
         self._boss.submit(self._begin).result()
 
+    def make_late(self, name: str) -> None:
+        """One of its streams; none if the name is empty."""
+        worker, first = self._exchange._streams, self._homes.stores[0]
+        streams = {
+            "outward": lambda: worker.outward,
+            "here": lambda: worker.here,
+            "here of the first": self._boss.submit(lambda: first.here).result,
+        }
+        fakegpu.make_late(streams[name]() if name else None)
+
     def close(self) -> None:
         """Whatever has failed: nothing runs any more, and the devices are sound."""
         for thread in (self._boss, self._janitor):
             thread.shutdown(cancel_futures=True)
         fakegpu.mend()
+        fakegpu.make_late(None)
         for memory in self._all_host():
             fakegpu.host_unregister(memory.ctypes.data)
 

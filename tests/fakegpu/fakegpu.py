@@ -1,7 +1,8 @@
 """A GPU made of threads: importing this gives torch the devices fakegpu:0, fakegpu:1 ...
 
-Its memory can't be touched by the host, its streams run late, what is freed is used again at once, errors stick. The
-C++ is in `native/`; `make` builds it. It becomes torch's accelerator: import it in a process of its own.
+Its memory can't be touched by the host, its streams run late, what is freed is used again at once, errors stick. Which
+stream is late can be chosen (`make_late`): so a race is found however fast threads are. The C++ is in `native/`; `make`
+builds it. It becomes torch's accelerator: import it in a process of its own.
 
 Settings (`configure`) and counters (`counters`) are those of `native/settings.h`; the environment variable FAKEGPU has
 settings for the processes of a whole run: `delay_us=300,seed=7`. With `driver=7` the device has a driver of that
@@ -60,6 +61,15 @@ def waits_by_thread() -> dict[int, int]:
 def configure(**settings: int) -> None:
     for name, value in settings.items():
         torch.ops.fakegpu.configure(name, value)
+
+
+def make_late(stream: torch.Stream | None) -> None:
+    """This stream alone runs, from now on, only what somebody waits for, and that when all others have nothing to do
+    and the host puts nothing anywhere: so whatever does not wait for it comes before. None: no stream does."""
+    if stream is None:
+        torch.ops.fakegpu.make_none_late()
+    else:
+        torch.ops.fakegpu.make_late(stream.device_index, stream.stream_id)
 
 
 def host_register(address: int, nbytes: int, flags: int = 0) -> int:

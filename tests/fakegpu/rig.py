@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -51,14 +51,32 @@ from tests.support.toy_model import ToyTask
 
 Slot = npt.NDArray[np.uint8]
 
-MODES: Mapping[str, Mapping[str, int]] = {
-    "at once": {},
-    "slow bus": {"bytes_per_us": 5},
-    "only what is waited for": {"lazy": 1},
-    "short delays": {"delay_us": 300},
-    "long delays": {"delay_us": 3000},
-}
 GARBAGE = 0xFF
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How the streams run."""
+
+    settings: Mapping[str, int] = field(default_factory=dict)
+    late: str = ""  # this stream of the rig
+
+    def begin(self, seed: int) -> None:
+        """For streams that are made from now on; `seed`: of the delays."""
+        fakegpu.configure(**{"delay_us": 0, "bytes_per_us": 0, "lazy": 0, **self.settings, "seed": seed})
+
+
+MODES: Mapping[str, Mode] = {
+    "at once": Mode(),
+    "slow bus": Mode({"bytes_per_us": 5}),
+    "only what is waited for": Mode({"lazy": 1}),
+    "short delays": Mode({"delay_us": 300}),
+    "long delays": Mode({"delay_us": 3000}),
+    "batches are late": Mode(late="batches"),
+    "inward is late": Mode(late="inward"),
+    "outward is late": Mode(late="outward"),
+    "computing is late": Mode(late="here"),
+}
 
 
 @dataclass
@@ -183,9 +201,16 @@ class Rig:
             publish=lambda _: None,
         )
 
+    def make_late(self, name: str) -> None:
+        """One of its streams; none if the name is empty."""
+        own = self._streams
+        streams = {"batches": self._batches._stream, "inward": own.inward, "outward": own.outward, "here": own.here}
+        fakegpu.make_late(streams[name] if name else None)
+
     def close(self) -> None:
         if self._on_device:
             fakegpu.mend()
+            fakegpu.make_late(None)
             for memory in (*self._ring, *self._halves, *self._slots):
                 fakegpu.host_unregister(memory.ctypes.data)
 
@@ -304,7 +329,7 @@ class Rig:
                 lists=self._lists,
                 member_of=self._member_of,
             )
-        streams = Streams.of(where)
+        self._streams = streams = Streams.of(where)
         made = self._code.device.DeviceWorker(
             plan,
             self._code.weights.CopiedWeights(model, plan, streams, self._halves),

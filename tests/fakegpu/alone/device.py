@@ -26,6 +26,7 @@ def _sound() -> Iterator[None]:
     yield
     fakegpu.configure(delay_us=0, lazy=0, fail_kernel=0, fail_launch=0, memory_bytes=1 << 36)
     fakegpu.mend()
+    fakegpu.make_late(None)
 
 
 def test_another_process_can_write_memory_that_was_exported_to_it() -> None:
@@ -96,6 +97,23 @@ def test_streams_wait_for_events_of_others() -> None:
         tensor.add_(1)
     torch.accelerator.current_stream(DEVICE).wait_stream(side)
     assert tensor.mul_(3).cpu().tolist() == [3, 3, 3, 3]
+
+
+def test_a_late_stream_comes_after_all_that_does_not_wait_for_it_and_before_all_that_does() -> None:
+    late, other = torch.Stream(device=DEVICE), torch.Stream(device=DEVICE)
+    here = torch.accelerator.current_stream(DEVICE)
+    tensor = torch.zeros(4, device=DEVICE)
+    torch.accelerator.synchronize(1)
+    fakegpu.make_late(late)
+    with late:
+        tensor.add_(1)
+    other.wait_stream(late)
+    with other:
+        after = tensor + 10
+    tensor.mul_(3)
+    before = tensor.clone()
+    here.wait_stream(other)
+    assert [each.cpu().tolist() for each in (before, tensor, after)] == [[0] * 4, [1] * 4, [11] * 4]
 
 
 def test_memory_is_used_again_in_the_order_of_its_stream_and_holds_garbage() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from loader.batch.schema import SparseBatch
 from tests.fakegpu import fakegpu
-from tests.fakegpu.device_races import DEVICE_RACES, KINDS, QUICK, Wanted, expected, found_by, observed
+from tests.fakegpu.device_races import DEVICE_MODES, DEVICE_RACES, KINDS, Wanted, expected, found_by, observed
 from tests.fakegpu.device_rig import PER_STEP, STEPS, DeviceCode, DeviceRig, Trained
 from tests.fakegpu.rig import Inputs, inputs
 
@@ -28,13 +28,13 @@ def _sound() -> Iterator[None]:
     fakegpu.mend()
 
 
-@pytest.mark.parametrize("mode", QUICK)
+@pytest.mark.parametrize("mode", DEVICE_MODES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_has_the_bits_of_host_memory_and_nobody_waits_in_a_step(kind: Any, mode: str, wanted: Wanted) -> None:
     """0 waits of the threads that compute, 0 pageable copies; the coordinator waits for a version, and for a part of a
     step that it adds up early."""
-    seed = 1 + list(QUICK).index(mode) + KINDS.index(kind)  # every other one has groups of several batches
-    assert observed(DeviceCode(), kind, QUICK[mode], seed, wanted) == ""
+    seed = 1 + list(DEVICE_MODES).index(mode) + KINDS.index(kind)  # every other one has groups of several batches
+    assert observed(DeviceCode(), kind, DEVICE_MODES[mode], seed, wanted) == ""
 
 
 @pytest.mark.parametrize("race", DEVICE_RACES, ids=lambda race: race.name)

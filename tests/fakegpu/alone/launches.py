@@ -137,7 +137,7 @@ def test_kernels_give_what_a_cpu_gives_in_any_mode(batches_per_group: int) -> No
     wanted = rig.train()
     for mode in ("only what is waited for", "short delays"):
         fakegpu.configure(delay_us=0, lazy=0)
-        fakegpu.configure(**MODES[mode])
+        fakegpu.configure(**MODES[mode].settings)
         rig = Rig(given, batches_per_group=batches_per_group)
         own, before, waits = rig.arrivals.native_id, fakegpu.counters(), fakegpu.waits_by_thread()
         found = rig.train()

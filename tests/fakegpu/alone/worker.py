@@ -67,7 +67,7 @@ def test_gradients_are_rounded_once_when_they_are_handed_over(name: str, batches
     """Those of a group after they are added up, whatever the worker is on; its losses and buffers are not."""
     given = inputs()
     done: dict[str, list[Done]] = {}
-    fakegpu.configure(**MODES["short delays"], seed=batches_per_group)
+    fakegpu.configure(**MODES["short delays"].settings, seed=batches_per_group)
     for dtype in ("float32", "bfloat16"):
         rig = Rig(given, name, batches_per_group=batches_per_group, gradient_dtype=dtype)
         done[dtype] = rig.train()

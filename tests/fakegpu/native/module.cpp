@@ -32,6 +32,10 @@ void host_unregister(std::int64_t address) { page_unlock(as_address(address)); }
 
 void configure_number(c10::string_view name, std::int64_t value) { configure(std::string(name), value); }
 
+void make_stream_late(std::int64_t device, std::int64_t id) { make_late(&stream(static_cast<int>(device), id)); }
+
+void make_none_late() { make_late(nullptr); }
+
 std::vector<std::int64_t> thread_waits() {
     std::vector<std::int64_t> pairs;
     for (const auto& [thread, waits] : waits_by_thread()) pairs.insert(pairs.end(), {thread, waits});
@@ -74,6 +78,8 @@ at::Tensor import_memory(std::int64_t fd, std::int64_t offset, std::int64_t nbyt
 
 TORCH_LIBRARY(fakegpu, m) {
     m.def("configure(str name, int value) -> ()", configure_number);
+    m.def("make_late(int device, int stream) -> ()", make_stream_late);
+    m.def("make_none_late() -> ()", make_none_late);
     m.def("mend() -> ()", mend);
     m.def("counters() -> int[]", counted);
     m.def("waits_by_thread() -> int[]", thread_waits);

@@ -28,6 +28,42 @@ struct AllStreams {
 };
 AllStreams& all_streams = *new AllStreams;  // never taken apart: threads run until the process ends
 
+// Which streams have something to do, for the one that is late.
+class Activity {
+  public:
+    void begin() {
+        const std::lock_guard lock(mutex_);
+        ++busy_;
+    }
+    void end() {
+        const std::lock_guard lock(mutex_);
+        if (--busy_ <= 1) changed_.notify_all();
+    }
+    void put() {
+        const std::lock_guard lock(mutex_);
+        newest_ = std::chrono::steady_clock::now();
+    }
+    // Until only the calling thread's stream is busy and nothing has been put for a while.
+    void wait_until_quiet() {
+        constexpr auto kWhile = std::chrono::milliseconds(5);  // a host that does not wait puts its next piece sooner
+        std::unique_lock lock(mutex_);
+        while (busy_ > 1 || std::chrono::steady_clock::now() < newest_ + kWhile) {
+            if (busy_ > 1) {
+                changed_.wait(lock);
+            } else {
+                changed_.wait_until(lock, newest_ + kWhile);
+            }
+        }
+    }
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    int busy_ = 0;
+    std::chrono::steady_clock::time_point newest_;
+};
+Activity& activity = *new Activity;
+
 thread_local int the_device = 0;
 thread_local std::array<std::int64_t, kMostDevices> the_streams{};
 
@@ -82,10 +118,11 @@ Stream::Stream(int device, std::int64_t id)
 
 std::uint64_t Stream::put(Work work, std::size_t nbytes) {
     use_device(device);
+    activity.put();
     const std::lock_guard lock(mutex_);
     pieces_.push_back({std::move(work), nbytes});
     ++last_;
-    if (!settings.lazy) want(last_);
+    if (!settings.lazy && !is_late_) want(last_);
     return last_;
 }
 
@@ -106,6 +143,17 @@ void Stream::wait(std::uint64_t ticket) {
     done_.wait(lock, [&] { return finished_ >= ticket; });
 }
 
+void Stream::wait_in_stream(std::uint64_t ticket) {
+    std::unique_lock lock(mutex_);
+    want(ticket);
+    if (finished_ >= ticket) return;
+    waited_for_.push_back(ticket);
+    activity.end();  // until this stream has done it, and says so
+    done_.wait(lock, [&] { return finished_ >= ticket; });
+}
+
+void Stream::set_late(bool late) { is_late_ = late; }
+
 std::uint64_t Stream::newest() {
     const std::lock_guard lock(mutex_);
     return last_;
@@ -113,6 +161,7 @@ std::uint64_t Stream::newest() {
 
 void Stream::want(std::uint64_t ticket) {
     if (wanted_ >= ticket) return;
+    if (wanted_ == finished_) activity.begin();
     wanted_ = ticket;
     work_.notify_one();
 }
@@ -134,6 +183,7 @@ void Stream::run() {
         Piece piece = std::move(pieces_.front());
         pieces_.pop_front();
         lock.unlock();
+        if (is_late_) activity.wait_until_quiet();
         pause(piece.nbytes);
         try {
             if (!broken[device]) piece.work();
@@ -143,6 +193,11 @@ void Stream::run() {
         piece.work = nullptr;
         lock.lock();
         ++finished_;
+        std::erase_if(waited_for_, [this](std::uint64_t ticket) {
+            if (ticket <= finished_) activity.begin();  // the one that waited
+            return ticket <= finished_;
+        });
+        if (finished_ == wanted_) activity.end();
         done_.notify_all();
     }
 }
@@ -168,6 +223,13 @@ std::vector<Stream*> streams(int device) {
     return all_streams.of.at(device);
 }
 
+void make_late(Stream* which) {
+    const std::lock_guard lock(all_streams.mutex);
+    for (const auto& of : all_streams.of) {
+        for (Stream* each : of) each->set_late(each == which);
+    }
+}
+
 int current_device() { return the_device; }
 void set_current_device(int device) { the_device = device; }
 std::int64_t current_stream_id(int device) { return the_streams.at(device); }
@@ -184,7 +246,7 @@ std::shared_ptr<Recording> record(Stream& stream) {
 
 void make_wait(Stream& stream, const std::shared_ptr<Recording>& recording) {
     if (recording->stream == &stream) return;
-    stream.put([recording] { recording->stream->wait(recording->ticket); });
+    stream.put([recording] { recording->stream->wait_in_stream(recording->ticket); });
 }
 
 void host_waits_for(Stream& stream, std::uint64_t ticket) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -39,7 +40,12 @@ class Stream {
     // The same without wanting it.
     bool was_done(std::uint64_t ticket);
     void wait(std::uint64_t ticket);
+    // The same in another stream's thread, which does nothing meanwhile.
+    void wait_in_stream(std::uint64_t ticket);
     std::uint64_t newest();
+    // It runs only what somebody waits for, and that when no other stream has anything to do and the host has put
+    // nothing anywhere for a while: whatever is not made to wait for it is done before.
+    void set_late(bool late);
 
     const int device;
     const std::int64_t id;
@@ -57,6 +63,8 @@ class Stream {
     std::condition_variable work_, done_;
     std::deque<Piece> pieces_;
     std::uint64_t last_ = 0, finished_ = 0, wanted_ = 0;
+    std::vector<std::uint64_t> waited_for_;  // by streams that stand in line
+    std::atomic<bool> is_late_{false};
     std::mt19937_64 random_;
 };
 
@@ -64,6 +72,8 @@ class Stream {
 Stream& stream(int device, std::int64_t id);
 std::int64_t new_stream(int device);
 std::vector<Stream*> streams(int device);
+// This one alone is late from now on; nullptr: none is.
+void make_late(Stream* which);
 
 // The calling thread's.
 int current_device();
