@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,6 +21,10 @@ LIBRARY = ROOT / "build/fakegpu/libfakegpu.so"
 # Tests start hundreds of runs; none need compile the sources again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A shell has jobs in the background ignore it, and so would the programs that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No test depends on time: machines are busy.
 hypothesis.settings.register_profile("untimed", deadline=None)
