@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import types
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
@@ -102,13 +102,25 @@ def test_an_interrupt_and_the_callers_death_leave_a_checkpoint(number: signal.Si
     words = [sys.executable, "-c", SCRIPT.format(settings=settings)]
     script = subprocess.Popen(words, cwd=tmp_path, env=elsewhere(), stdout=subprocess.PIPE, text=True)
     metrics = run / "metrics.jsonl"
-    wait_for(lambda: metrics.exists() and metrics.read_text().count("\n") > 3, "steps are done")
-    script.send_signal(number)
-    last = run / "checkpoints/last"
-    wait_for(lambda: last.exists(), "a checkpoint is written")
-    out, _ = script.communicate(timeout=100)
-    assert out.endswith("interrupted\n") == (number is signal.SIGINT)
-    wait_for(lambda: not holders_of(run), "the run has ended")
+    try:
+        wait_for(lambda: metrics.exists() and metrics.read_text().count("\n") > 3, "steps are done")
+        script.send_signal(number)
+        last = run / "checkpoints/last"
+        wait_for(lambda: last.exists(), "a checkpoint is written")
+        out, _ = script.communicate(timeout=100)
+        assert out.endswith("interrupted\n") == (number is signal.SIGINT)
+        wait_for(lambda: not holders_of(run), "the run has ended")
+    finally:
+        end(script, run)
+
+
+def end(script: subprocess.Popen[str], run: Path) -> None:
+    """Whatever a failed test has left: a run of a million steps."""
+    with script:
+        script.kill()
+    for pid in holders_of(run):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def holders_of(run: Path) -> list[int]:
