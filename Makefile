@@ -72,10 +72,12 @@ $(CUDA_TOOLS)/installed: tests/cuda/tools.txt | $(STAMP)
 test-machine-code: $(CUDA_TOOLS)/installed
 	CUDA_TOOLS=$(CUDA_TOOLS) $(BIN)/python -m pytest --numprocesses 2 -m machine_code tests/cuda
 
-# C++ unit tests under AddressSanitizer and UndefinedBehaviorSanitizer; needs doctest (Debian's doctest-dev).
-test-native: $(NATIVE_BUILD)/CMakeCache.txt
+# C++ unit tests, and the CUDA kernels as C++, under AddressSanitizer and UndefinedBehaviorSanitizer; needs doctest
+# (Debian's doctest-dev).
+test-native: $(STAMP) $(NATIVE_BUILD)/CMakeCache.txt
 	cmake --build $(NATIVE_BUILD) --parallel 2
 	ctest --test-dir $(NATIVE_BUILD) --output-on-failure
+	$(BIN)/python -m pytest -m sanitizers tests/cuda
 
 $(NATIVE_BUILD)/CMakeCache.txt: CMakeLists.txt
 	cmake -S . -B $(NATIVE_BUILD) -DCMAKE_CXX_FLAGS="-O1 -g" -DSPARSEPOOL_PYTHON=OFF -DSPARSEPOOL_TESTS=ON \

@@ -14,7 +14,7 @@ from pathlib import Path
 from loader import _native
 from loader.errors import DataChangedError, DataError
 
-_SETTLED_NS = 50_000_000  # two writes within a tick of the file system's clock have the same time
+_SETTLED_NS = 20_000_000  # two writes within a tick of the file system's clock, 1 to 10 ms, have the same time
 _ROUNDS = 20  # of waiting until a tick has passed; a file that is written all the time never settles
 
 
@@ -59,7 +59,8 @@ def identify(paths: Sequence[Path]) -> tuple[DataFile, ...]:
         fresh = [i for i, file in enumerate(found) if file.modified and 0 <= now - file.modified < _SETTLED_NS]
         if not fresh:
             break
-        time.sleep(_SETTLED_NS / 1e9)
+        newest = max(found[i].modified or 0 for i in fresh)
+        time.sleep((newest + _SETTLED_NS - now) / 1e9)
         for i in fresh:
             found[i] = _identified(paths[i])
     return tuple(found)

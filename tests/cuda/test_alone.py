@@ -16,6 +16,7 @@ from tests.support.runs import ROOT
 FOLDER = Path(__file__).parent / "alone"
 
 
+@pytest.mark.sanitizers
 @pytest.mark.timeout(600)
 def test_kernels_under_sanitizers() -> None:
     if shutil.which("g++") is None:
@@ -30,6 +31,6 @@ def test_kernels_under_sanitizers() -> None:
         "UBSAN_OPTIONS": "print_stacktrace=1",
         "CUDA_KERNELS_SANITIZED": "1",
     }
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=500", *files]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=500", "--numprocesses=2", *files]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=580)
     assert done.returncode == 0, done.stdout + done.stderr
