@@ -31,6 +31,7 @@ def test_kernels_under_sanitizers() -> None:
         "UBSAN_OPTIONS": "print_stacktrace=1",
         "CUDA_KERNELS_SANITIZED": "1",
     }
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=500", "--numprocesses=2", *files]
+    options = ["-q", "-p", "no:cacheprovider", "--timeout=500", "--numprocesses=2"]
+    command = [sys.executable, "-m", "pytest", *options, *files]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=580)
     assert done.returncode == 0, done.stdout + done.stderr
