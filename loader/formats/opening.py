@@ -11,7 +11,7 @@ from loader.config import DataConfig
 from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.formats.format import ConfiguredFormat, Format, Reader
-from loader.formats.registry import format_by_name, format_of_file
+from loader.formats.registry import format_by_name, format_of_file, unclaimed
 
 log = logging.getLogger(__name__)
 
@@ -19,17 +19,20 @@ Opened = TypeVar("Opened")
 
 
 def format_of(config: DataConfig, file: DataFile, family: str, default: str) -> Format:
-    """`default`: of a file that no format claims: it says what is wrong with it.
+    """`default`: of a file that no format claims where such files are left out: it finds the damage.
 
-    Raises ValueError for a format that is no format, or not of the family.
+    Raises DataError for a file that no format claims otherwise, ValueError for a format that is no format, or not of
+    the family.
     """
-    if config.format is None:
-        try:
-            name = format_of_file(file.path, family)
-        except ValueError as error:
-            raise ValueError(f"{error}; name it in data.format") from None
-        return family_format(name or default, family)
-    return family_format(config.format, family)
+    if config.format is not None:
+        return family_format(config.format, family)
+    try:
+        name = format_of_file(file.path, family)
+    except ValueError as error:
+        raise ValueError(f"{error}; name it in data.format") from None
+    if name is None and config.on_bad_data != "skip" and (reason := unclaimed(file.path, family)):
+        raise DataError(file.path, f"{reason}; data.format says which it is")
+    return family_format(name or default, family)
 
 
 def family_format(name: str, family: str) -> Format:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +68,31 @@ def test_a_format_is_known_by_content_before_name(game_files: list[Path], tmp_pa
     assert format_of_file(other) is None
     assert format_of_file(game_files[0], "rows") is None
     assert format_of_file(tmp_path / "missing") is None
+
+
+@pytest.mark.parametrize(
+    ("source", "data", "said"),
+    [
+        ("chess", b"other", "does not begin as any of the formats binpack, bulletformat, marlinformat, montyvalue, "),
+        ("rows", b"other", "does not begin as any of the formats csv, npz, parquet, svmlight; data.format says which"),
+        ("chess", gzip.compress(b"other"), "is compressed, and its name does not say what is in it; "),
+    ],
+)
+def test_a_file_that_no_format_claims_is_told(source: str, data: bytes, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "other.dat"
+    path.write_bytes(data)
+    with pytest.raises(DataError) as caught:
+        open_stream(data_config(source=source, batch_size=1), [path], seed=3)
+    assert str(caught.value).startswith(f"{path}: {said}")
+    assert str(caught.value).endswith("; data.format says which it is")
+
+
+def test_a_file_that_no_format_claims_is_left_out_where_damage_is(game_files: list[Path], tmp_path: Path) -> None:
+    path = tmp_path / "other.dat"
+    path.write_bytes(b"other")
+    skipping = data_config(batch_size=1, on_bad_data="skip")
+    with closing(open_stream(skipping, [path, game_files[0]], seed=3)) as stream:
+        assert len(list(read_batches(stream, 1))) == 1
 
 
 @pytest.mark.parametrize(
