@@ -8,16 +8,25 @@ from loader import _native
 from loader.chess.filters import needs
 from loader.chess.python_reader import PythonChunks
 from loader.config import DataConfig
+from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.formats import opening
 from loader.formats.format import Format, Reader
+from loader.formats.registry import unclaimed
 
 FAMILY = "chess"
-DEFAULT = "binpack"
 
 
 def format_of(config: DataConfig, file: DataFile) -> Format:
-    return opening.format_of(config, file, FAMILY, DEFAULT)
+    """A file that no format claims is an error, or, where damaged files are left out, a damaged binpack.
+
+    Raises DataError and ValueError.
+    """
+    if found := opening.format_of(config, file, FAMILY):
+        return found
+    if config.on_bad_data != "skip" and (reason := unclaimed(file.path, FAMILY)):
+        raise DataError(file.path, f"{reason}; data.format says which it is")
+    return opening.family_format("binpack", FAMILY)
 
 
 def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
@@ -31,7 +40,7 @@ def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
                     f"data.chess.filters.{need.key}: {need}, which files in {name_of(config, file)} do not have "
                     f"({file.path}); leave {'that' if need.name else 'the filter'} out, or use data in another format"
                 )
-    return opening.open_readers(config, files, FAMILY, DEFAULT)
+    return opening.open_readers(config, files, format_of)
 
 
 def name_of(config: DataConfig, file: DataFile) -> str:

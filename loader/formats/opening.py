@@ -11,28 +11,22 @@ from loader.config import DataConfig
 from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.formats.format import ConfiguredFormat, Format, Reader
-from loader.formats.registry import format_by_name, format_of_file, unclaimed
+from loader.formats.registry import format_by_name, format_of_file
 
 log = logging.getLogger(__name__)
 
 Opened = TypeVar("Opened")
 
 
-def format_of(config: DataConfig, file: DataFile, family: str, default: str) -> Format:
-    """`default`: of a file that no format claims where such files are left out: it finds the damage.
-
-    Raises DataError for a file that no format claims otherwise, ValueError for a format that is no format, or not of
-    the family.
-    """
+def format_of(config: DataConfig, file: DataFile, family: str) -> Format | None:
+    """None of a file that no format claims. Raises ValueError for a format that is no format, or not of the family."""
     if config.format is not None:
         return family_format(config.format, family)
     try:
         name = format_of_file(file.path, family)
     except ValueError as error:
         raise ValueError(f"{error}; name it in data.format") from None
-    if name is None and config.on_bad_data != "skip" and (reason := unclaimed(file.path, family)):
-        raise DataError(file.path, f"{reason}; data.format says which it is")
-    return family_format(name or default, family)
+    return family_format(name, family) if name else None
 
 
 def family_format(name: str, family: str) -> Format:
@@ -43,7 +37,9 @@ def family_format(name: str, family: str) -> Format:
     return found
 
 
-def open_readers(config: DataConfig, files: Sequence[DataFile], family: str, default: str) -> list[Reader]:
+def open_readers(
+    config: DataConfig, files: Sequence[DataFile], format_of: Callable[[DataConfig, DataFile], Format]
+) -> list[Reader]:
     """A reader for each run of files of one format, in the order of the files.
 
     Raises DataError for what can't be used, ValueError for settings that can't be served.
@@ -51,8 +47,7 @@ def open_readers(config: DataConfig, files: Sequence[DataFile], family: str, def
     if not files:
         raise ValueError("data.train: no file is given")
     readers = [
-        _open(config, found, list(group))
-        for found, group in groupby(files, lambda file: format_of(config, file, family, default))
+        _open(config, found, list(group)) for found, group in groupby(files, lambda file: format_of(config, file))
     ]
     if not any(reader.num_chunks for reader in readers):
         names = ", ".join(str(file.path) for file in files[:3])

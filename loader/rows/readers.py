@@ -13,11 +13,11 @@ from loader.rows.python_reader import PythonBlocks
 from loader.rows.settings import RowsConfig
 
 FAMILY = "rows"
-DEFAULT = "svmlight"
 
 
 def format_of(config: DataConfig, file: DataFile) -> Format:
-    return opening.format_of(config, file, FAMILY, DEFAULT)
+    """A file that no format claims is svmlight: it names the line and column of what it can't read."""
+    return opening.format_of(config, file, FAMILY) or opening.family_format("svmlight", FAMILY)
 
 
 def open_readers(config: DataConfig, files: Sequence[DataFile], *, validation: bool = False) -> list[Reader]:
@@ -28,7 +28,7 @@ def open_readers(config: DataConfig, files: Sequence[DataFile], *, validation: b
             "data.train: no file is given; name files, or set data.rows.synthetic.num_rows or data.rows.blocks"
         )
     if files:
-        return opening.open_readers(config, files, FAMILY, DEFAULT)
+        return opening.open_readers(config, files, format_of)
     if settings.blocks:
         from loader.rows.blocks import BlocksReader
 
