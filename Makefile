@@ -54,7 +54,7 @@ image-check:
 test: $(STAMP) $(FAKEGPU)
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
-# The GPU of the tests: a torch device made of threads. Half a minute.
+# The GPU of the tests: a torch device made of threads. A minute.
 $(FAKEGPU): $(STAMP) $(wildcard tests/fakegpu/native/*)
 	cmake -S tests/fakegpu/native -B $(@D) -DTORCH=$$($(BIN)/python -c 'import torch; print(*torch.__path__)')
 	cmake --build $(@D) --parallel 2
@@ -148,7 +148,7 @@ bench: $(STAMP)
 fuzz:
 	$(MAKE) -C tests/fuzz $(if $(RUNS),RUNS=$(RUNS))
 
-# Whatever may go wrong, often: simulated runs, every crash point in every way, random kills. Hours; KILLS=30
+# Whatever may go wrong, often: simulated runs, crash points in every way, random kills. Hours; KILLS=30
 # SEEDS=1000 for a short one.
 chaos: $(STAMP)
 	$(BIN)/python -m tests.pool.simulate --seeds $(if $(SEEDS),$(SEEDS),200000)

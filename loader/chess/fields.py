@@ -9,7 +9,7 @@ from loader.config import DataConfig
 
 FIELD = "features"
 DENSE = (
-    DenseField("score", "int16"),  # internal units of the engine, side to move's view
+    DenseField("score", "int16"),  # in the file's units, side to move's view
     DenseField("result", "int8"),  # -1, 0, 1, side to move's view
     DenseField("ply", "uint16"),
     DenseField("piece_count", "uint8"),  # kings included

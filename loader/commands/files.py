@@ -115,7 +115,7 @@ def dump_file(
 ) -> None:
     """Print entries, one a line: FEN, move (UCI), score, ply, result, separated by tabs.
 
-    Score (internal units) and result (-1, 0, 1) are from the side to move's point of view. Damage ends in an
+    Score (in the file's units) and result (-1, 0, 1) are from the side to move's point of view. Damage ends in an
     error that names file and offset, after the good entries before it.
     """
     out = sys.stdout.buffer
