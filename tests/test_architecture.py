@@ -6,7 +6,6 @@ import ast
 import re
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -417,20 +416,6 @@ def test_the_generic_loader_knows_no_chess() -> None:
         if imported.startswith(("loader.chess", "loader.formats", "chess"))
     ]
     assert wrong == []
-
-
-MOST_FILES = 14  # of one language in a folder
-
-
-def test_a_folder_has_a_dozen_files() -> None:
-    """Of Python, or of C++; `__init__.py` files that declare nothing are none."""
-    counts: Counter[tuple[str, str]] = Counter()
-    for package in ("loader", "pool"):
-        for path in (ROOT / package).rglob("*.*"):
-            language = {".py": "Python", ".h": "C++", ".cpp": "C++"}.get(path.suffix)
-            if language is not None and not (path.name == "__init__.py" and path.stat().st_size < 200):
-                counts[path.parent.relative_to(ROOT).as_posix(), language] += 1
-    assert {key: count for key, count in counts.items() if count > MOST_FILES} == {}
 
 
 NAMED = re.compile(r"(?<![\w/.-])((?:loader|pool|tests|docs|benchmarks)/[\w/-]+\.(?:py|h|cpp|md|toml))\b")
