@@ -20,10 +20,10 @@ from loader.errors import DataError
 from loader.exit_codes import EXIT_DATA
 from loader.files.identity import Component, DataFile, check_unchanged, identify
 from loader.mixture.finding import find_train_files, with_components
-from loader.sources import find_files, start_notes
+from loader.sources import NoFileError, find_files, start_notes
 from pool.checkpoint.state import CHUNK_SUMS, SavedState, describe_files, describe_mixture
 from pool.config.tree import Config
-from pool.errors import CheckpointError, ConfigError, RunError
+from pool.errors import CheckpointError, ConfigError, RunError, UnavailableError
 from pool.process.launch import Launch
 from pool.protocol.messages import Purpose
 
@@ -41,7 +41,7 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
     """The files that the config names, as they are now; `saved`: of the checkpoint that the run goes on from.
 
     With data.growing = "ignore_new" files that are newer than the checkpoint are left out, and bytes at files' ends.
-    Raises ConfigError; RunError for a file that can't be found.
+    Raises ConfigError, of which UnavailableError for files that are not there now.
     """
     data = config.data
     recorded: Mapping[str, Recorded] = {}
@@ -60,7 +60,11 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
             if data.may_grow and _names(found[key]) == [name for name, _ in known]:
                 found[key] = tuple(file.up_to(int(size)) for file, (_, size) in zip(found[key], known, strict=True))
     except DataError as error:
-        raise RunError(str(error), EXIT_DATA) from None
+        if isinstance(error.__context__, PermissionError):
+            raise ConfigError(str(error)) from None
+        raise UnavailableError(str(error)) from None
+    except NoFileError as error:
+        raise UnavailableError(str(error)) from None
     except ValueError as error:
         raise ConfigError(str(error)) from None
     if data.validation_share:

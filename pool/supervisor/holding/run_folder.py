@@ -22,7 +22,7 @@ from pool.checkpoint.folder import checkpoints, linked_step, newest_good, point,
 from pool.checkpoint.overrides import Override
 from pool.checkpoint.state import BEST, FOLDER, LAST
 from pool.config.tree import Config
-from pool.errors import CheckpointError, ConfigError, PoolError
+from pool.errors import CheckpointError, ConfigError, PoolError, UnavailableError, exit_code_of
 from pool.nets.record import NETS
 
 CONFIG = "config.json"
@@ -44,7 +44,7 @@ class RunFolder:
         try:
             self.fd = run_dir.hold(self.path)
         except OSError as error:
-            raise ConfigError(self._account(error)) from None
+            raise self._refusal(error) from None
         try:
             self._lock = _locked(self.inside)
             run_dir.check_below(self.inside, _NAMES, links_in=FOLDER)
@@ -55,11 +55,11 @@ class RunFolder:
             run_dir.make_folder(self.logs)
         except BlockingIOError:
             self.close()
-            raise ConfigError(f"run.dir: {self.path} is in use by another run") from None
+            raise UnavailableError(f"run.dir: {self.path} is in use by another run") from None
         except OSError as error:
-            reason = self._account(error)
+            refusal = self._refusal(error)
             self.close()
-            raise ConfigError(reason) from None
+            raise refusal from None
         except PoolError:
             self.close()
             raise
@@ -142,7 +142,7 @@ class RunFolder:
         try:
             files.replace_file(self.inside / CONFIG, text.encode())
         except OSError as error:
-            raise ConfigError(self._account(error)) from None
+            raise self._refusal(error) from None
 
     def note(self, text: str) -> None:
         """Adds to `take_notes`."""
@@ -159,8 +159,9 @@ class RunFolder:
                 with contextlib.suppress(OSError):
                     os.close(fd)
 
-    def _account(self, error: OSError) -> str:
-        return run_dir.shown(f"run.dir: {error.filename or self.path}: {error.strerror}")
+    def _refusal(self, error: OSError) -> ConfigError:
+        text = run_dir.shown(f"run.dir: {error.filename or self.path}: {error.strerror}")
+        return ConfigError(text, exit_code_of(error))
 
     def _make_again(self) -> None:
         """In the place of the config, if there is none or an empty one. Raises OSError."""
