@@ -16,7 +16,7 @@ BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery c
 POSITIONS := configs/sample/positions.epd
 
 .PHONY: install demo test fakegpu cuda-tools test-machine-code test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
-        hostile test-hostile soak stubs gpu-check gpu-bench gpu-dry wheel-check image-check fakegpu-sound clean
+        hostile test-hostile soak stubs gpu-check gpu-bench gpu-dry wheel-check image-check fakegpu-sound digests clean
 
 # pip shows its progress on a terminal; elsewhere these lines say what takes long.
 PIP = $(BIN)/python -m pip install $$([ -t 1 ] || echo --quiet) --disable-pip-version-check --constraint constraints.txt
@@ -173,6 +173,10 @@ hostile: $(STAMP)
 # Does anything grow in a long run? A kill a minute, workers of different speed.
 soak: $(STAMP)
 	$(BIN)/python -m tests.chaos.soak --minutes $(if $(MINUTES),$(MINUTES),20)
+
+# Did a change that should not change numbers leave the bits as they were? Prints a digest a run, to be compared.
+digests: $(STAMP)
+	@$(BIN)/python -m tests.digests
 
 # On a machine with CUDA devices, which needs nothing but this checkout, Python and torch with CUDA; WHEELS=FOLDER names
 # a folder of wheels where there is no network. The tests on cuda:0, on cuda:0,cuda:0 and on all cards.
