@@ -1,4 +1,4 @@
-"""Prints SHA-256 of weights and optimizer state of some runs, which a change that should not change numbers leaves equal.
+"""Prints SHA-256 of weights and optimizer state of eight runs: equal before and after a change that keeps numbers.
 
     python -m tests.digests > before.txt; git switch CHANGE; python -m tests.digests | diff before.txt -
 
