@@ -5,10 +5,19 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 
-from loader.errors import CommandError, lacks_space, one_line
+from loader.errors import SPACE_ERRORS, CommandError, one_line
 from loader.exit_codes import EXIT_RESOURCES, EXIT_UNAVAILABLE, EXIT_USAGE
 
-_AWAY = (errno.EIO, errno.ESTALE, errno.ENODEV, errno.ENOTCONN, errno.EHOSTDOWN, errno.ETIMEDOUT)
+# of a disk or a mount that may come back
+AWAY_ERRORS = (
+    errno.ENOENT,
+    errno.EIO,
+    errno.ESTALE,
+    errno.ENODEV,
+    errno.ENOTCONN,
+    errno.EHOSTDOWN,
+    errno.ETIMEDOUT,
+)
 
 
 class PoolError(CommandError):
@@ -37,9 +46,9 @@ class UnavailableError(ConfigError):
 
 def exit_code_of(error: OSError) -> int:
     """The exit code for a path of the config: the disk is full, or away for a while, or the config is at fault."""
-    if lacks_space(error):
+    if error.errno in SPACE_ERRORS:
         return EXIT_RESOURCES
-    return EXIT_UNAVAILABLE if error.errno in _AWAY else EXIT_USAGE
+    return EXIT_UNAVAILABLE if error.errno in AWAY_ERRORS else EXIT_USAGE
 
 
 class RunError(PoolError):

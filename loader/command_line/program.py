@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from loader.command_line.streams import give_up_stdout, open_closed_streams, stdout_fails
-from loader.errors import CommandError, DataError, PipeClosedError, lacks_space, one_line
+from loader.errors import SPACE_ERRORS, CommandError, DataError, PipeClosedError, one_line
 from loader.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, EXIT_RESOURCES, EXIT_USAGE
 
 
@@ -90,7 +90,7 @@ class Program:
                 name = "standard output: "
             give_up_stdout()
         text = one_line(f"{name}{error.strerror or error}")
-        return self._fail(_with_notes(error, text), EXIT_RESOURCES if lacks_space(error) else EXIT_FAILED)
+        return self._fail(_with_notes(error, text), EXIT_RESOURCES if error.errno in SPACE_ERRORS else EXIT_FAILED)
 
     def _usage_error(self, error: Exception, message: str) -> int:
         """Without any command there is only help to give; otherwise one line says what is wrong."""

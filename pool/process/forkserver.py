@@ -33,7 +33,7 @@ def main() -> None:
     lifeline.die_with_parent(parent)
     prctl.show_as(FORKSERVER)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the supervisor's to answer
-    os.umask(0o077)
+    os.umask(os.umask(0o022) | 0o022)  # in a run folder nobody else may write
     crash_points.arm(sys.argv[5:], Peer(FORKSERVER, incarnation=int(sys.argv[3])))
     cores = os.sched_getaffinity(0)
     gc.disable()  # collections would be a quarter of the time that the imports take, and find next to nothing

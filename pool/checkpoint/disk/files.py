@@ -15,6 +15,7 @@ from pathlib import Path
 
 from loader.files.regular import open_regular
 from pool.crash_points import crash_point
+from pool.run_dir import FILE_MODE
 
 TEMPORARY = ".tmp"  # ends the name of what is being written or removed; starts with a dot
 _OURS = re.compile(rf"\..+\.\d+\.[0-9a-f]{{8}}{re.escape(TEMPORARY)}")  # as `temporary` makes them
@@ -42,7 +43,7 @@ def temporary(path: Path) -> Path:
 def write_new(path: Path, pieces: Iterable[Buffer]) -> None:
     """A new file, on the disk when this returns. Raises OSError; FileExistsError if there is one."""
     with naming(path):
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
         try:
             for piece in pieces:
                 rest = memoryview(piece)

@@ -16,14 +16,14 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from loader.errors import DataError
+from loader.errors import DataError, comes_from
 from loader.exit_codes import EXIT_DATA
 from loader.files.identity import Component, DataFile, check_unchanged, identify
 from loader.mixture.finding import find_train_files, with_components
 from loader.sources import NoFileError, find_files, start_notes
 from pool.checkpoint.state import CHUNK_SUMS, SavedState, describe_files, describe_mixture
 from pool.config.tree import Config
-from pool.errors import CheckpointError, ConfigError, RunError, UnavailableError
+from pool.errors import AWAY_ERRORS, CheckpointError, ConfigError, RunError, UnavailableError
 from pool.process.launch import Launch
 from pool.protocol.messages import Purpose
 
@@ -60,9 +60,7 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
             if data.may_grow and _names(found[key]) == [name for name, _ in known]:
                 found[key] = tuple(file.up_to(int(size)) for file, (_, size) in zip(found[key], known, strict=True))
     except DataError as error:
-        if isinstance(error.__context__, PermissionError):
-            raise ConfigError(str(error)) from None
-        raise UnavailableError(str(error)) from None
+        raise (UnavailableError if comes_from(error, AWAY_ERRORS) else ConfigError)(str(error)) from None
     except NoFileError as error:
         raise UnavailableError(str(error)) from None
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The folder of a run: made 0700 if it is not there, held by a descriptor, locked by its one supervisor.
+"""The folder of a run: made if it is not there, held by a descriptor, locked by its one supervisor.
 
 config.json   checkpoints/   nets/   metrics.jsonl   history.jsonl   tensorboard/   poison/   trace/   logs/   lock
 """
