@@ -39,6 +39,11 @@ def hold(path: Path) -> int:
     return fd
 
 
+def keep_others_from_writing() -> None:
+    """What this process makes from now on, by whatever call, only this user can write to."""
+    os.umask(os.umask(_WRITABLE_BY_OTHERS) | _WRITABLE_BY_OTHERS)
+
+
 def inside(fd: int) -> Path:
     """What paths below a folder begin with, in this process, as long as the descriptor is open."""
     return Path(f"/proc/self/fd/{fd}")

@@ -16,7 +16,7 @@ from pool.checkpoint.state import AVERAGE, FOLDER, read_state
 from pool.errors import CheckpointError, PoolError
 from pool.nets.record import NETS, net_name
 from pool.process import lifeline
-from pool.run_dir import make_folder, shown
+from pool.run_dir import keep_others_from_writing, make_folder, shown
 
 DESCRIPTION = "Trained with sparsepool."
 _ROOM_ERRORS = (*SPACE_ERRORS, errno.EIO)  # the export is tried again
@@ -74,6 +74,7 @@ def main(arguments: list[str]) -> int:
     EXIT_RESOURCES if the disk does not take the nets now."""
     parent, *rest = arguments
     lifeline.die_with_parent(int(parent))
+    keep_others_from_writing()
     try:
         write_nets(Export.parse(rest))
     except (PoolError, OSError) as error:
