@@ -6,7 +6,6 @@ what was read before it is good, and it ends in a DataError or a verdict that na
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -124,7 +123,7 @@ class Writer:
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         self.native = BinpackWriter()
-        self._file = NewFile(self.path, self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp"))
+        self._file = NewFile(self.path)
 
     def __enter__(self) -> Self:
         self._file.__enter__()

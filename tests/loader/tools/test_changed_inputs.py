@@ -152,7 +152,7 @@ def test_an_input_that_changes_ends_a_dump(kind: str, change: Change, inputs: di
         file.write_bytes(inputs[kind].read_bytes())
     else:
         file = tmp_path / f"some.{kind}"
-        file.write_text("1 2:3\n" * 500_000 if kind == "svmlight" else "label,a\n" + "1,2\n" * 700_000)
+        file.write_text("1 2:3\n" * 190_000 if kind == "svmlight" else "label,a\n" + "1,2\n" * 290_000)
     os.utime(file, ns=(0, 0))
     blocks: Any = getattr(format_by_name(kind), "dump")(file, None)  # noqa: B009 (not of every format)
     next(blocks)
