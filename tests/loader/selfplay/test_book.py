@@ -82,9 +82,9 @@ GAMES = {
     "between tags and moves": '[Event "a"]\n\n\n[Result "*"]\n\n1. d4 *\n[Event "b"]\n1.\n\ne4\n\n1... c5 *\n',
     "none, without tags": "1. d4 *\n1. e4 c5 1-0\n",
     "no results": "1. d4\n\n1. e4\n\n\nc5\n",
-    "comments": '[Event "a"]\n\n{ [%eval 0]\n\n[Event ""]\n1. a3 } 1. d4 {; 1} * ; {\n\n[Event "b"]\n1. e4 (1. c4 {)}) c5\n',
+    "comments": '[Event "a"]\n{ [%e 0]\n\n[Event ""]\n1. a3 } 1. d4 {; 1} * ; {\n\n[Event "b"]\n1. e4 (1. c4 {)}) c5\n',
     "escapes": '% one\n[Event "a"]\n%[Event "no"]\n\n% two\n1. d4 *\n; three\n\n[Event "b"]\n\n1. e4\n%1. e5\nc5 *\n',
-    "games without moves": '[Event "x"]\n\n*\n\n[Event "a"]\n\n1. d4 *\n[Event "x"]\n\n\n{} 1-0\n1. e4 c5 *\n[Event "x"]',
+    "games without moves": '[Event "x"]\n\n*\n\n[Event "a"]\n\n1. d4 *\n[Event "x"]\n{} 1-0\n1. e4 c5 *\n[Event "x"]',
 }
 
 
