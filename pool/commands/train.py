@@ -42,8 +42,8 @@ def train(
 
     Ctrl-C finishes the step, writes a checkpoint and stops; a second one stops at once. Exit codes: 0 done, 1 failed, 2
     command line or config, 65 damaged data, 69 something it names is not there now or in use, 71 not enough memory or
-    disk, 75 a process died again and again, 130 or 143 stopped by a signal. Example: pool configs stockfish-15.1 -o my.toml, then pool train my.toml
-    --set 'data.train=/data/*.binpack' --set run.dir=runs/first
+    disk, 75 a process died again and again, 130 or 143 stopped by a signal. Example: pool configs stockfish-15.1 -o
+    my.toml, then pool train my.toml --set 'data.train=/data/*.binpack' --set run.dir=runs/first
     """
     from pool.config.reading import load_config
     from pool.supervisor.before import preparation
