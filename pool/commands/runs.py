@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from pool.commands.arguments import Force, check_new
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="runs")(runs)
@@ -23,6 +25,7 @@ def runs(
         bool, typer.Option("--members", help="a row for each member of an ensemble, with the settings that differ")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object a run")] = False,
+    force: Force = False,
 ) -> None:
     """Compare runs: steps, best validation, newest loss, speed, time spent on steps, and the settings that differ.
 
@@ -37,6 +40,7 @@ def runs(
 
     if plot is not None:
         check_plot(plot)
+        check_new([plot], force)
     found = [read_run(folder) for folder in folders]
     if members:
         found = [row for run in found for row in (run.members or (run,))]
