@@ -49,8 +49,9 @@ def train(
     command line or config, 65 damaged data, 71 not enough memory or disk, 75 a process died again and again, 130 or 143
     stopped by a signal.
 
-    `pool train --resume runs/first` goes on with that run: its own settings hold, with the changes of --set. Example: pool configs stockfish-15.1 -o my.toml, then pool train my.toml
-    --set 'data.train=/data/*.binpack' --set run.dir=runs/first
+    `pool train --resume runs/first` goes on with that run: its own settings hold, with the changes of --set. Example:
+    pool configs stockfish-15.1 -o my.toml, then pool train my.toml --set 'data.train=/data/*.binpack' --set
+    run.dir=runs/first
     """
     from pool.config.reading import load_config
     from pool.supervisor.before import preparation

@@ -50,7 +50,8 @@ class Run:
     @property
     def last_step_time(self) -> float | None:
         """When the newest step was done, in seconds since 1970; None before the first."""
-        return self.steps[-1].get("time") if self.steps else None
+        time = self.steps[-1].get("time") if self.steps else None
+        return time if isinstance(time, int | float) else None
 
     @property
     def eta(self) -> float | None:

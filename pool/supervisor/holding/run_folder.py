@@ -144,9 +144,8 @@ class RunFolder:
         try:
             return _OVERRIDES.validate_python(self.recorded().get("overrides", []))
         except ValidationError:
-            raise ConfigError(
-                f"{self.path / CONFIG}: is no record of a run; --override may be recorded there: mend it, or move it away"
-            ) from None
+            reason = "is no record of a run; --override may be recorded there: mend it, or move it away"
+            raise ConfigError(f"{self.path / CONFIG}: {reason}") from None
 
     def record(self, config: Config, overrides: Sequence[Override] = ()) -> None:
         """Writes config.json, and that the run goes on. Raises ConfigError."""

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sparsepool
 
+import sparsepool
 from pool.checkpoint.state import read_state
 from tests.support.processes import role_pid
 from tests.support.runs import ROOT, TOY, WholeRun, command, copied, run_well, steps_done
@@ -52,7 +52,7 @@ def test_a_run_is_running_crashed_stopped_and_finished_and_its_folder_resumes_it
         assert (code, found["state"], found["exit_code"], found["restarts"]) == (3, "running", None, 0)
         assert found["step"] >= 7
         assert found["eta_seconds"] > 0
-        os.kill(role_pid("worker-0", process.pid), signal.SIGKILL)
+        os.kill(role_pid("worker", process.pid), signal.SIGKILL)
         wait_for(lambda: status(run)[1]["restarts"] == 1, "the restart is counted")
         process.kill()
         process.wait()

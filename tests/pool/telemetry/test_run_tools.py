@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sparsepool
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sparsepool
 from pool.checkpoint.validations import Goal, Validation
 from pool.cli import main
 from pool.config.members import differing
