@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from pool.checkpoint.disk.plain import value_at
@@ -51,7 +52,7 @@ class Run:
     def last_step_time(self) -> float | None:
         """When the newest step was done, in seconds since 1970; None before the first."""
         time = self.steps[-1].get("time") if self.steps else None
-        return time if isinstance(time, int | float) else None
+        return float(time) if isinstance(time, int | float) else None
 
     @property
     def eta(self) -> float | None:
@@ -59,8 +60,8 @@ class Run:
         rates = self._rates[-_RECENT:]
         if self.state != "running" or not rates:
             return None
-        left = int(self.config.get("train.steps", 0)) - self.steps[-1]["step"]
-        return max(0, left) * self._samples_per_step * sum(1 / rate for rate in rates) / len(rates)
+        left = int(self.config.get("train.steps", 0)) - int(self.steps[-1]["step"])
+        return max(0, left) * self._samples_per_step * fmean(1 / rate for rate in rates)
 
     @cached_property
     def newest_validation(self) -> Mapping[str, Any] | None:
