@@ -4,7 +4,6 @@ section.key=value`. Errors name the key and what is allowed."""
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from loader.files.named import read_named
+from loader.files.text import toml_of
 from pool.checkpoint.renamed import with_new_names
 from pool.config.changes import Change
 from pool.config.ensemble import MOST_LOSSES
@@ -56,14 +56,11 @@ def recorded_tree(folder: Path) -> dict[str, Any]:
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(read_named(path).decode())
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-        raise ConfigError(f"{path}: {reason}") from None
-    except ValueError as error:  # also Python's, for an integer of very many digits
-        raise ConfigError(f"{path}: not TOML: {error}") from None
-    except RecursionError:
-        raise ConfigError(f"{path}: nested too deeply") from None
+        return toml_of(read_named(path))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
 
 
 def changed_config(tree: dict[str, Any], changes: Sequence[Change], where: str) -> Config:
