@@ -111,7 +111,7 @@ def dump_file(
             metavar="FILE", help="A data file, or a pipe of positions; - is standard input.", show_default=False
         ),
     ],
-    limit: Annotated[int | None, typer.Option(min=0, metavar="N", help="Stop after N entries.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, max=10**15, metavar="N", help="Stop after N entries.")] = None,
     input_format: Format = None,
 ) -> None:
     """Print entries, one a line: FEN, move (UCI), score, ply, result, separated by tabs.
