@@ -117,7 +117,7 @@ class _Command(TyperCommand):
         for option in self.params:
             value = ctx.params.get(option.name)
             if isinstance(value, float) and not math.isfinite(value):
-                raise typer.BadParameter(f"{value} is no number.", ctx=ctx, param=option)
+                raise typer.BadParameter(f"{value} is no number.", ctx=ctx, param_hint=f"'{option.opts[-1]}'")
         return rest
 
 

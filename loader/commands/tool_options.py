@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from loader.cores import allowed_cores
 from loader.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ Seed = Annotated[
 Threads = Annotated[
     int, typer.Option("--threads", min=1, max=256, metavar="N", help="Threads that read; they change no byte.")
 ]
-ALL_THREADS = min(os.cpu_count() or 1, 8)
+ALL_THREADS = min(allowed_cores(), 8)
 
 
 @contextmanager

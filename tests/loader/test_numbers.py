@@ -117,7 +117,7 @@ def test_any_share_is_used_or_refused_in_a_line(folder: Path, capsys: pytest.Cap
 def merged(lengths: Sequence[int], shares: Sequence[Fraction]) -> list[int]:
     """Which file each position is of: that whose next one is over first."""
     given = [0] * len(lengths)
-    order = []
+    order: list[int] = []
     while True:
         ends = [
             (Fraction(count + 1) / share, file) for file, (count, share) in enumerate(zip(given, shares, strict=True))
