@@ -8,29 +8,17 @@ from __future__ import annotations
 
 import os
 import pkgutil
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import cast
 
 import loader.formats
+from loader.files.packed import ENDINGS, READ, decompressor
 from loader.files.regular import open_regular
 from loader.formats.format import HEAD_BYTES, Format
 from loader.plugins.interface import interface_problem
 from loader.plugins.registry import Registry
-
-# By first bytes: what decompresses them, and what ends the names of files of formats that can be read so.
-_PACKED = (
-    (re.compile(rb"\x1f\x8b"), "gzip -dc", ".gz"),
-    (re.compile(rb"\x28\xb5\x2f\xfd"), "zstd -dc", ".zst"),
-    (re.compile(rb"PK(\x03\x04|\x05\x06)"), "unzip -p", ".npz"),
-    (re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), "bzip2 -dc", None),
-    (re.compile(rb"\xfd7zXZ\x00"), "xz -dc", None),
-    (re.compile(rb"\x04\x22\x4d\x18"), "lz4 -dc", None),
-    (re.compile(rb"7z\xbc\xaf\x27\x1c"), "7z e -so", None),
-)
-_READ = ("gzip -dc", "zstd -dc")  # by formats whose names end so
 
 
 @cache
@@ -79,15 +67,10 @@ def unclaimed(path: Path, family: str | None = None) -> str | None:
     if not head:
         return None
     if program := decompressor(head):
-        if program not in _READ:
+        if program not in READ:
             return _unread(program)
         return f"is compressed, and its name does not say what is in it; a binpack file is read after `{program}`"
     return f"does not begin as any of the formats {', '.join(names_of_family(family) if family else built_in())}"
-
-
-def decompressor(head: bytes) -> str | None:
-    """The command that decompresses what begins so; None of what is not compressed."""
-    return next((program for magic, program, _ in _PACKED if magic.match(head)), None)
 
 
 def refused_packing(path: Path, name: str) -> str | None:
@@ -97,11 +80,10 @@ def refused_packing(path: Path, name: str) -> str | None:
 
 def _unread_packing(head: bytes, found: Format) -> str | None:
     """The command that decompresses what begins so, unless the format's files may be like that."""
-    endings = {program: ending for _, program, ending in _PACKED}
     program = decompressor(head)
     if program is None or found.recognizes(head):
         return None
-    ending = endings[program]
+    ending = ENDINGS.get(program)
     return None if ending and any(suffix.endswith(ending) for suffix in found.SUFFIXES) else program
 
 
