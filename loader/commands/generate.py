@@ -111,8 +111,9 @@ def generate_file(
     between games, so the same engine, options and seed give the same file, for any number of --engines. A file that
     exists is never replaced. Unfinished work lies in FILE.part, which `loader inspect` reads, with FILE.part.journal;
     the same command goes on with it, after Ctrl-C, a crash or a power failure. A move without a score is played, and
-    its position marked as without one (32002). An engine that crashes, does not answer or plays an illegal move is started again; if it fails in
-    the same game once more, that game is dropped. Five dropped games in a row end the command.
+    its position marked as without one (32002). An engine that crashes, does not answer or plays an illegal move is
+    started again; if it fails in the same game once more, that game is dropped. Five dropped games in a row end the
+    command.
     """
     if importlib.util.find_spec("chess") is None:
         raise UsageError("loader generate needs python-chess: pip install 'sparsepool[generate]'")
