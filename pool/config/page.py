@@ -141,7 +141,8 @@ def _toml(value: Any) -> str:
 def _allowed(field: FieldInfo) -> str:
     kinds = [kind for kind in alternatives(field.annotation) if kind is not types.NoneType]
     words = [_word(kind) for kind in kinds]
-    bounds = [bound for entry in field.metadata for bound in _bounds(entry)]
+    of_kinds = (entry for kind in get_args(field.annotation) for entry in getattr(kind, "__metadata__", ()))
+    bounds = [bound for entry in (*field.metadata, *of_kinds) for bound in _bounds(entry)]
     return ", ".join([" or ".join(words), *bounds])
 
 

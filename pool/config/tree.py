@@ -15,7 +15,7 @@ from loader.section import Effect, Section
 from loader.sources import data_class, generates
 from pool.config.ensemble import MOST_SEED, EnsembleConfig
 from pool.config.explaining import explained
-from pool.config.schedule import ScheduleConfig
+from pool.config.schedule import Schedule, ScheduleConfig
 from pool.config.sections import (
     OptimizerConfig,
     PoolConfig,
@@ -67,6 +67,11 @@ class Config(BaseModel):
     def model_seed(self) -> int:
         """Of the first weights and of dropout."""
         return self.run.seed if self.run.model_seed is None else self.run.model_seed
+
+    @property
+    def run_schedule(self) -> Schedule:
+        """The schedule in steps of this run."""
+        return self.schedule.of_run(self.train.steps)
 
     @property
     def run_dir(self) -> Path:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from pool.checkpoint import store
+from pool.checkpoint.disk.plain import value_at
 from pool.checkpoint.state import MemberState, OptimizerNumbers, describe_files, describe_mixture
 from pool.checkpoint.validations import NONE, Goal, Validation, Validations, comparable
 from pool.coordinator.books.actions import Commit
@@ -68,6 +69,9 @@ class State:
             restored = store.load(launch.checkpoint)
         if restored is not None:
             committer.restore(restored)
+            if value_at(restored.config, "train.steps") != launch.config.train.steps:
+                for member in committer.members:
+                    member.optimizers.follow_length(launch.step)
             self._override(launch.step)
             self._unused = tuple(member.unused for member in restored.members) or self._unused
         else:

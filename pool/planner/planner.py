@@ -35,6 +35,7 @@ from pool.planner.data import Data, look_at
 from pool.planner.exchange import choose_exchange
 from pool.planner.model_check import check_model
 from pool.planner.probe import look_at_cards
+from pool.planner.rates import learning_rates
 from pool.planner.trial import state_nbytes, try_state
 from pool.process.launch import Launch
 from pool.process.planned import Accepted, Answer, Planned, Refused
@@ -195,6 +196,7 @@ def run(launch: Launch) -> Answer:
         data, plans, found, devices = plan_run(launch)
         if launch.checkpoint is not None:
             try_state(launch.config, plans, launch.checkpoint, launch.overrides)
+        rates = learning_rates(launch, plans)
         exchange = choose_exchange(launch.config, devices, plans)
         planned = Planned(
             schema=data.schema,
@@ -206,6 +208,7 @@ def run(launch: Launch) -> Answer:
             cards=look_at_cards(devices, module),
             state_nbytes=state_nbytes(launch.config, plans, launch.overrides, found.metrics),
             fingerprint=numerics.reference(launch.config, joined(plans), devices),
+            rates=rates,
             exchange=exchange,
         )
         sizes = {purpose: tuple(file.size for file in files) for purpose, files in data.files.items()}

@@ -11,6 +11,7 @@ from pool.process.launch import Launch
 from pool.supervisor.before.data_size import estimate, mixture
 from pool.supervisor.before.disk_plan import DiskPlan
 from pool.supervisor.before.gpu_page import gpu_lines
+from pool.supervisor.before.learning_rate import rate_lines
 from pool.supervisor.before.memory_plan import mib
 
 WIDTH = 22  # of the left column
@@ -33,6 +34,8 @@ def _run(launch: Launch) -> Iterator[tuple[str, str]]:
     yield "training data", _data(launch, samples)
     if (mixed := mixture(launch)) is not None:
         yield "mixture", mixed.removeprefix("data.train: ")
+    for number, line in enumerate(rate_lines(launch)):
+        yield ("" if number else "learning rate"), line
     every = config.validate_every
     if every:
         batches = f"{train.validation_batches:,} x {batch:,} samples"

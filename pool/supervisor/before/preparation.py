@@ -27,6 +27,7 @@ from pool.supervisor.before.data_files import DataFiles
 from pool.supervisor.before.data_size import mixture, short_validation
 from pool.supervisor.before.disk_plan import check_disk, disk_plan
 from pool.supervisor.before.gpu_page import gpu_notes
+from pool.supervisor.before.learning_rate import rate_lines
 from pool.supervisor.before.memory_plan import memory_plan, shortage, table
 from pool.supervisor.before.overriding import overrides_of
 from pool.supervisor.before.planning import ask_planner
@@ -86,6 +87,7 @@ def prepare(
         folder.note(idle)
     for note in gpu_notes(launch):
         folder.note(note)
+    folder.note(f"learning rate: {'; '.join(rate_lines(launch))}")
     averaged = config.train.average.left_out(config.train.steps)
     for said in (mixture(launch), short_validation(launch), averaged):
         if said is not None:
