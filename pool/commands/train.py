@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -56,7 +55,7 @@ def train(
     if changes and not resume:
         raise ConfigError("--override: changes a run that is resumed; without --resume use --set")
     if check:
-        sys.stdout.write(preparation.check(settings) + "\n")
+        preparation.check(settings, print)
         return
     again = resume_command(config, overrides or ())
     code = run(settings, resume=resume, allow_different_numerics=allow_different_numerics, changes=changes, again=again)

@@ -217,7 +217,10 @@ class TrainConfig(Section):
 class PoolConfig(Section):
     devices: Annotated[
         CommaList,
-        Field(description="one worker each: cuda:N, cpu, or auto (all CUDA devices, else two CPU workers)"),
+        Field(
+            description="one worker each: cuda:N, cpu, or auto: all CUDA devices, else CPU workers, one for each group "
+            "of batches of a step, as far as there are cores, at most 8"
+        ),
         Effect.NUMERICS,
     ] = ("auto",)
     threads: Annotated[

@@ -98,6 +98,13 @@ class Config(BaseModel):
         """Threads of the coordinator's reduction and optimizer."""
         return self.pool.coordinator_threads or min(8, os.cpu_count() or 1)
 
+    @property
+    def num_cpu_workers(self) -> int:
+        """Workers that `auto` stands for where no CUDA device is: no more than there are cores, or groups of batches in
+        a step; at most 8, as each takes memory for gradients."""
+        groups = -(-self.train.batches_per_step // self.train.batches_per_group)
+        return min(8, os.cpu_count() or 1, groups)
+
     def num_worker_threads(self, spec: str, workers: int) -> int:
         """Torch threads of the worker on device `spec`, one of `workers`."""
         device = parse_device(spec, self.testing.device_module)

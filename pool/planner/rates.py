@@ -1,4 +1,4 @@
-"""Computes the learning rates of a run's steps by stepping its schedule, so that the user sees them before it begins."""
+"""Computes the learning rates of a run's steps by stepping its schedule: its user sees them before it begins."""
 
 from __future__ import annotations
 

@@ -39,6 +39,8 @@ class Planned:
     state_nbytes: int  # of weights and optimizer state: one snapshot
     fingerprint: Mapping[str, str]  # of what the run's bits depend on
     rates: tuple[LearningRates | None, ...] = ()  # of each member; None: the schedule has too many steps to compute it
+    about_devices: tuple[str, ...] = ()  # lines for the user: what `auto` is here, devices that are not used
+    missing: str = ""  # why the run can't be on this machine, which lacks devices: of `Launch.only_check` alone
     exchange: Exchange = HOST
     cards: tuple[Card, ...] = ()  # the GPUs among `devices`, each once
 

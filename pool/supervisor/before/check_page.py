@@ -75,6 +75,8 @@ def _model(launch: Launch) -> Iterator[tuple[str, str]]:
 def _machine(launch: Launch, disk: DiskPlan) -> Iterator[tuple[str, str]]:
     config = launch.config
     yield "workers on", "; ".join(launch.planned.device_names)
+    for line in launch.planned.about_devices:
+        yield "", line
     yield from gpu_lines(launch)
     if (
         idle := idle_devices(len(launch.planned.devices), config.train.batches_per_step, config.train.batches_per_group)

@@ -19,7 +19,9 @@ def rate_lines(launch: Launch) -> Iterator[str]:
         members.setdefault(rates, []).append(m)
     for rates, numbers in list(members.items())[:_MOST]:
         who = f"{named(numbers)}: " if len(members) > 1 else ""
-        yield who + _said(rates, launch.step, plateau=config.members()[numbers[0]].schedule.plateau.patience is not None)
+        yield who + _said(
+            rates, launch.step, plateau=config.members()[numbers[0]].schedule.plateau.patience is not None
+        )
         if rates is not None and rates.low_from is not None:
             yield (
                 f"{who}the learning rate falls below a millionth of its highest at step {rates.low_from + 1:,} of "

@@ -80,3 +80,43 @@ def test_a_source_that_can_not_estimate_says_so() -> None:
         samples_per_epoch(data_config(source="synthetic", synthetic={"num_features": 10, "max_active": 2}), [], 1)
         is None
     )
+
+
+@pytest.mark.parametrize(
+    ("devices", "exchange"),
+    [
+        (["cuda:9990", "cuda:9991", "cuda:9992", "cuda:9993"], "auto"),
+        (["cuda:9990", "cpu", "cpu"], "host"),
+        (["cuda:9990", "cuda:9991", "cuda:9992", "cuda:9993"], "device"),
+    ],
+)
+def test_a_run_on_devices_that_this_machine_lacks_is_shown_as_far_as_it_can_be(
+    devices: list[str], exchange: str, tmp_path: Path
+) -> None:
+    settings = {**NO_EVERY, "pool.devices": devices, "pool.exchange": exchange, "train.batches_per_step": 2}
+    ended = run(tmp_path / "run", settings, "--check")
+    assert ended.code == 2
+    assert ended.err.startswith("pool: pool.devices: 'cuda:9990': this machine shows ")
+    assert len(ended.err.splitlines()) == 1
+    lines = {line[:22].strip(): line[22:] for line in ended.out.splitlines()}
+    assert lines["workers on"].startswith("cuda:9990: not in this machine; ")
+    assert lines["idle devices"].startswith(f"{len(devices) - 2} of {len(devices)} devices stand idle")
+    assert "of gradients out" in lines["bytes of a step"]
+    assert f"{len(devices) + 4} processes" in ended.out
+    assert "together" in ended.out
+    assert "learning rate" in lines
+    started = run(tmp_path / "run", settings)
+    assert (started.code, started.err) == (2, ended.err)
+
+
+def test_a_device_that_is_no_device_shows_no_page(tmp_path: Path) -> None:
+    ended = run(tmp_path / "run", {**NO_EVERY, "pool.devices": ["cuda:x"]}, "--check")
+    assert (ended.code, ended.out) == (2, "")
+
+
+def test_the_page_and_the_start_name_the_data_files(tmp_path: Path) -> None:
+    settings = {**NO_EVERY, "train.steps": 1, "data.train": [str(TRAIN)], "data.validation": [str(VALIDATION)]}
+    page = run(tmp_path / "run", settings, "--check").out
+    lines = [line.strip() for line in page.splitlines()]
+    assert any(line.startswith(f"{TRAIN}, binpack") for line in lines)
+    assert any(line.startswith(f"{VALIDATION}, binpack") for line in lines)
