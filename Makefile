@@ -1,4 +1,5 @@
-# make demo: install, train the bundled sample on two CPU workers, evaluate the net. make test: the tests.
+# `make` lists the targets.
+.DEFAULT_GOAL := help
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
@@ -15,66 +16,74 @@ CUDA_TOOLS ?= build/cuda-tools
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 POSITIONS := configs/sample/positions.epd
 
-.PHONY: install demo test fakegpu cuda-tools test-machine-code test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
-        hostile test-hostile soak stubs gpu-check gpu-bench gpu-dry wheel-check image-check fakegpu-sound clean
+.PHONY: help install demo test fakegpu cuda-tools test-machine-code test-engines test-native test-crashes test-chaos check format docs reference pictures bench fuzz chaos chaos-mutants \
+        hostile test-hostile soak stubs gpu-check gpu-bench gpu-dry wheel-check image-check fakegpu-sound digests clean
+
+help:  ## this list
+	@sed -nE 's/^([a-z][a-z-]*):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand --tabs=20
 
 # pip shows its progress on a terminal; elsewhere these lines say what takes long.
-PIP = $(BIN)/python -m pip install $$([ -t 1 ] || echo --quiet) --disable-pip-version-check --constraint constraints.txt
+PIP = $(BIN)/python -m pip install $$([ -t 2 ] || echo --quiet) --disable-pip-version-check --constraint constraints.txt
+# The compiler's progress, on a terminal; all that was said is in install.log.
+COMPILED = tee $(VENV)/install.log | awk -v tty=$$([ -t 2 ] && echo 1) \
+    'tty && match($$0, /^ *\[[0-9]+\/[0-9]+\] /) {printf "\rcompiled %s", $$1; fflush(); shown = 1} END {if (shown) print ""}'
 
 $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(NATIVE)
 	@$(PYTHON) -c 'import sys; sys.exit("$(PYTHON) is older than 3.11: make PYTHON=..." if sys.version_info < (3, 11) else 0)'
 	@command -v $(CXX) >/dev/null || { echo "no C++ compiler $(CXX): Debian's package is g++"; exit 1; }
 	@printf '#include <xxhash.h>\n#include <zlib.h>\n#include <zstd.h>\n' | $(CXX) -fsyntax-only -x c++ - 2>/dev/null || \
 	    { echo "no zlib, zstd or xxhash to compile with: Debian's packages are zlib1g-dev, libzstd-dev, libxxhash-dev"; exit 1; }
-	@echo "install 1/3: a Python environment in $(VENV), 1.2 GB with the CPU build of torch"
+	@echo "install 1/4: a Python environment in $(VENV), 1.2 GB with the CPU build of torch"
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
-	@echo "install 2/3: torch, 190 MB to download as a CPU build, gigabytes as a CUDA build (README.md: "Two commands" says how to choose)"
+	@echo "install 2/4: torch, 190 MB to download as a CPU build, gigabytes as a CUDA build (README.md: \"Two commands\" says how to choose)"
 	@$(PIP) torch
-	@echo "install 3/3: the other packages, 100 MB to download; the native code is compiled, 2 minutes on two cores"
-	@$(PIP) --config-settings cmake.define.SPARSEPOOL_WERROR=$(if $(CI),ON,OFF) --editable '.[dev]'
+	@echo "install 3/4: the native code is compiled, 2 minutes on two cores"
+	@set -o pipefail; $(BIN)/python -m pip install --disable-pip-version-check --verbose --no-deps --editable . \
+	    --config-settings cmake.define.SPARSEPOOL_WERROR=$(if $(CI),ON,OFF) 2>&1 | $(COMPILED) || \
+	    { tail --lines=60 $(VENV)/install.log; exit 1; }
+	@echo "install 4/4: the other packages, 100 MB to download"
+	@$(PIP) 'sparsepool[dev]'
 	@touch $@
 	@echo "installed; to have the commands pool and loader in this shell: . $(BIN)/activate"
 
-install: $(STAMP)
+install: $(STAMP)  ## .venv with all that the project needs, native code compiled: minutes, 290 MB to download
 
-demo: $(STAMP)
+demo: $(STAMP)  ## installs, trains the bundled sample on two CPU workers (45 s), exports and evaluates the network
 	rm -rf runs/demo
+	@echo "demo 1/3: trains Stockfish 15.1's network on 250,000 positions, 150 steps on two CPU workers: 45 s on two cores"
 	$(BIN)/pool train configs/demo.toml
+	@echo "demo 2/3: writes the network as the engine reads it: 2 s"
 	$(BIN)/pool export runs/demo/checkpoints/last -o runs/demo/net.nnue
+	@echo "demo 3/3: evaluates some positions as the engine does: 2 s"
 	$(BIN)/pool eval runs/demo/net.nnue --epd $(POSITIONS)
 
-# The wheel, built and used from an empty folder. Two minutes.
-wheel-check: $(STAMP)
+wheel-check: $(STAMP)  ## the wheel, built and used from an empty folder: 2 minutes
 	$(BIN)/python -m pytest -m wheel tests/project/test_wheel.py
 
-# The steps of deploy/Dockerfile without docker: each stage is a copy-on-write view of this machine. Needs root.
-image-check:
+image-check:  ## the steps of deploy/Dockerfile without docker, as root: 2 minutes
 	unshare --mount $(PYTHON) -m tests.project.image
 
-test: $(STAMP) $(FAKEGPU)
+test: $(STAMP) $(FAKEGPU)  ## all tests but those below: 11 minutes on two cores
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
-# The GPU of the tests: a torch device made of threads. A minute.
 $(FAKEGPU): $(STAMP) $(wildcard tests/fakegpu/native/*)
 	cmake -S tests/fakegpu/native -B $(@D) -DTORCH=$$($(BIN)/python -c 'import torch; print(*torch.__path__)')
 	cmake --build $(@D) --parallel 2
 
-fakegpu: $(FAKEGPU)
+fakegpu: $(FAKEGPU)  ## the GPU of the tests: a torch device made of threads
 
-# NVIDIA's compiler and disassembler, for tests of the kernels' machine code: 72 MB to download. They need no GPU.
-cuda-tools: $(CUDA_TOOLS)/installed
+cuda-tools: $(CUDA_TOOLS)/installed  ## NVIDIA's compiler and disassembler as packages, for tests of the kernels' machine code: 72 MB
 
 $(CUDA_TOOLS)/installed: tests/cuda/tools.txt | $(STAMP)
 	@$(PIP) --upgrade --no-deps --target $(CUDA_TOOLS) --requirement $<
 	@touch $@
 
-# The kernels' machine code for every kind of GPU; `make test` looks at two.
-test-machine-code: $(CUDA_TOOLS)/installed
+test-machine-code: $(CUDA_TOOLS)/installed  ## the kernels' machine code for every kind of GPU
 	CUDA_TOOLS=$(CUDA_TOOLS) $(BIN)/python -m pytest --numprocesses 2 -m machine_code tests/cuda
 
 # C++ unit tests, and the CUDA kernels as C++, under AddressSanitizer and UndefinedBehaviorSanitizer; needs doctest
 # (Debian's doctest-dev).
-test-native: $(STAMP) $(NATIVE_BUILD)/CMakeCache.txt
+test-native: $(STAMP) $(NATIVE_BUILD)/CMakeCache.txt  ## C++ tests and the CUDA kernels as C++, with sanitizers: 3 minutes
 	cmake --build $(NATIVE_BUILD) --parallel 2
 	ctest --test-dir $(NATIVE_BUILD) --output-on-failure
 	$(BIN)/python -m pytest -m sanitizers tests/cuda
@@ -83,23 +92,19 @@ $(NATIVE_BUILD)/CMakeCache.txt: CMakeLists.txt
 	cmake -S . -B $(NATIVE_BUILD) -DCMAKE_CXX_FLAGS="-O1 -g" -DSPARSEPOOL_PYTHON=OFF -DSPARSEPOOL_TESTS=ON \
 	    -DSPARSEPOOL_SANITIZE=ON
 
-# Networks of newer versions in the engines themselves: downloads half a gigabyte into build/engines, once; needs node 20.
-test-engines: $(STAMP)
+test-engines: $(STAMP)  ## newer networks in the engines themselves: downloads 0.5 GB once
 	$(BIN)/python -m pytest -m engines tests/stockfish
 
-# Processes of real runs killed at every crash point.
-test-crashes: $(STAMP) $(FAKEGPU)
+test-crashes: $(STAMP) $(FAKEGPU)  ## real runs killed at every crash point: minutes
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m chaos tests/chaos/test_crash_points.py
 
-# The same, and at random.
-test-chaos: test-crashes
+test-chaos: test-crashes  ## the same, and kills at random: minutes
 	$(BIN)/python -m pytest -m chaos tests/chaos/test_random_kills.py
 
-# Each attack of `make hostile` once.
-test-hostile: $(STAMP)
+test-hostile: $(STAMP)  ## each attack of the hostile suite once: minutes
 	$(BIN)/python -m pytest --numprocesses 2 -m hostile tests/hostile
 
-check: $(STAMP) $(LINT) $(NATIVE_BUILD)/CMakeCache.txt
+check: $(STAMP) $(LINT) $(NATIVE_BUILD)/CMakeCache.txt  ## ruff, mypy, clang-format, clang-tidy: 2 minutes
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -108,17 +113,15 @@ check: $(STAMP) $(LINT) $(NATIVE_BUILD)/CMakeCache.txt
 	printf '%s\n' $(filter-out %/bind.cpp,$(foreach file,$(filter %.cpp,$(NATIVE)),$(if $(findstring /bind/,$(file)),,$(file)))) | \
 	    xargs --max-args=2 --max-procs=2 $(BIN)/clang-tidy -p $(NATIVE_BUILD) --quiet
 
-format: $(STAMP) $(LINT)
+format: $(STAMP) $(LINT)  ## mends what `make check` says of form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(filter %.cpp %.h,$(NATIVE)) $(NATIVE_TESTS) $(KERNELS)
 
-# The types of the native modules, written anew.
-stubs: $(STAMP)
+stubs: $(STAMP)  ## the types of the native modules, written anew
 	$(BIN)/python -m tests.stubs
 
-# The site, in build/site; warnings are errors.
-docs: $(STAMP) $(DOCS)
+docs: $(STAMP) $(DOCS)  ## the site, in build/site; warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 # An extra's packages by themselves: the native code stays as it is.
@@ -126,12 +129,11 @@ $(DOCS) $(LINT): $(VENV)/%-installed: pyproject.toml constraints.txt | $(STAMP)
 	@$(PIP) $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["$*"])')
 	@touch $@
 
-# The pages that are generated from the code.
-reference: $(STAMP)
+reference: $(STAMP)  ## the pages that are generated from the code
 	$(BIN)/python docs/reference/generate.py
 
 # Of a real run of the demo config: on a terminal, its curves, three of its steps.
-pictures: $(STAMP) $(DOCS)
+pictures: $(STAMP) $(DOCS)  ## the pictures of a run in docs, drawn anew
 	rm -rf runs/pictures
 	$(BIN)/python docs/pictures/progress.py docs/pictures/progress.svg
 	$(BIN)/pool train configs/demo.toml --set run.dir=runs/pictures --trace runs/pictures.json
@@ -139,55 +141,54 @@ pictures: $(STAMP) $(DOCS)
 	$(BIN)/python docs/pictures/trace.py runs/pictures.json docs/pictures/trace.png --steps 20 22
 
 # Half an hour of a quiet machine. Pictures of it: python docs/pictures/benchmarks.py build/bench (needs matplotlib).
-bench: $(STAMP)
+bench: $(STAMP)  ## the benchmarks that have pictures: half an hour of a quiet machine
 	mkdir -p build/bench
 	set -o pipefail; for name in $(BENCHMARKS); do \
 	  $(BIN)/python -m benchmarks.$$name | tee build/bench/$$name.txt || exit 1; done
 
 # libFuzzer with sanitizers on each native parser; needs clang, nothing else. RUNS=20000 for a short one.
-fuzz:
+fuzz:  ## libFuzzer with sanitizers on each parser; RUNS=20000 for minutes, else hours
 	$(MAKE) -C tests/fuzz $(if $(RUNS),RUNS=$(RUNS))
 
 # Whatever may go wrong, often: simulated runs, crash points in every way, random kills. Hours; KILLS=30
 # SEEDS=1000 for a short one.
-chaos: $(STAMP)
+chaos: $(STAMP)  ## simulated runs, crash points in every way, random kills: hours; KILLS=30 SEEDS=1000 for a short one
 	$(BIN)/python -m tests.pool.simulate --seeds $(if $(SEEDS),$(SEEDS),200000)
 	$(BIN)/python -m tests.chaos.points
 	$(BIN)/python -m tests.chaos.kills --kills $(if $(KILLS),$(KILLS),1000)
 
 # Would the tests notice? Puts seeded bugs into a copy of the sources, one after the other; each must be caught. Then races
 # on a fake GPU, each of which five runs must find, and 780 runs there without a bug.
-chaos-mutants: $(STAMP) $(FAKEGPU)
+chaos-mutants: $(STAMP) $(FAKEGPU)  ## seeded bugs and races, each of which must be found: hours
 	$(BIN)/python -m tests.chaos.mutants
 	$(BIN)/python -m tests.fakegpu.races --runs 40
 	$(BIN)/python -m tests.fakegpu.device_races --runs 15
 
-# Does the fake GPU cry wolf? 360 runs of the sound code, in nine modes, without a false alarm. Minutes.
-fakegpu-sound: $(STAMP) $(FAKEGPU)
+fakegpu-sound: $(STAMP) $(FAKEGPU)  ## 360 runs on the fake GPU without a false alarm: 5 minutes
 	$(BIN)/python -m tests.fakegpu.races --sound --runs 40
 
 # Hostile use at random: files that change, odd values for every key, hostile tasks, planted folders, crafted checkpoints.
-hostile: $(STAMP)
+hostile: $(STAMP)  ## hostile use at random; MINUTES=60
 	$(BIN)/python -m tests.hostile --minutes $(if $(MINUTES),$(MINUTES),60)
 
-# Does anything grow in a long run? A kill a minute, workers of different speed.
-soak: $(STAMP)
+soak: $(STAMP)  ## does anything grow in a long run? MINUTES=20
 	$(BIN)/python -m tests.chaos.soak --minutes $(if $(MINUTES),$(MINUTES),20)
+
+digests: $(STAMP)  ## a digest of the weights of eight runs, to compare before and after a change: 20 s
+	@$(BIN)/python -m tests.digests
 
 # On a machine with CUDA devices, which needs nothing but this checkout, Python and torch with CUDA; WHEELS=FOLDER names
 # a folder of wheels where there is no network. The tests on cuda:0, on cuda:0,cuda:0 and on all cards.
 GPU_PYTHON ?= $(if $(wildcard $(STAMP)),$(BIN)/python,$(PYTHON))
 ON_GPU = $(GPU_PYTHON) benchmarks/gpu/install.py $(if $(WHEELS),--wheels $(WHEELS)) --
-gpu-check:
+gpu-check:  ## tests on the CUDA devices of this machine; WHEELS=FOLDER where there is no network
 	$(ON_GPU) -m pytest -m gpu -p no:cacheprovider tests/gpu
 
-# What the cards make of the kernels, the exchange and the pool, as tables. Under ten minutes.
-gpu-bench:
+gpu-bench:  ## what the cards make of kernels, exchange and pool: ten minutes
 	$(ON_GPU) -m benchmarks.gpu
 
-# Both, small and on the GPU of the tests: so that they do not fail on the first card for want of a name.
-gpu-dry: $(STAMP) $(FAKEGPU)
+gpu-dry: $(STAMP) $(FAKEGPU)  ## both, small, on the fake GPU: 2 minutes
 	$(BIN)/python -m pytest --numprocesses 2 -m gpu_dry tests/gpu
 
-clean:
+clean:  ## removes .venv and build
 	rm -rf $(VENV) build

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -16,10 +15,11 @@ from pool.errors import ConfigError
 from pool.tasks.chess.training.loss import mean_loss, probability, score_weight
 from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.task import Progress
+from tests.support.runs import DATA
 
 
-def test_probabilities_and_losses_are_those_of_the_reference(shared_data: Path) -> None:
-    rows = [line.split("\t") for line in (shared_data / "loss.tsv").read_text().splitlines()[1:]]
+def test_probabilities_and_losses_are_those_of_the_reference() -> None:
+    rows = [line.split("\t") for line in (DATA / "loss.tsv").read_text().splitlines()[1:]]
     assert len(rows) == 405
     config = LossConfig()
     for row in rows:

@@ -20,6 +20,7 @@ from pool.tasks.perspective.files.integers import dequantise, quantise
 from pool.tasks.perspective.files.tensors import ExportTensor
 from pool.tasks.perspective.form import export_of
 from tests.perspective.support import FACTORISED, LAYERS, RUNGS, SIMPLE, random_floats, shape_of
+from tests.support.runs import DATA
 
 FILE = Path("net.bin")
 
@@ -28,8 +29,8 @@ def entries_of(model: dict[str, object]) -> tuple[ExportTensor, ...]:
     return export_of(ModelConfig.model_validate(model), shape_of(model))
 
 
-def test_the_vectors_are_met_byte_for_byte(shared_data: Path) -> None:
-    vectors = shared_data / "vectors"
+def test_the_vectors_are_met_byte_for_byte() -> None:
+    vectors = DATA / "vectors"
     raw, stored = (vectors / f"simple32.{kind}.bin" for kind in ("raw", "quantised"))
     shape, entries = shape_of(SIMPLE), entries_of(SIMPLE)
     floats = file_bytes.parse_raw(raw.read_bytes(), shape, entries, raw)

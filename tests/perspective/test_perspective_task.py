@@ -29,7 +29,7 @@ from pool.tasks.perspective.networks import PerspectiveNetwork
 from pool.tasks.perspective.task import PerspectiveTask
 from tests.perspective.support import FACTORISED, LAYERS, MIRRORED, RUNGS, SIMPLE, batch_of, random_floats
 from tests.support.pages import DOCS, files
-from tests.support.runs import ROOT
+from tests.support.runs import DATA, ROOT
 from tests.support.tools import need_program
 from tests.support.warm import call_pool
 
@@ -210,7 +210,7 @@ def test_a_file_that_evaluates_to_anything_else_is_not_written(tmp_path: Path, m
     assert not list(tmp_path.iterdir())
 
 
-def test_the_engine_of_the_tutorial_evaluates_to_exactly_what_pool_eval_says(tmp_path: Path, shared_data: Path) -> None:
+def test_the_engine_of_the_tutorial_evaluates_to_exactly_what_pool_eval_says(tmp_path: Path) -> None:
     code = files(PAGE)["eval.c"]
     assert len(code.splitlines()) <= 60
     task = task_of({**SIMPLE, "width": 128})
@@ -221,7 +221,7 @@ def test_the_engine_of_the_tutorial_evaluates_to_exactly_what_pool_eval_says(tmp
     compiler = need_program("cc", "gcc")
     flags = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"]
     subprocess.run([compiler, *flags, "-o", "eval", "eval.c"], cwd=tmp_path, check=True, timeout=120)
-    fens = [line.partition("|")[0].strip() for line in (shared_data / "vectors/positions.txt").read_text().splitlines()]
+    fens = [line.partition("|")[0].strip() for line in (DATA / "vectors/positions.txt").read_text().splitlines()]
     assert len(fens) == 829
     (tmp_path / "x.epd").write_text("\n".join(fens))
     engine = subprocess.run(

@@ -20,10 +20,10 @@ def test_the_install_says_before_each_long_step_what_it_does_and_how_much(tmp_pa
     lines = make("--dry-run", "demo", f"VENV={tmp_path / 'venv'}").stdout.splitlines()
     says = [number for number, line in enumerate(lines) if line.startswith('echo "install ')]
     takes_long = [number for number, line in enumerate(lines) if "-m venv" in line or "pip install" in line]
-    assert len(says) == len(takes_long) == 3
+    assert len(says) == len(takes_long) == 4
     for said, done in zip(says, takes_long, strict=True):
         assert said + 1 == done
-        assert re.search(r"\d (MB|GB)", lines[said])
+        assert re.search(r"\d (MB|GB|minutes)", lines[said])
 
 
 @pytest.mark.parametrize(

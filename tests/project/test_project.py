@@ -43,6 +43,11 @@ def test_every_target_that_the_pages_name_exists() -> None:
     assert named <= targets()
 
 
+def test_make_alone_lists_every_target_with_what_it_does() -> None:
+    done = subprocess.run(["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert dict(line.split(maxsplit=1) for line in done.stdout.splitlines()).keys() == targets()
+
+
 def test_every_target_is_described_to_contributors() -> None:
     described = set(re.findall(r"[a-z][\w-]*", text_of("CONTRIBUTING.md")))
     assert targets() - described == set()

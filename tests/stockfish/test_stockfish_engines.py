@@ -24,7 +24,7 @@ from tests.stockfish.engines.nets import SUMS, own_net
 from tests.stockfish.engines.running import engine_17, engine_18, values_of_19
 from tests.stockfish.support import Engine, random_net
 from tests.stockfish.test_stockfish_training import validation_losses
-from tests.support.runs import ROOT, run
+from tests.support.runs import DATA, ROOT, run
 
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(600)]
 
@@ -32,9 +32,9 @@ V16 = VERSIONS["SFNNv16"]
 
 
 @pytest.fixture(scope="module")
-def fens(shared_data: Path) -> list[str]:
+def fens() -> list[str]:
     """400, none in check."""
-    return (shared_data / "vectors/sf_fens.txt").read_text().split("\n")[:400]
+    return (DATA / "vectors/sf_fens.txt").read_text().split("\n")[:400]
 
 
 def evaluation(net: Path, fens: list[str]) -> Evaluation:

@@ -13,6 +13,7 @@ import torch
 from pool.config.reading import load_config
 from pool.config.tree import Config
 from pool.tasks.stockfish import LossConfig, ModelConfig
+from tests.support.runs import DATA
 
 CONFIG = Path(__file__).resolve().parents[2] / "configs" / "stockfish-2022.toml"
 Rows = list[tuple[list[float], list[float]]]
@@ -24,11 +25,9 @@ def recipe() -> Config:
 
 
 @pytest.fixture
-def rows(shared_data: Path) -> Rows:
+def rows() -> Rows:
     """Per step: gradients in, weights out."""
-    table = [
-        [float(cell) for cell in line.split("\t")] for line in (shared_data / "ranger.tsv").read_text().splitlines()[1:]
-    ]
+    table = [[float(cell) for cell in line.split("\t")] for line in (DATA / "ranger.tsv").read_text().splitlines()[1:]]
     return [(row[1:5], row[5:9]) for row in table]
 
 

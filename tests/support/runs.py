@@ -19,6 +19,7 @@ from safetensors.numpy import load_file
 from tests.support.warm import call_pool
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+DATA = ROOT / "tests/data"
 
 TOY = {
     "task": "tests.support.toy",

@@ -16,6 +16,7 @@ import pytest
 from loader import _native
 from loader.formats.binpack.file import entries
 from tests.loader.chess.slow_threats import V10, V16, pawn_pairs, threats
+from tests.support.runs import DATA
 
 
 class FeatureSet(NamedTuple):
@@ -169,9 +170,9 @@ def test_the_vectors_of_the_format_are_met() -> None:
 @pytest.mark.parametrize(
     ("name", "sets"), [("SFNNv10", {"Threats_v10": 22528}), ("SFNNv16", {"Threats_v16": 22528, "PP_3Wide": 82336})]
 )
-def test_threats_and_pawn_pairs_are_those_of_the_vectors(name: str, sets: dict[str, int], shared_data: Path) -> None:
+def test_threats_and_pawn_pairs_are_those_of_the_vectors(name: str, sets: dict[str, int]) -> None:
     """`sets`: where the numbers of each begin."""
-    cases = json.loads((shared_data / "vectors/sf_features.json").read_text())
+    cases = json.loads((DATA / "vectors/sf_features.json").read_text())
     assert len(cases) == 63
     for case in cases:
         own, opponent, _, black = _native.extract_fen(case["fen"], name)
@@ -230,9 +231,9 @@ def test_settings_that_a_feature_set_cannot_have_are_refused(features: FeatureSe
 
 
 @pytest.mark.parametrize(("key", "king_buckets"), [("chess768", ()), ("mirrored10", MIRRORED)])
-def test_numbers_are_those_of_bullet(key: str, king_buckets: tuple[int, ...], shared_data: Path) -> None:
-    vectors = json.loads((shared_data / "vectors/chess768.json").read_text())
-    lines = (shared_data / "vectors/positions.txt").read_text().splitlines()
+def test_numbers_are_those_of_bullet(key: str, king_buckets: tuple[int, ...]) -> None:
+    vectors = json.loads((DATA / "vectors/chess768.json").read_text())
+    lines = (DATA / "vectors/positions.txt").read_text().splitlines()
     assert len(vectors) == 60
     for vector, line in zip(vectors, lines, strict=False):
         own, opponent, _, _ = _native.extract_fen(line.partition("|")[0].strip(), "chess768", king_buckets)

@@ -21,6 +21,7 @@ from loader.chess.filters.viriformat import NO_LIMIT, ViriformatRules
 from loader.chess.source import ChessSource
 from loader.files.identity import identify
 from loader.sources import data_config, open_stream
+from tests.support.runs import DATA
 
 RECORD = np.dtype(
     {
@@ -267,8 +268,8 @@ def test_curves_meet_their_points() -> None:
     assert min(shares_by_piece_count(CURVE)) == 0
 
 
-def test_keep_probabilities_equal_the_table(shared_data: Path) -> None:
-    lines = (shared_data / "wld-keep-probability.tsv").read_text().splitlines()[1:]
+def test_keep_probabilities_equal_the_table() -> None:
+    lines = (DATA / "wld-keep-probability.tsv").read_text().splitlines()[1:]
     assert len(lines) > 100
     for line in lines:
         ply, score, result, probability = line.split("\t")

@@ -10,10 +10,11 @@ from pathlib import Path
 from loader import _native
 from loader.chess.entry import Entry, entry_of
 from loader.formats.binpack.file import entries
+from tests.support.runs import DATA
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLE = ROOT / "configs" / "sample" / "validation.binpack"
-VECTORS = ROOT.parent / "shared" / "data" / "vectors"
+VECTORS = DATA / "vectors"
 SUFFIXES = {
     "bulletformat": ".bf",
     "marlinformat": ".marlin",

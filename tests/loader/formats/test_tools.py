@@ -70,7 +70,6 @@ def units_in(path: Path) -> list[bytes]:
 # What is converted.
 
 
-@pytest.mark.usefixtures("shared_data")
 @pytest.mark.parametrize("name", FORMATS)
 def test_vectors_become_one_another_through_the_command(name: str, tmp_path: Path) -> None:
     """Games know only en-passant squares that a pawn can take on (test_vectors.py says where that shows)."""

@@ -9,7 +9,6 @@ import pytest
 from loader import _native
 from tests.loader.formats.position_files import VECTORS, codec, open_path, read_file, rewritten
 
-pytestmark = pytest.mark.usefixtures("shared_data")
 FILES = {
     "bulletformat": "positions.bf",
     "marlinformat": "positions.marlin",

@@ -18,6 +18,7 @@ from loader.sources import data_config, open_stream
 from loader.stream import Cursor, Filled
 from tests.loader.stream.test_stream import run
 from tests.loader.stream.test_stream_faults import damaged, readable
+from tests.support.damage import DAMAGES, Damage
 
 SKIP = data_config(
     batch_size=50, window_chunks=4, on_bad_data="skip", chess={"filters": FilterConfig(skip_no_score=False)}
@@ -160,31 +161,31 @@ def test_a_file_without_a_good_header_is_left_out_unless_it_is_the_only_one(
         assert places(stream.skipped()) == [(str(junk), 0)]
 
 
-def test_skip_loses_of_real_damaged_files_the_chunks_that_hold_the_damage(shared_data: Path) -> None:
-    """Each of the files alone: entries of an epoch are those of its good chunks, damage is told where stop tells it."""
-    rows = [line.split("\t") for line in (shared_data / "corrupt" / "MANIFEST.tsv").read_text().splitlines()[1:]]
-    for name, _, _, before, _ in rows:
-        path = shared_data / "corrupt" / name
-        file = BinpackFile(path)
-        if file.num_chunks == 0:
-            continue
-        counts = [file.count(chunk) for chunk in range(file.num_chunks)]
-        good = sum(entries for entries, _, damage in counts if damage is None)
-        offsets = [damage.offset for _, _, damage in counts if damage is not None]
-        offsets += [file.header_damage.offset] if file.header_damage is not None else []
-        assert sum(entries for entries, _, _ in counts) >= int(before)
-        config = SKIP.model_copy(update={"shuffle": False, "tail": "drop", "batch_size": 1})
-        with closing(open_stream(config, [path], seed=1)) as stream:
-            slots = allocate_slots(stream.schema, 4)
-            stream.attach(slots)
-            if good == 0:
-                assert readable(stream)
-                with pytest.raises(DataError, match="chunks are damaged"):
-                    stream.take()
-            else:
-                *_, (last, _) = run(stream, slots, good)
-                assert last.next_cursor.epoch == 1 or offsets
-                stream.seek(last.next_cursor)
-                (following,) = read_batches(stream, 1, slots)
-                assert following.number == good
-            assert [error.offset for error in stream.skipped()] == offsets, name
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.name)
+def test_skip_loses_of_a_damaged_file_the_chunks_that_hold_the_damage(damage: Damage, tmp_path: Path) -> None:
+    """Entries of an epoch are those of its good chunks, damage is named where stop names it."""
+    path = tmp_path / "damaged.binpack"
+    path.write_bytes(damage.content)
+    file = BinpackFile(path)
+    counts = [file.count(chunk) for chunk in range(file.num_chunks)]
+    good = sum(entries for entries, _, damage in counts if damage is None)
+    offsets = [damage.offset for _, _, damage in counts if damage is not None]
+    offsets += [file.header_damage.offset] if file.header_damage is not None else []
+    assert sum(entries for entries, _, _ in counts) >= damage.entries
+    if file.num_chunks == 0:
+        return
+    config = SKIP.model_copy(update={"shuffle": False, "tail": "drop", "batch_size": 1})
+    with closing(open_stream(config, [path], seed=1)) as stream:
+        slots = allocate_slots(stream.schema, 4)
+        stream.attach(slots)
+        if good == 0:
+            assert readable(stream)
+            with pytest.raises(DataError, match="chunks are damaged"):
+                stream.take()
+        else:
+            *_, (last, _) = run(stream, slots, good)
+            assert last.next_cursor.epoch == 1 or offsets
+            stream.seek(last.next_cursor)
+            (following,) = read_batches(stream, 1, slots)
+            assert following.number == good
+        assert [error.offset for error in stream.skipped()] == offsets

@@ -133,11 +133,10 @@ def test_neither_threads_nor_anything_but_seed_and_files_matter(files: dict[str,
     assert filtered(made, sources, RANDOM, seed=2) != one
 
 
-@pytest.mark.usefixtures("shared_data")
 def test_a_filter_file_of_viriformat_keeps_what_viriformat_keeps(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """543 of 829 positions by viriformat 3.0.0 itself (../shared/formats/data-formats.md)."""
+    """543 of 829 positions by viriformat 3.0.0 itself."""
     rules = tmp_path / "filter.toml"
     rules.write_text("min_ply = 16\nfilter_castling = false\nrandom_fen_skip_probability = 0.0\n")
     made = tmp_path / "made.bf"

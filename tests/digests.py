@@ -1,0 +1,81 @@
+"""Prints SHA-256 of weights and optimizer state of eight runs: equal before and after a change that keeps numbers.
+
+    python -m tests.digests > before.txt; git switch CHANGE; python -m tests.digests | diff before.txt -
+
+The toy and clicks use torch's matrix products, so that their digests depend on the processor: compare on one machine.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.oracle import CHESS, SETTINGS
+from tests.support.ensembles import ensemble
+from tests.support.runs import ROOT, TOY, Ended, command, pids_of, run, run_well, steps_done
+from tests.support.wait import wait_for
+
+ADAM = {**CHESS, "optimizer.name": "pool.optim.Adam", "testing.history": False}
+TWO_CPUS = {"pool.devices": ["cpu", "cpu"], "pool.threads": 1}
+
+
+def shipped(name: str, steps: int) -> dict[str, Any]:
+    """The first steps of a config of the project, its schedule as for all of them."""
+    tree = tomllib.loads((ROOT / f"configs/{name}.toml").read_text(encoding="utf-8"))
+    return {**dotted(tree), **TWO_CPUS, "train.steps": steps, "train.validate_every": 0, "train.checkpoint_every": 0}
+
+
+def dotted(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Sections as dotted keys; a table of free keys stays a value."""
+    keys: dict[str, Any] = {}
+    for name, value in tree.items():
+        free = name in ("args", "fields")
+        keys |= dotted(value, f"{prefix}{name}.") if isinstance(value, dict) and not free else {prefix + name: value}
+    return keys
+
+
+def resumed(dir: Path) -> Ended:
+    """A run that is stopped by SIGTERM after its first steps, then resumed."""
+    process = subprocess.Popen(command(dir, {**ADAM, "train.steps": 40}), cwd=ROOT, stdout=subprocess.DEVNULL)
+    wait_for(lambda: steps_done(dir) >= 2, "two steps", 120)
+    process.send_signal(signal.SIGTERM)
+    process.wait(60)
+    return run_well(dir, {**ADAM, "train.steps": 40}, "--resume")
+
+
+def killed(dir: Path) -> Ended:
+    """A run whose coordinator and workers are killed after the first steps."""
+    process = subprocess.Popen(command(dir, {**ADAM, "train.steps": 40}), cwd=ROOT, stdout=subprocess.DEVNULL)
+    wait_for(lambda: steps_done(dir) >= 2, "two steps", 120)
+    names = {pid: Path(f"/proc/{pid}/comm").read_text(encoding="ascii") for pid in pids_of(dir)}
+    victims = [pid for pid, name in names.items() if name.startswith(("coordinator", "worker"))]
+    assert len(victims) == 3, "a coordinator, two workers"
+    for pid in victims:
+        os.kill(pid, signal.SIGKILL)
+    return Ended(dir, process.wait(120), "", "")
+
+
+def main() -> None:
+    members = [{"run.model_seed": seed} for seed in (1, 2)]
+    runs: dict[str, Any] = {
+        "toy": SETTINGS,
+        "chess": ADAM,
+        "demo20": shipped("demo", 20),
+        "clicks": shipped("clicks", 20),
+        "ensemble": ensemble({**TOY, "optimizer.name": "pool.optim.SparseAdam"}, members),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        for name, settings in runs.items():
+            print(f"{run_well(Path(folder) / name, settings).digest()}  {name}", flush=True)
+        for name, disturbed in (("resumed", resumed), ("killed", killed)):
+            print(f"{disturbed(Path(folder) / name).digest()}  {name}", flush=True)
+        print(f"{run(Path(folder) / 'whole', {**ADAM, 'train.steps': 40}).digest()}  undisturbed", flush=True)
+
+
+if __name__ == "__main__":
+    main()
