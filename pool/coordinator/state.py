@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from pool.checkpoint import store
 from pool.checkpoint.disk.plain import value_at
-from pool.checkpoint.state import MemberState, OptimizerNumbers, describe_files, describe_mixture
+from pool.checkpoint.state import MemberState, OptimizerNumbers, describe_files, describe_mixture, describe_scales
 from pool.checkpoint.validations import NONE, Goal, Validation, Validations, comparable
 from pool.coordinator.books.actions import Commit
 from pool.coordinator.committer import Committer
@@ -113,6 +113,7 @@ class State:
             fingerprint=self._launch.planned.fingerprint,
             data=describe_files(self._launch.train_files),
             mixture=describe_mixture(self._launch.train_files),
+            scales=describe_scales(self._launch.train_files),
             validation=describe_files(self._launch.validation_files),
             goal=self._goal,
             chunk_sums={purpose: words.copy() for purpose, words in self._memory.sums().items()},

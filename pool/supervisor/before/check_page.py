@@ -10,6 +10,7 @@ from pool.devices import idle_devices
 from pool.process.launch import Launch
 from pool.supervisor.before.data_size import estimate, mixture
 from pool.supervisor.before.disk_plan import DiskPlan
+from pool.supervisor.before.file_lines import file_lines, mixed_units
 from pool.supervisor.before.gpu_page import gpu_lines
 from pool.supervisor.before.learning_rate import rate_lines
 from pool.supervisor.before.memory_plan import mib
@@ -32,6 +33,8 @@ def _run(launch: Launch) -> Iterator[tuple[str, str]]:
     yield "samples of a step", f"{per_step:,} = {train.batches_per_step} x {batch:,}"
     yield "samples of the run", f"{samples:,} in {train.steps:,} steps"
     yield "training data", _data(launch, samples)
+    for line in file_lines(config.data, launch.train_files):
+        yield "", line
     if (mixed := mixture(launch)) is not None:
         yield "mixture", mixed.removeprefix("data.train: ")
     for number, line in enumerate(rate_lines(launch)):
@@ -42,8 +45,13 @@ def _run(launch: Launch) -> Iterator[tuple[str, str]]:
         share = config.data.validation_share
         origin = f"{share:.3g} of the training data" if share else _files(launch.validation_files)
         yield "validation", f"{origin}; every {every:,} steps, {batches}"
+        for line in () if share else file_lines(config.data, launch.validation_files):
+            yield "", line
     else:
         yield "validation", "none"
+    named = {"data.train": launch.train_files, "data.validation": launch.validation_files}
+    if (warning := mixed_units(config.data, named)) is not None:
+        yield "", warning
 
 
 def _data(launch: Launch, samples: int) -> str:
