@@ -207,7 +207,9 @@ class ScheduleConfig(Section):
             return {key: counted(value) for key, value in args.items()}
 
         parts = tuple(Part(part.name, counted(part.steps), args_of(part.args)) for part in self.parts)
-        as_written = tuple(Part(part.name, part.steps, part.args) for part in self.parts)
         args = args_of(self.args)
-        in_shares = share is not None or args != self.args or parts != as_written
+        rewritten = any(
+            (now.steps, now.args) != (then.steps, then.args) for now, then in zip(parts, self.parts, strict=True)
+        )
+        in_shares = share is not None or args != self.args or rewritten
         return Schedule(self.name, every, args, parts, in_shares)
