@@ -19,7 +19,6 @@ from pool.nets.record import NETS, net_name
 from pool.process import lifeline
 from pool.run_dir import keep_others_from_writing, make_folder, shown
 
-DESCRIPTION = "Trained with sparsepool."
 _ROOM_ERRORS = (*SPACE_ERRORS, errno.EIO)  # the export is tried again
 
 
@@ -59,7 +58,7 @@ def write_nets(export: Export) -> None:
         for m in range(export.members):
             name = net_name(export.step, export.suffix, m if export.members > 1 else None)
             member = m if export.members > 1 else None
-            export_checkpoint(checkpoint, beside / name, DESCRIPTION, export.task, member=member, averaged=averaged)
+            export_checkpoint(checkpoint, beside / name, None, export.task, member=member, averaged=averaged)
         written = sorted(beside.iterdir())
         for path in written:
             files.sync_file(path)

@@ -47,16 +47,22 @@ class Outcome:
 
 
 def outcome_of(
-    config: Config, folder: RunFolder, report: RunReport | None, code: int, reason: str | None, resume: str | None
+    config: Config,
+    folder: RunFolder,
+    report: RunReport | None,
+    code: int,
+    reason: str,
+    again: Callable[[str], str] | None,
 ) -> Outcome:
-    """`report`: the run's last; `code`: its exit code."""
+    """`report`: the run's last; `code`: its exit code; `again`: makes the command that goes on with the run in a
+    folder."""
     run = (folder.moved_to or folder.path).absolute()
     saved = folder.linked_step(LAST)
     best = -1 if report is None else report.best_step
     return Outcome(
         outcome="finished" if code == EXIT_DONE else "stopped" if code > EXIT_SIGNALLED else "failed",
         exit_code=code,
-        reason=reason,
+        reason=reason or None,
         run=str(run),
         step=max(saved, 0) if report is None else report.step,
         steps=config.train.steps,
@@ -65,7 +71,7 @@ def outcome_of(
         best_checkpoint=None if best < 0 else str(step_path(run / FOLDER, best)),
         best_metric=None if best < 0 or report is None else report.best_metric,
         best_value=None if best < 0 or report is None else _number(report.best_value),
-        resume=None if code == EXIT_DONE else resume,
+        resume=None if code == EXIT_DONE or again is None else again(str(run)),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from pool.supervisor.before.data_files import check_at_end
 from pool.supervisor.before.preparation import prepare
 from pool.supervisor.before.reserving import reserve
 from pool.supervisor.children.orphans import Orphans
-from pool.supervisor.closing import again_in, closing_lines
+from pool.supervisor.closing import closing_lines
 from pool.supervisor.holding.logs import log_into
 from pool.supervisor.holding.run_folder import RunFolder
 from pool.supervisor.holding.signals import StopSignals
@@ -39,12 +39,12 @@ def train(
     resume: bool,
     allow_different_numerics: bool = False,
     changes: Sequence[tuple[str, Any]] = (),
-    again: str | None = None,
+    again: Callable[[str], str] | None = None,
 ) -> int:
     """Runs a training run to its end. Returns the exit code; raises PoolError with what its user has to know.
 
-    `changes`: keys and values of `--override`; `again`: the command that would go on with the run, shown when it is
-    stopped.
+    `changes`: keys and values of `--override`; `again`: makes the command that goes on with the run in a folder,
+    shown when it is stopped.
     """
     orphans = Orphans()
     folder = RunFolder(config, resume=resume)
@@ -55,9 +55,9 @@ def train(
                 code = _supervise(run, allow_different_numerics, changes)
             except (PoolError, OSError) as error:
                 refusal = _refusal(error, folder)
-                run.tell_user(refusal.exit_code, str(refusal))
+                run.ended(refusal.exit_code, str(refusal))
                 raise refusal from None
-            run.tell_user(code)
+            run.ended(code)
             return code
     finally:
         orphans.end(KILL_SECONDS)
@@ -70,11 +70,12 @@ class _Run:
     folder: RunFolder
     signals: StopSignals
     progress: ProgressLine
-    again: str | None
+    again: Callable[[str], str] | None
     report: RunReport | None = None  # the last
 
-    def tell_user(self, code: int, reason: str | None = None) -> None:
-        """Runs his program, if he has one."""
+    def ended(self, code: int, reason: str = "") -> None:
+        """Writes down how, and tells the user's program."""
+        self.folder.ended(code, reason)
         if self.config.train.on_end:
             outcome = outcome_of(self.config, self.folder, self.report, code, reason, self.again)
             tell(self.config.train.on_end, outcome, self.folder, self.signals, self.progress.say)
@@ -83,7 +84,7 @@ class _Run:
 def _refusal(error: PoolError | OSError, folder: RunFolder) -> PoolError:
     if isinstance(error, PoolError):
         return PoolError(shown(str(error)), error.exit_code)
-    log.exception("the run ends")  # no memory, no descriptor, no process: the user's to know, not a bug
+    log.error("the run ends", exc_info=error)  # no memory, no descriptor, no process: the user's to know, not a bug
     return RunError(shown(f"{error.filename or folder.path}: {error.strerror or error}"))
 
 
@@ -99,7 +100,7 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
         config, folder, run.signals, allow_different_numerics=allow_different_numerics, changes=changes
     )
     try:
-        folder.record(config, launch.overrides)
+        folder.record(launch.config, launch.overrides)
         supervisor = Supervisor(launch, reserve(launch), forkserver, folder, run.signals, progress)
     except BaseException:
         forkserver.end()
@@ -131,15 +132,17 @@ def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tupl
     return code
 
 
-def _closing_lines(config: Config, folder: RunFolder, report: RunReport | None, again: str | None) -> Iterator[str]:
+def _closing_lines(
+    config: Config, folder: RunFolder, report: RunReport | None, again: Callable[[str], str] | None
+) -> Iterator[str]:
     module = task_module(config.task)
     name = None if is_bundled(config.task) else config.task
     run_dir = config.run.dir
     if folder.moved_to is not None:
         run_dir = str(folder.moved_to)
-        again = again and again_in(run_dir, again)
     elif run_dir.startswith("~"):  # in quotes, as another character may need them, the shell would leave it
         run_dir = str(config.run_dir)
     suffix = getattr(module, "EXPORT_SUFFIX", "")
     averaged = (folder.inside / FOLDER / BEST / AVERAGE).exists()
-    return closing_lines(run_dir, report, again, name, suffix, members=len(config.members()), averaged=averaged)
+    resume = None if again is None else again(run_dir)
+    return closing_lines(run_dir, report, resume, name, suffix, members=len(config.members()), averaged=averaged)

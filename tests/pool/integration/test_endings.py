@@ -63,7 +63,7 @@ def test_ctrl_c_writes_a_checkpoint_and_a_resumed_run_ends_with_the_same_bits(
     assert gone(pids)
     assert 5 <= steps_done(tmp_path / "cut") < 60
     shown = ended.out.splitlines()[-1]
-    assert shown == f"to go on: python -m pool train {tmp_path / 'cut.toml'} --resume"
+    assert shown == f"to go on: python -m pool train --resume {tmp_path / 'cut'}"
     subprocess.run([sys.executable, *shlex.split(shown)[4:]], cwd=ROOT, check=True, capture_output=True, timeout=110)
     assert ended.digest() == whole_run(WHOLE).digest()
 
@@ -262,7 +262,7 @@ def test_a_program_that_fails_is_a_line_and_changes_no_exit_code(tmp_path: Path)
 def test_a_program_that_does_not_end_is_killed(tmp_path: Path) -> None:
     config = parse_config({"task": "clicks", "run": {"dir": str(tmp_path / "run")}}, "test")
     folder = RunFolder(config, resume=False)
-    outcome = outcome_of(config, folder, None, 0, None, None)
+    outcome = outcome_of(config, folder, None, 0, "", None)
     said: list[str] = []
     with StopSignals() as signals:
         tell(["sleep", "3600"], outcome, folder, signals, said.append, longest=0.1)
