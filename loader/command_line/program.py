@@ -19,7 +19,12 @@ from typing import Annotated, Any, Protocol
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from loader.command_line.streams import give_up_stdout, open_closed_streams, stdout_fails
+from loader.command_line.streams import (
+    forget_impossible_sizes,
+    give_up_stdout,
+    open_closed_streams,
+    stdout_fails,
+)
 from loader.errors import CommandError, DataError, PipeClosedError, one_line
 from loader.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, EXIT_RESOURCES, EXIT_USAGE
 
@@ -62,6 +67,7 @@ class Program:
     def main(self, arguments: Sequence[str] | None = None) -> int:
         """Runs a command line (sys.argv without the program's name) and gives back the exit code."""
         open_closed_streams()
+        forget_impossible_sizes()
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be no text
         try:
