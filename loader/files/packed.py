@@ -8,7 +8,13 @@ from collections.abc import Sequence
 from loader.files.identity import DataFile
 from loader.files.regular import open_regular
 
-_HEADS = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # of gzip (RFC 1952) and of zstd (RFC 8878)
+_READ = {b"\x1f\x8b": "gzip -dc", b"\x28\xb5\x2f\xfd": "zstd -dc"}  # by first bytes (RFC 1952, RFC 8878)
+_OTHERS = {b"BZh": "bzip2 -dc", b"\xfd7zXZ\x00": "xz -dc", b"PK\x03\x04": "unzip -p"}
+
+
+def decompressor(head: bytes) -> str | None:
+    """The command that decompresses what begins so; None of what is not compressed."""
+    return next((program for magic, program in (_READ | _OTHERS).items() if head.startswith(magic)), None)
 
 
 def is_packed(file: DataFile) -> bool:
@@ -18,7 +24,7 @@ def is_packed(file: DataFile) -> bool:
     except OSError:
         return False
     with os.fdopen(fd, "rb") as opened:
-        return opened.read(4).startswith(_HEADS)
+        return opened.read(4).startswith(tuple(_READ))
 
 
 def packed_notes(files: Sequence[DataFile], noun: str) -> Sequence[str]:

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import cast
 
 import loader.formats
+from loader.files.packed import decompressor
 from loader.files.regular import open_regular
 from loader.formats.format import HEAD_BYTES, Format
 from loader.plugins.interface import interface_problem
 from loader.plugins.registry import Registry
-
-_PACKED = {b"\x1f\x8b": "gzip -dc", b"\x28\xb5\x2f\xfd": "zstd -dc"}  # by first bytes: what decompresses them
 
 
 @cache
@@ -66,11 +65,6 @@ def unclaimed(path: Path, family: str | None = None) -> str | None:
     if program := decompressor(head):
         return f"is compressed, and its name does not say what is in it; a binpack file is read after `{program}`"
     return f"does not begin as any of the formats {', '.join(names_of_family(family) if family else built_in())}"
-
-
-def decompressor(head: bytes) -> str | None:
-    """The command that decompresses what begins so; None of what is not compressed."""
-    return next((program for magic, program in _PACKED.items() if head.startswith(magic)), None)
 
 
 def names_of_family(family: str) -> Sequence[str]:

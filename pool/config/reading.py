@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from loader.files.named import read_named
+from loader.files.text import toml_of
 from pool.config.changes import Change
 from pool.config.ensemble import MOST_LOSSES
 from pool.config.explaining import explained
@@ -26,14 +26,11 @@ def load_config(path: Path, overrides: Iterable[str | Change] = (), *, trace: Pa
     Raises ConfigError.
     """
     try:
-        tree = tomllib.loads(read_named(path).decode())
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-        raise ConfigError(f"{path}: {reason}") from None
-    except ValueError as error:  # also Python's, for an integer of very many digits
-        raise ConfigError(f"{path}: not TOML: {error}") from None
-    except RecursionError:
-        raise ConfigError(f"{path}: nested too deeply") from None
+        tree = toml_of(read_named(path))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
     changes = [Change.parse(change) if isinstance(change, str) else change for change in overrides]
     if trace is not None:
         changes.append(Change("run.trace", str(trace), is_toml=False))

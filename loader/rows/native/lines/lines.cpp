@@ -9,13 +9,11 @@
 
 namespace sparsepool::rows {
 
-LineFile::Opened LineFile::open(const std::string& path, const std::optional<ExpectedFile>& expected) {
+LineFile::Opened LineFile::open(const std::string& path, std::optional<ExpectedFile> expected) {
     const FileDescriptor descriptor(path);
-    std::uint64_t present = 0;
-    std::optional<FileFault> fault = descriptor.opening_fault(expected.has_value(), present);
-    if (!fault) fault = descriptor.change(expected);
+    std::optional<FileFault> fault = descriptor.opening_fault(expected);
     if (fault) return {nullptr, std::move(*fault)};
-    const std::uint64_t size = expected ? expected->identity.size : present;
+    const std::uint64_t size = expected->identity.size;
     std::array<std::uint8_t, 4> bytes;
     const auto head = std::span(bytes).first(std::min<std::uint64_t>(size, bytes.size()));
     fault = descriptor.read(head, 0);
@@ -23,8 +21,12 @@ LineFile::Opened LineFile::open(const std::string& path, const std::optional<Exp
         if (const packed::MakeUnpacker make = packed::unpacker_of(head)) {
             return {std::make_shared<PackedFile>(path, expected, size, make), {}};
         }
+        if (head.size() >= 2 && (head[0] ^ head[1]) == 1 && std::max(head[0], head[1]) == 0xFF) {  // its two marks
+            return {nullptr, {.reason = "is UTF-16 text: save it as UTF-8"}};
+        }
         const auto file = std::make_shared<PlainFile>(path, expected, size);
         fault = file->cut(descriptor);
+        if (!fault) fault = descriptor.change(expected);
         if (!fault) return {file, {}};
     }
     return {nullptr, std::move(*fault)};
