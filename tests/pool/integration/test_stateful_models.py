@@ -12,6 +12,7 @@ from sparsepool import Result
 from tests.support.runs import TOY, Ended, run, run_well
 from tests.support.tasks.stateful import Net
 
+
 def settings(task: str, **changes: Any) -> dict[str, Any]:
     given = {key.replace("__", "."): value for key, value in changes.items()}
     return {**TOY, "train.steps": 6, "task": f"tests.support.tasks.stateful:{task}", **given}

@@ -145,6 +145,8 @@ def test_a_frozen_member_gets_no_gradient_and_changes_nothing_for_the_others() -
 class Counting(nn.Module):
     """Counts what is above 0, in a buffer: bound anew, or in place."""
 
+    count: Tensor
+
     def __init__(self, *, anew: bool) -> None:
         super().__init__()
         self.anew = anew
@@ -156,7 +158,8 @@ class Counting(nn.Module):
             self.count = self.count + above
         else:
             self.count += above
-        return x * (1 + self.count)
+        out: Tensor = x * (1 + self.count)
+        return out
 
 
 def test_a_buffer_that_is_bound_anew_is_as_if_it_was_changed_in_place() -> None:

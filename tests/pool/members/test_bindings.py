@@ -14,6 +14,8 @@ from pool.members.bindings import Bindings
 
 
 class Net(nn.Module):
+    twice: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.mid, self.other, self.frozen = nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 3)
@@ -55,7 +57,7 @@ BROUGHT_BACK: dict[str, Change] = {
         model.seen.add_(1),
         model.mid.requires_grad_(requires_grad=False),
     ),
-    "what begins as nothing": lambda model, _: (model.seen.add_(1), setattr(model, "cache", torch.ones(2))),
+    "what begins as nothing": lambda model, _: rebind(model, "cache", model.seen.add_(1)),
 }
 
 
@@ -77,10 +79,16 @@ def test_a_batch_leaves_its_buffers_in_the_tensors_that_the_run_knows(change: st
 NAMED: dict[str, tuple[Change, str]] = {
     "shape": (
         lambda model, _: rebind(model, "seen", torch.zeros(2)),
-        "makes the buffer seen, float32 scalar, float32 2: it must stay what it is",
+        "changes the buffer seen from float32 scalar to float32 2: its shape and dtype are those that",
     ),
-    "shape in place": (lambda model, _: model.seen.resize_(2), "makes the buffer seen, float32 scalar, float32 2"),
-    "dtype": (lambda model, _: rebind(model, "seen", model.seen.double()), "makes the buffer seen, "),
+    "shape in place": (
+        lambda model, _: model.seen.resize_(2),
+        "changes the buffer seen from float32 scalar to float32 2",
+    ),
+    "dtype": (
+        lambda model, _: rebind(model, "seen", model.seen.double()),
+        "changes the buffer seen from float32 scalar to float64 scalar",
+    ),
     "buffer that becomes nothing": (lambda model, _: setattr(model, "seen", None), "in the place of the buffer seen"),
     "nothing that becomes a buffer": (lambda model, _: rebind(model, "nothing", torch.zeros(1)), "the buffer nothing"),
     "buffer of two names": (lambda model, _: rebind(model, "twice", model.twice + 1), "binds the buffer twice anew"),

@@ -116,7 +116,10 @@ def test_members_that_do_not_go_together_are_refused(member: dict[str, Any], com
         ("buffer of float8", "task: extra is torch.float8_e4m3fn, which a checkpoint can't hold"),
         ("lazy", "task: parameter weight has no shape before the first batch (a lazy module)"),
         ("unknown field", "task: layer 0: the data have no sparse field 'colour'; there are features"),
-        ("tied by data", "task: one.weight and other.weight lie in the same memory, and in a run they would be two: share"),
+        (
+            "tied by data",
+            "task: one.weight and other.weight lie in the same memory, and in a run they would be two",
+        ),
         ("tied and transposed", "task: one.weight and other.weight lie in the same memory"),
         ("tied in part", "task: one.weight and other.bias lie in the same memory"),
         ("a buffer of a weight", "task: one.weight and row lie in the same memory"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
 from torch.optim.lr_scheduler import LRScheduler
 
 from pool.nn.sparse_linear import SparseLinear
@@ -68,7 +69,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "unknown field": lambda: nn.Sequential(SparseLinear(10, 1, field="colour")),
     "tied": lambda: Sharing(lambda model: setattr(model.other, "weight", model.one.weight)),
     "tied by data": lambda: Sharing(lambda model: setattr(model.other.weight, "data", model.one.weight.data)),
-    "tied and transposed": lambda: Sharing(lambda model: setattr(model.other.weight, "data", model.one.weight.data.t())),
+    "tied and transposed": lambda: Sharing(lambda model: setattr(model.other.weight, "data", model.one.weight.data.T)),
     "tied in part": lambda: Sharing(lambda model: setattr(model.other.bias, "data", model.one.weight.data[:, 1])),
     "a buffer of a weight": lambda: Sharing(lambda model: model.register_buffer("row", model.one.weight.detach()[1])),
     "a view of a weight": lambda: Sharing(lambda model: setattr(model, "row", model.one.weight[1])),
@@ -79,9 +80,7 @@ MODELS: dict[str, Callable[[], Any]] = {
         lambda model: model.table.weight.register_post_accumulate_grad_hook(lambda _: None)
     ),
     "table of a parametrization": lambda: Sharing(
-        lambda model: nn.utils.parametrizations.weight_norm(model.table).parametrizations.weight.original1.register_hook(
-            torch.zeros_like
-        )
+        lambda model: weight_norm(model.table).parametrizations.weight.original1.register_hook(torch.zeros_like)
     ),
     "large table": lambda: SparseLinear(20_000 * 16, 1),
 }

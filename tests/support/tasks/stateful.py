@@ -13,6 +13,9 @@ from pool.tasks.task import Progress
 
 
 class Net(nn.Module):
+    seen: Tensor
+    mean: Tensor
+
     def __init__(self, *, anew: bool) -> None:
         super().__init__()
         self.first, self.last = pool.SparseLinear(1000, 8), nn.Linear(8, 1)
