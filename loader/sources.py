@@ -146,6 +146,8 @@ def open_stream(config: DataConfig, files: Sequence[Path | DataFile], seed: int)
 
     Raises DataChangedError if a file has changed since it was identified.
     """
+    if not isinstance(seed, int) or not 0 <= seed < 1 << 64:
+        raise ValueError(f"seed: must be an integer from 0 to {(1 << 64) - 1}, not {seed!r:.40}")
     source = source_by_name(config.source)
     identified = _identified(files)
     if config.validation_share:

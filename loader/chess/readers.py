@@ -8,25 +8,16 @@ from loader import _native
 from loader.chess.filters import needs
 from loader.chess.python_reader import PythonChunks
 from loader.config import DataConfig
-from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.formats import opening
 from loader.formats.format import Format, Reader
-from loader.formats.registry import unclaimed
 
 FAMILY = "chess"
 
 
 def format_of(config: DataConfig, file: DataFile) -> Format:
-    """A file that no format claims is an error, or, where damaged files are left out, a damaged binpack.
-
-    Raises DataError and ValueError.
-    """
-    if found := opening.format_of(config, file, FAMILY):
-        return found
-    if config.on_bad_data != "skip" and (reason := unclaimed(file.path, FAMILY)):
-        raise DataError(file.path, f"{reason}; data.format says which it is")
-    return opening.family_format("binpack", FAMILY)
+    """As `loader.formats.opening.format_of`."""
+    return opening.format_of(config, file, FAMILY, "binpack")
 
 
 def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:

@@ -132,6 +132,8 @@ class SavedState(RunState, RunFacts):
     """What state.json holds. A file is read by this schema: other types, names or ranges are refused."""
 
     files: Annotated[Mapping[str, FileSums], AfterValidator(_all_files)]
+    # Text that files of this network carry if it was read from one, its bytes as Latin-1: it need not be UTF-8.
+    description: Annotated[str, Field(pattern=r"^[\x00-\xff]*$")] = ""
 
 
 _SCHEMA = TypeAdapter(SavedState)

@@ -221,10 +221,14 @@ class PoolConfig(Section):
         Effect.NUMERICS,
     ] = ("auto",)
     threads: Annotated[
-        int, Field(ge=0, le=1024, description="torch threads of a CPU worker; 0: cores / workers"), Effect.NUMERICS
+        int,
+        Field(ge=0, le=1024, description="torch threads of a CPU worker; 0: allowed cores / workers"),
+        Effect.NUMERICS,
     ] = 0
     coordinator_threads: Annotated[
-        int, Field(ge=0, le=1024, description="threads of the coordinator; 0: cores, at most 8"), Effect.NUMERICS
+        int,
+        Field(ge=0, le=1024, description="threads of the coordinator; 0: allowed cores, at most 8"),
+        Effect.NUMERICS,
     ] = 0
     own_kernels: Annotated[
         bool,

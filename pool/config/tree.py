@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, Field, ValidationError, create_model
 
+from loader.cores import allowed_cores
 from loader.files.paths import absolute
 from loader.section import Effect, Section
 from loader.sources import data_class, generates
@@ -91,14 +91,14 @@ class Config(BaseModel):
     @property
     def num_coordinator_threads(self) -> int:
         """Threads of the coordinator's reduction and optimizer."""
-        return self.pool.coordinator_threads or min(8, os.cpu_count() or 1)
+        return self.pool.coordinator_threads or min(8, allowed_cores())
 
     def num_worker_threads(self, spec: str, workers: int) -> int:
         """Torch threads of the worker on device `spec`, one of `workers`."""
         device = parse_device(spec, self.testing.device_module)
         if device.kind not in ("cpu", "cuda"):  # one for tests: not to depend on the machine's cores
             return 1
-        return self.pool.threads or max(1, (os.cpu_count() or 1) // workers)
+        return self.pool.threads or max(1, allowed_cores() // workers)
 
     @property
     def can_validate(self) -> bool:

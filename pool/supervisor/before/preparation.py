@@ -37,7 +37,7 @@ from pool.supervisor.before.preflight import (
     check_trace,
     check_validation,
 )
-from pool.supervisor.before.resuming import resume_point, saved_state
+from pool.supervisor.before.resuming import changed_settings, resume_point, saved_state, with_its_start
 from pool.supervisor.children.forkserver import ForkServer
 from pool.supervisor.holding.run_folder import RunFolder
 from pool.supervisor.holding.signals import StopSignals
@@ -62,6 +62,10 @@ def prepare(
     check_trace(config)
     checkpoint = folder.last_checkpoint()
     overrides = overrides_of(checkpoint, changes, folder)
+    if checkpoint is not None:
+        config, started = with_its_start(config, saved_state(checkpoint))
+        for note in filter(None, (started, changed_settings(config, folder.recorded()))):
+            folder.note(note)
     files = _find_files(config, checkpoint)
     launch, forkserver = _launch(config, files, folder.inside, folder.logs, checkpoint, signals, overrides)
     try:
