@@ -33,7 +33,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from benchmarks.endless_run import endless_run
+from benchmarks.endless_run import endless_run, times
+from benchmarks.pace import enough, mean_rate
 from benchmarks.rotated import ROOT
 
 FIELDS, FEATURES, WIDTH, BATCH = 39, 1_000_000, 16, 8192
@@ -116,8 +117,8 @@ def plain_rate(case: str, folder: Path, seconds: float, threads: int) -> float:
             for optimizer in optimizers:
                 optimizer.step()
         moments.append(time.perf_counter())
-        if moments[-1] > moments[0] + WARM_UP + seconds:
-            return rate_of(moments)
+        if enough(moments, WARM_UP, seconds):
+            return BATCH * mean_rate(moments, WARM_UP)
     raise AssertionError
 
 
@@ -144,17 +145,9 @@ pool.threads = 1
 pool.bucket_mb = 100
 """
     with endless_run(settings) as run:
-        records = run.after(seconds + WARM_UP)
+        records = run.until(lambda records: enough(times(records), WARM_UP, seconds))
     last = {key: value for key, value in records[-1].items() if isinstance(value, int | float)}
-    return rate_of([record["time"] for record in records]), last
-
-
-def rate_of(moments: list[float]) -> float:
-    """Samples a second, from when each step was done: all steps after the warm-up."""
-    later = [moment for moment in moments if moment > moments[0] + WARM_UP]
-    if len(later) < 3:
-        raise SystemExit(f"{len(moments)} steps are too few: raise --seconds")
-    return BATCH * (len(later) - 1) / (later[-1] - later[0])
+    return BATCH * mean_rate(times(records), WARM_UP), last
 
 
 def plain(case: str, folder: Path, seconds: float) -> float:

@@ -19,6 +19,11 @@ Span = dict[str, Any]  # of a process, as a trace has it: name, dur in microseco
 PAUSE = 0.05  # seconds between two looks at the file
 
 
+def times(records: Sequence[Record]) -> list[float]:
+    """When each step was done, in seconds."""
+    return [record["time"] for record in records]
+
+
 class EndlessRun:
     def __init__(self, process: subprocess.Popen[bytes], dir: Path) -> None:
         self._process = process
@@ -31,12 +36,6 @@ class EndlessRun:
                 raise SystemExit(f"pool train ended with {self._process.returncode}")
             time.sleep(PAUSE)
         return records
-
-    def after(self, seconds: float) -> list[Record]:
-        """The same after a time that begins when the first step is recorded."""
-        self.until(lambda records: bool(records))
-        time.sleep(seconds)
-        return self._recorded()
 
     def spans(self) -> list[Span]:
         """What each process has done when, as far as it is over."""

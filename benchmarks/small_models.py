@@ -26,7 +26,8 @@ from rich.table import Table
 from torch import nn
 from torch.nn import functional
 
-from benchmarks.endless_run import endless_run
+from benchmarks.endless_run import endless_run, times
+from benchmarks.pace import enough, mean_rate
 from benchmarks.rotated import ROOT
 from benchmarks.small_model import SmallModel
 from benchmarks.small_source import SmallConfig, draw
@@ -55,19 +56,12 @@ pool.threads = {threads}
 pool.bucket_mb = 1000
 """
     with endless_run(settings) as run:
-        return rate_of([record["time"] for record in run.after(seconds + WARM_UP)])
-
-
-def rate_of(moments: list[float]) -> float:
-    """Rows a second, from when each step was done: all steps after the warm-up, snapshots included."""
-    later = [moment for moment in moments if moment > moments[0] + WARM_UP]
-    if len(later) < 3:
-        raise SystemExit(f"{len(moments)} steps are too few: raise --seconds")
-    return BATCH * (len(later) - 1) / (later[-1] - later[0])
+        records = run.until(lambda records: enough(times(records), WARM_UP, seconds))
+    return BATCH * mean_rate(times(records), WARM_UP)
 
 
 def plain_rate(layers: Sequence[int], case: str, num_features: int, seconds: float, threads: int) -> float:
-    """The same of a loop in this process."""
+    """Rows a second of a loop in this process."""
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     settings = SmallConfig(num_features=num_features)
@@ -91,8 +85,8 @@ def plain_rate(layers: Sequence[int], case: str, num_features: int, seconds: flo
         for optimizer in optimizers:
             optimizer.step()
         moments.append(time.perf_counter())
-        if moments[-1] > moments[0] + WARM_UP + seconds:
-            return rate_of(moments)
+        if enough(moments, WARM_UP, seconds):
+            return BATCH * mean_rate(moments, WARM_UP)
     raise AssertionError
 
 

@@ -10,7 +10,6 @@ second second on. Prints a table and one line of JSON.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
 import statistics
@@ -18,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -27,9 +25,10 @@ from rich.console import Console
 from rich.table import Table
 from torch.nn.parallel import DistributedDataParallel
 
-from benchmarks.endless_run import endless_run
+from benchmarks.endless_run import endless_run, times
 from benchmarks.networks import NETWORKS, Network, tables
 from benchmarks.nnue_step import Bags
+from benchmarks.pace import enough, median_rate
 from benchmarks.rotated import REAL, ROOT, rotated_copies
 from pool import _native
 from pool.nn.batch import TensorBatch
@@ -63,16 +62,8 @@ pool.threads = {2 if "two threads" in case else 1}
 def pool_rate(case: str, network: Network, data: Path, seconds: float, optimizer: str) -> float:
     """Positions a second of a run of the pool."""
     with endless_run(settings(case, network, data, optimizer)) as run:
-        return rate_of([record["time"] for record in run.after(seconds)])
-
-
-def rate_of(moments: Sequence[float]) -> float:
-    """Positions a second, from when each step was done: the median of what is left after the warm-up."""
-    later = [moment for moment in moments if moment > moments[0] + WARM_UP]
-    if len(later) < 3:
-        raise SystemExit(f"{len(moments)} steps are too few: raise --seconds")
-    between = [second - first for first, second in itertools.pairwise(later)]
-    return BATCH * PER_STEP / statistics.median(between)
+        records = run.until(lambda records: enough(times(records), WARM_UP, seconds))
+    return BATCH * PER_STEP * median_rate(times(records), WARM_UP)
 
 
 def ddp_rate(name: str, data: Path, seconds: float) -> float:
@@ -115,10 +106,10 @@ def ddp_rank(arguments: argparse.Namespace) -> None:
         task.loss(model, batch, Progress(0, 1)).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         moments.append(time.time())
-        stop[0] = moments[-1] > moments[0] + WARM_UP + arguments.seconds
+        stop[0] = enough(moments, WARM_UP, arguments.seconds)
         dist.broadcast(stop, 0)  # both ranks stop together
     if arguments.rank == 0:
-        print(rate_of(moments), flush=True)
+        print(BATCH * PER_STEP * median_rate(moments, WARM_UP), flush=True)
     dist.barrier()
     os._exit(0)  # gloo's own teardown aborts now and then
 

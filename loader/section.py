@@ -84,7 +84,11 @@ def section_problem(found: object) -> str:
 
 def first_problem(error: ValidationError) -> tuple[tuple[str, ...], str]:
     """The first of what pydantic has found: the path of the key, and what is wrong with it."""
-    first = error.errors()[0]
+    problems = error.errors()
+    # The garbage collector does not see into pydantic's errors: through these, all callers' frames would stay.
+    for cause in (problem["ctx"]["error"] for problem in problems if problem["type"] == "value_error"):
+        cause.__traceback__ = None
+    first = problems[0]
     reason = first["ctx"]["error"] if first["type"] == "value_error" else first["msg"]
     return tuple(map(str, first["loc"])), str(reason)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import chess
@@ -164,6 +166,19 @@ def test_an_expression_that_is_none_is_one_line(condition: object, files: dict[s
     with pytest.raises(sparsepool.SparsepoolError, match=r"^where: ") as raised:
         sparsepool.open(files["viriformat"]).where(condition)  # type: ignore[arg-type]
     assert "\n" not in str(raised.value)
+
+
+def test_an_error_that_is_kept_where_it_was_caught_is_garbage_later(files: dict[str, Path]) -> None:
+    def fail() -> weakref.ref[sparsepool.Positions]:
+        positions = sparsepool.open(files["viriformat"])
+        with pytest.raises(sparsepool.SparsepoolError) as kept:
+            positions.where("plyy > 2")
+        assert kept.value.exit_code == 2
+        return weakref.ref(positions)
+
+    positions = fail()
+    gc.collect()
+    assert positions() is None
 
 
 @pytest.mark.parametrize("given", [[1, 2], None, 3, np.zeros(3), np.void(b"x")])
