@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -13,9 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from loader.plugins.words import PluginError, definition_of
-from pool.buckets.tensors import trained
+from pool.buckets.tensors import carried, replace_tensors, trained
 from pool.members.collecting import collect
 from pool.nn.batch import TensorBatch
+from pool.nn.generators import GeneratorStates
+from pool.tasks.attributes import Attribute, tensors
+from pool.tasks.making import build_model
 from pool.tasks.task import MeasuredTask, Progress, Task
 
 
@@ -25,7 +28,16 @@ class Member:
     model: nn.Module
     seed: int  # of first weights and of dropout
     settings: object  # of its task: one call of the task can serve members with equal ones
-    drawn: Tensor | None = None  # state of torch's generator when the model was built
+    drawn: GeneratorStates | None = None  # when the model was built
+    attributes: list[Attribute] = field(default_factory=list)  # of task and model
+    on_meta: bool = False  # the model was built without numbers
+
+    def another_model(self) -> nn.Module:
+        """Returns a second model like the member's, its weights without numbers."""
+        model = build_model(self.task, self.seed, on_meta=self.on_meta)
+        named = [*trained(model), *carried(model)]
+        replace_tensors(model, [(name, tensor.detach().to("meta")) for name, tensor in named])
+        return model
 
     def loss(self, batch: TensorBatch, progress: Progress, *, backward: bool) -> Tensor:
         """What the task gives: one number. Raises PluginError if that can't be used."""
@@ -50,9 +62,9 @@ class Member:
     @contextmanager
     def _watched(self, name: str, method: Callable[..., Any]) -> Iterator[None]:
         """Raises PluginError if the task's method, called inside, has changed what later batches depend on (I2)."""
-        weights, settings = self._weights_seen(), _torch_settings()
+        weights, constants, settings = self._weights_seen(), self._constants_seen(), _torch_settings()
         yield
-        if problem := self._change(weights, settings):
+        if problem := self._change(weights, constants, settings):
             raise PluginError(f"{name} {problem} ({definition_of(method)})")
 
     @cached_property
@@ -63,9 +75,22 @@ class Member:
         """Changes with what is done to the weights in place, and with what is put in their stead."""
         return {name: (weight._version, weight.data_ptr()) for name, weight in self._named.items()}
 
-    def _change(self, weights: Mapping[str, object], settings: Mapping[str, object]) -> str:
+    def _constants_seen(self) -> dict[str, tuple[int, int]]:
+        """Changes as `_weights_seen`, with the tensors that are neither parameters nor buffers."""
+        found = {each.path: each.value for each in self._constants}
+        return {path: (id(value), value._version) for path, value in found.items() if isinstance(value, Tensor)}
+
+    @cached_property
+    def _constants(self) -> list[Attribute]:
+        return tensors(self.attributes)
+
+    def _change(
+        self, weights: Mapping[str, object], constants: Mapping[str, object], settings: Mapping[str, object]
+    ) -> str:
         if now := _first_difference(weights, self._weights_seen()):
             return f"changes {now}: only after_step may change weights"
+        if now := _first_difference(constants, self._constants_seen()):
+            return f"changes {now}, of which each worker has its own: make it a buffer of the model (register_buffer)"
         if now := _first_difference(settings, _torch_settings()):
             return f"changes torch's {now}: later batches would be computed with it; set it in create_task"
         return ""
@@ -95,4 +120,4 @@ def _torch_settings() -> dict[str, object]:
 
 
 def _first_difference(before: Mapping[str, object], after: Mapping[str, object]) -> str:
-    return next((name for name, value in before.items() if after[name] != value), "")
+    return next((name for name, value in before.items() if after.get(name) != value), "")

@@ -39,6 +39,7 @@ def main() -> None:
     gc.disable()  # collections would be a quarter of the time that the imports take, and find next to nothing
     for name in (*_IMPORTED, *filter(None, sys.argv[4].split(","))):
         importlib.import_module(name)
+    importlib.import_module("pool.nn.generators").seed_all(0)  # a task's module may draw when it is imported
     gc.freeze()  # or every collection of a child copies the pages of all objects there are
     crash_point("forkserver.before_ready")
     lifeline.say(channel, os.getpid())

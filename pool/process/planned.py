@@ -28,6 +28,7 @@ class Planned:
     device_names: tuple[str, ...]  # what each of them is, for people
     state_nbytes: int  # of weights and optimizer state: one snapshot
     fingerprint: Mapping[str, str]  # of what the run's bits depend on
+    on_meta: bool = False  # models are built without numbers: they are too large for every process to draw them
     exchange: Exchange = HOST
     cards: tuple[Card, ...] = ()  # the GPUs among `devices`, each once
 
