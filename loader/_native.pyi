@@ -402,6 +402,10 @@ class EntryFile:
         """bytes"""
 
     @property
+    def change(self) -> str:
+        """what is different now from the file that was opened; empty: nothing"""
+
+    @property
     def num_chunks(self) -> int: ...
     @property
     def is_packed(self) -> bool:
@@ -842,6 +846,10 @@ class BinpackFile:
     @property
     def size(self) -> int:
         """bytes"""
+
+    @property
+    def change(self) -> str:
+        """what is different now from the file that was opened; empty: nothing"""
 
     @property
     def num_chunks(self) -> int: ...

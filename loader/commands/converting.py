@@ -175,11 +175,12 @@ def count_files(
     """Count the positions of files, and their records, lines, games or chains. Everything is decoded."""
     from loader.chess.piped.inputs import open_input
     from loader.chess.tools.source import units_of
+    from loader.files.pipes import input_of
 
-    for path in files:
-        source = open_input(path, input_format)
+    for each in [input_of(path) for path in files]:
+        source = open_input(each, input_format)
         entries = units = 0
-        with working(path.name, [source]) as tick:
+        with working(each.path.name, [source]) as tick:
             for block, done in units_of(source, source.kind, threads):
                 entries += int(block.entries.sum())
                 units += len(block)

@@ -7,14 +7,16 @@ from pathlib import Path
 from loader import _native
 from loader.chess.files.borders import kept_borders
 from loader.chess.files.format import PositionFormat
-from loader.files.identity import DataFile
+from loader.files.identity import DataFile, identify
 
 
 def open_file(
     found: PositionFormat, file: DataFile | Path, *, may_grow: bool = False, needs_ply: bool = False
 ) -> _native.EntryFile:
-    """A file that was identified is refused if it is another one now. Raises DataError."""
-    path, identity = (file.path, file.identity) if isinstance(file, DataFile) else (file, None)
+    """Opens the file that was identified, or the one that is there now; another one in its place is refused, here and
+    whenever it is read. Raises DataError."""
+    known = file if isinstance(file, DataFile) else identify([file])[0]
+    path, identity = known.path, known.identity
     if found.lines:
         return _native.open_text(path, identity, may_grow, needs_ply)
     codec = found.codec

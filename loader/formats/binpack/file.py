@@ -6,7 +6,6 @@ what was read before it is good, and it ends in a DataError or a verdict that na
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -15,11 +14,18 @@ from typing import Self
 from loader._native import BinpackFile, BinpackWriter, ChunkPrinter, Damage
 from loader.chess.entry import Entry, entry_of
 from loader.errors import DataError
+from loader.files.identity import identify
 from loader.formats.format import OnProgress, Verdict
 from loader.formats.parallel import map_chunks
 from loader.resumable.new_file import NewFile
 
 LINES_AT_ONCE = 4096
+
+
+def _opened(path: Path | str) -> BinpackFile:
+    """Raises DataError, here and whenever it is read, for a file that is not what it was now."""
+    (file,) = identify([Path(path)])
+    return BinpackFile(path, file.identity)
 
 
 def describe(damage: Damage, in_chunk: bool) -> str:
@@ -35,7 +41,7 @@ def verify(path: Path | str, threads: int = 1, progress: OnProgress | None = Non
     """Reads every entry of a file, up to the first damage."""
     name = str(path)
     try:
-        file = BinpackFile(path)
+        file = _opened(path)
     except DataError as error:
         return Verdict(name, False, 0, None, error.reason)
     entries = 0
@@ -58,7 +64,7 @@ def dump(path: Path | str, limit: int | None = None) -> Iterator[bytes]:
 
     Raises DataError at damage, after the entries before it.
     """
-    file = BinpackFile(path)
+    file = _opened(path)
     left = limit
     for chunk in range(file.num_chunks):
         printer = ChunkPrinter(file, chunk)
@@ -95,7 +101,7 @@ def encode(chain: Iterable[Entry]) -> bytes:
 def rechunk(path: Path | str) -> Iterator[bytes]:
     """The entries of a file in chunks of about 1 MiB, as a Writer would write them. Raises DataError at damage."""
     native = BinpackWriter()
-    file = BinpackFile(path)
+    file = _opened(path)
     for chunk in range(file.num_chunks):
         damage = native.copy_chunk(file, chunk)
         if damage is not None:
@@ -117,7 +123,7 @@ class Writer:
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         self.native = BinpackWriter()
-        self._file = NewFile(self.path, self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp"))
+        self._file = NewFile(self.path)
 
     def __enter__(self) -> Self:
         self._file.__enter__()
@@ -136,7 +142,7 @@ class Writer:
 
         Raises DataError at damage.
         """
-        file = BinpackFile(path)
+        file = _opened(path)
         for chunk in range(file.num_chunks):
             damage = self.native.copy_chunk(file, chunk, first_chain)
             self._flush()
