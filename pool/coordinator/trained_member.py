@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 from torch import nn
 
+from loader.plugins.words import PluginError, definition_of
 from pool.buckets.plan import Plan
-from pool.buckets.tensors import carried, replace_tensors, trained
+from pool.buckets.tensors import carried, replace_tensors, tied_names, trained, transient_names
 from pool.config.tree import Config
 from pool.coordinator.books.actions import TakeBuffers
 from pool.coordinator.stepping.average import WeightAverage
@@ -16,6 +17,7 @@ from pool.coordinator.stepping.choice import choose
 from pool.coordinator.stepping.timing import Timing
 from pool.errors import CheckpointError
 from pool.exchange.interface import CoordinatorExchange
+from pool.members.bindings import Bindings
 from pool.members.member import Member
 from pool.nn.generators import seed_for
 from pool.optim.buckets import BucketOptimizers
@@ -43,6 +45,9 @@ class TrainedMember:
         self._made: nn.Module | None = member.model  # until the run begins: drawn or restored, in host memory
         self._model = _where_it_is_stepped(member, exchange)
         self._prefix = prefix
+        # further names of tensors, each with that in `named`; buffers that the model's own state_dict leaves out
+        self.tied = {prefix + name: prefix + first for name, first in tied_names(self._model).items()}
+        self.transient = [prefix + name for name in transient_names(self._model)]
         self._exchange = exchange
         self._parameters = _trained(self._model)
         self._buffers = _carried(self._model)
@@ -73,10 +78,12 @@ class TrainedMember:
             self._drawn.restore()  # what the task draws does not depend on other members
         assert self._made is not None
         with torch.no_grad():
+            bindings = Bindings(self._made, weights_change=True)
+            buffers, weights = ([each.detach() for each in of(self._made)] for of in (_carried, _trained))
             self._task.initialize(self._made)
+            _settle(bindings, buffers, weights, self._task.initialize)
             if start is not None:
                 self._take(start)
-            self._task.after_step(self._made)
 
     def restore(
         self,
@@ -101,6 +108,7 @@ class TrainedMember:
             place.copy_(tensor.detach())
         self._made = None
         to_device(attributes(self._task, self._model), self._parameters[0].device)
+        self._bindings = Bindings(self._model, self._task, weights_change=True)
         for piece in self.steppings.pieces:
             piece.forget()
         self._point_to(step)
@@ -138,7 +146,7 @@ class TrainedMember:
         if self.frozen_at is not None:
             return
         self._point_to(step + 1)
-        self._after_step(step)
+        self._after_step(step + 1)
         self.optimizers.end_step(step)
 
     def ahead(self, version: int) -> None:
@@ -184,12 +192,14 @@ class TrainedMember:
                 )
             tensor.copy_(saved)
 
-    def _after_step(self, step: int) -> None:
+    def _after_step(self, version: int) -> None:
         """The task may change weights: of a parameter that it does change, any row."""
         changes = [parameter._version for parameter in self._parameters]
-        seed_for(self._seed, f"step {step}", self._parameters[0].device)
+        after_step = self._task.after_step
+        seed_for(self._seed, f"step {version}", self._parameters[0].device)
         with torch.no_grad():
-            self._task.after_step(self._model)
+            after_step(self._model)
+        _settle(self._bindings, self._exchange.buffers(version), self._exchange.weights(version), after_step)
         for piece in self.steppings.pieces:
             if self._parameters[piece.index]._version != changes[piece.index]:
                 piece.forget()
@@ -201,6 +211,14 @@ class TrainedMember:
     def _point_to(self, version: int) -> None:
         for place, tensor in zip(self._in(version), self._tensors, strict=True):
             tensor.data = place
+
+
+def _settle(
+    bindings: Bindings, buffers: Sequence[torch.Tensor], weights: Sequence[torch.Tensor], method: Callable[..., object]
+) -> None:
+    """After a call of the task's method. Raises PluginError if it has left what can't be carried on."""
+    if problem := bindings.settle(buffers, weights):
+        raise PluginError(f"{method.__name__} {problem} ({definition_of(method)})")
 
 
 def _where_it_is_stepped(member: Member, exchange: CoordinatorExchange) -> nn.Module:

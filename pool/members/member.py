@@ -17,7 +17,7 @@ from pool.buckets.tensors import carried, replace_tensors, trained
 from pool.members.collecting import collect
 from pool.nn.batch import TensorBatch
 from pool.nn.generators import GeneratorStates
-from pool.tasks.attributes import Attribute, tensors
+from pool.tasks.attributes import Attribute
 from pool.tasks.making import build_model
 from pool.tasks.task import MeasuredTask, Progress, Task
 
@@ -33,8 +33,10 @@ class Member:
     on_meta: bool = False  # the model was built without numbers
 
     def another_model(self) -> nn.Module:
-        """Returns a second model like the member's, its weights without numbers."""
+        """Returns a second model like the member's, its weights without numbers; generators stay as they are."""
+        before = GeneratorStates.now()
         model = build_model(self.task, self.seed, on_meta=self.on_meta)
+        before.restore()
         named = [*trained(model), *carried(model)]
         replace_tensors(model, [(name, tensor.detach().to("meta")) for name, tensor in named])
         return model
@@ -62,9 +64,9 @@ class Member:
     @contextmanager
     def _watched(self, name: str, method: Callable[..., Any]) -> Iterator[None]:
         """Raises PluginError if the task's method, called inside, has changed what later batches depend on (I2)."""
-        weights, constants, settings = self._weights_seen(), self._constants_seen(), _torch_settings()
+        weights, settings = self._weights_seen(), _torch_settings()
         yield
-        if problem := self._change(weights, constants, settings):
+        if problem := self._change(weights, settings):
             raise PluginError(f"{name} {problem} ({definition_of(method)})")
 
     @cached_property
@@ -75,22 +77,9 @@ class Member:
         """Changes with what is done to the weights in place, and with what is put in their stead."""
         return {name: (weight._version, weight.data_ptr()) for name, weight in self._named.items()}
 
-    def _constants_seen(self) -> dict[str, tuple[int, int]]:
-        """Changes as `_weights_seen`, with the tensors that are neither parameters nor buffers."""
-        found = {each.path: each.value for each in self._constants}
-        return {path: (id(value), value._version) for path, value in found.items() if isinstance(value, Tensor)}
-
-    @cached_property
-    def _constants(self) -> list[Attribute]:
-        return tensors(self.attributes)
-
-    def _change(
-        self, weights: Mapping[str, object], constants: Mapping[str, object], settings: Mapping[str, object]
-    ) -> str:
+    def _change(self, weights: Mapping[str, object], settings: Mapping[str, object]) -> str:
         if now := _first_difference(weights, self._weights_seen()):
             return f"changes {now}: only after_step may change weights"
-        if now := _first_difference(constants, self._constants_seen()):
-            return f"changes {now}, of which each worker has its own: make it a buffer of the model (register_buffer)"
         if now := _first_difference(settings, _torch_settings()):
             return f"changes torch's {now}: later batches would be computed with it; set it in create_task"
         return ""
@@ -120,4 +109,4 @@ def _torch_settings() -> dict[str, object]:
 
 
 def _first_difference(before: Mapping[str, object], after: Mapping[str, object]) -> str:
-    return next((name for name, value in before.items() if after.get(name) != value), "")
+    return next((name for name, value in before.items() if after[name] != value), "")
