@@ -39,7 +39,6 @@ def main() -> None:
     gc.disable()  # collections would be a quarter of the time that the imports take, and find next to nothing
     for name in (*_IMPORTED, *filter(None, sys.argv[4].split(","))):
         importlib.import_module(name)
-    importlib.import_module("pool.nn.generators").seed_all(0)  # a task's module may draw when it is imported
     gc.freeze()  # or every collection of a child copies the pages of all objects there are
     crash_point("forkserver.before_ready")
     lifeline.say(channel, os.getpid())
@@ -50,6 +49,7 @@ def main() -> None:
         if answer is None:
             channel.close()
             gc.enable()
+            importlib.import_module("pool.nn.generators").seed_all(0)  # a task's module may draw at its import
             os.sched_setaffinity(0, cores)  # OpenMP may have bound this thread when torch was imported
             roles.play(theirs, parent)
         theirs.close()
