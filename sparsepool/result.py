@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from loader.exit_codes import EXIT_DONE
 from sparsepool.errors import one_line_errors
 
 if TYPE_CHECKING:
@@ -23,7 +22,17 @@ class Result:
     """A run's folder; `sparsepool.Result(Path("runs/x"))` reads that of any run, also of one that goes on."""
 
     run_dir: Path
-    exit_code: int = EXIT_DONE
+
+    @property
+    def exit_code(self) -> int | None:
+        """With which the run ended: 0 with all steps done, 128 + the signal's number if it was stopped by one; None
+        while it goes on, and if it was killed."""
+        from pool.telemetry.status import goes_on, read_status
+
+        folder = Path(self.run_dir)
+        with one_line_errors():
+            status = None if goes_on(folder) else read_status(folder)
+        return None if status is None else status.exit_code
 
     @property
     def checkpoint(self) -> Path | None:

@@ -74,7 +74,7 @@ def train(
         raise KeyboardInterrupt
     if code != EXIT_DONE or run_dir is None:
         raise RunFailedError(lines or _ended_by(code), code if code >= 0 else EXIT_SIGNALLED - code, run_dir)
-    return Result(run_dir, code)
+    return Result(run_dir)
 
 
 def _started(asked: bytes, answer: int, outputs: Mapping[str, Any]) -> subprocess.Popen[bytes]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import functools
 import logging
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from pool.errors import ConfigError
 from pool.planner import planner
 from pool.process.planned import Accepted
 from pool.tasks.attributes import Attribute, attributes, digests, tensors, to_device, values

@@ -81,8 +81,15 @@ def _drawn() -> Tensor:
     return (torch.rand(()) + random.random() + np.random.rand()) / 3
 
 
+class Attribute(Plain):
+    def build_model(self) -> nn.Module:
+        net = Net()
+        net.temperature = torch.tensor(2.0)
+        return net
+
+
 class Constants(Plain):
-    """In an attribute of the model, in a list of the task, in a function's closure, and as numbers read from tensors."""
+    """In the model's attribute, in a list of the task, in a function's closure, and as numbers read from tensors."""
 
     def __init__(self) -> None:
         self.weights = [torch.tensor([1.0, 3.0])]
