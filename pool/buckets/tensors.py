@@ -82,6 +82,11 @@ def _give_memory(own: torch.Tensor, tensor: torch.Tensor) -> None:
     own._backward_hooks, own._post_accumulate_grad_hooks = hooks, later_hooks
 
 
+def count_hooks(parameter: torch.Tensor) -> tuple[int, int]:
+    """How many its gradient has: register_hook's, and register_post_accumulate_grad_hook's."""
+    return len(parameter._backward_hooks or ()), len(parameter._post_accumulate_grad_hooks or ())
+
+
 def tied_names(model: nn.Module) -> dict[str, str]:
     """The further names of tensors that have several, each with the first one."""
     named = *model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)

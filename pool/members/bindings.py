@@ -1,9 +1,9 @@
 """What a model's modules hold by name, and what a call of the task's code has made of that.
 
 The run knows a model's tensors since it was built: it loads weights into them, and carries on what is in the buffers.
-Code of the task may bind others in their place: they are brought back, with the new numbers, as if they had been changed
-in place. What the run can't carry on is named. It would stay behind in the process that the task was called in, and what
-is computed later would depend on who computes it (I2).
+Code of the task may bind others in their place: they are brought back, with the new numbers, as if they had been
+changed in place. What the run can't carry on is named. It would stay behind in the process that the task was called in,
+and what is computed later would depend on who computes it (I2).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pool.buckets.tensors import carried, trained
+from pool.buckets.tensors import carried, count_hooks, trained
 
 _KINDS = {"_parameters": "parameter", "_buffers": "buffer", "_modules": "module"}
 _OURS = ("training", "_last_backward")  # attributes that the runtime itself changes
@@ -64,7 +64,7 @@ class Bindings:
         self._needs_gradient = {id(parameter): parameter.requires_grad for parameter in model.parameters()}
         held = [id(value) for table in self._tables for value in table.then.values() if value is not None]
         self._names_of = Counter(held)
-        self._hooks = {id(parameter): _hooks(parameter) for parameter in self._trained}
+        self._hooks = {id(parameter): count_hooks(parameter) for parameter in self._trained}
         self._shapes = {id(tensor): (tensor.shape, tensor.dtype) for tensor in (*self._trained, *self._carried)}
         self._attributes = [] if task is None else list(attributes(model, task))
 
@@ -111,26 +111,20 @@ class Bindings:
         if not isinstance(now, Tensor) or dtype is None:
             return "puts something else in the place of {}: build_model must make what the model has"
         if now.shape != shape or now.dtype != dtype:
-            return (
-                f"makes {{}}, {_described(dtype, shape)}, {_described(now.dtype, now.shape)}: it must stay what it is"
-            )
+            was, becomes = _described(dtype, shape), _described(now.dtype, now.shape)
+            return f"changes {{}} from {was} to {becomes}: its shape and dtype are those that build_model gives it"
         needed = self._needs_gradient.get(id(then))
         if needed is not None and now.requires_grad and not needed:
             return "lets {} be trained, which build_model has frozen: let build_model train it, and freeze it in loss"
         if needed and not now.requires_grad and self._weights_change:
             return "freezes {}, which no worker gets to know: freeze it in build_model"
-        if now is then and needed and _hooks(now) != self._hooks[id(then)]:
+        if now is then and needed and count_hooks(now) != self._hooks[id(then)]:
             return "changes the hooks of {}: set them in build_model, once"
         if now is not then and needed and not self._weights_change:
             return "binds {} anew: only after_step may change weights"
         if now is not then and self._names_of[id(then)] > 1:
             return "binds {} anew, which has another name, too: change it in place"
         return ""
-
-
-def _hooks(parameter: Tensor) -> tuple[int, int]:
-    """How many there are of both kinds."""
-    return len(parameter._backward_hooks or ()), len(parameter._post_accumulate_grad_hooks or ())  # type: ignore[attr-defined]
 
 
 def _described(dtype: torch.dtype, shape: Sequence[int]) -> str:
@@ -158,7 +152,8 @@ def attributes(model: nn.Module, task: object) -> Iterator[Attribute]:
 
 def _change(attribute: Attribute) -> str:
     """What became of it, as `Bindings.problem` has it."""
-    now, then = attribute.holder.get(attribute.key), attribute.value
+    now: Any = attribute.holder.get(attribute.key)
+    then = attribute.value
     if not isinstance(then, Tensor):
         if now is then or (type(now) is type(then) and now == then):
             return ""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
 from loader.batch.schema import BatchSchema
-from pool.buckets.tensors import carried, row_sparse_tables, trained
+from pool.buckets.tensors import carried, count_hooks, row_sparse_tables, trained
 from pool.checkpoint.store import DTYPES
 from pool.errors import ConfigError
 from pool.members.bindings import attributes
@@ -46,12 +46,12 @@ def _problems(model: nn.Module) -> Iterator[str]:
             yield f"{name} is {tensor.dtype}, which a checkpoint can't hold; allowed: {known}"
         if tensor.layout != torch.strided:
             yield f"{name} is {tensor.layout}; only dense tensors can be shared between processes"
-    hooked = {id(t.weight) for t in row_sparse_tables(model) if t.weight._backward_hooks or _later_hooks(t.weight)}
+    hooked = {id(table.weight) for table in row_sparse_tables(model) if any(count_hooks(table.weight))}
     for name, parameter in parameters:
         if id(parameter) in hooked:
             yield (
                 f"parameter {name} has a hook for its gradient, of which there are but the rows that a batch touches, "
-                "and no hook gets them: change what the layer gives, or freeze it in build_model (requires_grad_(False))"
+                "and no hook gets them: scale what the layer gives, or freeze it in build_model (requires_grad_(False))"
             )
     yield from _sharing(model)
 
@@ -92,7 +92,7 @@ def _overlap(one: Tensor, other: Tensor) -> bool:
 
 def _span(tensor: Tensor) -> tuple[int, int]:
     """The first byte, and the one behind the last."""
-    begin = tensor.storage_offset()
+    begin = int(tensor.storage_offset())
     last = begin + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return begin * tensor.element_size(), (last + 1) * tensor.element_size()
 
@@ -103,10 +103,6 @@ def _bytes_of(tensor: Tensor, memory: Tensor, begin: int) -> Tensor:
     shape = [1 if stride == 0 else length for length, stride in zip(tensor.shape, tensor.stride(), strict=True)]
     strides = [stride * size for stride in tensor.stride()]
     return memory.as_strided((*shape, size), (*strides, 1), _span(tensor)[0] - begin)
-
-
-def _later_hooks(parameter: Tensor) -> object:
-    return parameter._post_accumulate_grad_hooks  # type: ignore[attr-defined]
 
 
 def _unknown_fields(model: nn.Module, schema: BatchSchema) -> Iterator[str]:
