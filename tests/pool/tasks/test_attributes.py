@@ -29,6 +29,14 @@ def held(task: Plain) -> list[Attribute]:
     return attributes(task, build_model(task, 1))
 
 
+class Bound:
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+
+    def used(self) -> torch.Tensor:
+        return self.tensor
+
+
 def test_tensors_are_found_wherever_they_hang() -> None:
     shared = torch.ones(2)
 
@@ -38,7 +46,7 @@ def test_tensors_are_found_wherever_they_hang() -> None:
             self.nested = {"a": [torch.zeros(1), (torch.zeros(2),)], 3: SimpleNamespace(inner=torch.zeros(3))}
             self.partial = functools.partial(torch.add, torch.zeros(4), alpha=2)
             self.criterion = nn.CrossEntropyLoss(weight=torch.zeros(5))
-            self.method = SimpleNamespace(tensor=torch.zeros(6), me=self).__eq__
+            self.method = Bound(torch.zeros(6)).used
             self.log = logging.getLogger("of the task")  # leads to all loggers of the process
 
         def build_model(self) -> nn.Module:
@@ -91,7 +99,7 @@ def test_a_model_beyond_the_allowance_is_told_before_it_takes_memory() -> None:
     [
         ("Plain", ""),
         ("Criterion", ""),  # a task's own tensors always have numbers
-        ("Orthogonal", "has no numbers"),
+        ("Orthogonal", "so build_model may not read any from a tensor"),
         ("Constants", "so build_model may not read any from a tensor"),
         ("Attribute", "task: model.temperature is a tensor that is neither parameter nor buffer"),
     ],
