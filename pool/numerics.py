@@ -41,7 +41,7 @@ _ONLY_SPEED = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 
 
 def reference(
-    config: Config, plan: Plan, devices: tuple[str, ...], constants: Sequence[Mapping[str, str]]
+    config: Config, plan: Plan, devices: tuple[str, ...], constants: Sequence[Mapping[str, str]] = ()
 ) -> dict[str, str]:
     """The fingerprint of a run; `constants`: digests of each member's tensors that are no weights, by path."""
     module = config.testing.device_module
