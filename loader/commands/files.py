@@ -60,8 +60,8 @@ def verify_files(
     """Read everything in files and say of each whether it is whole.
 
     Of a damaged one: the offset of the damage, what is wrong, and how many entries before it are good. An
-    offset inside a chunk is that of the chain's first entry. Exit code 1 if any file is damaged or can't be
-    read.
+    offset inside a chunk is that of the chain's first entry. Positions and moves that no game can have are counted
+    by kind, with the place of the first. Exit code 1 if any file is damaged, has such entries, or can't be read.
     """
     damaged = False
     for path in map(input_path, files):
@@ -73,7 +73,7 @@ def verify_files(
             sys.stdout.write(f"{verdict.file}: ok, {verdict.entries:,} entries\n")
         else:
             sys.stdout.flush()
-            sys.stderr.write(describe_damage(verdict) + "\n")
+            sys.stderr.writelines(f"{line}\n" for line in describe(verdict))
     return 1 if damaged else 0
 
 
@@ -82,10 +82,11 @@ def _verdict(path: Path, given: str | None, threads: int) -> Verdict:
     from loader.formats.format import Verdict
 
     if is_pipe(path):
+        from loader.chess.files.opening import LEFT_OUT
         from loader.chess.piped.inputs import open_input
         from loader.chess.piped.look import verify
 
-        source = open_input(path, given)
+        source = open_input(path, given, illegal=LEFT_OUT)
         with working(path.name, [source]) as tick:
             return verify(source, threads, tick)
     try:
@@ -96,11 +97,17 @@ def _verdict(path: Path, given: str | None, threads: int) -> Verdict:
         return found.verify(path, threads, progress)
 
 
-def describe_damage(verdict: Verdict) -> str:
-    if verdict.offset is None:
-        return f"loader: {verdict.file}: {verdict.reason}"
-    where = f"{verdict.file}: offset {verdict.offset}"
-    return f"loader: {where}: {verdict.reason}; {verdict.entries:,} good entries before it"
+def describe(verdict: Verdict) -> Iterator[str]:
+    for found in verdict.illegal:
+        count = f"{found.entries:,} {'entry' if found.entries == 1 else 'entries'}"
+        yield f"loader: {verdict.file}: offset {found.offset}: {found.first}; {count} of this kind"
+    good = f"{verdict.entries:,} good entries"
+    if verdict.reason is None:
+        yield f"loader: {verdict.file}: {good} besides"
+    elif verdict.offset is None:
+        yield f"loader: {verdict.file}: {verdict.reason}"
+    else:
+        yield f"loader: {verdict.file}: offset {verdict.offset}: {verdict.reason}; {good} before it"
 
 
 def dump_file(

@@ -88,6 +88,16 @@ class ConfiguredFormat(Protocol):
 
 
 @dataclass(frozen=True)
+class Illegal:
+    """Entries that no file should have, though each can be read: of one kind."""
+
+    kind: str
+    entries: int
+    offset: int | None  # of the first
+    first: str  # its place in words, and the kind
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What verify found out about a file."""
 
@@ -96,6 +106,7 @@ class Verdict:
     entries: int  # good ones, before the damage if there is any
     offset: int | None = None  # of the damage; None: no place in the file
     reason: str | None = None
+    illegal: Sequence[Illegal] = ()
 
 
 class Statistics(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from loader.chess.files.opening import KEPT, IllegalRule
 from loader.chess.piped.source import PipedSource
 from loader.chess.tools.kind import kind_of_head
 from loader.chess.tools.source import Source, open_file_of
@@ -15,7 +16,9 @@ from loader.formats.format import HEAD_BYTES
 from loader.formats.registry import decompressor
 
 
-def open_inputs(paths: Sequence[Path], given: str | None = None, *, needs_ply: bool = False) -> list[Source]:
+def open_inputs(
+    paths: Sequence[Path], given: str | None = None, *, needs_ply: bool = False, illegal: IllegalRule = KEPT
+) -> list[Source]:
     """In this order. `given`: their format, where they do not say it. With `needs_ply` an entry whose ply can't be
     known is damage. Raises UsageError, DataError, OSError."""
     named = [input_path(path) for path in paths]
@@ -24,18 +27,22 @@ def open_inputs(paths: Sequence[Path], given: str | None = None, *, needs_ply: b
         raise UsageError(f"{twice[0]}: is a pipe, and given twice; it can be read once")
     files = {file.path: file for file in identify([path for path in named if path not in pipes])}
     return [
-        _open_pipe(path, given, needs_ply) if path in pipes else open_file_of(files[path], given, needs_ply=needs_ply)
+        _open_pipe(path, given, needs_ply, illegal)
+        if path in pipes
+        else open_file_of(files[path], given, needs_ply=needs_ply, illegal=illegal)
         for path in named
     ]
 
 
-def open_input(path: Path, given: str | None = None, *, needs_ply: bool = False) -> Source:
+def open_input(
+    path: Path, given: str | None = None, *, needs_ply: bool = False, illegal: IllegalRule = KEPT
+) -> Source:
     """One of them."""
-    (source,) = open_inputs([path], given, needs_ply=needs_ply)
+    (source,) = open_inputs([path], given, needs_ply=needs_ply, illegal=illegal)
     return source
 
 
-def _open_pipe(path: Path, given: str | None, needs_ply: bool) -> PipedSource:
+def _open_pipe(path: Path, given: str | None, needs_ply: bool, illegal: IllegalRule) -> PipedSource:
     pipe = InputPipe(path)
     pipe.fill(HEAD_BYTES)
     head = bytes(pipe.held[:HEAD_BYTES])
@@ -43,4 +50,4 @@ def _open_pipe(path: Path, given: str | None, needs_ply: bool) -> PipedSource:
         raise UsageError(f"{path}: is compressed, and comes out of a pipe: put `{program}` before this command")
     if not head and given is None:
         raise DataError(path, "there is nothing to read; --format NAME takes it for an empty file of that format")
-    return PipedSource(pipe, kind_of_head(head, path, given), needs_ply=needs_ply)
+    return PipedSource(pipe, kind_of_head(head, path, given), needs_ply=needs_ply, illegal=illegal)

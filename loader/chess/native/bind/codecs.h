@@ -4,11 +4,13 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "bind/errors.h"
 #include "bind/files.h"
 #include "chess/native/files/codec.h"
 #include "chess/native/files/file.h"
+#include "common/check.h"
 
 // What the bindings of formats have in common.
 namespace sparsepool::chess {
@@ -16,6 +18,28 @@ namespace sparsepool::chess {
 // The function `name` of the module, which gives a format's codec.
 inline void bind_codec(nanobind::module_& module, const char* name, const Codec& (*codec)()) {
     module.def(name, codec, nanobind::rv_policy::reference, "The format of this name, both ways.");
+}
+
+// `on_illegal`: as data.on_bad_data, or none to keep illegal positions.
+[[nodiscard]] inline Demands demands_of(bool needs_ply, const std::optional<std::string>& on_illegal, bool every) {
+    require(!on_illegal || *on_illegal == "stop" || *on_illegal == "skip", "on_illegal is None, stop or skip");
+    const OnIllegal what = !on_illegal              ? OnIllegal::kKeep
+                           : *on_illegal == "stop" ? OnIllegal::kStop
+                                                    : OnIllegal::kLeaveOut;
+    return {.ply = needs_ply, .on_illegal = what, .every = every};
+}
+
+// [(what, how many, the first one's place as a fault has it)]; `fault_of(first)` is that place.
+template <class FaultOf>
+[[nodiscard]] nanobind::list illegal_list(const IllegalTally& tally, FaultOf fault_of) {
+    nanobind::list kinds;
+    for (std::size_t i = 0; i < tally.kinds.size(); ++i) {
+        if (tally.kinds[i].count == 0) continue;
+        const char* words = words_of(static_cast<Illegal>(i));
+        const stream::SourceFault first = fault_of(tally.kinds[i], words);
+        kinds.append(nanobind::make_tuple(words, tally.kinds[i].count, first.offset, first.reason));
+    }
+    return kinds;
 }
 
 // What `open` gives for the file that is expected. Raises DataError.

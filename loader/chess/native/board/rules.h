@@ -58,16 +58,20 @@ inline namespace SPARSEPOOL_ISA {
             (bishop_attacks(square, occupied) & position.slanted() & theirs)) != 0;
 }
 
-[[nodiscard]] inline bool in_check(const Position& position) {
-    const unsigned us = position.side;
-    const unsigned square = king_square(position, us);
-    const Bitboard theirs = position.of_colour(us ^ 1);
-    const Bitboard checkers =
-        (knight_attacks(square) & position.knights()) | (pawn_attacks(us, square) & position.pawns()) |
-        (king_attacks(square) & position.kings()) | (rook_attacks(square, position.occupied) & position.straight()) |
-        (bishop_attacks(square, position.occupied) & position.slanted());
-    return (checkers & theirs) != 0;
+// Whether a piece of the other colour attacks the square of `colour`.
+[[nodiscard]] inline bool is_attacked(const Position& position, unsigned colour, unsigned square, Bitboard occupied) {
+    const Bitboard attackers =
+        (knight_attacks(square) & position.knights()) | (pawn_attacks(colour, square) & position.pawns()) |
+        (king_attacks(square) & position.kings()) | (rook_attacks(square, occupied) & position.straight()) |
+        (bishop_attacks(square, occupied) & position.slanted());
+    return (attackers & position.of_colour(colour ^ 1)) != 0;
 }
+
+[[nodiscard]] inline bool king_is_attacked(const Position& position, unsigned colour) {
+    return is_attacked(position, colour, king_square(position, colour), position.occupied);
+}
+
+[[nodiscard]] inline bool in_check(const Position& position) { return king_is_attacked(position, position.side); }
 
 // Whether the side to move has a pawn that can take en passant on `square` (a pawn of the other side has just
 // passed over it to `pawn_square`) without leaving its king attacked by a bishop, rook or queen.
@@ -101,6 +105,11 @@ inline namespace SPARSEPOOL_ISA {
     return MoveFault::kNone;
 }
 
+// Squares of a rank from one to the other, both included.
+[[nodiscard]] inline Bitboard squares_between(unsigned a, unsigned b) {
+    return a < b ? (bit_of(b) | (bit_of(b) - 1)) & ~(bit_of(a) - 1) : (bit_of(a) | (bit_of(a) - 1)) & ~(bit_of(b) - 1);
+}
+
 // Castling of Chess960: king and rook begin anywhere on their rank, and end where those of normal chess do.
 [[nodiscard, gnu::noinline]] inline MoveFault play_castling960(Position& position, Move move) {
     const unsigned us = position.side;
@@ -113,12 +122,8 @@ inline namespace SPARSEPOOL_ISA {
     if (!in_place) return MoveFault::kBadCastling;
     const unsigned king_to = base + (to > from ? 6 : 2);
     const unsigned rook_to = base + (to > from ? 5 : 3);
-    const auto way = [](unsigned a, unsigned b) {  // both ends included
-        return a < b ? (bit_of(b) | (bit_of(b) - 1)) & ~(bit_of(a) - 1)
-                     : (bit_of(a) | (bit_of(a) - 1)) & ~(bit_of(b) - 1);
-    };
     const Bitboard others = position.occupied & ~bit_of(from) & ~bit_of(to);
-    if (((way(from, king_to) | way(to, rook_to)) & others) != 0) return MoveFault::kBadCastling;
+    if (((squares_between(from, king_to) | squares_between(to, rook_to)) & others) != 0) return MoveFault::kBadCastling;
     position.lift(bit_of(from) | bit_of(to));
     position.drop(bit_of(king_to), 2 * kKing + us);
     position.drop(bit_of(rook_to), 2 * kRook + us);
@@ -173,7 +178,7 @@ inline namespace SPARSEPOOL_ISA {
         position.lift(target);
         position.drop(target, 2U * move.promotion() + us);
     }
-    position.rule50 = static_cast<std::uint8_t>((pawn | takes) ? 0 : position.rule50 + 1);
+    position.rule50 = (pawn | takes) ? std::uint16_t{0} : one_more(position.rule50);
     const Bitboard beside = (target & ~kFileA) >> 1 | (target & ~kFileH) << 1;
     const bool twice = ((from >> 3) == 1 + 5 * us) & (to == from + 16 - 32 * us);
     return pawn & twice & ((beside & enemy_pawns) != 0);
@@ -200,7 +205,7 @@ template <Variant kVariant = Variant::kNormal>
     if (move.type() == MoveType::kCastling) [[unlikely]] {
         const MoveFault fault = k960 ? play_castling960(position, move) : play_castling(position, move);
         if (fault != MoveFault::kNone) return fault;
-        position.rule50 = static_cast<std::uint8_t>(position.rule50 + 1);
+        position.rule50 = one_more(position.rule50);
     } else {
         const MoveFault fault = find_fault(position, move);
         if (fault != MoveFault::kNone) [[unlikely]]

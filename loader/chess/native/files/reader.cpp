@@ -50,6 +50,10 @@ void FileReader::read(std::span<Reading> readings, bool checks, const Appended& 
         } while (count == kBlock);
         const std::optional<Damage> damage = walk.damage();
         reading.fault = damage ? file->fault_of(number, piece, *damage) : std::move(piece.fault);
+        if (const IllegalTally::Kind* first = walk.illegal().first()) {
+            reading.left_out =
+                file->fault_of(number, piece, {first->offset, first->unit, walk.illegal().describe(), false});
+        }
     }
 }
 

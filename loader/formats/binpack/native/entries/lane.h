@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "chess/native/board/position.h"
+#include "chess/native/files/walk.h"
 #include "chess/native/record.h"
 #include "formats/binpack/native/layout.h"
 
@@ -20,6 +20,9 @@ struct ChunkState {
     std::uint32_t number = 0;     // of the current entry within its chain, the stem is 0
     std::uint32_t chains = 0;     // begun so far
     Fault fault = Fault::kNone;   // then `number` is that of the first entry not delivered
+    chess::Illegal illegal = chess::Illegal::kNone;  // if that is the fault
+    chess::Demands demands;
+    chess::IllegalTally* left_out = nullptr;  // where illegal positions are left out; of whoever walks
     chess::Entry entry;
 };
 

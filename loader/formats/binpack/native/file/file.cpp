@@ -34,13 +34,14 @@ std::uint32_t load_little_endian(const std::uint8_t* bytes) {
 
 std::span<const std::uint8_t> File::Bytes::payload() const { return whole().subspan(kHeaderBytes); }
 
-File::Opened File::open(const std::string& path, const std::optional<ExpectedFile>& expected) {
+File::Opened File::open(const std::string& path, const std::optional<ExpectedFile>& expected,
+                        const chess::Demands& demands) {
     const FileDescriptor descriptor(path);
     std::uint64_t present = 0;
     if (std::optional<Fault> fault = descriptor.opening_fault(expected.has_value(), present)) {
         return {nullptr, std::move(*fault)};
     }
-    const std::shared_ptr<File> file(new File(path, expected));
+    const std::shared_ptr<File> file(new File(path, expected, demands));
     file->size_ = expected ? expected->identity.size : present;
     std::optional<Fault> fault = descriptor.change(expected);
     if (!fault) fault = file->list_chunks(descriptor);
@@ -48,8 +49,9 @@ File::Opened File::open(const std::string& path, const std::optional<ExpectedFil
     return {file, {}};
 }
 
-std::shared_ptr<const File> File::hold(std::string name, std::string bytes, std::uint64_t begin) {
-    const std::shared_ptr<File> file(new File(std::move(name), std::nullopt));
+std::shared_ptr<const File> File::hold(std::string name, std::string bytes, std::uint64_t begin,
+                                       const chess::Demands& demands) {
+    const std::shared_ptr<File> file(new File(std::move(name), std::nullopt, demands));
     file->size_ = begin + bytes.size();
     const std::span all(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
     const auto header = all.first(std::min<std::size_t>(all.size(), kHeaderBytes));
@@ -68,7 +70,8 @@ std::uint64_t chunk_bytes(std::span<const std::uint8_t> header) {
     return size > kMaxPayload ? 0 : kHeaderBytes + size;
 }
 
-File::File(std::string path, std::optional<ExpectedFile> expected) : path_(std::move(path)), expected_(expected) {}
+File::File(std::string path, std::optional<ExpectedFile> expected, const chess::Demands& demands)
+    : path_(std::move(path)), expected_(expected), demands_(demands) {}
 
 File::Bytes File::read(std::size_t chunk) const {
     const auto [offset, payload] = chunks_[chunk];
