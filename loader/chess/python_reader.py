@@ -26,12 +26,13 @@ class PythonChunks:
         try:
             for entry in self._reader.read(chunk):
                 entries.append((entry.fen, entry.move, entry.score, entry.ply, entry.result))
-            return _native.pack_records(entries, legal=True), None
         except (DataError, OSError) as error:
             fault = fault_of(error, self._reader, chunk)
         except Exception as error:  # the reader's code is a user's
             return _native.pack_records([]), fault_of(error, self._reader, chunk)
-        try:
+        try:  # what is no entry is the file's fault
             return _native.pack_records(entries, legal=True), fault
+        except TypeError as error:
+            return _native.pack_records([]), fault_of(error, self._reader, chunk)
         except ValueError as error:
             return _native.pack_records([]), (place_of(self._reader, chunk), str(error), None, "damaged")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,7 +39,7 @@ Units = Annotated[
 ]
 
 
-class BadData(str, Enum):
+class BadData(StrEnum):
     STOP = "stop"
     SKIP = "skip"
 

@@ -100,7 +100,7 @@ def _verdict(path: Path, given: str | None, threads: int) -> Verdict:
 def describe(verdict: Verdict) -> Iterator[str]:
     for found in verdict.illegal:
         count = f"{found.entries:,} {'entry' if found.entries == 1 else 'entries'}"
-        yield f"loader: {verdict.file}: offset {found.offset}: {found.first}; {count} of this kind"
+        yield f"loader: {verdict.file}: offset {found.offset}: {found.first}; the first of {count} of this kind"
     good = f"{verdict.entries:,} good entries"
     if verdict.reason is None:
         yield f"loader: {verdict.file}: {good} besides"

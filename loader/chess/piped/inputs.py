@@ -34,9 +34,7 @@ def open_inputs(
     ]
 
 
-def open_input(
-    path: Path, given: str | None = None, *, needs_ply: bool = False, illegal: IllegalRule = KEPT
-) -> Source:
+def open_input(path: Path, given: str | None = None, *, needs_ply: bool = False, illegal: IllegalRule = KEPT) -> Source:
     """One of them."""
     (source,) = open_inputs([path], given, needs_ply=needs_ply, illegal=illegal)
     return source

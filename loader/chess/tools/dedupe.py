@@ -19,7 +19,7 @@ from loader.chess.tools.external.memory import SMALLEST_MEMORY, anonymous_memory
 from loader.chess.tools.kind import Kind, Target
 from loader.chess.tools.repetitions import ROW, START, Limits, Repetitions, keys_of
 from loader.chess.tools.resumed_output import Place, ResumedOutput, kept_work, work_settings
-from loader.chess.tools.source import SourceFile, Tick, expected_bytes, has_chunks_from, refuse_empty, silent
+from loader.chess.tools.source import Changes, SourceFile, Tick, expected_bytes, has_chunks_from, refuse_empty, silent
 from loader.errors import UsageError
 from loader.formats.parallel import map_in_order
 from loader.resumable.work_file import WorkFile, bytes_begun

@@ -18,7 +18,16 @@ from loader.chess.filters.native_settings import filter_settings
 from loader.chess.tools.choosing import Chunk, refuse_games
 from loader.chess.tools.kind import Kind, Target
 from loader.chess.tools.resumed_output import Place, ResumedOutput, work_settings
-from loader.chess.tools.source import Changes, Source, SourceFile, Tick, expected_bytes, map_sources, refuse_empty, silent
+from loader.chess.tools.source import (
+    Changes,
+    Source,
+    SourceFile,
+    Tick,
+    expected_bytes,
+    map_sources,
+    refuse_empty,
+    silent,
+)
 from loader.errors import UsageError
 
 

@@ -194,15 +194,11 @@ def open_sources(paths: Sequence[Path], given: str | None = None, *, needs_ply: 
     return [open_file_of(file, given, needs_ply=needs_ply) for file in identify(paths)]
 
 
-def open_file_of(
-    file: DataFile, given: str | None, *, needs_ply: bool, illegal: IllegalRule = KEPT
-) -> SourceFile:
+def open_file_of(file: DataFile, given: str | None, *, needs_ply: bool, illegal: IllegalRule = KEPT) -> SourceFile:
     """Raises UsageError, DataError."""
     kind = kind_of_file(file.path, given)
     if kind.is_binpack:
-        opened: _native.BinpackFile | _native.EntryFile = _native.BinpackFile(
-            file.path, file.identity, False, *illegal
-        )
+        opened: _native.BinpackFile | _native.EntryFile = _native.BinpackFile(file.path, file.identity, False, *illegal)
     else:
         found = cast(PositionFormat, getattr(format_by_name(kind.name), "FORMAT"))  # noqa: B009 (not in its interface)
         opened = open_file(found, file, needs_ply=needs_ply, illegal=illegal)

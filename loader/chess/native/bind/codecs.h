@@ -5,6 +5,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "bind/errors.h"
 #include "bind/files.h"
@@ -29,15 +31,18 @@ inline void bind_codec(nanobind::module_& module, const char* name, const Codec&
     return {.ply = needs_ply, .on_illegal = what, .every = every};
 }
 
-// [(what, how many, the first one's place as a fault has it)]; `fault_of(first)` is that place.
+// What, how many, and of the first its offset and its place in words.
+using IllegalKind = std::tuple<std::string, std::uint64_t, std::optional<std::uint64_t>, std::string>;
+
+// `fault_of(first, words)`: the place of the first of a kind, as a fault has it.
 template <class FaultOf>
-[[nodiscard]] nanobind::list illegal_list(const IllegalTally& tally, FaultOf fault_of) {
-    nanobind::list kinds;
+[[nodiscard]] std::vector<IllegalKind> illegal_kinds(const IllegalTally& tally, FaultOf fault_of) {
+    std::vector<IllegalKind> kinds;
     for (std::size_t i = 0; i < tally.kinds.size(); ++i) {
         if (tally.kinds[i].count == 0) continue;
         const char* words = words_of(static_cast<Illegal>(i));
         const stream::SourceFault first = fault_of(tally.kinds[i], words);
-        kinds.append(nanobind::make_tuple(words, tally.kinds[i].count, first.offset, first.reason));
+        kinds.emplace_back(words, tally.kinds[i].count, first.offset, first.reason);
     }
     return kinds;
 }

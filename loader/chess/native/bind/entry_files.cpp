@@ -70,9 +70,9 @@ class ChunkWalk {
         return damage ? file_->fault_of(chunk_, piece_, *damage) : piece_.fault;
     }
 
-    // [(what, how many, offset, place in words)] of what was left out.
-    [[nodiscard]] nb::list illegal() const {
-        return illegal_list(walk_.illegal(), [&](const IllegalTally::Kind& kind, const char* words) {
+    // What was left out.
+    [[nodiscard]] std::vector<IllegalKind> illegal() const {
+        return illegal_kinds(walk_.illegal(), [&](const IllegalTally::Kind& kind, const char* words) {
             return file_->fault_of(chunk_, piece_, {kind.offset, kind.unit, words, false});
         });
     }

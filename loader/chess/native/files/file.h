@@ -44,10 +44,11 @@ class EntryFile {
     [[nodiscard]] virtual stream::SourceFault fault_of(std::size_t piece, const Piece& read,
                                                        const Damage& damage) const = 0;
 
-    [[nodiscard]] Walk walk(const Piece& piece) const {
+    [[nodiscard]] Walk walk(const Piece& piece) const { return walk(piece, demands_); }
+    [[nodiscard]] Walk walk(const Piece& piece, const Demands& demands) const {
         return {codec_.kernels(),
                 {reinterpret_cast<const std::uint8_t*>(piece.bytes.data()), piece.bytes.size()},
-                demands_};
+                demands};
     }
 
   protected:

@@ -95,19 +95,17 @@ std::tuple<std::uint64_t, std::uint64_t, std::optional<Damage>> count(const File
     return {entries, reader.chains(), reader.damage()};
 }
 
-nb::object judge(const File& file, std::size_t chunk) {
+std::tuple<std::uint64_t, std::vector<chess::IllegalKind>, std::optional<Damage>> judge(const File& file,
+                                                                                         std::size_t chunk) {
     const File::Bytes bytes = read_chunk(file, chunk);
-    Judged judged;
-    {
-        const nb::gil_scoped_release release;
-        judged = judge_chunk(bytes.payload(), file.payload_offset(chunk));
-    }
-    const nb::list illegal =
-        chess::illegal_list(judged.illegal, [&](const chess::IllegalTally::Kind& kind, const char* words) {
+    const nb::gil_scoped_release release;
+    const Judged judged = judge_chunk(bytes.payload(), file.payload_offset(chunk));
+    const auto illegal =
+        chess::illegal_kinds(judged.illegal, [&](const chess::IllegalTally::Kind& kind, const char* words) {
             const std::string entry = " (entry " + std::to_string(kind.unit) + " of its chain)";
             return stream::SourceFault{file.path(), file.payload_offset(chunk) + kind.offset, words + entry};
         });
-    return nb::make_tuple(judged.entries, illegal, judged.damage);
+    return {judged.entries, illegal, judged.damage};
 }
 
 nb::object read_units(const File& file, std::size_t chunk) {
