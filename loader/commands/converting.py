@@ -45,7 +45,7 @@ class BadData(StrEnum):
 
 
 OnBadData = Annotated[
-    BadData, typer.Option("--on-bad-data", help="Positions and moves that no game can have: stop, or leave them out.")
+    BadData, typer.Option("--on-bad-data", help="Positions that no game can have: stop, or leave them out.")
 ]
 
 
@@ -73,8 +73,8 @@ def convert_files(
     without --lossy. An entry that it can't hold at all, as of Chess960 in binpack, ends the command with its place.
     Entries that follow one another become a game or a chain again where the format has them. Scores keep their units.
     What single entries lack stays open where OUT's format can leave it open; else it is named with its count, and so is
-    a half-move clock beyond the format's, which becomes the longest. A position or move that no game can have ends the
-    command with its place, or is left out and counted with --on-bad-data skip.
+    a half-move clock beyond the format's, which becomes the longest. A position that no game can have ends the command with
+    its place, or is left out and counted with --on-bad-data skip.
 
     OUT appears when it is complete and never replaces a file; the free space is checked first. What is done lies in
     OUT.part, with OUT.part.journal; the same command goes on with it, after Ctrl-C, a crash or a power failure. The

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -60,15 +60,15 @@ def verify_files(
     """Read everything in files and say of each whether it is whole.
 
     Of a damaged one: the offset of the damage, what is wrong, and how many entries before it are good. An
-    offset inside a chunk is that of the chain's first entry. Positions and moves that no game can have are counted
-    by kind, with the place of the first. Exit code 1 if any file is damaged, has such entries, or can't be read.
+    offset inside a chunk is that of the chain's first entry. Positions that no game can have are counted by kind,
+    with the place of the first. Exit code 1 if any file is damaged, has such entries, or can't be read.
     """
     damaged = False
     for path in map(input_path, files):
         verdict = _verdict(path, input_format, threads)
         damaged |= not verdict.ok
         if as_json:
-            sys.stdout.write(json.dumps(asdict(verdict)) + "\n")
+            sys.stdout.write(json.dumps(_fields(verdict)) + "\n")
         elif verdict.ok:
             sys.stdout.write(f"{verdict.file}: ok, {verdict.entries:,} entries\n")
         else:
@@ -97,17 +97,25 @@ def _verdict(path: Path, given: str | None, threads: int) -> Verdict:
         return found.verify(path, threads, progress)
 
 
+def _fields(verdict: Verdict) -> dict[str, Any]:
+    fields = asdict(verdict)
+    if not verdict.illegal:
+        del fields["illegal"]
+    return fields
+
+
 def describe(verdict: Verdict) -> Iterator[str]:
     for found in verdict.illegal:
-        count = f"{found.entries:,} {'entry' if found.entries == 1 else 'entries'}"
-        yield f"loader: {verdict.file}: offset {found.offset}: {found.first}; the first of {count} of this kind"
-    good = f"{verdict.entries:,} good entries"
-    if verdict.reason is None:
-        yield f"loader: {verdict.file}: {good} besides"
-    elif verdict.offset is None:
+        count = "the only one" if found.entries == 1 else f"the first of {found.entries:,}"
+        yield f"loader: {verdict.file}: offset {found.offset}: {found.first} ({count})"
+    if verdict.illegal:
+        illegal = sum(found.entries for found in verdict.illegal)
+        yield f"loader: {verdict.file}: {illegal:,} of {verdict.entries:,} entries are positions that no game can have"
+    if verdict.offset is not None:
+        good = f"{verdict.entries:,} good entries before it"
+        yield f"loader: {verdict.file}: offset {verdict.offset}: {verdict.reason}; {good}"
+    elif verdict.reason is not None:
         yield f"loader: {verdict.file}: {verdict.reason}"
-    else:
-        yield f"loader: {verdict.file}: offset {verdict.offset}: {verdict.reason}; {good} before it"
 
 
 def dump_file(

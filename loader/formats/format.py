@@ -103,7 +103,7 @@ class Verdict:
 
     file: str
     ok: bool
-    entries: int  # good ones, before the damage if there is any
+    entries: int  # that can be read, before the damage if there is any; the illegal ones too
     offset: int | None = None  # of the damage; None: no place in the file
     reason: str | None = None
     illegal: Sequence[Illegal] = ()

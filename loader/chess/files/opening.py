@@ -15,7 +15,7 @@ class IllegalRule(NamedTuple):
     """What becomes of positions that no game can have."""
 
     on_bad_data: str | None  # as data.on_bad_data; None: they are kept
-    every: bool  # all positions and moves are judged; else of a game or chain the first position
+    every: bool  # all are judged; else of a game or chain the first
 
 
 KEPT, REFUSED, LEFT_OUT = IllegalRule(None, False), IllegalRule("stop", True), IllegalRule("skip", True)

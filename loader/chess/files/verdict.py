@@ -1,4 +1,4 @@
-"""What verify says of a file of positions: how many are good, and of which kinds the others are."""
+"""What verify says of a file of positions: how many can be read, and what no game can have."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from loader.formats.format import Illegal, Verdict
 
 @dataclass(frozen=True)
 class Judged:
-    """A chunk, up to damage: legal positions with legal moves, and the others by kind."""
+    """A chunk, up to damage."""
 
-    entries: int
+    entries: int  # legal ones
     illegal: tuple[Illegal, ...] = ()
     damage: DataError | None = None
 
@@ -31,6 +31,7 @@ def verdict(file: str, chunks: Iterable[Judged]) -> Verdict:
         for chunk in chunks:
             entries += chunk.entries
             for found in chunk.illegal:
+                entries += found.entries
                 before = kinds.get(found.kind)
                 kinds[found.kind] = replace(before, entries=before.entries + found.entries) if before else found
             if chunk.damage is not None:

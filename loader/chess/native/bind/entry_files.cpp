@@ -252,7 +252,7 @@ void bind_entry_files(nb::module_& module) {
         "A file of records or games. Raises DataError if it can't be read at all. `identity`: as BinpackFile's.\n"
         "needs_ply: an entry whose ply is unknown is damage. borders: as EntryFile.borders gave them. on_illegal: None to\n"
         "keep positions that no game can have, \"stop\" to take them for damage, \"skip\" to leave them out; with `every`\n"
-        "each position and its move is judged, else of a game the first one.");
+        "each one is judged, else of a game the first.");
     module.def("hold_entries", &hold_entries, "codec"_a, "name"_a, "bytes"_a, "begin"_a, "first_unit"_a,
                "needs_ply"_a = false, "on_illegal"_a = nb::none(), "every"_a = false,
                "A piece of what comes out of a pipe, as a file of one chunk; begin, first_unit: bytes and records, "

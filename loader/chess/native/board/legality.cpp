@@ -14,7 +14,6 @@ const char* words_of(Illegal illegal) {
         case Illegal::kCheck: return "the side that is not to move is in check";
         case Illegal::kCastling: return kNoCastling;
         case Illegal::kEnPassant: return kNotPassed;
-        case Illegal::kMove: return "a move that the position does not allow";
     }
     return "unknown";
 }

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <string>
 
-#include "chess/native/board/destinations.h"
+#include "chess/native/board/rules.h"
 
-// Positions and moves that no game can have, Chess960 included. What is only unlikely is none: a double check that no
-// move gives, a right that can't be used now.
+// Positions that no game can have, Chess960 included. What is only unlikely is none: a double check that no move gives,
+// a right that can't be used now.
 namespace sparsepool::chess {
 
 // Of several the first is told.
@@ -20,9 +20,8 @@ enum class Illegal : std::uint8_t {
     kCheck,
     kCastling,
     kEnPassant,
-    kMove,
 };
-inline constexpr std::size_t kNumIllegal = 9;
+inline constexpr std::size_t kNumIllegal = 8;
 
 // Words of a decoder for what a Position can't hold; the variables' addresses tell which.
 inline constexpr char kNotOneKingEach[] = "a side has not exactly one king";
@@ -106,33 +105,6 @@ inline namespace SPARSEPOOL_ISA {
     }
     if (position.castling != 0 && has_rights_without_pieces(position)) return Illegal::kCastling;
     return is_no_first_step(position) ? Illegal::kEnPassant : Illegal::kNone;
-}
-
-// Whether the king passes no attacked square; where it ends is looked at behind the move.
-[[nodiscard]] inline bool castles_unattacked(const Position& position, Move move) {
-    const unsigned us = position.side;
-    const unsigned right = 2 * us + (move.to() > move.from() ? 0U : 1U);
-    if ((position.castling >> right & 1U) == 0 || position.castling_rook(right) != move.to()) return false;
-    const unsigned king_to = (move.from() & 56U) + (move.to() > move.from() ? 6U : 2U);
-    const Bitboard occupied = position.occupied & ~bit_of(move.from());
-    for (Bitboard rest = squares_between(move.from(), king_to) & ~bit_of(king_to); rest != 0; rest &= rest - 1) {
-        if (is_attacked(position, us, first_square(rest), occupied)) return false;
-    }
-    return king_to != move.from() || !in_check(position);
-}
-
-[[nodiscard, gnu::noinline]] inline bool is_legal_move(const Position& position, Move move) {
-    if (!is_move_of_a_piece(position, move)) return false;
-    if (move.type() == MoveType::kCastling && !castles_unattacked(position, move)) return false;
-    Position next = position;
-    return play<Variant::kChess960>(next, move) == MoveFault::kNone && !king_is_attacked(next, position.side);
-}
-
-// The same, and of the entry's move, if it has one.
-[[nodiscard, gnu::noinline]] inline Illegal find_illegal(const Entry& entry) {
-    const Illegal illegal = find_illegal(entry.position);
-    if (illegal != Illegal::kNone || entry.move.word == 0) return illegal;
-    return is_legal_move(entry.position, entry.move) ? Illegal::kNone : Illegal::kMove;
 }
 
 }  // namespace SPARSEPOOL_ISA

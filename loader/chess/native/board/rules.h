@@ -58,17 +58,14 @@ inline namespace SPARSEPOOL_ISA {
             (bishop_attacks(square, occupied) & position.slanted() & theirs)) != 0;
 }
 
-// Whether a piece of the other colour attacks the square of `colour`.
-[[nodiscard]] inline bool is_attacked(const Position& position, unsigned colour, unsigned square, Bitboard occupied) {
+[[nodiscard]] inline bool king_is_attacked(const Position& position, unsigned colour) {
+    const unsigned square = king_square(position, colour);
+    const Bitboard theirs = position.of_colour(colour ^ 1);
     const Bitboard attackers =
         (knight_attacks(square) & position.knights()) | (pawn_attacks(colour, square) & position.pawns()) |
-        (king_attacks(square) & position.kings()) | (rook_attacks(square, occupied) & position.straight()) |
-        (bishop_attacks(square, occupied) & position.slanted());
-    return (attackers & position.of_colour(colour ^ 1)) != 0;
-}
-
-[[nodiscard]] inline bool king_is_attacked(const Position& position, unsigned colour) {
-    return is_attacked(position, colour, king_square(position, colour), position.occupied);
+        (king_attacks(square) & position.kings()) | (rook_attacks(square, position.occupied) & position.straight()) |
+        (bishop_attacks(square, position.occupied) & position.slanted());
+    return (attackers & theirs) != 0;
 }
 
 [[nodiscard]] inline bool in_check(const Position& position) { return king_is_attacked(position, position.side); }
@@ -105,11 +102,6 @@ inline namespace SPARSEPOOL_ISA {
     return MoveFault::kNone;
 }
 
-// Squares of a rank from one to the other, both included.
-[[nodiscard]] inline Bitboard squares_between(unsigned a, unsigned b) {
-    return a < b ? (bit_of(b) | (bit_of(b) - 1)) & ~(bit_of(a) - 1) : (bit_of(a) | (bit_of(a) - 1)) & ~(bit_of(b) - 1);
-}
-
 // Castling of Chess960: king and rook begin anywhere on their rank, and end where those of normal chess do.
 [[nodiscard, gnu::noinline]] inline MoveFault play_castling960(Position& position, Move move) {
     const unsigned us = position.side;
@@ -122,8 +114,12 @@ inline namespace SPARSEPOOL_ISA {
     if (!in_place) return MoveFault::kBadCastling;
     const unsigned king_to = base + (to > from ? 6 : 2);
     const unsigned rook_to = base + (to > from ? 5 : 3);
+    const auto way = [](unsigned a, unsigned b) {  // both ends included
+        return a < b ? (bit_of(b) | (bit_of(b) - 1)) & ~(bit_of(a) - 1)
+                     : (bit_of(a) | (bit_of(a) - 1)) & ~(bit_of(b) - 1);
+    };
     const Bitboard others = position.occupied & ~bit_of(from) & ~bit_of(to);
-    if (((squares_between(from, king_to) | squares_between(to, rook_to)) & others) != 0) return MoveFault::kBadCastling;
+    if (((way(from, king_to) | way(to, rook_to)) & others) != 0) return MoveFault::kBadCastling;
     position.lift(bit_of(from) | bit_of(to));
     position.drop(bit_of(king_to), 2 * kKing + us);
     position.drop(bit_of(rook_to), 2 * kRook + us);

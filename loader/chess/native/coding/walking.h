@@ -51,7 +51,7 @@ inline bool stop(WalkState& state, const char* fault, bool cut = false) {
 // What is wrong with the position of the entry that was decoded, if that is looked for.
 [[nodiscard]] inline Illegal judged(const WalkState& state) {
     if (state.demands.on_illegal == OnIllegal::kKeep) return Illegal::kNone;
-    return state.demands.every ? find_illegal(state.entry) : find_illegal(state.entry.position);
+    return find_illegal(state.entry.position);
 }
 
 // Whether the walk goes on behind what is illegal: `entries` of them are noted then, at its place.

@@ -23,8 +23,7 @@ struct Damage {
 struct Demands {
     bool ply = false;  // an entry whose ply can't be known is damage
     OnIllegal on_illegal = OnIllegal::kKeep;
-    // Every position and its move is judged; else only where that costs little: of a game the first position, and if
-    // that is illegal, all of them are.
+    // Every position is judged; else of a game or chain the first, and if that is illegal, all of them are.
     bool every = false;
 };
 

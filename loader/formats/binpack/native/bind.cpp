@@ -187,7 +187,7 @@ void bind_file(nb::module_& module) {
         .def("decode", &decode, "chunk"_a, "All entries as records (record.h), uint8 [entries, 32], up to damage.")
         .def("count", &count, "chunk"_a, "Entries, chains, damage; every entry is decoded.")
         .def("judge", &judge, "chunk"_a,
-             "Legal entries with legal moves; others by kind: (what, how many, offset of the first, its place in\n"
+             "Legal entries; others by kind: (what, how many, offset of the first, its place in\n"
              "words); damage.")
         .def("read_units", &read_units, "chunk"_a, "The chains of a chunk: bytes, ends, entries, fault.")
         .def(

@@ -229,7 +229,7 @@ enum class Next : std::uint64_t { kNone, kWhole, kToRead };
 [[nodiscard]] inline bool next_entry(ChunkState& state) {
     while (read_next(state)) {
         if (state.demands.on_illegal == chess::OnIllegal::kKeep || !state.demands.every) return true;
-        const chess::Illegal illegal = chess::find_illegal(state.entry);
+        const chess::Illegal illegal = chess::find_illegal(state.entry.position);
         if (illegal == chess::Illegal::kNone) [[likely]]
             return true;
         if (!leaves_out(state, illegal)) return false;
