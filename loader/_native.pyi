@@ -405,6 +405,10 @@ class EntryFile:
         """bytes"""
 
     @property
+    def change(self) -> str:
+        """what is different now from the file that was opened; empty: nothing"""
+
+    @property
     def num_chunks(self) -> int: ...
     @property
     def is_packed(self) -> bool:
@@ -434,7 +438,7 @@ def open_entries(
     """A file of records or games. Raises DataError if it can't be read at all. `identity`: as BinpackFile's.
     needs_ply: an entry whose ply is unknown is damage. borders: as EntryFile.borders gave them. on_illegal: None to
     keep positions that no game can have, "stop" to take them for damage, "skip" to leave them out; with `every`
-    each position and its move is judged, else of a game the first one.
+    each one is judged, else of a game the first.
     """
 
 def hold_entries(
@@ -866,6 +870,10 @@ class BinpackFile:
         """bytes"""
 
     @property
+    def change(self) -> str:
+        """what is different now from the file that was opened; empty: nothing"""
+
+    @property
     def num_chunks(self) -> int: ...
     @property
     def header_damage(self) -> Damage | None:
@@ -887,7 +895,7 @@ class BinpackFile:
         """Entries, chains, damage; every entry is decoded."""
 
     def judge(self, chunk: int) -> tuple[int, list[tuple[str, int, int | None, str]], Damage | None]:
-        """Legal entries with legal moves; others by kind: (what, how many, offset of the first, its place in
+        """Legal entries; others by kind: (what, how many, offset of the first, its place in
         words); damage.
         """
 

@@ -73,8 +73,8 @@ def convert_files(
     without --lossy. An entry that it can't hold at all, as of Chess960 in binpack, ends the command with its place.
     Entries that follow one another become a game or a chain again where the format has them. Scores keep their units.
     What single entries lack stays open where OUT's format can leave it open; else it is named with its count, and so is
-    a half-move clock beyond the format's, which becomes the longest. A position that no game can have ends the command with
-    its place, or is left out and counted with --on-bad-data skip.
+    a half-move clock beyond the format's, which becomes the longest. A position that no game can have ends the command
+    with its place, or is left out and counted with --on-bad-data skip.
 
     OUT appears when it is complete and never replaces a file; the free space is checked first. What is done lies in
     OUT.part, with OUT.part.journal; the same command goes on with it, after Ctrl-C, a crash or a power failure. The
@@ -191,11 +191,12 @@ def count_files(
     """Count the positions of files, and their records, lines, games or chains. Everything is decoded."""
     from loader.chess.piped.inputs import open_input
     from loader.chess.tools.source import units_of
+    from loader.files.pipes import input_of
 
-    for path in files:
-        source = open_input(path, input_format)
+    for each in [input_of(path) for path in files]:
+        source = open_input(each, input_format)
         entries = units = 0
-        with working(path.name, [source]) as tick:
+        with working(each.path.name, [source]) as tick:
             for block, done in units_of(source, source.kind, threads):
                 entries += int(block.entries.sum())
                 units += len(block)

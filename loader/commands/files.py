@@ -13,7 +13,7 @@ import typer
 
 from loader.commands.tool_options import ALL_THREADS, Format, working
 from loader.errors import DataError, UsageError
-from loader.files.pipes import input_path, is_pipe
+from loader.files.pipes import Input, input_of
 
 if TYPE_CHECKING:
     from loader.formats.format import InspectedFormat, Verdict
@@ -64,8 +64,8 @@ def verify_files(
     with the place of the first. Exit code 1 if any file is damaged, has such entries, or can't be read.
     """
     damaged = False
-    for path in map(input_path, files):
-        verdict = _verdict(path, input_format, threads)
+    for each in [input_of(path) for path in files]:
+        verdict = _verdict(each, input_format, threads)
         damaged |= not verdict.ok
         if as_json:
             sys.stdout.write(json.dumps(_fields(verdict)) + "\n")
@@ -77,16 +77,17 @@ def verify_files(
     return 1 if damaged else 0
 
 
-def _verdict(path: Path, given: str | None, threads: int) -> Verdict:
+def _verdict(named: Input, given: str | None, threads: int) -> Verdict:
     from loader.commands.terminal import byte_progress
     from loader.formats.format import Verdict
 
-    if is_pipe(path):
+    path = named.path
+    if named.is_pipe:
         from loader.chess.files.opening import LEFT_OUT
         from loader.chess.piped.inputs import open_input
         from loader.chess.piped.look import verify
 
-        source = open_input(path, given, illegal=LEFT_OUT)
+        source = open_input(named, given, illegal=LEFT_OUT)
         with working(path.name, [source]) as tick:
             return verify(source, threads, tick)
     try:
@@ -134,15 +135,15 @@ def dump_file(
     error that names file and offset, after the good entries before it.
     """
     out = sys.stdout.buffer
-    for lines in _lines(input_path(file), input_format, limit):
+    for lines in _lines(input_of(file), input_format, limit):
         out.write(lines)
         out.flush()
 
 
-def _lines(path: Path, given: str | None, limit: int | None) -> Iterator[bytes]:
-    if not is_pipe(path):
-        return format_of(path, given).dump(path, limit)
+def _lines(named: Input, given: str | None, limit: int | None) -> Iterator[bytes]:
+    if not named.is_pipe:
+        return format_of(named.path, given).dump(named.path, limit)
     from loader.chess.piped.inputs import open_input
     from loader.chess.piped.look import dump
 
-    return dump(open_input(path, given), limit)
+    return dump(open_input(named, given), limit)

@@ -15,7 +15,7 @@ from loader.commands.files import AnyFiles, Json, format_of
 from loader.commands.filter_options import FilterOptions, with_filter_options
 from loader.commands.tool_options import ALL_THREADS, Format, Seed, Threads, working
 from loader.errors import UsageError
-from loader.files.pipes import input_path, is_pipe
+from loader.files.pipes import input_of
 
 if TYPE_CHECKING:
     from loader.chess.inspecting.statistics import FileStatistics
@@ -60,12 +60,13 @@ def inspect_files(
     layout = _layout_of(king_buckets) if king_buckets else ()
     config = filters.config() if filters.any else None
     folder = _folder_for(pictures, files)
-    for path in map(input_path, files):
-        found = None if is_pipe(path) else format_of(path, input_format)
+    for each in [input_of(path) for path in files]:
+        path = each.path
+        found = None if each.is_pipe else format_of(path, input_format)
         if found is None or getattr(found, "FAMILY", None) == "chess":
             from loader.chess.inspecting.counting import inspect_source, open_inspected
 
-            source = open_inspected(path, config, input_format)
+            source = open_inspected(each, config, input_format)
             with working(path.name, [source]) as tick:
                 positions = inspect_source(source, config, seed, layout, threads, tick)
             _show_positions(positions, as_json)

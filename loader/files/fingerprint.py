@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
-from pathlib import Path
+
+from loader.files.identity import DataFile
+from loader.files.part import read_part
 
 _ENDS = 1 << 16  # bytes of a file's beginning and of its end
 
 
-def fingerprint(paths: Sequence[Path]) -> str:
-    """Of names, sizes, times of the last change, beginnings and ends. Raises OSError."""
+def fingerprint(files: Sequence[DataFile]) -> str:
+    """Digest of names, sizes, times of the last change, beginnings and ends. Raises DataChangedError, OSError."""
     whole = hashlib.sha256()
-    for path in paths:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            whole.update(json.dumps([str(path.absolute()), status.st_size, status.st_mtime_ns]).encode())
-            whole.update(file.read(_ENDS))
-            file.seek(max(0, status.st_size - _ENDS))
-            whole.update(file.read(_ENDS))
-    return f"{len(paths)}, {whole.hexdigest()[:16]}"
+    for file in files:
+        whole.update(json.dumps([str(file.path.absolute()), file.size, file.modified]).encode())
+        whole.update(read_part(file, 0, min(_ENDS, file.size), may_grow=False))
+        whole.update(read_part(file, max(0, file.size - _ENDS), file.size, may_grow=False))
+    return f"{len(files)}, {whole.hexdigest()[:16]}"

@@ -13,6 +13,7 @@ import sys
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,18 +26,26 @@ _WAIT = 500  # ms, after which it is asked whether to go on
 _DESCRIPTORS = ("/dev/fd", "/proc/self/fd")
 
 
-def input_path(path: Path) -> Path:
-    """Of an input as the user has named it. A file that a shell has opened for us (`< FILE`) gets its own name."""
+@dataclass(frozen=True)
+class Input:
+    """An input as it was when the command began: a file that has become a pipe since is not waited for."""
+
+    path: Path
+    is_pipe: bool  # it can be read only once
+
+
+def input_of(path: Path) -> Input:
+    """The input that the user has named so. A file that a shell has opened for us (`< FILE`) gets its own name. Raises
+    UsageError for a terminal."""
     path = STDIN if path == _DASH else path
     if path == STDIN or str(path.parent) in _DESCRIPTORS:
         real = Path(os.path.realpath(path))
         if real.is_file() and real.samefile(path):
-            return real
-    return path
+            path = real
+    return Input(path, _is_pipe(path))
 
 
-def is_pipe(path: Path) -> bool:
-    """Whether an input can be read only once. Raises UsageError for a terminal."""
+def _is_pipe(path: Path) -> bool:
     try:
         status = os.fstat(0) if path == STDIN else path.stat()
     except OSError:  # whoever opens it says why

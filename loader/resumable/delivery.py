@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from loader.errors import DataError, UsageError
+from loader.files.regular import open_regular
+from loader.files.whole_file import temporary
 from loader.resumable.files import write_at
 from loader.resumable.new_file import NewFile, give_name, refuse_existing
-from loader.resumable.work_file import WorkFile
+from loader.resumable.work_file import UNFINISHED, WorkFile
 
 Blocks = Callable[[], Iterable[bytes]]  # the result, the same bytes at every call
 
@@ -28,14 +30,18 @@ def is_delivered(work: WorkFile, blocks: Blocks) -> bool:
         return True
     if PUBLISHING not in work.state or not work.path.is_file():
         return False
-    with work.path.open("rb") as file:
+    with os.fdopen(open_regular(work.path), "rb") as file:
         return all(file.read(len(block)) == block for block in blocks()) and not file.read(1)
 
 
 def deliver_new(work: WorkFile, blocks: Blocks) -> None:
     """Raises UsageError if something has the name meanwhile; the work is kept."""
+    work.remove_unfinished()
+    beside = temporary(work.path)
+    work.commit(b"", {**work.state, UNFINISHED: beside.name})
+    work.sync()
     try:
-        with NewFile(work.path, work.packed) as new:
+        with NewFile(work.path, beside) as new:
             for block in blocks():
                 new.write(block)
             work.commit(b"", {**work.state, PUBLISHING: True})

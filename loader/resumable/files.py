@@ -1,4 +1,4 @@
-"""Safe operations on files: regular files only, complete writes, names synced to disk."""
+"""Safe operations on files: regular files only, complete writes."""
 
 from __future__ import annotations
 
@@ -18,15 +18,6 @@ def open_to_write(path: Path) -> int:
         if isinstance(error, NotRegularFileError | IsADirectoryError) or error.errno == errno.ELOOP:
             raise UsageError(f"{path}: is not a regular file") from None
         raise
-
-
-def sync_folder(folder: Path) -> None:
-    """Names made or removed in it are on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def write_at(descriptor: int, data: bytes | memoryview, offset: int, path: Path) -> None:

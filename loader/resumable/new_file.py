@@ -8,31 +8,31 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from loader.resumable.files import open_to_write, sync_folder, write_at
+from loader.files.whole_file import open_new, sync_folder, temporary
+from loader.resumable.files import write_at
 
 NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 class NewFile:
-    """Written beside its place, under the name `beside`. A context manager; left without `publish` it leaves nothing.
+    """Written beside its place. A context manager; left without `publish` it leaves nothing.
 
-    Raises FileExistsError at the start, or from `publish`, if something has the name. An OSError names the file by
-    `path`, which its user knows.
+    beside: the name until then, one of `temporary`. Raises FileExistsError at the start, or from `publish`, if
+    something has the name. An OSError names the file by `path`, which its user knows.
     """
 
-    def __init__(self, path: Path, beside: Path) -> None:
+    def __init__(self, path: Path, beside: Path | None = None) -> None:
         self.path = path
-        self.beside = beside
+        self.beside = beside or temporary(path)
         self.size = 0
         self._descriptor = -1
 
     def __enter__(self) -> Self:
         refuse_existing(self.path)
         try:
-            self._descriptor = open_to_write(self.beside)
+            self._descriptor = open_new(self.beside)
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.path)) from None
-        os.ftruncate(self._descriptor, 0)
         return self
 
     def __exit__(

@@ -16,10 +16,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from loader.errors import DataError, UsageError
+from loader.files.whole_file import is_temporary, sync_folder
 from loader.resumable import journal
-from loader.resumable.files import open_to_write, sync_folder, write_at
+from loader.resumable.files import open_to_write, write_at
 from loader.resumable.journal import Settings, State
 
+UNFINISHED = "unfinished"  # key of the state: name of the result while it is written
 SYNC_SECONDS = 5.0  # between two fsyncs: what a power failure may cost
 
 
@@ -59,7 +61,6 @@ class WorkFile:
         self.path = path
         self.part = part_of(path)
         self.journal = journal_of(path)
-        self.packed = self.part.with_name(f"{self.part.name}.new")  # for the result, before it gets its name
         self.state: dict[str, Any] = dict(initial)
         self.end = 0  # committed bytes of the part
         self.done = False  # the result is delivered, and the process died before it had removed the work
@@ -136,10 +137,16 @@ class WorkFile:
             write_at(self._lines, journal.done_line(self.state), self._line_end, self.journal)
             os.fdatasync(self._lines)
             self.done = True
-        self.packed.unlink(missing_ok=True)
+        self.remove_unfinished()
         self.part.unlink(missing_ok=True)
         self.journal.unlink(missing_ok=True)
         self._made, self._kept = set(), True  # files of these names are another process's from now on
+
+    def remove_unfinished(self) -> None:
+        """Removes what an earlier process has written of the result: the work says under which name."""
+        name = str(self.state.get(UNFINISHED, ""))
+        if is_temporary(name) and name.startswith(f".{self.path.name}."):
+            self.path.with_name(name).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Keeps the work; files without any are removed, and nothing that was refused."""
@@ -159,6 +166,7 @@ class WorkFile:
             descriptor = open_to_write(path)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._refuse_shared(descriptor, path)
                 if os.path.samestat(os.fstat(descriptor), path.stat(follow_symlinks=False)):
                     return descriptor
             except BlockingIOError:
@@ -170,6 +178,13 @@ class WorkFile:
                 os.close(descriptor)
                 raise
             os.close(descriptor)
+
+    def _refuse_shared(self, descriptor: int, path: Path) -> None:
+        """A file that has a second name is not only ours to write to; the second one may be that of the result."""
+        status = os.fstat(descriptor)
+        is_result = os.path.lexists(self.path) and os.path.samestat(status, self.path.lstat())
+        if status.st_nlink > (2 if is_result else 1):
+            raise UsageError(f"{path}: is a hard link, so it is another file, too: move it away")
 
     def _go_on(self, settings: Settings) -> None:
         with open(self._lines, "rb", closefd=False) as file:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from loader.files.whole_file import temporary
 from pool.checkpoint.disk import files
 from pool.checkpoint.state import BEST, FOLDER, LAST, STATE, verify
 from pool.errors import CheckpointError, DamagedCheckpointError
@@ -136,6 +137,6 @@ def remove_old(folder: Path, keep: int, keep_every: int = 0, wanted: Wanted = no
                 continue
             if wanted(step):
                 continue
-            doomed = files.temporary(old)
+            doomed = temporary(old)
             old.rename(doomed)
             files.remove(doomed)

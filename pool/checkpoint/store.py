@@ -13,6 +13,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from loader.files.whole_file import temporary
 from pool.checkpoint import folder
 from pool.checkpoint.disk import files, tensor_file
 from pool.checkpoint.disk.plain import value_at
@@ -69,7 +70,7 @@ def save(
     make_folder(where)
     target = folder.step_path(where, checkpoint.step)
     if not _is_there(target):
-        beside = files.temporary(target)
+        beside = temporary(target)
         try:
             beside.mkdir(mode=0o700)
             _write(beside, checkpoint)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pool.cuda.source import Source, headers
-from pool.cuda.user_cache import cache_folder, write_whole
+from pool.cuda.user_cache import cache_folder, write_cached
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ class Compiler:
         file = self._file(source)
         try:
             if file is not None:
-                write_whole(file, hashlib.sha256(cubin).digest() + cubin)
+                write_cached(file, hashlib.sha256(cubin).digest() + cubin)
         except OSError as error:
             log.warning("%s is not kept, each start compiles it again: %s: %s", source, file, error.strerror)
         return cubin

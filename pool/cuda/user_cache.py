@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
+
+from loader.files.whole_file import write_whole
 
 
 def cache_folder(name: str = "") -> Path | None:
@@ -16,14 +17,7 @@ def cache_folder(name: str = "") -> Path | None:
     return Path(base) / "sparsepool" / name
 
 
-def write_whole(file: Path, data: bytes) -> None:
-    """Processes that do so at the same time do not see one another; the folder is made. Raises OSError."""
+def write_cached(file: Path, data: bytes) -> None:
+    """Writes the whole file; the folder is made. Processes may do so at the same time. Raises OSError."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle, name = tempfile.mkstemp(dir=file.parent)
-    try:
-        with os.fdopen(handle, "wb") as temporary:
-            temporary.write(data)
-        Path(name).replace(file)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_whole(file, data)

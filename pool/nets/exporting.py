@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loader.exit_codes import EXIT_DONE, EXIT_FAILED
+from loader.files.whole_file import temporary
 from pool.checkpoint.disk import files
 from pool.checkpoint.folder import step_path
 from pool.checkpoint.state import AVERAGE, FOLDER, read_state
@@ -49,7 +50,7 @@ def write_nets(export: Export) -> None:
     nets = export.run / NETS
     make_folder(nets)
     files.sweep(nets)  # of a predecessor that was killed
-    beside = files.temporary(nets / net_name(export.step, ""))
+    beside = temporary(nets / net_name(export.step, ""))
     beside.mkdir(0o700)
     try:
         for m in range(export.members):

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pool.cuda.user_cache import cache_folder, write_whole
+from pool.cuda.user_cache import cache_folder, write_cached
 
 OPENED = "another process reads it"
 WRITTEN = "its maker reads what another process has written"
@@ -89,7 +89,7 @@ def note(record: Record) -> Path | None:
     if file is None or not record.setup.driver:
         return None
     others = [each for each in records() if each.setup != record.setup]
-    write_whole(file, json.dumps([asdict(each) for each in (record, *others)], indent=1).encode())
+    write_cached(file, json.dumps([asdict(each) for each in (record, *others)], indent=1).encode())
     return file
 
 

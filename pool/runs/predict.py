@@ -57,7 +57,7 @@ def predict_file(
     try:
         config = _config_of(found[0], changes)
         files = identify(find_files(patterns, "--data"))
-        with NewFile(output, output.with_name(f".{output.name}.part")) as file:
+        with NewFile(output) as file:
             for numbers in _predictions(asked, batches_in_order(config.data, files, config.run.seed)):
                 file.write(_lines(numbers))
                 samples += len(numbers)

@@ -20,7 +20,7 @@ from loader.resumable import work_file
 from loader.resumable.delivery import APPENDED_AT, deliver_appended, deliver_new, is_delivered
 from loader.resumable.interruption import interruptible
 from loader.resumable.new_file import NewFile
-from loader.resumable.work_file import WorkFile, part_of
+from loader.resumable.work_file import UNFINISHED, WorkFile, part_of
 from tests.support.failing_calls import SHORT_WRITE, failing_call
 
 SETTINGS = {"--seed": 1, "--book": None}
@@ -263,7 +263,7 @@ def test_a_death_between_delivery_and_removal_is_noticed(tmp_path: Path, monkeyp
     with WorkFile(work.out, SETTINGS, START) as again, monkeypatch.context() as patch:
         patch.setattr(again, "remove", lambda: None)
         deliver_new(again, blocks)
-    os.link(work.out, tmp_path / "out.part.new")
+    os.link(work.out, tmp_path / again.state[UNFINISHED])
     for removed in ((), (work.part,)):
         with WorkFile(work.out, SETTINGS, START) as again, monkeypatch.context() as patch:
             assert is_delivered(again, blocks)
@@ -326,10 +326,10 @@ def test_a_new_file_comes_by_renaming_where_there_are_no_hard_links(
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
     monkeypatch.setattr(os, "link", no_links)
-    with NewFile(tmp_path / "out", tmp_path / "out.new") as new:
+    with NewFile(tmp_path / "out") as new:
         new.write(b"x")
         new.publish()
-    with pytest.raises(FileExistsError), NewFile(tmp_path / "out", tmp_path / "out.new"):
+    with pytest.raises(FileExistsError), NewFile(tmp_path / "out"):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 

@@ -6,12 +6,13 @@ matter, as `.NAME.borders`: a line of JSON that says of which file, then the off
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from loader.errors import DataChangedError
 from loader.files.identity import DataFile
 from loader.files.part import read_part
 from loader.files.regular import open_regular
+from loader.files.whole_file import write_whole
 
 log = logging.getLogger(__name__)
 
@@ -79,15 +81,19 @@ def _read(index: Path, described: dict[str, Any]) -> list[int] | None:
 def _write(index: Path, described: dict[str, Any], borders: list[int]) -> None:
     data = np.array(borders, "<u8").tobytes()
     line = json.dumps(described | {"sum": zlib.crc32(data)}).encode() + b"\n"
-    beside = index.with_name(f"{index.name}.{os.getpid()}.tmp")
     try:
-        with suppress(FileNotFoundError):
-            beside.unlink()
-        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-        with os.fdopen(fd, "wb") as opened:
-            opened.write(line + data)
-        beside.replace(index)
+        if os.path.lexists(index) and not _is_index(index):
+            raise FileExistsError(errno.EEXIST, "something else has the name")
+        write_whole(index, line + data)
     except OSError as error:
         log.warning("%s: not written (%s): the games are looked for at each start", index, error.strerror or error)
-        with suppress(OSError):
-            beside.unlink()
+
+
+def _is_index(path: Path) -> bool:
+    """Whether a file is one of these, of whatever file."""
+    try:
+        with os.fdopen(open_regular(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as opened:
+            known = json.loads(opened.readline(4096))
+    except (OSError, ValueError):
+        return False
+    return isinstance(known, dict) and {"version", "ends", "sum"} <= known.keys()

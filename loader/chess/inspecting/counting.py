@@ -14,6 +14,7 @@ from loader.chess.piped.inputs import open_input
 from loader.chess.tools.filtering import refuse_lacking
 from loader.chess.tools.source import Piece, Source, Tick, silent
 from loader.errors import DataError
+from loader.files.pipes import Input
 from loader.formats.parallel import map_in_order
 
 
@@ -29,7 +30,7 @@ def inspect(
     return inspect_source(open_inspected(path, filters), filters, seed, king_buckets, threads, tick)
 
 
-def open_inspected(path: Path, filters: FilterConfig | None, given: str | None = None) -> Source:
+def open_inspected(path: Path | Input, filters: FilterConfig | None, given: str | None = None) -> Source:
     """`given`: its format, if it does not say it. Raises UsageError for filters that the format has not what they need
     for; DataError, OSError."""
     needs_ply = filters is not None and any(need.part == PLY for need in needs(filters))

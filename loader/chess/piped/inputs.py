@@ -11,30 +11,32 @@ from loader.chess.tools.kind import kind_of_head
 from loader.chess.tools.source import Source, open_file_of
 from loader.errors import DataError, UsageError
 from loader.files.identity import identify
-from loader.files.pipes import InputPipe, input_path, is_pipe
+from loader.files.pipes import Input, InputPipe, input_of
 from loader.formats.format import HEAD_BYTES
 from loader.formats.registry import decompressor
 
 
 def open_inputs(
-    paths: Sequence[Path], given: str | None = None, *, needs_ply: bool = False, illegal: IllegalRule = KEPT
+    paths: Sequence[Path | Input], given: str | None = None, *, needs_ply: bool = False, illegal: IllegalRule = KEPT
 ) -> list[Source]:
     """In this order. `given`: their format, where they do not say it. With `needs_ply` an entry whose ply can't be
     known is damage. Raises UsageError, DataError, OSError."""
-    named = [input_path(path) for path in paths]
-    pipes = [path for path in named if is_pipe(path)]
+    inputs = [input_of(each) if isinstance(each, Path) else each for each in paths]
+    pipes = [each.path for each in inputs if each.is_pipe]
     if twice := [path for path in pipes if pipes.count(path) > 1]:
         raise UsageError(f"{twice[0]}: is a pipe, and given twice; it can be read once")
-    files = {file.path: file for file in identify([path for path in named if path not in pipes])}
+    files = {file.path: file for file in identify([each.path for each in inputs if not each.is_pipe])}
     return [
-        _open_pipe(path, given, needs_ply, illegal)
-        if path in pipes
-        else open_file_of(files[path], given, needs_ply=needs_ply, illegal=illegal)
-        for path in named
+        _open_pipe(each.path, given, needs_ply, illegal)
+        if each.is_pipe
+        else open_file_of(files[each.path], given, needs_ply=needs_ply, illegal=illegal)
+        for each in inputs
     ]
 
 
-def open_input(path: Path, given: str | None = None, *, needs_ply: bool = False, illegal: IllegalRule = KEPT) -> Source:
+def open_input(
+    path: Path | Input, given: str | None = None, *, needs_ply: bool = False, illegal: IllegalRule = KEPT
+) -> Source:
     """One of them."""
     (source,) = open_inputs([path], given, needs_ply=needs_ply, illegal=illegal)
     return source

@@ -57,7 +57,7 @@ class PipedSource:
             if (opened := read(begin)) is None:
                 return
             self._begins.append(begin)
-            yield SourceFile(self.path, self.kind, opened, self._illegal), 0
+            yield SourceFile(self.path, self.kind, opened, None, self._illegal), 0
 
     def check_end(self) -> None:
         if self._damage is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 import struct
 import zlib
@@ -94,7 +93,7 @@ class Output:
         self.entries = 0
         self._packer = packer_of(target.packing)
         self._framer = Framer(target.kind)
-        self._file = _beside(place) if isinstance(place, Path) else None
+        self._file = NewFile(place) if isinstance(place, Path) else None
         self._pipe = None if isinstance(place, Path) else place
 
     def __enter__(self) -> Self:
@@ -146,10 +145,6 @@ class Output:
             self._file.write(data)
         if self._pipe is not None:
             self._pipe.write(data)
-
-
-def _beside(path: Path) -> NewFile:
-    return NewFile(path, path.with_name(f".{path.name}.{os.getpid()}.tmp"))
 
 
 def framed(blocks: Iterable[UnitBlock], kind: Kind) -> Iterator[bytes]:

@@ -184,7 +184,7 @@ def _emptied(parts: list[bytes]) -> Iterator[bytes]:
 def work_settings(command: str, sources: Sequence[SourceFile], target: Target) -> Settings:
     return {
         "command": command,
-        "files": fingerprint([source.path for source in sources]),
+        "files": fingerprint([source.known for source in sources if source.known is not None]),
         "format": f"{target.kind.name} {target.packing or ''}".strip(),
         "piece": PIECE,
     }

@@ -21,9 +21,9 @@ from loader.chess.files.units import UnitBlock, block_of
 from loader.chess.files.verdict import Judged
 from loader.chess.filters import MOVE
 from loader.chess.tools.kind import Kind, kind_of_file
-from loader.errors import DataError, UsageError
+from loader.errors import DataChangedError, DataError, UsageError
 from loader.files.identity import DataFile, identify
-from loader.files.pipes import input_path, is_pipe
+from loader.files.pipes import input_of
 from loader.formats.binpack import file as binpack_file
 from loader.formats.binpack.file import damage_error
 from loader.formats.faults import Fault
@@ -83,6 +83,7 @@ class SourceFile:
     path: Path
     kind: Kind
     opened: _native.BinpackFile | _native.EntryFile
+    known: DataFile | None = None  # as it was when it was opened; None: what has come out of a pipe
     illegal: IllegalRule = KEPT
     changes: Changes = field(default_factory=Counter, compare=False)
 
@@ -174,6 +175,9 @@ class SourceFile:
             yield from map(entry_of, lines.decode().splitlines())
 
     def check_end(self) -> None:
+        """Raises DataChangedError, too, for a file that is not what it was when it was opened."""
+        if change := self.opened.change:
+            raise DataChangedError(self.path, change)
         if isinstance(self.opened, _native.BinpackFile) and self.opened.header_damage is not None:
             raise damage_error(self.path, self.opened.header_damage, in_chunk=False)
 
@@ -184,14 +188,14 @@ class SourceFile:
 def open_sources(paths: Sequence[Path], given: str | None = None, *, needs_ply: bool = False) -> list[SourceFile]:
     """Files that are read more than once, so no pipes. `given`: their format, where they do not say it. With
     `needs_ply` an entry whose ply can't be known is damage. Raises UsageError, DataError."""
-    paths = [input_path(path) for path in paths]
-    for path in paths:
-        if is_pipe(path):
+    inputs = [input_of(path) for path in paths]
+    for each in inputs:
+        if each.is_pipe:
             raise UsageError(
-                f"{path}: is a pipe, which can be read once, and here a file is needed: write it to one first, with "
-                "loader cat - -o FILE"
+                f"{each.path}: is a pipe, which can be read once, and here a file is needed: write it to one first, "
+                "with loader cat - -o FILE"
             )
-    return [open_file_of(file, given, needs_ply=needs_ply) for file in identify(paths)]
+    return [open_file_of(file, given, needs_ply=needs_ply) for file in identify([each.path for each in inputs])]
 
 
 def open_file_of(file: DataFile, given: str | None, *, needs_ply: bool, illegal: IllegalRule = KEPT) -> SourceFile:
@@ -202,7 +206,7 @@ def open_file_of(file: DataFile, given: str | None, *, needs_ply: bool, illegal:
     else:
         found = cast(PositionFormat, getattr(format_by_name(kind.name), "FORMAT"))  # noqa: B009 (not in its interface)
         opened = open_file(found, file, needs_ply=needs_ply, illegal=illegal)
-    return SourceFile(file.path, kind, opened, illegal)
+    return SourceFile(file.path, kind, opened, file, illegal)
 
 
 def whole_size(sources: Sequence[Source]) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from loader import _native
 from loader.errors import DataChangedError, DataError
+from loader.files.identity import identify
 from loader.formats.csv.table import cut_of, names_of, naming_first_line
 from loader.formats.format import OnProgress, Verdict
 from loader.rows.looks.columns import Column, ColumnStatistics
@@ -31,7 +32,9 @@ class CsvFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = _native.LineFile(path)
+        (known,) = identify([path])
+        self.size = known.size
+        self._file = _native.LineFile(path, known.identity)
         self.cut = cut_of(_SETTINGS, path.name)
         with naming_first_line(path):
             self.names, width = names_of(_SETTINGS, self.cut, self._file.first_line())
@@ -80,7 +83,7 @@ def inspect(path: Path, progress: OnProgress | None) -> ColumnStatistics:
         entries += len(piece.texts)
         for column, texts in zip(columns, zip(*map(file.cut.split, piece.texts), strict=True), strict=False):
             _add(column, texts)
-    return ColumnStatistics(str(path), path.stat().st_size, entries, columns)
+    return ColumnStatistics(str(path), file.size, entries, columns)
 
 
 def dump(path: Path, limit: int | None) -> Iterator[bytes]:

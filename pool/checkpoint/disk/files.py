@@ -8,16 +8,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
-import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from loader.files.regular import open_regular
+from loader.files.whole_file import is_temporary, temporary
 from pool.crash_points import crash_point
 
-TEMPORARY = ".tmp"  # ends the name of what is being written or removed; starts with a dot
-_OURS = re.compile(rf"\..+\.\d+\.[0-9a-f]{{8}}{re.escape(TEMPORARY)}")  # as `temporary` makes them
 _PIECE = 1 << 20
 
 Buffer = bytes | memoryview
@@ -32,11 +29,6 @@ def naming(path: Path) -> Iterator[None]:
         if error.filename is None:
             error.filename = str(path)
         raise
-
-
-def temporary(path: Path) -> Path:
-    """A name beside `path` that no other process takes, and that `sweep` knows."""
-    return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}{TEMPORARY}")
 
 
 def write_new(path: Path, pieces: Iterable[Buffer]) -> None:
@@ -151,5 +143,5 @@ def sweep(folder: Path) -> None:
     """Removes what dead writers left, and nothing else. Only while no writer of this folder lives."""
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
-            if _OURS.fullmatch(path.name):
+            if is_temporary(path.name):
                 remove_quietly(path)

@@ -10,6 +10,7 @@ import os
 import resource
 from pathlib import Path
 
+from loader.files.whole_file import temporary
 from loader.sources import generates
 from pool.checkpoint.disk import files
 from pool.checkpoint.state import FOLDER
@@ -80,7 +81,7 @@ def check_trace(config: Config) -> None:
 def check_folder(run_dir: Path) -> None:
     """A file can be made where checkpoints will be; none is left. Raises ConfigError."""
     folder = run_dir / FOLDER
-    probe = files.temporary(folder / "probe")
+    probe = temporary(folder / "probe")
     try:
         is_new = not folder.exists()
         make_folder(folder)

@@ -366,7 +366,6 @@ def test_a_death_while_packing_is_made_good_by_the_same_command(
         patch.setattr(work_file.WorkFile, "remove", lambda _: None)
         assert made(folder / "x", engine) == whole
     assert names(folder) == ["whole", "x", "x.part", "x.part.journal"]
-    (folder / "x.part.new").write_bytes(b"half of it")
     assert main(command(folder / "x", engine)) == 0
     assert (folder / "x").read_bytes() == whole
 

@@ -126,17 +126,17 @@ def test_a_device_that_is_full_is_named(folder: Path, capsys: pytest.CaptureFixt
 def test_a_new_file_that_fails_is_named_as_its_user_has_named_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, beside = tmp_path / "made.bf", tmp_path / ".made.bf.1.tmp"
+    made = tmp_path / "made.bf"
 
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with NewFile(made, beside) as file:
+    with NewFile(made) as file:
         monkeypatch.setattr(os, "pwrite", full)
         with pytest.raises(OSError, match="No space left") as raised:
             file.write(b"data")
     assert raised.value.filename == str(made)
-    with pytest.raises(FileNotFoundError) as missing, NewFile(tmp_path / "no" / "made", tmp_path / "no" / "beside"):
+    with pytest.raises(FileNotFoundError) as missing, NewFile(tmp_path / "no" / "made"):
         pass
     assert missing.value.filename == str(tmp_path / "no" / "made")
     assert not list(tmp_path.iterdir())

@@ -16,6 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from loader.files.whole_file import temporary
 from loader.stream import Cursor
 from pool.checkpoint import store
 from pool.checkpoint.disk import files
@@ -259,7 +260,7 @@ def test_the_writer_works_in_the_background_and_says_how_it_ended(
         return save(folder, checkpoint, keep, keep_every, wanted)
 
     monkeypatch.setattr(store, "save", slow_save)
-    files.temporary(tmp_path / "step-000000001").mkdir()
+    temporary(tmp_path / "step-000000001").mkdir()
     writer = CheckpointWriter(tmp_path, keep=1)
     assert not temporaries(tmp_path)
     state = example(1)

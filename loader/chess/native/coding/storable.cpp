@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "chess/native/board/destinations.h"
 #include "chess/native/board/legality.h"
 #include "chess/native/coding/walking.h"
 

@@ -35,6 +35,7 @@ class EntryFile {
     [[nodiscard]] virtual std::uint64_t offset(std::size_t piece) const = 0;  // bytes of the file, about
     [[nodiscard]] const Demands& demands() const { return demands_; }
     [[nodiscard]] virtual bool is_packed() const = 0;
+    [[nodiscard]] std::string change() const { return expected_ ? change_since(*expected_, path_) : std::string(); }
     [[nodiscard]] virtual Piece read(std::size_t piece) const = 0;
 
     // Bytes of the file up to the end of its last whole unit.
@@ -69,10 +70,10 @@ struct OpenedFile {
     FileFault fault;                        // then why
 };
 
-// A file of records or games, plain or compressed by its first bytes. With `expected`, the first `size` bytes of that
-// file; any other file is a fault, here and whenever a piece is read. `borders`: where pieces of games begin, and where
+// A file of records or games, plain or compressed by its first bytes: the first `size` bytes of the expected file, or of
+// the one that is there; any other is a fault, here and whenever a piece is read. `borders`: where pieces of games begin, and where
 // the last one ends, if that is known; else the file is read for it.
-[[nodiscard]] OpenedFile open_unit_file(const std::string& path, const std::optional<ExpectedFile>& expected,
+[[nodiscard]] OpenedFile open_unit_file(const std::string& path, std::optional<ExpectedFile> expected,
                                         const Codec& codec, const Demands& demands,
                                         std::optional<std::vector<std::uint64_t>> borders);
 

@@ -21,14 +21,12 @@ bool fits(const std::vector<std::uint64_t>& borders, std::uint64_t size) {
 
 }  // namespace
 
-OpenedFile open_unit_file(const std::string& path, const std::optional<ExpectedFile>& expected, const Codec& codec,
+OpenedFile open_unit_file(const std::string& path, std::optional<ExpectedFile> expected, const Codec& codec,
                           const Demands& demands, std::optional<std::vector<std::uint64_t>> borders) {
     const FileDescriptor descriptor(path);
-    std::uint64_t present = 0;
-    std::optional<FileFault> fault = descriptor.opening_fault(expected.has_value(), present);
-    if (!fault) fault = descriptor.change(expected);
+    std::optional<FileFault> fault = descriptor.opening_fault(expected);
     if (fault) return {nullptr, std::move(*fault)};
-    const std::uint64_t size = expected ? expected->identity.size : present;
+    const std::uint64_t size = expected->identity.size;
     std::array<std::uint8_t, 4> bytes{};
     const auto head = std::span(bytes).first(std::min<std::uint64_t>(size, bytes.size()));
     fault = descriptor.read(head, 0);
@@ -38,6 +36,7 @@ OpenedFile open_unit_file(const std::string& path, const std::optional<ExpectedF
         }
         const auto file = std::make_shared<PlainUnitFile>(path, expected, size, codec, demands);
         fault = file->cut(descriptor, std::move(borders));
+        if (!fault) fault = descriptor.change(expected);
         if (!fault) return {file, {}};
     }
     return {nullptr, std::move(*fault)};

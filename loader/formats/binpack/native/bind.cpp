@@ -174,6 +174,7 @@ void bind_file(nb::module_& module) {
             "name"_a, "bytes"_a, "begin"_a, "on_illegal"_a = nb::none(), "every"_a = false,
             "A chunk that has come out of a pipe, or what came instead of one; begin: bytes before it.")
         .def_prop_ro("size", &File::size, "bytes")
+        .def_prop_ro("change", &File::change, "what is different now from the file that was opened; empty: nothing")
         .def_prop_ro("num_chunks", [](const File& file) { return file.chunks().size(); })
         .def_prop_ro("header_damage", &File::header_damage, "the header at which the list of chunks ends early")
         .def_prop_ro("ends_in_a_chunk", &File::ends_in_a_chunk, "that damage is only that the file ends too early")

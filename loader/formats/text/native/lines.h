@@ -12,7 +12,7 @@ namespace sparsepool::text {
 class LinePieces final : public chess::EntryFile {
   public:
     LinePieces(std::shared_ptr<const rows::LineFile> lines, const chess::Codec& codec, const chess::Demands& demands)
-        : EntryFile(lines->path(), std::nullopt, lines->size(), codec, demands), lines_(std::move(lines)) {}
+        : EntryFile(lines->path(), lines->expected(), lines->size(), codec, demands), lines_(std::move(lines)) {}
 
     [[nodiscard]] std::size_t num_pieces() const override { return lines_->num_pieces(); }
     [[nodiscard]] std::uint64_t offset(std::size_t piece) const override { return lines_->offset(piece); }

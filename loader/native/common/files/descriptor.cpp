@@ -25,13 +25,14 @@ FileDescriptor::~FileDescriptor() {
     if (number_ >= 0) ::close(number_);
 }
 
-std::optional<FileFault> FileDescriptor::opening_fault(bool known, std::uint64_t& size) const {
-    if (error_ != 0) return FileFault{known && is_gone(error_), error_text(error_)};
+std::optional<FileFault> FileDescriptor::opening_fault(std::optional<ExpectedFile>& expected) const {
+    if (error_ != 0) return FileFault{expected && is_gone(error_), error_text(error_)};
+    if (std::optional<FileFault> changed = change(expected)) return changed;
     struct stat status{};
     if (::fstat(number_, &status) != 0) return FileFault{false, error_text(errno)};
     if (S_ISDIR(status.st_mode)) return FileFault{false, "is a folder, not a file"};
     if (!S_ISREG(status.st_mode)) return FileFault{false, "is not a regular file"};
-    size = static_cast<std::uint64_t>(status.st_size);
+    if (!expected) expected = ExpectedFile{identity_of(status)};
     return std::nullopt;
 }
 

@@ -23,8 +23,9 @@ class FileDescriptor {
     FileDescriptor(const FileDescriptor&) = delete;
     FileDescriptor& operator=(const FileDescriptor&) = delete;
 
-    // Why it can't be used; `size`: its bytes. `known`: it was there before.
-    [[nodiscard]] std::optional<FileFault> opening_fault(bool known, std::uint64_t& size) const;
+    // Why it can't be used, or is not the file that is expected. If none is, the file as it is now becomes the one, so
+    // that whatever is read of it is compared.
+    [[nodiscard]] std::optional<FileFault> opening_fault(std::optional<ExpectedFile>& expected) const;
     [[nodiscard]] std::optional<FileFault> reopening_fault() const;
 
     // Asked after a read: a write changes the file's time before its bytes, so what was read of an unchanged file is

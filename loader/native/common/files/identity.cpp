@@ -29,11 +29,6 @@ std::string sizes(const char* what, std::uint64_t now, std::uint64_t then) {
     return std::string(what) + ": " + std::to_string(now) + " bytes now, " + std::to_string(then) + " at the start";
 }
 
-FileIdentity identity_of(const struct stat& status) {
-    return {static_cast<std::uint64_t>(status.st_size), status.st_dev, status.st_ino,
-            FileTime{status.st_mtim.tv_sec, status.st_mtim.tv_nsec}};
-}
-
 std::string difference(const ExpectedFile& expected, const FileIdentity& now) {
     const FileIdentity& then = expected.identity;
     if (now.device != then.device || now.inode != then.inode) {
@@ -66,6 +61,11 @@ std::string change_at(const ExpectedFile& expected, Look look) {
 }
 
 }  // namespace
+
+FileIdentity identity_of(const struct stat& status) {
+    return {static_cast<std::uint64_t>(status.st_size), status.st_dev, status.st_ino,
+            FileTime{status.st_mtim.tv_sec, status.st_mtim.tv_nsec}};
+}
 
 std::string change_since(const ExpectedFile& expected, int descriptor) {
     return change_at(expected, [&](struct stat* status) { return ::fstat(descriptor, status); });

@@ -29,6 +29,8 @@ struct ExpectedFile {
     bool may_grow = false;  // bytes behind identity.size do not count
 };
 
+[[nodiscard]] FileIdentity identity_of(const struct stat& status);
+
 // What is different now, in words, of an open file or of the one that has this name; empty if the bytes that count can
 // be taken for the same. May wait for a second if the file may grow and only its time is different.
 [[nodiscard]] std::string change_since(const ExpectedFile& expected, int descriptor);

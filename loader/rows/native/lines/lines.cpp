@@ -9,13 +9,11 @@
 
 namespace sparsepool::rows {
 
-LineFile::Opened LineFile::open(const std::string& path, const std::optional<ExpectedFile>& expected) {
+LineFile::Opened LineFile::open(const std::string& path, std::optional<ExpectedFile> expected) {
     const FileDescriptor descriptor(path);
-    std::uint64_t present = 0;
-    std::optional<FileFault> fault = descriptor.opening_fault(expected.has_value(), present);
-    if (!fault) fault = descriptor.change(expected);
+    std::optional<FileFault> fault = descriptor.opening_fault(expected);
     if (fault) return {nullptr, std::move(*fault)};
-    const std::uint64_t size = expected ? expected->identity.size : present;
+    const std::uint64_t size = expected->identity.size;
     std::array<std::uint8_t, 4> bytes;
     const auto head = std::span(bytes).first(std::min<std::uint64_t>(size, bytes.size()));
     fault = descriptor.read(head, 0);
@@ -25,6 +23,7 @@ LineFile::Opened LineFile::open(const std::string& path, const std::optional<Exp
         }
         const auto file = std::make_shared<PlainFile>(path, expected, size);
         fault = file->cut(descriptor);
+        if (!fault) fault = descriptor.change(expected);
         if (!fault) return {file, {}};
     }
     return {nullptr, std::move(*fault)};

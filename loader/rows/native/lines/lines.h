@@ -39,13 +39,13 @@ class LineFile {
         FileFault fault;                       // then why
     };
 
-    // A plain file, or one of zlib's or zstd's, by its first bytes. With `expected`, the first `size` bytes of that
-    // file; any other file is a fault, here and whenever a piece is read.
-    [[nodiscard]] static Opened open(const std::string& path,
-                                     const std::optional<ExpectedFile>& expected = std::nullopt);
+    // A plain file, or one of zlib's or zstd's, by its first bytes: the first `size` bytes of the expected file, or of
+    // the one that is there; any other is a fault, here and whenever a piece is read.
+    [[nodiscard]] static Opened open(const std::string& path, std::optional<ExpectedFile> expected = std::nullopt);
 
     [[nodiscard]] const std::string& path() const { return path_; }
     [[nodiscard]] std::uint64_t size() const { return size_; }
+    [[nodiscard]] const std::optional<ExpectedFile>& expected() const { return expected_; }
     [[nodiscard]] virtual std::size_t num_pieces() const = 0;
     [[nodiscard]] virtual std::uint64_t offset(std::size_t piece) const = 0;  // bytes of the file, about
     [[nodiscard]] virtual bool is_packed() const = 0;

@@ -34,17 +34,13 @@ std::uint32_t load_little_endian(const std::uint8_t* bytes) {
 
 std::span<const std::uint8_t> File::Bytes::payload() const { return whole().subspan(kHeaderBytes); }
 
-File::Opened File::open(const std::string& path, const std::optional<ExpectedFile>& expected,
-                        const chess::Demands& demands) {
+File::Opened File::open(const std::string& path, std::optional<ExpectedFile> expected, const chess::Demands& demands) {
     const FileDescriptor descriptor(path);
-    std::uint64_t present = 0;
-    if (std::optional<Fault> fault = descriptor.opening_fault(expected.has_value(), present)) {
-        return {nullptr, std::move(*fault)};
-    }
+    if (std::optional<Fault> fault = descriptor.opening_fault(expected)) return {nullptr, std::move(*fault)};
     const std::shared_ptr<File> file(new File(path, expected, demands));
-    file->size_ = expected ? expected->identity.size : present;
-    std::optional<Fault> fault = descriptor.change(expected);
-    if (!fault) fault = file->list_chunks(descriptor);
+    file->size_ = expected->identity.size;
+    std::optional<Fault> fault = file->list_chunks(descriptor);
+    if (!fault) fault = descriptor.change(expected);
     if (fault) return {nullptr, std::move(*fault)};
     return {file, {}};
 }

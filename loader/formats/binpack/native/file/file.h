@@ -48,9 +48,9 @@ class File {
         std::optional<Fault> fault_;
     };
 
-    // Hops from header to header, up to `expected.identity.size` if it is given. A file of 0 bytes is whole and has no
-    // chunks. With `expected`, any other file is a fault, here and whenever a chunk is read.
-    static Opened open(const std::string& path, const std::optional<ExpectedFile>& expected = std::nullopt,
+    // Hops from header to header of the expected file, or of the one that is there; any other is a fault, here and
+    // whenever a chunk is read. A file of 0 bytes is whole and has no chunks.
+    static Opened open(const std::string& path, std::optional<ExpectedFile> expected = std::nullopt,
                        const chess::Demands& demands = {});
 
     // What has come out of a pipe, in memory: a chunk, or what is there instead of one. `begin`: bytes before it.
@@ -72,6 +72,7 @@ class File {
     [[nodiscard]] bool ends_in_a_chunk() const { return cut_; }  // that damage is only that the file ends too early
 
     [[nodiscard]] Bytes read(std::size_t chunk) const;
+    [[nodiscard]] std::string change() const { return expected_ ? change_since(*expected_, path_) : std::string(); }
     [[nodiscard]] std::uint64_t payload_offset(std::size_t chunk) const;
 
   private:
