@@ -436,9 +436,9 @@ def open_entries(
     every: bool = False,
 ) -> EntryFile:
     """A file of records or games. Raises DataError if it can't be read at all. `identity`: as BinpackFile's.
-    needs_ply: an entry whose ply is unknown is damage. borders: as EntryFile.borders gave them. on_illegal: None to
-    keep positions that no game can have, "stop" to take them for damage, "skip" to leave them out; with `every`
-    each one is judged, else of a game the first.
+    needs_ply: an entry whose ply is unknown is damage. borders: as EntryFile.borders gave them.
+    on_illegal: None keeps positions that no game can have, "stop" takes them for damage, "skip" leaves them
+    out. With `every` each position is judged, else of a game the first.
     """
 
 def hold_entries(

@@ -243,7 +243,8 @@ void Pipeline::finish(Job& job, double seconds) {
             ChunkRead& read = decode->chunks[i];
             progress_.read += read.entries;
             progress_.kept += read.records.size();
-            loading_.loaded[decode->part + i] = {std::move(read.records), std::move(read.fault), std::move(read.left_out)};
+            loading_.loaded[decode->part + i] = {std::move(read.records), std::move(read.fault),
+                                                 std::move(read.left_out)};
             ++loading_.parts.finished;
         }
     }

@@ -90,7 +90,8 @@ class Pipeline {
     [[nodiscard]] int descriptor() const { return event_.descriptor(); }  // readable while `take` has something
     [[nodiscard]] Progress progress();
 
-    // The damaged chunks, and entries of others, left out of the windows opened so far, each once, in stream order: those not told before.
+    // The damaged chunks, and entries of others, left out of the windows opened so far, each once, in stream order:
+    // those not told before.
     [[nodiscard]] std::vector<SourceFault> take_skipped();
     void close();
 

@@ -25,9 +25,9 @@ inline void bind_codec(nanobind::module_& module, const char* name, const Codec&
 // `on_illegal`: as data.on_bad_data, or none to keep illegal positions.
 [[nodiscard]] inline Demands demands_of(bool needs_ply, const std::optional<std::string>& on_illegal, bool every) {
     require(!on_illegal || *on_illegal == "stop" || *on_illegal == "skip", "on_illegal is None, stop or skip");
-    const OnIllegal what = !on_illegal              ? OnIllegal::kKeep
+    const OnIllegal what = !on_illegal             ? OnIllegal::kKeep
                            : *on_illegal == "stop" ? OnIllegal::kStop
-                                                    : OnIllegal::kLeaveOut;
+                                                   : OnIllegal::kLeaveOut;
     return {.ply = needs_ply, .on_illegal = what, .every = every};
 }
 

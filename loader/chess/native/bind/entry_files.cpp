@@ -195,7 +195,8 @@ std::string_view view(const nb::bytes& bytes) { return {bytes.c_str(), bytes.siz
 std::shared_ptr<const EntryFile> hold_entries(const Codec& codec, const FileName& name, const nb::bytes& bytes,
                                               std::uint64_t begin, std::uint64_t first_unit, bool needs_ply,
                                               const std::optional<std::string>& on_illegal, bool every) {
-    return std::make_shared<HeldFile>(name.path, codec, demands_of(needs_ply, on_illegal, every), std::string(view(bytes)), begin, first_unit);
+    return std::make_shared<HeldFile>(name.path, codec, demands_of(needs_ply, on_illegal, every),
+                                      std::string(view(bytes)), begin, first_unit);
 }
 
 }  // namespace
@@ -234,7 +235,8 @@ void bind_entry_files(nb::module_& module) {
         .def_prop_ro("unit", [](const Codec& codec) { return codec.units().word(); }, "record, line or game");
     nb::class_<EntryFile>(module, "EntryFile", "The chunks of a file of positions; usable by any number of threads.")
         .def_prop_ro("size", &EntryFile::size, "bytes")
-        .def_prop_ro("change", &EntryFile::change, "what is different now from the file that was opened; empty: nothing")
+        .def_prop_ro("change", &EntryFile::change,
+                     "what is different now from the file that was opened; empty: nothing")
         .def_prop_ro("num_chunks", &EntryFile::num_pieces)
         .def_prop_ro("is_packed", &EntryFile::is_packed, "compressed: decoded in the order of the file")
         .def_prop_ro("whole_size", &EntryFile::whole_size, "bytes up to the end of the last whole record, line or game")
@@ -251,9 +253,9 @@ void bind_entry_files(nb::module_& module) {
         "open_entries", &open_entries, "codec"_a, "path"_a, "identity"_a = nb::none(), "may_grow"_a = false,
         "needs_ply"_a = false, "borders"_a = nb::none(), "on_illegal"_a = nb::none(), "every"_a = false,
         "A file of records or games. Raises DataError if it can't be read at all. `identity`: as BinpackFile's.\n"
-        "needs_ply: an entry whose ply is unknown is damage. borders: as EntryFile.borders gave them. on_illegal: None to\n"
-        "keep positions that no game can have, \"stop\" to take them for damage, \"skip\" to leave them out; with `every`\n"
-        "each one is judged, else of a game the first.");
+        "needs_ply: an entry whose ply is unknown is damage. borders: as EntryFile.borders gave them.\n"
+        "on_illegal: None keeps positions that no game can have, \"stop\" takes them for damage, \"skip\" leaves them\n"
+        "out. With `every` each position is judged, else of a game the first.");
     module.def("hold_entries", &hold_entries, "codec"_a, "name"_a, "bytes"_a, "begin"_a, "first_unit"_a,
                "needs_ply"_a = false, "on_illegal"_a = nb::none(), "every"_a = false,
                "A piece of what comes out of a pipe, as a file of one chunk; begin, first_unit: bytes and records, "

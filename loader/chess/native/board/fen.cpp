@@ -287,7 +287,8 @@ std::string parse_fen(std::string_view text, std::size_t least, Position& positi
         return board_fault(fields.texts[0]);
     if (fields.count == 6 && !parse_number(fields.texts[5], number)) number = 0;
     constexpr unsigned kParts = kRightsPart | kEnPassantPart | kClockPart;
-    lacks = static_cast<std::uint8_t>((kParts << (fields.count - 2) & kParts) | (number == 0 ? unsigned{kPlyPart} : 0U));
+    lacks =
+        static_cast<std::uint8_t>((kParts << (fields.count - 2) & kParts) | (number == 0 ? unsigned{kPlyPart} : 0U));
     std::string wrong = parse_state(fields, position);
     position.chess960 = position.chess960 || (position.castling != 0 && shows_chess960(position));
     return wrong;

@@ -28,8 +28,8 @@ char* write_uci(Move move, bool chess960, char* out);
 // taken as it stands. Gives back what is wrong, or an empty text.
 [[nodiscard]] std::string parse_fen(std::string_view text, Position& position);
 
-// The same for one of `least` to 6 fields, with its move number, which may be 0 or too large; 0 if it has none or what is
-// no number. `lacks` (EntryPart): what it does not say.
+// The same for one of `least` to 6 fields, with its move number, which may be 0 or too large; 0 if it has none or what
+// is no number. `lacks` (EntryPart): what it does not say.
 [[nodiscard]] std::string parse_fen(std::string_view text, std::size_t least, Position& position, unsigned& number,
                                     std::uint8_t& lacks);
 

@@ -46,8 +46,8 @@ struct IllegalTally {
     std::array<Kind, kNumIllegal> kinds{};
 
     void add(Illegal illegal, std::uint64_t offset, std::uint64_t unit, std::uint64_t count = 1);
-    [[nodiscard]] const Kind* first() const;         // in the bytes; null if there is none
-    [[nodiscard]] std::string describe() const;      // all kinds in one line
+    [[nodiscard]] const Kind* first() const;     // in the bytes; null if there is none
+    [[nodiscard]] std::string describe() const;  // all kinds in one line
 };
 
 inline namespace SPARSEPOOL_ISA {

@@ -47,9 +47,8 @@ class EntryFile {
 
     [[nodiscard]] Walk walk(const Piece& piece) const { return walk(piece, demands_); }
     [[nodiscard]] Walk walk(const Piece& piece, const Demands& demands) const {
-        return {codec_.kernels(),
-                {reinterpret_cast<const std::uint8_t*>(piece.bytes.data()), piece.bytes.size()},
-                demands};
+        return {
+            codec_.kernels(), {reinterpret_cast<const std::uint8_t*>(piece.bytes.data()), piece.bytes.size()}, demands};
     }
 
   protected:
@@ -70,9 +69,9 @@ struct OpenedFile {
     FileFault fault;                        // then why
 };
 
-// A file of records or games, plain or compressed by its first bytes: the first `size` bytes of the expected file, or of
-// the one that is there; any other is a fault, here and whenever a piece is read. `borders`: where pieces of games begin, and where
-// the last one ends, if that is known; else the file is read for it.
+// A file of records or games, plain or compressed by its first bytes: the first `size` bytes of the expected file, or
+// of the one that is there; any other is a fault, here and whenever a piece is read. `borders`: where pieces of games
+// begin, and where the last one ends, if that is known; else the file is read for it.
 [[nodiscard]] OpenedFile open_unit_file(const std::string& path, std::optional<ExpectedFile> expected,
                                         const Codec& codec, const Demands& demands,
                                         std::optional<std::vector<std::uint64_t>> borders);

@@ -37,7 +37,8 @@ class EntryWriter {
     [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> changes() const;
 
   protected:
-    // Counts what the entry lacks, but for `kept` (EntryPart), and a clock beyond `most_clock`, which is the same always.
+    // Counts what the entry lacks, but for `kept` (EntryPart), and a clock beyond `most_clock`, which is the same
+    // always.
     void count_changes(const Entry& entry, unsigned kept, unsigned most_clock) {
         if ((entry.lacks & ~kept) == 0 && entry.position.rule50 <= most_clock) [[likely]]
             return;

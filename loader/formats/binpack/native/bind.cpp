@@ -96,7 +96,7 @@ std::tuple<std::uint64_t, std::uint64_t, std::optional<Damage>> count(const File
 }
 
 std::tuple<std::uint64_t, std::vector<chess::IllegalKind>, std::optional<Damage>> judge(const File& file,
-                                                                                         std::size_t chunk) {
+                                                                                        std::size_t chunk) {
     const File::Bytes bytes = read_chunk(file, chunk);
     const nb::gil_scoped_release release;
     const Judged judged = judge_chunk(bytes.payload(), file.payload_offset(chunk));
@@ -162,7 +162,8 @@ void bind_file(nb::module_& module) {
         .def(nb::new_(&open_file), "path"_a, "identity"_a = nb::none(), "may_grow"_a = false,
              "on_illegal"_a = nb::none(), "every"_a = false,
              "Raises DataError if the file can't be read at all. `identity`: (size, device, inode, modified) of "
-             "loader.files.identity; another file is a DataChangedError, here and when a chunk is read. on_illegal, every: as "
+             "loader.files.identity; another file is a DataChangedError, here and when a chunk is read. on_illegal, "
+             "every: as "
              "open_entries has them; they count where entries are copied, cut or streamed.")
         .def_static(
             "hold",

@@ -19,7 +19,7 @@ stream::SourceFault LinePieces::fault_of(std::size_t piece, const chess::Piece& 
 }
 
 chess::OpenedFile open_lines(const std::string& path, const std::optional<ExpectedFile>& expected,
-                               const chess::Demands& demands) {
+                             const chess::Demands& demands) {
     rows::LineFile::Opened opened = rows::LineFile::open(path, expected);
     if (!opened.file) return {nullptr, std::move(opened.fault)};
     return {std::make_shared<LinePieces>(std::move(opened.file), codec(), demands), {}};

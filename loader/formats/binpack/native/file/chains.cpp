@@ -7,8 +7,7 @@
 
 namespace sparsepool::binpack {
 
-Chains cut_chains(std::span<const std::uint8_t> payload, std::uint64_t payload_offset,
-                  const chess::Demands& demands) {
+Chains cut_chains(std::span<const std::uint8_t> payload, std::uint64_t payload_offset, const chess::Demands& demands) {
     Chains chains;
     chess::UnitBlock& block = chains.block;
     ChunkState state;

@@ -92,8 +92,8 @@ void Reader::read(std::span<Reading> readings, bool checks, const Appended& appe
             const auto [file, number] = chunks_[readings[chunk.index].chunk];
             readings[chunk.index].fault = fault_of(*file, chunk.reader);
             if (const auto* first = left_out[chunk.index].first()) {
-                readings[chunk.index].left_out = SourceFault{
-                    file->path(), file->payload_offset(number) + first->offset, left_out[chunk.index].describe()};
+                readings[chunk.index].left_out = SourceFault{file->path(), file->payload_offset(number) + first->offset,
+                                                             left_out[chunk.index].describe()};
             }
         }
         std::erase_if(open, [](const OpenChunk& chunk) { return chunk.reader.at_end(); });

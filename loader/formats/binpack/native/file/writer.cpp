@@ -155,8 +155,8 @@ void Writer::put_score(std::uint16_t value) {
 }
 
 std::optional<Damage> copy_chunk(std::span<const std::uint8_t> payload, std::uint64_t payload_offset,
-                                 std::uint32_t first_chain, chess::EntryWriter& writer,
-                                 const chess::Demands& demands, chess::IllegalTally* left_out) {
+                                 std::uint32_t first_chain, chess::EntryWriter& writer, const chess::Demands& demands,
+                                 chess::IllegalTally* left_out) {
     for (const bool before : {false, true}) {
         if (before && first_chain == 0) break;
         ChunkState state;
