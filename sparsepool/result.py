@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from loader.exit_codes import EXIT_DONE
 from sparsepool.errors import one_line_errors
 
 if TYPE_CHECKING:
@@ -23,7 +22,17 @@ class Result:
     """A run's folder; `sparsepool.Result(Path("runs/x"))` reads that of any run, also of one that goes on."""
 
     run_dir: Path
-    exit_code: int = EXIT_DONE
+
+    @property
+    def exit_code(self) -> int | None:
+        """With which the run ended: 0 with all steps done, 128 + the signal's number if it was stopped by one; None
+        while it goes on, and if it was killed."""
+        from pool.telemetry.status import goes_on, read_status
+
+        folder = Path(self.run_dir)
+        with one_line_errors():
+            status = None if goes_on(folder) else read_status(folder)
+        return None if status is None else status.exit_code
 
     @property
     def checkpoint(self) -> Path | None:
@@ -38,8 +47,8 @@ class Result:
     def weights(
         self, checkpoint: Path | None = None, *, member: One | None = None
     ) -> dict[str, npt.NDArray[np.generic]]:
-        """Arrays by the model's own names, in their shapes and dtypes (bfloat16 as float32); checked against the
-        checkpoint's checksums.
+        """What the model's `load_state_dict` takes, as arrays by its names, in their shapes and dtypes (bfloat16 as
+        float32); checked against the checkpoint's checksums.
 
         checkpoint: another than the newest, such as `best_checkpoint`. member: of an ensemble, by its number from 0, or
         "best" by train.best_metric in the checkpoint's newest validation; None: all, with names as `member.3.weight`.
@@ -59,7 +68,12 @@ class Result:
                 begin = prefix(choose(folder, state, member)[0], len(members_of(folder, state)))
             through_torch = any(entry.dtype == "BF16" for entry in header.values())
             arrays = _through_torch(folder / WEIGHTS) if through_torch else _through_numpy(folder / WEIGHTS)
-        return {name.removeprefix(begin): array for name, array in arrays.items() if name.startswith(begin)}
+        left_out = set(state.transient)
+        return {
+            name.removeprefix(begin): array
+            for name, array in arrays.items()
+            if name.startswith(begin) and name not in left_out
+        }
 
     def metrics(self, *, member: int | None = None) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl: one for each step, one more for each validation. Raises SparsepoolError.

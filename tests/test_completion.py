@@ -52,6 +52,7 @@ COMMANDS = {
     "sweep",
     "find-lr",
     "runs",
+    "status",
     "settings",
     "configs",
 }

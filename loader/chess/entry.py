@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+NO_SCORE = 32002  # the score of a position that has none
 UNKNOWN = "none"  # what `loader dump` prints
 
 
@@ -13,7 +14,7 @@ class Entry:
 
     fen: str
     move: str  # UCI
-    score: int  # internal units of the engine, side to move's point of view; 32002 is 'no score'
+    score: int  # internal units of the engine, side to move's point of view; or NO_SCORE
     ply: int | None  # None: not known
     result: int  # of the game for the side to move: -1, 0, 1
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import importlib.metadata
 import io
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,9 +17,14 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from loader.command_line.streams import give_up_stdout, open_closed_streams, stdout_fails
+from loader.command_line.streams import (
+    forget_impossible_sizes,
+    give_up_stdout,
+    open_closed_streams,
+    stdout_fails,
+)
 from loader.errors import CommandError, DataError, PipeClosedError, one_line
 from loader.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, EXIT_RESOURCES, EXIT_USAGE
 
@@ -54,11 +60,14 @@ class Program:
         app.callback(help=self.about)(_options)
         for group in self.groups:
             group.register(app)
+        for command in app.registered_commands:
+            command.cls = _Command
         return app
 
     def main(self, arguments: Sequence[str] | None = None) -> int:
         """Runs a command line (sys.argv without the program's name) and gives back the exit code."""
         open_closed_streams()
+        forget_impossible_sizes()
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be no text
         try:
@@ -104,6 +113,18 @@ class Program:
     def _fail(self, message: str, code: int) -> int:
         sys.stderr.write(f"{self.name}: {message}\n")
         return code
+
+
+class _Command(TyperCommand):
+    """Takes no number for an option that is none: limits let NaN pass."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        rest = super().parse_args(ctx, args)
+        for option in self.params:
+            value = ctx.params.get(option.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise typer.BadParameter(f"{value} is no number.", ctx=ctx, param_hint=f"'{option.opts[-1]}'")
+        return rest
 
 
 class _Commands(TyperGroup):

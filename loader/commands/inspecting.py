@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -111,6 +110,11 @@ def _folder_for(pictures: Path | None, files: Sequence[Path]) -> Path | None:
         raise UsageError(f"--pictures: of one file; these are {len(files)}")
     if pictures.exists() and not pictures.is_dir():
         raise UsageError(f"--pictures {pictures}: is a file, not a folder")
+    from loader.chess.inspecting.pictures import paths_in
+    from loader.chess.tools.output import refuse_taken
+
+    for path in paths_in(pictures):
+        refuse_taken(path)
     return pictures
 
 
@@ -143,9 +147,11 @@ def _layout_of(text: str) -> Sequence[int]:
 
 
 def _layout_in(path: Path) -> object:
+    from loader.files.named import read_named
+    from loader.files.text import toml_of
+
     try:
-        config: Any = tomllib.loads(path.read_text(encoding="utf-8"))
-        return config["data"]["chess"]["king_buckets"]
+        return toml_of(read_named(path))["data"]["chess"]["king_buckets"]
     except OSError as error:
         raise UsageError(f"--king-buckets: {path}: {error.strerror}") from None
     except (KeyError, TypeError):

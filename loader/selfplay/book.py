@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ import chess
 import chess.pgn
 
 from loader.errors import DataError
+from loader.files.named import read_named
+from loader.files.text import text_of
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class Book:
     digest: str  # SHA-256 of the file
     positions: tuple[str, ...]  # FEN or EPD
     lines: tuple[int, ...]  # of each, in the file
+    empty: int = 0  # games that have no move, and are left out
 
     def order(self, seed: str) -> list[int]:
         """All positions in the order in which games take them."""
@@ -49,19 +53,20 @@ def read_book(path: Path) -> Book:
 
     Raises DataError that names the line of what is no text or no game; positions are not looked at.
     """
-    if not path.is_file():
-        raise DataError(path, "is not a file" if path.exists() else "No such file or directory")
-    content = path.read_bytes()
     try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(path, f"line {content[: error.start].count(10) + 1}: is not UTF-8 text") from None
+        content = read_named(path)
+        text = text_of(content, latin=True)
+    except OSError as error:
+        raise DataError(path, error.strerror or str(error)) from None
+    except ValueError as error:
+        raise DataError(path, str(error)) from None
     pgn = path.suffix.lower() == ".pgn" or text.lstrip().startswith("[")
-    found = list(positions_of_pgn(path, text) if pgn else positions_of_epd(text))
+    everything = list(positions_of_pgn(path, text) if pgn else positions_of_epd(text))
+    found = [(line, position) for line, position in everything if position is not None]
     if not found:
         raise DataError(path, "holds no positions")
     lines, positions = zip(*found, strict=True)
-    return Book(path, hashlib.sha256(content).hexdigest(), positions, lines)
+    return Book(path, hashlib.sha256(content).hexdigest(), positions, lines, len(everything) - len(found))
 
 
 def positions_of_epd(text: str) -> Iterator[tuple[int, str]]:
@@ -81,17 +86,71 @@ def parse_position(text: str) -> chess.Board:
     return board
 
 
-def positions_of_pgn(path: Path, text: str) -> Iterator[tuple[int, str]]:
-    """The line that each game begins in, and its last position."""
-    lines = CountedLines(text)
-    while True:
-        begin = lines.next_with_text()
-        game = chess.pgn.read_game(lines, Visitor=_QuietBuilder)
+def positions_of_pgn(path: Path, text: str) -> Iterator[tuple[int, str | None]]:
+    """The line that each game begins in, and its last position; None for a game without a move or a position of its
+    own."""
+    for begin, lines in games_of_pgn(path, text):
+        game = chess.pgn.read_game(io.StringIO(lines), Visitor=_QuietBuilder)
         if game is None:
-            return
+            continue
         if game.errors:
             raise DataError(path, f"line {begin}: {game.errors[0]}")
-        yield begin, game.end().board().fen()
+        board = game.end().board()
+        if board.uci_variant != "chess":
+            raise DataError(path, f"line {begin}: a game of {game.headers['Variant']}, which is other chess")
+        yield begin, board.fen() if board.move_stack or "FEN" in game.headers else None
+
+
+def games_of_pgn(path: Path, text: str) -> Iterator[tuple[int, str]]:
+    """The line that each game begins in, and its text as python-chess wants it: an empty line ends tags, and no other.
+
+    PGN itself gives empty lines no meaning. A game ends before a tag, behind its result, and before a first move that
+    an empty line stands before. Lines that begin with % or ; count for nothing. Raises DataError.
+    """
+    begin, tags, moves = 0, list[str](), list[str]()
+    in_comment, blank, ended = 0, False, False  # in_comment: the line in which it begins
+    for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1):
+        word = line.strip()
+        if in_comment:
+            played, is_open = _outside_comments(line, inside=True)
+            moves.append(line)
+        elif not word or word.startswith(("%", ";")):
+            blank = blank or not word
+            continue
+        else:
+            tag = word.startswith("[")
+            played, is_open = ("", False) if tag else _outside_comments(line, inside=False)
+            first = bool(played) and (ended or (blank and bool(_FIRST_MOVE.match(played))))
+            if moves and (tag or first):
+                yield begin, "\n".join([*tags, "", *moves])
+                tags, moves, ended = [], [], False
+            begin = begin if tags or moves else number
+            (tags if tag else moves).append(word)
+        in_comment = (in_comment or number) if is_open else 0
+        ended = played.endswith(_RESULTS) if played else ended
+        blank = False
+    if in_comment:
+        raise DataError(path, f"line {in_comment}: a comment has no end")
+    if tags or moves:
+        yield begin, "\n".join([*tags, "", *moves])
+
+
+_RESULTS = ("1-0", "0-1", "1/2-1/2", "*")
+_FIRST_MOVE = re.compile(r"1\s*\.(?!\s*\.)")
+
+
+def _outside_comments(line: str, *, inside: bool) -> tuple[str, bool]:
+    """What of a line stands in no comment, and whether one goes on behind it."""
+    outside = ""
+    while line:
+        if inside:
+            _, end, line = line.partition("}")
+            inside = not end
+        else:
+            at = min((place for mark in "{;" if (place := line.find(mark)) >= 0), default=len(line))
+            outside += line[:at]
+            inside, line = line[at : at + 1] == "{", "" if line[at : at + 1] == ";" else line[at + 1 :]
+    return outside.strip(), inside
 
 
 class _QuietBuilder(chess.pgn.GameBuilder[chess.pgn.Game]):
@@ -101,27 +160,13 @@ class _QuietBuilder(chess.pgn.GameBuilder[chess.pgn.Game]):
         self.game.errors.append(error)
 
 
-class CountedLines(io.StringIO):
-    """Text that knows how many of its lines have been read."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._texts = text.split("\n")
-        self._read = 0
-
-    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]
-        self._read += 1
-        return super().readline(size)
-
-    def next_with_text(self) -> int:
-        """Number of the next line that is not empty."""
-        rest = range(self._read, len(self._texts))
-        return next((number for number in rest if self._texts[number].strip()), self._read) + 1
-
-
 def why_no_opening(board: chess.Board, max_ply: int) -> str:
     """Why no game can begin there, or an empty text."""
     if not board.is_valid():
+        chess960 = board.copy(stack=False)
+        chess960.chess960 = True
+        if chess960.is_valid():
+            return "a Chess960 position: binpack can't hold its castling rights; take it out of the book"
         faults = [flag.name for flag in chess.Status if flag & board.status() and flag.name]
         return f"no legal position: {', '.join(faults).lower().replace('_', ' ')}"
     if not any(board.generate_legal_moves()) or board.halfmove_clock >= 100 or board.is_insufficient_material():

@@ -1,4 +1,4 @@
-"""`pool runs`."""
+"""`pool runs` and `pool status`: what the folders of runs say."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ from typing import Annotated
 
 import typer
 
+from pool.commands.arguments import Force, check_new
+from pool.errors import ConfigError
+
+STATE_CODES = {"finished": 0, "crashed": 1, "running": 3, "stopped": 4}
+
 
 def register(app: typer.Typer) -> None:
     app.command(name="runs")(runs)
+    app.command(name="status")(status)
 
 
 def runs(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="folders of runs")],
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="folders of runs, or folders that hold some")],
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="draw the losses, .png or .svg; needs matplotlib")
     ] = None,
@@ -23,21 +29,25 @@ def runs(
         bool, typer.Option("--members", help="a row for each member of an ensemble, with the settings that differ")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object a run")] = False,
+    force: Force = False,
 ) -> None:
-    """Compare runs: steps, best validation, newest loss, speed, time spent on steps, and the settings that differ.
+    """Compare runs: state, steps, best validation, newest loss, speed, time spent on steps, and the settings that
+    differ.
 
-    Of an ensemble the best validation is that of its best member, and the newest loss the median. Reads the folders
-    alone; the runs may go on meanwhile.
+    A run is running, finished, stopped by a signal, or crashed: killed, or ended by an error. Of an ensemble the best
+    validation is that of its best member, and the newest loss the median. Reads the folders alone; the runs may go on
+    meanwhile. Losses that do not measure the same are named below the table.
     """
     from pool.commands.showing import show
     from pool.config.members import differing
     from pool.runs.plot import check_plot, plot_runs
-    from pool.runs.records import read_run
-    from pool.runs.table import as_data, rows
+    from pool.runs.records import read_runs
+    from pool.runs.table import as_data, incomparable, rows
 
     if plot is not None:
         check_plot(plot)
-    found = [read_run(folder) for folder in folders]
+        check_new([plot], force)
+    found = read_runs(folders, _warn)
     if members:
         found = [row for run in found for row in (run.members or (run,))]
     if as_json:
@@ -46,5 +56,38 @@ def runs(
             sys.stdout.write(json.dumps(as_data(run, keys)) + "\n")
     else:
         show(rows(found))
+    for line in incomparable(found):
+        (_warn if as_json else _note)(line)
     if plot is not None:
         plot_runs(found, plot)
+
+
+def status(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="the folder of a run")],
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object")] = False,
+) -> None:
+    """Say where a run is, for people and for scripts. Reads its folder alone.
+
+    Exit codes: 0 finished, 3 running, 4 stopped by a signal, 1 crashed (killed, or ended by an error), 2 no run's
+    folder. Example: until pool status runs/first > status.txt; do sleep 60; done
+    """
+    from pool.runs.records import read_run
+    from pool.runs.table import status_data, status_lines
+    from pool.telemetry.status import LOCK
+
+    run = read_run(folder)
+    if run.state is None:
+        raise ConfigError(f"{folder / LOCK}: may not be opened, and without it nothing says whether the run goes on")
+    if as_json:
+        sys.stdout.write(json.dumps(status_data(run)) + "\n")
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in status_lines(run))
+    raise typer.Exit(STATE_CODES[run.state])
+
+
+def _note(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+
+
+def _warn(line: str) -> None:
+    sys.stderr.write(f"pool: {line}\n")

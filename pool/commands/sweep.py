@@ -53,17 +53,21 @@ def sweep(
     from pool.runs.sweep import as_data, look_at, rows
     from pool.runs.variations import SEED, Variation, sweep_config
     from pool.supervisor.before import preparation
-    from pool.supervisor.closing import resume_command
+    from pool.supervisor.closing import sweep_command
     from pool.supervisor.train import train
 
     vary = vary or []
     variations = [Variation.parse(text) for text in vary]
     settings = sweep_config(config, overrides or (), variations, seeds, trace=trace)
     if check:
-        sys.stdout.write(preparation.check(settings) + "\n")
+        preparation.check(settings, print)
         return
     options = [word for text in vary for word in ("--vary", text)] + ([] if seeds == 1 else ["--seeds", str(seeds)])
-    again = resume_command(config, overrides or (), "sweep", *options)
+
+    def again(run_dir: str) -> str:
+        moved = [] if run_dir in (settings.run.dir, str(settings.run_dir)) else [f"run.dir={run_dir}"]
+        return sweep_command(config, options, [*(overrides or ()), *moved])
+
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         code = train(settings, resume=resume, allow_different_numerics=allow_different_numerics, again=again)
     if code != 0:

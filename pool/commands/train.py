@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +16,12 @@ def register(app: typer.Typer) -> None:
 
 
 def train(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="settings; `pool settings` lists them all")],
+    config: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CONFIG.toml", help="settings; `pool settings` lists them all. With --resume a run's folder will do"
+        ),
+    ],
     overrides: Overrides = None,
     resume: Resume = False,
     allow_different_numerics: AllowDifferentNumerics = False,
@@ -42,13 +46,16 @@ def train(
 
     Ctrl-C finishes the step, writes a checkpoint and stops; a second one stops at once. Exit codes: 0 done, 1 failed, 2
     command line or config, 65 damaged data, 71 not enough memory or disk, 75 a process died again and again, 130 or 143
-    stopped by a signal. Example: pool configs stockfish-15.1 -o my.toml, then pool train my.toml
-    --set 'data.train=/data/*.binpack' --set run.dir=runs/first
+    stopped by a signal.
+
+    `pool train --resume runs/first` goes on with that run: its own settings hold, with the changes of --set. Example:
+    pool configs stockfish-15.1 -o my.toml, then pool train my.toml --set 'data.train=/data/*.binpack' --set
+    run.dir=runs/first
     """
     from pool.config.reading import load_config
     from pool.supervisor.before import preparation
     from pool.supervisor.before.overriding import parse
-    from pool.supervisor.closing import resume_command
+    from pool.supervisor.closing import command
     from pool.supervisor.train import train as run
 
     settings = load_config(config, overrides or (), trace=trace)
@@ -56,8 +63,13 @@ def train(
     if changes and not resume:
         raise ConfigError("--override: changes a run that is resumed; without --resume use --set")
     if check:
-        sys.stdout.write(preparation.check(settings) + "\n")
+        preparation.check(settings, print)
         return
-    again = resume_command(config, overrides or ())
-    code = run(settings, resume=resume, allow_different_numerics=allow_different_numerics, changes=changes, again=again)
+    code = run(
+        settings,
+        resume=resume,
+        allow_different_numerics=allow_different_numerics,
+        changes=changes,
+        again=lambda run_dir: command("train", "--resume", run_dir),
+    )
     raise typer.Exit(code)

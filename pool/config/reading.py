@@ -1,9 +1,9 @@
-"""Reads a config: a TOML file, changed by `--set section.key=value`. Errors name the key and what is allowed."""
+"""Reads a config: a TOML file, or what a run has recorded of its own in its folder, changed by `--set
+section.key=value`. Errors name the key and what is allowed."""
 
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from loader.files.named import read_named
+from loader.files.text import toml_of
+from pool.checkpoint.renamed import with_new_names
 from pool.config.changes import Change
 from pool.config.ensemble import MOST_LOSSES
 from pool.config.explaining import explained
@@ -19,25 +21,46 @@ from pool.config.values import unfit
 from pool.errors import ConfigError
 from pool.tasks.registry import completed_model, task_module
 
+CONFIG = "config.json"  # in a run's folder: its settings, defaults filled in
+
 
 def load_config(path: Path, overrides: Iterable[str | Change] = (), *, trace: Path | None = None) -> Config:
-    """Reads a TOML file and applies overrides, each a Change or `section.key=value`; `trace` overrides run.trace.
+    """Reads a TOML file, or the record in a run's folder, which is `run.dir` then, and applies overrides, each a Change
+    or `section.key=value`; `trace` overrides run.trace.
 
     Raises ConfigError.
     """
-    try:
-        tree = tomllib.loads(read_named(path).decode())
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-        raise ConfigError(f"{path}: {reason}") from None
-    except ValueError as error:  # also Python's, for an integer of very many digits
-        raise ConfigError(f"{path}: not TOML: {error}") from None
-    except RecursionError:
-        raise ConfigError(f"{path}: nested too deeply") from None
     changes = [Change.parse(change) if isinstance(change, str) else change for change in overrides]
     if trace is not None:
         changes.append(Change("run.trace", str(trace), is_toml=False))
-    return changed_config(tree, changes, str(path))
+    if not path.is_dir():
+        return changed_config(_read_toml(path), changes, str(path))
+    tree = dict(with_new_names(recorded_tree(path)))
+    tree.pop("overrides", None)
+    here = Change("run.dir", str(path), is_toml=False)  # it may have been moved
+    return changed_config(tree, [here, *changes], str(path / CONFIG))
+
+
+def recorded_tree(folder: Path) -> dict[str, Any]:
+    """What a run's folder records of its settings. Raises ConfigError for what is none."""
+    try:
+        tree = json.loads(read_named(folder / CONFIG))
+    except OSError as error:
+        raise ConfigError(f"{folder}: is no folder of a run: {CONFIG}: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise ConfigError(f"{folder / CONFIG}: is damaged, or no run has written it") from None
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{folder / CONFIG}: no run has written it: a table is expected")
+    return tree
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return toml_of(read_named(path))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
 
 
 def changed_config(tree: dict[str, Any], changes: Sequence[Change], where: str) -> Config:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 from torch import nn
 
+from loader.plugins.words import PluginError, definition_of
 from pool.buckets.plan import Plan
-from pool.buckets.tensors import carried, replace_tensors, trained
+from pool.buckets.tensors import carried, replace_tensors, tied_names, trained, transient_names
 from pool.config.tree import Config
 from pool.coordinator.books.actions import TakeBuffers
 from pool.coordinator.stepping.average import WeightAverage
@@ -16,6 +17,7 @@ from pool.coordinator.stepping.choice import choose
 from pool.coordinator.stepping.timing import Timing
 from pool.errors import CheckpointError
 from pool.exchange.interface import CoordinatorExchange
+from pool.members.bindings import Bindings
 from pool.members.member import Member
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.members import State
@@ -40,6 +42,9 @@ class TrainedMember:
         self._made: nn.Module | None = member.model  # until the run begins: drawn or restored, in host memory
         self._model = _where_it_is_stepped(member, exchange)
         self._prefix = prefix
+        # further names of tensors, each with that in `named`; buffers that the model's own state_dict leaves out
+        self.tied = {prefix + name: prefix + first for name, first in tied_names(self._model).items()}
+        self.transient = [prefix + name for name in transient_names(self._model)]
         self._exchange = exchange
         self._parameters = _trained(self._model)
         self._buffers = _carried(self._model)
@@ -49,7 +54,7 @@ class TrainedMember:
             for index in bucket.parameters
             if (weights := exchange.piece(bucket, index).weights(0)).device != self._parameters[index].device
         }
-        self.optimizers = BucketOptimizers(plan, self._parameters, config.optimizer, config.schedule, elsewhere)
+        self.optimizers = BucketOptimizers(plan, self._parameters, config.optimizer, config.run_schedule, elsewhere)
         self.steppings = choose(config, plan, self.optimizers, exchange, timing)
         self.average: WeightAverage | None = None
         if config.train.average.kind is not None:
@@ -70,10 +75,12 @@ class TrainedMember:
             torch.set_rng_state(self._drawn)  # what the task draws does not depend on other members
         assert self._made is not None
         with torch.no_grad():
+            bindings = Bindings(self._made, weights_change=True)
+            buffers, weights = ([each.detach() for each in of(self._made)] for of in (_carried, _trained))
             self._task.initialize(self._made)
+            _settle(bindings, buffers, weights, self._task.initialize)
             if start is not None:
                 self._take(start)
-            self._task.after_step(self._made)
 
     def restore(
         self,
@@ -97,6 +104,7 @@ class TrainedMember:
         for place, tensor in zip(self._in(step), [*_trained(self._made), *_carried(self._made)], strict=True):
             place.copy_(tensor.detach())
         self._made = None
+        self._bindings = Bindings(self._model, self._task, weights_change=True)
         for piece in self.steppings.pieces:
             piece.forget()
         self._point_to(step)
@@ -134,7 +142,7 @@ class TrainedMember:
         if self.frozen_at is not None:
             return
         self._point_to(step + 1)
-        self._after_step()
+        self._after_step(step + 1)
         self.optimizers.end_step(step)
 
     def ahead(self, version: int) -> None:
@@ -180,11 +188,13 @@ class TrainedMember:
                 )
             tensor.copy_(saved)
 
-    def _after_step(self) -> None:
+    def _after_step(self, version: int) -> None:
         """The task may change weights: of a parameter that it does change, any row."""
         changes = [parameter._version for parameter in self._parameters]
+        after_step = self._task.after_step
         with torch.no_grad():
-            self._task.after_step(self._model)
+            after_step(self._model)
+        _settle(self._bindings, self._exchange.buffers(version), self._exchange.weights(version), after_step)
         for piece in self.steppings.pieces:
             if self._parameters[piece.index]._version != changes[piece.index]:
                 piece.forget()
@@ -196,6 +206,14 @@ class TrainedMember:
     def _point_to(self, version: int) -> None:
         for place, tensor in zip(self._in(version), self._tensors, strict=True):
             tensor.data = place
+
+
+def _settle(
+    bindings: Bindings, buffers: Sequence[torch.Tensor], weights: Sequence[torch.Tensor], method: Callable[..., object]
+) -> None:
+    """After a call of the task's method. Raises PluginError if it has left what can't be carried on."""
+    if problem := bindings.settle(buffers, weights):
+        raise PluginError(f"{method.__name__} {problem} ({definition_of(method)})")
 
 
 def _where_it_is_stepped(member: Member, exchange: CoordinatorExchange) -> nn.Module:

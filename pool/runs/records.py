@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+from pool.checkpoint.disk.plain import value_at
 from pool.checkpoint.folder import linked_step, step_path
-from pool.checkpoint.state import BEST, FOLDER, read_state
+from pool.checkpoint.state import BEST, FOLDER, LAST, read_state
 from pool.config.members import flat, settings_of_members
+from pool.config.reading import CONFIG, recorded_tree
 from pool.errors import ConfigError, PoolError
 from pool.metrics.layout import LOSS, PREFIX
 from pool.metrics.members import of_member
 from pool.telemetry.records import METRICS, read_records
+from pool.telemetry.status import State, Status, goes_on, read_status, state_of
 
-CONFIG = "config.json"
+_RECENT = 100  # steps, whose speed the rest will have
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,8 @@ class Run:
     member: int | None = None  # of an ensemble, as if it were a run of its own
     members: Sequence[Run] = ()  # of an ensemble
     best_of_members: tuple[int, float] | None = None  # of an ensemble: as best_checkpoint
+    state: State | None = None  # None: its lock may not be looked at
+    status: Status | None = None  # of its newest life, if it has said anything
 
     @cached_property
     def steps(self) -> list[Mapping[str, Any]]:
@@ -41,6 +47,26 @@ class Run:
     def last_loss(self) -> float | None:
         """Of the newest step; None before the first."""
         return self.steps[-1]["loss"] if self.steps else None
+
+    @property
+    def last_step_time(self) -> float | None:
+        """When the newest step was done, in seconds since 1970; None before the first."""
+        time = self.steps[-1].get("time") if self.steps else None
+        return float(time) if isinstance(time, int | float) else None
+
+    @property
+    def eta(self) -> float | None:
+        """Seconds to the end at the speed of the newest steps; None if the run does not go on, or has no speed yet."""
+        rates = self._rates[-_RECENT:]
+        if self.state != "running" or not rates:
+            return None
+        left = int(self.config.get("train.steps", 0)) - int(self.steps[-1]["step"])
+        return max(0, left) * self._samples_per_step * fmean(1 / rate for rate in rates)
+
+    @cached_property
+    def newest_validation(self) -> Mapping[str, Any] | None:
+        """Its record; None before the first."""
+        return next((record for record in reversed(self.records) if "validation_loss" in record), None)
 
     @cached_property
     def validations(self) -> list[tuple[int, float]]:
@@ -100,32 +126,64 @@ class Run:
         return [rate for record in self.steps if (rate := float(record.get("samples_per_second", 0))) > 0]
 
 
+def read_runs(folders: Sequence[Path], warn: Callable[[str], object]) -> list[Run]:
+    """The runs of these folders: each is a run's, or one of runs', whose damaged ones are left out and named to `warn`.
+
+    Raises ConfigError for what is neither.
+    """
+    runs = []
+    for folder in folders:
+        inside = [folder]
+        if folder.is_dir() and not os.path.lexists(folder / CONFIG):
+            inside = sorted(path.parent for path in folder.glob(f"*/{CONFIG}"))
+            if not inside:
+                raise ConfigError(f"{folder}: is no folder of a run, and none is in it: no {CONFIG}")
+        for run in inside:
+            try:
+                runs.append(read_run(run))
+            except ConfigError as error:
+                if run == folder:
+                    raise
+                warn(f"left out: {error}")
+    return runs
+
+
 def read_run(folder: Path) -> Run:
     """Raises ConfigError for what is no run's folder."""
-    try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{folder}: is no folder of a run: {CONFIG}: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise ConfigError(f"{folder / CONFIG}: is damaged, or no run has written it") from None
-    if not isinstance(config, dict):
-        raise ConfigError(f"{folder / CONFIG}: no run has written it: a table is expected")
+    config = recorded_tree(folder)
     try:
         settings = settings_of_members(config)
     except ValueError as error:
         raise ConfigError(f"{folder / CONFIG}: no run has written it: {error}") from None
+    running = _goes_on(folder)  # first: what is read of a run that has ended is all that there will be
+    status = read_status(folder)
+    if running and status is not None and status.exit_code is not None:
+        status = None  # that of the life before
     records = list(read_records(folder / METRICS))
+    last, linked = (linked_step(folder / FOLDER, name) for name in (LAST, BEST))
+    steps = value_at(config, "train.steps")
+    ended = state_of(status, all_steps=isinstance(steps, int) and 0 < steps <= last)
+    whole: dict[str, Any] = {"state": None if running is None else "running" if running else ended, "status": status}
     name = str(folder)
-    linked = linked_step(folder / FOLDER, BEST)
     best = None if linked < 0 else linked
     if len(settings) == 1:
-        return Run(name, dict(flat(config)), records, best)
+        return Run(name, dict(flat(config)), records, best, **whole)
     members = [
-        Run(f"{name} member {m}", dict(flat(own)), [of_member(record, m) for record in records], best, member=m)
+        Run(
+            f"{name} member {m}", dict(flat(own)), [of_member(record, m) for record in records], best, member=m, **whole
+        )
         for m, own in enumerate(settings)
     ]
     known = None if best is None else _best_of_members(step_path(folder / FOLDER, best))
-    return Run(name, dict(flat(config)), records, best, members=members, best_of_members=known)
+    return Run(name, dict(flat(config)), records, best, members=members, best_of_members=known, **whole)
+
+
+def _goes_on(folder: Path) -> bool | None:
+    """None if its lock may not be looked at."""
+    try:
+        return goes_on(folder)
+    except OSError:
+        return None
 
 
 def _best_of_members(checkpoint: Path) -> tuple[int, float] | None:

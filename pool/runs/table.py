@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from pool.config.members import differing
@@ -13,7 +14,9 @@ from pool.metrics.layout import LOSS
 from pool.runs.records import Run
 
 METRIC = "best checkpoint"
-COLUMNS = ("run", "steps", "best validation", "at step", "last loss", "samples/s", "time")
+COLUMNS = ("run", "state", "steps", "best validation", "at step", "last loss", "samples/s", "time", "last step", "ETA")
+_SHOWN = 5  # names in a line
+_VALIDATION = ("data.validation", "data.validation_share", "train.validation_batches")
 MEMBERS = "members"  # a column more, if there is an ensemble
 
 
@@ -23,6 +26,7 @@ def as_data(run: Run, keys: Sequence[str]) -> dict[str, Any]:
     best, best_member, by_metric = run.best, run.best_member, run.best_checkpoint
     return {
         "run": run.name,
+        "state": run.state,
         "step": run.steps[-1]["step"] if run.steps else 0,
         "steps": run.config.get("train.steps"),
         "best_validation_loss": best[1] if best else None,
@@ -30,14 +34,84 @@ def as_data(run: Run, keys: Sequence[str]) -> dict[str, Any]:
         "best_metric": run.metric,
         "best_checkpoint_value": by_metric[1] if by_metric else None,
         "best_checkpoint_step": by_metric[0] if by_metric else None,
-        "last_loss": last if (last := run.last_loss) is not None and math.isfinite(last) else None,
+        "last_loss": _finite(run.last_loss),
         "samples_per_second": run.samples_per_second,
         "seconds": run.seconds,
+        "last_step_time": run.last_step_time,
+        "eta_seconds": run.eta,
         "member": run.member,
         "members": len(run.members) or None,
         "best_member": None if best_member is None else best_member.member,
         "config": {key: run.config.get(key) for key in keys},
     }
+
+
+def status_data(run: Run) -> dict[str, Any]:
+    """What `pool status` says of one run, with the names of `as_data`. Of an ensemble the losses are medians."""
+    status, newest = run.status, run.newest_validation or {}
+    last = run.steps[-1] if run.steps else {}
+    known = as_data(run, ())
+    kept = ("run", "state", "step", "steps", "last_step_time", "eta_seconds", "samples_per_second", "last_loss")
+    best = ("best_metric", "best_checkpoint_value", "best_checkpoint_step")
+    return {
+        **{key: known[key] for key in kept},
+        "learning_rate": _finite(last.get("learning_rate")),
+        "validation_loss": _finite(newest.get("validation_loss")),
+        "validation_step": newest.get("step"),
+        **{key: known[key] for key in best},
+        "restarts": 0 if status is None else status.restarts,
+        "exit_code": None if status is None else status.exit_code,
+        "reason": "" if status is None else status.reason,
+    }
+
+
+def status_lines(run: Run) -> list[str]:
+    """The same for people."""
+    data = status_data(run)
+    ended = "" if data["exit_code"] is None else f", exit code {data['exit_code']}"
+    lines = [f"{data['run']}: {data['state']}{ended}", f"step {data['step']}/{data['steps']}"]
+    if data["last_step_time"] is not None:
+        lines[1] += f", the last at {moment(data['last_step_time'])}"
+    if data["eta_seconds"] is not None:
+        lines.append(f"ETA {duration(data['eta_seconds'])}, at {data['samples_per_second']:,.0f} samples/s")
+    if data["last_loss"] is not None:
+        rate = data["learning_rate"]
+        lines.append(f"loss {in_digits(data['last_loss'])}" + ("" if rate is None else f", learning rate {rate:.3g}"))
+    if data["validation_loss"] is not None:
+        lines.append(f"validation {in_digits(data['validation_loss'])} of step {data['validation_step']}")
+    if data["best_checkpoint_value"] is not None:
+        value = in_digits(data["best_checkpoint_value"])
+        lines.append(f"best {data['best_metric']} {value} of step {data['best_checkpoint_step']}")
+    if data["restarts"]:
+        lines.append(f"restarts of processes: {data['restarts']}")
+    return [*lines, *data["reason"].splitlines()]
+
+
+def incomparable(runs: Sequence[Run]) -> list[str]:
+    """Lines that say why numbers of these runs, or of one run's steps, do not measure the same."""
+    keys = differing([run.config for run in runs])
+    lines = []
+    if own := [key for key in keys if key == "task" or key.startswith("loss.")]:
+        lines.append(
+            f"losses do not compare: {_listed(own)} not the same in all runs, so they measure different things"
+        )
+    if own := [key for key in keys if key in _VALIDATION]:
+        lines.append(f"validations do not compare: {_listed(own)} not the same in all runs")
+    if moving := [run.name for run in runs if _moves(run)]:
+        names = ", ".join(moving[:_SHOWN]) + (", ..." if len(moving) > _SHOWN else "")
+        lines.append(f"losses of different steps measure different things, as lambda changes during the run: {names}")
+    return lines
+
+
+def _listed(keys: Sequence[str]) -> str:
+    shown = ", ".join(keys[:_SHOWN]) + (f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else "")
+    return f"{shown} {'is' if len(keys) == 1 else 'are'}"
+
+
+def _moves(run: Run) -> bool:
+    """Whether the target of the loss depends on the step."""
+    start, end, parts = (run.config.get(f"loss.{key}") for key in ("lambda_start", "lambda_end", "lambda_parts"))
+    return bool(parts) or start != end
 
 
 def rows(runs: Sequence[Run]) -> list[list[str]]:
@@ -70,21 +144,38 @@ def _metric(run: Run) -> str:
 
 def _numbers(run: Run) -> list[str]:
     data = as_data(run, ())
-    minutes, seconds = divmod(round(data["seconds"]), 60)
     return [
         data["run"],
+        data["state"] or "",
         f"{data['step']}/{data['steps']}",
         _loss(data["best_validation_loss"]),
         "" if data["best_validation_step"] is None else str(data["best_validation_step"]),
         _loss(run.last_loss),
         f"{data['samples_per_second']:,.0f}",
-        f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}",
+        duration(data["seconds"]),
+        moment(data["last_step_time"]),
+        "" if data["eta_seconds"] is None else duration(data["eta_seconds"]),
     ]
+
+
+def duration(seconds: float) -> str:
+    """1:02:03."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
+
+
+def moment(time: float | None) -> str:
+    """A time of day here, with the date; empty if it is not known."""
+    return "" if time is None else datetime.fromtimestamp(time).astimezone().isoformat(" ", "seconds")[:19]
 
 
 def _members(run: Run) -> str:
     best = run.best_member
     return "" if not run.members else f"{len(run.members)}" + ("" if best is None else f", best {best.member}")
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _loss(value: float | None) -> str:

@@ -47,17 +47,10 @@ def command(*words: str) -> str:
     return shlex.join([*program, *words])
 
 
-def resume_command(config: Path, changes: Sequence[str], *begin: str) -> str:
-    """That goes on with a run of these arguments; `begin`: the command and options before the config's changes, if it
-    is not `train`."""
-    name, *options = begin or ("train",)
+def sweep_command(config: Path, options: Sequence[str], changes: Sequence[str]) -> str:
+    """Goes on with a sweep, and shows its table."""
     sets = [word for change in changes for word in ("--set", change)]
-    return command(name, str(config), *options, *sets, "--resume")
-
-
-def again_in(run_dir: str, resume: str) -> str:
-    """The same command for a run whose folder has been moved."""
-    return f"{resume} --set {shlex.quote(f'run.dir={run_dir}')}"
+    return command("sweep", str(config), *options, *sets, "--resume")
 
 
 def _checkpoints(folder: Path, report: RunReport) -> str:

@@ -37,7 +37,10 @@ class Death:
         if self.crashed_in:
             parts[0] += f" in {self.crashed_in}"
             if self.peer.role == WORKER:
-                parts.append("as a task does that changes weights in place: workers may only read them, after_step may")
+                parts.append(
+                    "as a task does that changes weights or a batch in place: workers may only read them; a batch's "
+                    "tensors are to be copied first, weights are after_step's to change"
+                )
         if self.batch is not None:
             parts.append(f"it was computing batch {self.batch}")
         if self.raised and self.log is not None:

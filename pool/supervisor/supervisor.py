@@ -252,6 +252,7 @@ class Supervisor:
             if self._exchange_left_device():
                 why = f"{why}; {self._launch.planned.exchange}"
         self._progress.say(f"{death.line()}; {why}")
+        self._folder.restarted()
         self._tell_roster()
         successor = self._places.again(peer, time.monotonic() + decision.pause, decision.why)
         if peer.role == COORDINATOR:

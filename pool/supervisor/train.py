@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from loader.exit_codes import EXIT_DONE
@@ -19,7 +19,7 @@ from pool.supervisor.before.data_files import check_at_end
 from pool.supervisor.before.preparation import prepare
 from pool.supervisor.before.reserving import reserve
 from pool.supervisor.children.orphans import Orphans
-from pool.supervisor.closing import again_in, closing_lines
+from pool.supervisor.closing import closing_lines
 from pool.supervisor.holding.logs import log_into
 from pool.supervisor.holding.run_folder import RunFolder
 from pool.supervisor.holding.signals import StopSignals
@@ -37,25 +37,34 @@ def train(
     resume: bool,
     allow_different_numerics: bool = False,
     changes: Sequence[tuple[str, Any]] = (),
-    again: str | None = None,
+    again: Callable[[str], str] | None = None,
 ) -> int:
     """Runs a training run to its end. Returns the exit code; raises PoolError with what its user has to know.
 
-    `changes`: keys and values of `--override`; `again`: the command that would go on with the run, shown when it is
-    stopped.
+    `changes`: keys and values of `--override`; `again`: makes the command that goes on with the run in a folder,
+    shown when it is stopped.
     """
     orphans = Orphans()
     folder = RunFolder(config, resume=resume)
     try:
-        return _supervise(config, folder, allow_different_numerics, changes, again)
-    except PoolError as error:
-        raise PoolError(shown(str(error)), error.exit_code) from None
-    except OSError as error:  # no memory, no descriptor, no process: the user's to know, not a bug
-        log.exception("the run ends")
-        raise RunError(shown(f"{error.filename or folder.path}: {error.strerror or error}")) from None
+        code = _supervise(config, folder, allow_different_numerics, changes, again)
+        folder.ended(code)
+        return code
+    except (PoolError, OSError) as error:
+        failure = _as_told(error, folder)
+        folder.ended(failure.exit_code, str(failure))
+        raise failure from None
     finally:
         orphans.end(KILL_SECONDS)
         folder.close()
+
+
+def _as_told(error: PoolError | OSError, folder: RunFolder) -> PoolError:
+    """The error with the names of files as the user knows them."""
+    if isinstance(error, PoolError):
+        return PoolError(shown(str(error)), error.exit_code)
+    log.error("the run ends", exc_info=error)  # no memory, no descriptor, no process: the user's to know, not a bug
+    return RunError(shown(f"{error.filename or folder.path}: {error.strerror or error}"))
 
 
 def _supervise(
@@ -63,7 +72,7 @@ def _supervise(
     folder: RunFolder,
     allow_different_numerics: bool,
     changes: Sequence[tuple[str, Any]],
-    again: str | None,
+    again: Callable[[str], str] | None,
 ) -> int:
     progress = ProgressLine()
     logging.raiseExceptions = False  # a full disk loses log lines, nothing else
@@ -77,7 +86,7 @@ def _supervise(
             config, folder, signals, allow_different_numerics=allow_different_numerics, changes=changes
         )
         try:
-            folder.record(config, launch.overrides)
+            folder.record(launch.config, launch.overrides)
             supervisor = Supervisor(launch, reserve(launch), forkserver, folder, signals, progress)
         except BaseException:
             forkserver.end()
@@ -109,15 +118,17 @@ def _supervise(
         return code
 
 
-def _closing_lines(config: Config, folder: RunFolder, report: RunReport | None, again: str | None) -> Iterator[str]:
+def _closing_lines(
+    config: Config, folder: RunFolder, report: RunReport | None, again: Callable[[str], str] | None
+) -> Iterator[str]:
     module = task_module(config.task)
     name = None if is_bundled(config.task) else config.task
     run_dir = config.run.dir
     if folder.moved_to is not None:
         run_dir = str(folder.moved_to)
-        again = again and again_in(run_dir, again)
     elif run_dir.startswith("~"):  # in quotes, as another character may need them, the shell would leave it
         run_dir = str(config.run_dir)
     suffix = getattr(module, "EXPORT_SUFFIX", "")
     averaged = (folder.inside / FOLDER / BEST / AVERAGE).exists()
-    return closing_lines(run_dir, report, again, name, suffix, members=len(config.members()), averaged=averaged)
+    resume = None if again is None else again(run_dir)
+    return closing_lines(run_dir, report, resume, name, suffix, members=len(config.members()), averaged=averaged)

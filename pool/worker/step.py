@@ -15,12 +15,15 @@ import torch
 from torch import Tensor, nn
 
 from loader.batch.schema import BatchSchema, SparseBatch
+from loader.plugins.words import PluginError, definition_of
 from pool.accelerator.bars import COMPUTES, Bars, NoBars
 from pool.accelerator.computing import DenseProducts, forward_pass
 from pool.buckets.plan import Plan
+from pool.buckets.tensors import carried
 from pool.crash_points import crash_point
 from pool.devices import Device
 from pool.exchange.interface import GroupBatch, WorkerExchange
+from pool.members.bindings import Bindings
 from pool.members.choice import choose
 from pool.members.execution import Execution, OneByOne
 from pool.members.making import joined_model
@@ -90,6 +93,8 @@ class Computer:
             self._execution, self.how = choose(self._members, schema, self._execution)
             log.info(self.how)
         self._writer = GradientWriter(self._model, plans, self._exchange)
+        self._bindings = [Bindings(member.model, member.task) for member in self._members]
+        self._buffers = [[tensor.detach() for _, tensor in carried(member.model)] for member in self._members]
         self._tables = [module for module in self._model.modules() if isinstance(module, SparseLinear)]
         self._prepared: dict[tuple[int, int], Taken] = {}  # by attempt and number of the batch
         self._ones: dict[tuple[int, torch.dtype], Tensor] = {}
@@ -148,6 +153,7 @@ class Computer:
             losses.append(_joined(self._losses(batch, step, self._writer.begin_batch())))
             self._bars.end(begun, COMPUTES, "batch", batch=number)
             self._writer.end_batch()
+            self._settle("loss")
             if assignment.first and i == 0:
                 self._exchange.put_buffers()
             if self._device.type != "cpu" and i + 1 < len(slots):
@@ -217,7 +223,15 @@ class Computer:
                 member.measure(batch, progress, arrays) if arrays else member.loss(batch, progress, backward=False)
                 for member, arrays in zip(self._members, collected, strict=True)
             ]
+        self._settle("validate" if collected[0] else "loss")
         return self._exchange.read(torch.stack([loss.reshape(()) for loss in losses]), ())[0]
+
+    def _settle(self, name: str) -> None:
+        """Each batch begins with what was loaded, and leaves its buffers where they are read (I2). Raises PluginError
+        if the task's method of that name has left what can't be carried on."""
+        for member, bindings, buffers in zip(self._members, self._bindings, self._buffers, strict=True):
+            if problem := bindings.settle(buffers):
+                raise PluginError(f"{name} {problem} ({definition_of(getattr(member.task, name))})")
 
     def forget_weights(self) -> None:
         """Copies on the device may be of a version that was never completed: its coordinator died."""

@@ -6,7 +6,6 @@ apart from the fixed rules.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from loader.files.named import read_named
+from loader.files.text import toml_of
 from loader.section import Effect, Section, WrongKeyError, as_tuple, first_problem
 
 NO_LIMIT = 2**32 - 1
@@ -122,14 +122,11 @@ def agrees_with_result(limit: int) -> str:
 def rules_of_file(path: str) -> dict[str, Any]:
     """The keys of a TOML file of viriformat's `Filter`, all of them. Raises ValueError."""
     try:
-        rules = tomllib.loads(read_named(Path(path)).decode())
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-        raise ValueError(f"{path}: {reason}") from None
+        rules = toml_of(read_named(Path(path)))
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
     except ValueError as error:
-        raise ValueError(f"{path}: not TOML: {error}") from None
-    except RecursionError:
-        raise ValueError(f"{path}: nested too deeply") from None
+        raise ValueError(f"{path}: {error}") from None
     unknown = sorted(set(rules) - set(ViriformatRules.model_fields))
     if unknown:
         raise ValueError(f"{path}: {unknown[0]}: unknown key; there are {', '.join(ViriformatRules.model_fields)}")

@@ -11,9 +11,9 @@ from loader.chess.tools.kind import kind_of_head
 from loader.chess.tools.source import Source, open_file_of
 from loader.errors import DataError, UsageError
 from loader.files.identity import identify
+from loader.files.packed import decompressor
 from loader.files.pipes import Input, InputPipe, input_of
 from loader.formats.format import HEAD_BYTES
-from loader.formats.registry import decompressor
 
 
 def open_inputs(

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from loader.files.identity import DataFile
 from loader.section import Effect
 from loader.stream import Cursor
-from pool.checkpoint.disk.plain import changed_entry, not_ours, said, same, value_at
+from pool.checkpoint.disk.plain import ABSENT, changed_entry, not_ours, said, same, value_at
 from pool.checkpoint.state import STATE, SavedState, read_state
 from pool.config.keys import walk
+from pool.config.members import differing, flat
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError
 from pool.supervisor.before.data_files import compare_files
+from pool.tasks.start import KEY
 
 
 def resume_point(config: Config, checkpoint: Path | None, files: Sequence[DataFile]) -> tuple[int, Cursor]:
@@ -45,6 +48,29 @@ def saved_state(checkpoint: Path) -> SavedState:
         return read_state(checkpoint)
     except OSError as error:
         raise CheckpointError(f"{error.filename or checkpoint}: {error.strerror}") from None
+
+
+def with_its_start(config: Config, saved: SavedState) -> tuple[Config, str]:
+    """The config with what the run began from, which another one can't change any more; a line if it would."""
+    then, given = value_at(saved.config, f"model.{KEY}"), getattr(config.model, KEY)
+    then = then if isinstance(then, str) else None
+    kept = config.model_copy(update={"model": config.model.model_copy(update={KEY: then})})
+    if given in (None, then):
+        return kept, ""
+    return kept, f"model.{KEY} = {given} does nothing in a run that is resumed: it began with {said(then or ABSENT)}"
+
+
+def changed_settings(config: Config, then: Mapping[str, Any]) -> str:
+    """Which settings are others than `then`, in a line; empty if none is. Where the run lies is no setting of it."""
+    before = dict(flat(then))
+    now = {key: value for key, value in flat(config.model_dump(mode="json")) if key in before}
+    changes = [
+        f"{key} = {said(there)} (was {said(was)})"
+        for key, there, was in (
+            changed_entry(key, now[key], before[key]) for key in differing([before, now]) if key in now
+        )
+    ]
+    return f"changed since the last start: {', '.join(changes)}" if changes else ""
 
 
 def _compare_fixed(config: Config, checkpoint: Path, saved: SavedState) -> None:

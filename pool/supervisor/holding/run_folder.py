@@ -1,6 +1,7 @@
 """The folder of a run: made 0700 if it is not there, held by a descriptor, locked by its one supervisor.
 
-config.json   checkpoints/   nets/   metrics.jsonl   history.jsonl   tensorboard/   poison/   trace/   logs/   lock
+config.json   status.json   checkpoints/   nets/   metrics.jsonl   history.jsonl   tensorboard/   poison/   trace/
+logs/   lock
 """
 
 from __future__ import annotations
@@ -10,26 +11,28 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import asdict
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from pool import run_dir
 from pool.checkpoint.disk import files
 from pool.checkpoint.folder import checkpoints, linked_step, newest_good, point, set_aside
 from pool.checkpoint.overrides import Override
 from pool.checkpoint.state import BEST, FOLDER, LAST
+from pool.config.reading import CONFIG, recorded_tree
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, PoolError
 from pool.nets.record import NETS
+from pool.telemetry.status import LOCK, STATUS, Status, write_status
 
-CONFIG = "config.json"
-LOCK = "lock"
 LOGS = "logs"
-LONGEST_RECORD = 1 << 24  # bytes of config.json
-_NAMES = (CONFIG, "metrics.jsonl", "history.jsonl", LOCK, LOGS, FOLDER, NETS, "tensorboard", "poison", "trace")
+_LOOKING_SECONDS = 1.0  # more than those who look at the lock (`goes_on`) have it
+_NAMES = (CONFIG, STATUS, "metrics.jsonl", "history.jsonl", LOCK, LOGS, FOLDER, NETS, "tensorboard", "poison", "trace")
 _OVERRIDES = TypeAdapter(list[Override])
 
 
@@ -41,6 +44,7 @@ class RunFolder:
         self._notes: list[str] = []
         self._lock = -1
         self._lost = False  # deleted, and not made again
+        self._status: Status | None = None  # once the run has begun
         try:
             self.fd = run_dir.hold(self.path)
         except OSError as error:
@@ -124,25 +128,44 @@ class RunFolder:
         except OSError:
             return -1
 
+    def recorded(self) -> Mapping[str, Any]:
+        """What `record` has written down when the run was last started; empty before. Raises ConfigError."""
+        if not os.path.lexists(self.inside / CONFIG):
+            return {}
+        try:
+            return recorded_tree(self.inside)
+        except ConfigError as error:
+            raise ConfigError(
+                run_dir.shown(f"{error}; --override may be recorded there: mend it, or move it away")
+            ) from None
+
     def recorded_overrides(self) -> list[Override]:
         """Those that `record` has written down; they may be newer than every checkpoint. Raises ConfigError."""
-        path = self.inside / CONFIG
         try:
-            return _OVERRIDES.validate_python(json.loads(files.read_all(path, LONGEST_RECORD)).get("overrides", []))
-        except FileNotFoundError:
-            return []
-        except (OSError, ValueError, AttributeError, RecursionError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "is no record of a run"
-            raise ConfigError(f"{path}: {reason}; --override may be recorded there: mend it, or move it away") from None
+            return _OVERRIDES.validate_python(self.recorded().get("overrides", []))
+        except ValidationError:
+            reason = "is no record of a run; --override may be recorded there: mend it, or move it away"
+            raise ConfigError(f"{self.path / CONFIG}: {reason}") from None
 
     def record(self, config: Config, overrides: Sequence[Override] = ()) -> None:
-        """Writes config.json. Raises ConfigError."""
+        """Writes config.json, and that the run goes on. Raises ConfigError."""
         record = {**config.model_dump(mode="json"), "overrides": [asdict(override) for override in overrides]}
         text = json.dumps(record, indent=1)
         try:
             files.replace_file(self.inside / CONFIG, text.encode())
         except OSError as error:
             raise ConfigError(self._account(error)) from None
+        self._say(self._status or Status(time.time()))
+
+    def restarted(self) -> None:
+        """Counts the restart of a process in status.json."""
+        if self._status is not None:
+            self._say(replace(self._status, restarts=self._status.restarts + 1))
+
+    def ended(self, exit_code: int, reason: str = "") -> None:
+        """Writes how the run has ended into status.json, if it had begun."""
+        if self._status is not None:
+            self._say(replace(self._status, ended=time.time(), exit_code=exit_code, reason=reason))
 
     def note(self, text: str) -> None:
         """Adds to `take_notes`."""
@@ -158,6 +181,10 @@ class RunFolder:
             if fd >= 0:
                 with contextlib.suppress(OSError):
                     os.close(fd)
+
+    def _say(self, status: Status) -> None:
+        self._status = status
+        write_status(self.inside, status)
 
     def _account(self, error: OSError) -> str:
         return run_dir.shown(f"run.dir: {error.filename or self.path}: {error.strerror}")
@@ -205,9 +232,17 @@ class RunFolder:
 def _locked(folder: Path) -> int:
     """A descriptor of the folder's lock, held exclusively. Raises BlockingIOError if another run has it."""
     fd = run_dir.open_file(folder / LOCK, os.O_CREAT | os.O_RDWR)
+    deadline = time.monotonic() + _LOOKING_SECONDS
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_LOOKING_SECONDS / 100)
+            else:
+                return fd
     except OSError:
         os.close(fd)
         raise
-    return fd

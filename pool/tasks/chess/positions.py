@@ -13,6 +13,7 @@ import numpy.typing as npt
 from loader._native import extract_fen
 from loader.errors import DataError
 from loader.files.named import read_named
+from loader.files.text import text_of
 from pool.errors import ConfigError
 
 # Opcode and operands of an EPD line's operation; a semicolon ends it, but not in quotes.
@@ -64,12 +65,12 @@ def given_positions(fens: Sequence[str], inputs: Inputs) -> Iterator[NamedPositi
 def listed_positions(path: Path, inputs: Inputs) -> Iterator[NamedPosition]:
     """Those of a file with a FEN or an EPD a line. Raises DataError."""
     try:
-        text = read_named(path).decode("utf-8", "replace")
+        text = text_of(read_named(path), latin=True)
     except OSError as error:
         raise DataError(path, f"can't be read: {error.strerror}") from None
-    for number, line in enumerate(text.splitlines(), 1):
-        if "\0" in line:
-            raise DataError(path, f"line {number}: is not text: it has a byte 0")
+    except ValueError as error:
+        raise DataError(path, str(error)) from None
+    for number, line in enumerate(text.split("\n"), 1):
         words = line.split()
         if not words:
             continue

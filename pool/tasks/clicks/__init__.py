@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pool.tasks.clicks.config import LossConfig, ModelConfig
+from pool.tasks.clicks.config import LossConfig, ModelConfig, complete_model
 
 if TYPE_CHECKING:
     from pool.tasks.clicks.task import ClicksTask
 
-__all__ = ["EXPORT_SUFFIX", "LossConfig", "ModelConfig", "create_task"]
+__all__ = ["EXPORT_SUFFIX", "LossConfig", "ModelConfig", "complete_model", "create_task"]
 
 EXPORT_SUFFIX = ".safetensors"
 

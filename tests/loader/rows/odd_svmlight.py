@@ -71,7 +71,6 @@ FILES: dict[str, bytes] = {
     "blank behind the colon": b"1 0: 1\n",
     "two colons": b"1 0:1:1\n",
     "NUL": b"1 0:1\x00 3:1\n",
-    "byte order mark": b"\xef\xbb\xbf" + TWO,
     "text": b"label,feature\n1,2\n",
     "a line longer than a block": LINE + LONG + LINE,
     "gzip": PACKED,

@@ -66,7 +66,6 @@ REFUSED = {  # with a ValueError, OverflowError, EOFError or BadGzipFile
     "blank behind the colon",
     "two colons",
     "NUL",
-    "byte order mark",
     "text",
     "gzip and rubbish",
     "gzip cut in its data",

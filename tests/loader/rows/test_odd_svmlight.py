@@ -50,7 +50,6 @@ REFUSALS = {  # good rows before it, and why
     "blank behind the colon": (0, f"line 1, column 5: expected a value, {FLOAT} nothing"),
     "two colons": (0, f"line 1, column 5: expected a value, {FLOAT} '1:1'"),
     "NUL": (0, f"line 1, column 5: expected a value, {FLOAT} '1\\x00'"),
-    "byte order mark": (0, "line 1, column 1: expected a label, got a byte order mark: save the file without one"),
     "text": (0, f"line 1, column 1: expected a label, {FLOAT} 'label,feature'"),
     "gzip and rubbish": (
         2, "gzip data can't be decoded behind line 2: expected another gzip member or the end of the file",

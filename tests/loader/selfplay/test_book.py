@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 from pathlib import Path
 
 import chess
@@ -53,7 +55,14 @@ WRONG: dict[str, str | bytes] = {
     "line 1: the game is over there": "7k/5KQ1/8/8/8/8/8/8 b - - 0 1",
     "line 2: the game is over there": f"{START}\n4k3/8/8/8/8/8/8/4K2R w K - 100 90\n",
     "line 1: ply 400 is not below --max-ply 400": f"{KINGS} 0 201",
-    "line 4: is not UTF-8 text": f"{START}\n\n\n".encode() + b"\xff",
+    "line 2: is not text: it has a byte 0": f"{START}\n4k\0".encode(),
+    "is UTF-16 text: save it as UTF-8": START.encode("utf-16"),
+    "is compressed; give what `gzip -dc` makes of it": gzip.compress(START.encode()),
+    "is compressed; give what `bzip2 -dc` makes of it": bz2.compress(START.encode()),
+    "is compressed; give what `zstd -dc` makes of it": b"\x28\xb5\x2f\xfd\x04\x00",
+    "'rnbqkbnr/pppпpppp/8/8/8/8/PPPPPPPP/RNBQKBNR'": START.replace("pppppppp", "pppпpppp"),
+    "line 1: a Chess960 position: binpack can't hold": "bbqnnrkr/pppppppp/8/8/8/8/PPPPPPPP/BBQNNRKR w HFhf - 0 1",
+    "line 2: a Chess960 position: binpack can't hold": f"{START}\nbbqnnrkr/pppppppp/8/8/8/8/PPPPPPPP/BBQNNRKR w KQkq -",
     "holds no positions": "\n# nothing\n",
 }
 
@@ -62,6 +71,52 @@ WRONG: dict[str, str | bytes] = {
 def test_a_wrong_line_is_named(words: str, tmp_path: Path) -> None:
     with pytest.raises(DataError) as raised:
         book(tmp_path, WRONG[words])
+    assert words in str(raised.value)
+
+
+AFTER_D4 = "rnbqkbnr/pppppppp/8/8/3P4/8/PPP1PPPP/RNBQKBNR b KQkq - 0 1"
+AFTER_C5 = "rnbqkbnr/pp1ppppp/8/2p5/4P3/8/PPPP1PPP/RNBQKBNR w KQkq - 0 2"
+GAMES = {
+    "one empty line": '[Event "a"]\n\n1. d4 *\n\n[Event "b"]\n\n1. e4 c5 *\n',
+    "many, with blanks": '\n[Event "a"]\n \n\t\n\n1. d4 *\n\n\n\n[Event "b"]\n\n\n1. e4 c5 *',
+    "between tags and moves": '[Event "a"]\n\n\n[Result "*"]\n\n1. d4 *\n[Event "b"]\n1.\n\ne4\n\n1... c5 *\n',
+    "none, without tags": "1. d4 *\n1. e4 c5 1-0\n",
+    "no results": "1. d4\n\n1. e4\n\n\nc5\n",
+    "comments": '[Event "a"]\n{ [%e 0]\n\n[Event ""]\n1. a3 } 1. d4 {; 1} * ; {\n\n[Event "b"]\n1. e4 (1. c4 {)}) c5\n',
+    "escapes": '% one\n[Event "a"]\n%[Event "no"]\n\n% two\n1. d4 *\n; three\n\n[Event "b"]\n\n1. e4\n%1. e5\nc5 *\n',
+    "games without moves": '[Event "x"]\n\n*\n\n[Event "a"]\n\n1. d4 *\n[Event "x"]\n{} 1-0\n1. e4 c5 *\n[Event "x"]',
+}
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("kind", GAMES)
+def test_the_games_of_a_pgn_file_are_those_with_moves_however_it_is_laid_out(
+    kind: str, end: str, tmp_path: Path
+) -> None:
+    assert book(tmp_path, f"\ufeff{GAMES[kind]}".replace("\n", end), "book.pgn") == (AFTER_D4, AFTER_C5)
+
+
+def test_a_pgn_file_may_be_latin_1_and_its_games_may_have_positions_of_their_own(tmp_path: Path) -> None:
+    text = f'[White "Réti, Älö"]\n\n1. d4 *\n\n[FEN "{KINGS} 0 9"]\n[Variant "From Position"]\n\n*\n'
+    chess960 = f'[Variant "Chess960"]\n[FEN "{START}"]\n\n1. e4 c5 *\n'
+    assert book(tmp_path, (text + chess960).encode("latin-1"), "book.pgn") == (AFTER_D4, f"{KINGS} 0 9", AFTER_C5)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[Variant "Atomic"]\n\n1. e4 *\n', "line 1: a game of Atomic, which is other chess"),
+        ("1. d4 *\n\n1. e4 { no end\n\n1. d4 *\n", "line 3: a comment has no end"),
+        ('[Event "x"]\n\n*\n\n\n[Event "y"]\n', "holds no positions"),
+        (
+            '[Variant "Chess960"]\n[FEN "bbqnnrkr/pppppppp/8/8/8/8/PPPPPPPP/BBQNNRKR w HFhf - 0 1"]\n\n1. e4 *\n',
+            "line 1: a Chess960 position",
+        ),
+    ],
+)
+def test_a_pgn_file_that_gives_no_positions_is_told_why(text: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError) as raised:
+        book(tmp_path, text, "book.pgn")
     assert words in str(raised.value)
 
 
@@ -87,5 +142,5 @@ def test_a_wrong_game_of_a_pgn_file_is_named_by_its_first_line(
 @pytest.mark.parametrize("kind", ["missing", "folder"])
 def test_a_book_that_is_no_file_is_said_to_be_none(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "book.epd" if kind == "missing" else tmp_path
-    with pytest.raises(DataError, match="No such file" if kind == "missing" else "is not a file"):
+    with pytest.raises(DataError, match="No such file" if kind == "missing" else "Is a directory"):
         read_book(path)

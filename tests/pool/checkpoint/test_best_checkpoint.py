@@ -28,7 +28,7 @@ from pool.checkpoint.writer import CheckpointWriter, Written
 from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.snapshots import Snapshots
 from pool.protocol.messages import RunReport, Shares
-from pool.supervisor.closing import again_in, closing_lines
+from pool.supervisor.closing import closing_lines
 from pool.supervisor.successor import choose
 from tests.support.runs import ROOT, TOY, Ended, run_well
 
@@ -340,11 +340,6 @@ def test_the_last_lines_say_what_is_best_and_what_to_type(
     assert list(closing_lines("runs/a b", report, resume, task, ".nnue", averaged=True)) == lines
     without = [line.removesuffix(" --ema") for line in lines]
     assert list(closing_lines("runs/a b", report, resume, task, ".nnue")) == without
-
-
-def test_a_run_whose_folder_was_moved_goes_on_there() -> None:
-    words = shlex.split(again_in("runs/a b", "pool train x --set run.dir=runs/x --resume"))
-    assert words == ["pool", "train", "x", "--set", "run.dir=runs/x", "--resume", "--set", "run.dir=runs/a b"]
 
 
 def test_the_last_lines_of_a_run_in_the_home_folder_are_for_a_shell(

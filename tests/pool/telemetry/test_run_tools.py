@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import json
 import math
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sparsepool
 from pool.checkpoint.validations import Goal, Validation
 from pool.cli import main
 from pool.config.members import differing
@@ -25,6 +29,7 @@ from pool.runs.plot import plot_rates
 from pool.runs.rates import LEAST, changes_for, judge
 from pool.runs.records import read_run
 from pool.runs.table import COLUMNS, as_data, plain, rows
+from pool.telemetry.status import Status, write_status
 from tests.support.checkpoints import save
 from tests.support.runs import ROOT, TOY, toml
 
@@ -53,6 +58,7 @@ def test_runs_stand_side_by_side_with_the_settings_that_differ(tmp_path: Path, c
     assert differing([run.config for run in runs]) == ["optimizer.args.lr"]
     assert as_data(runs[0], ["optimizer.args.lr"]) == {
         "run": str(one),
+        "state": "crashed",
         "step": 3,
         "steps": 9,
         "best_validation_loss": 4.0,
@@ -63,6 +69,8 @@ def test_runs_stand_side_by_side_with_the_settings_that_differ(tmp_path: Path, c
         "last_loss": 1,
         "samples_per_second": 400.0,
         "seconds": 1.0,
+        "last_step_time": None,
+        "eta_seconds": None,
         "member": None,
         "members": None,
         "best_member": None,
@@ -73,12 +81,121 @@ def test_runs_stand_side_by_side_with_the_settings_that_differ(tmp_path: Path, c
     assert out == plain(rows(runs))
     heading, first, second = out.splitlines()
     assert " ".join(heading.split()) == f"{' '.join(COLUMNS)} optimizer.args.lr"
-    assert first.split() == [str(one), "3/9", "4.000000", "2", "1.000000", "400", "0:00:01", "0.1"]
-    assert second.split() == [str(other), "2/9", "nan", "400", "0:00:00", "0.2"]
+    assert first.split() == [str(one), "crashed", "3/9", "4.000000", "2", "1.000000", "400", "0:00:01", "0.1"]
+    assert second.split() == [str(other), "crashed", "2/9", "nan", "400", "0:00:00", "0.2"]
     assert main(["runs", str(one), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["best_validation_step"] == 2
     assert main(["runs", str(other), "--json"]) == 0
     assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["last_loss"] is None
+
+
+@contextmanager
+def supervised(folder: Path) -> Iterator[None]:
+    """The folder's lock is held, as a supervisor holds it."""
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.mark.parametrize(
+    ("status", "last", "locked", "state", "code"),
+    [
+        (None, None, False, "crashed", 1),
+        (None, 9, False, "finished", 0),  # killed behind its last step, or of a version without the file
+        (None, 9, True, "running", 3),
+        (Status(1.0), 3, False, "crashed", 1),
+        (Status(1.0), 9, False, "finished", 0),
+        (Status(1.0), 3, True, "running", 3),
+        (Status(1.0, 2, 3.0, 0), 3, False, "finished", 0),  # stopped early, as its config says
+        (Status(1.0, 2, 3.0, 143), 3, False, "stopped", 4),
+        (Status(1.0, 2, 3.0, 130), 9, False, "stopped", 4),
+        (Status(1.0, 2, 3.0, 65, "x.bf: is damaged"), 3, False, "crashed", 1),
+        (Status(1.0, 2, 3.0, 143), 3, True, "running", 3),  # the next life is being prepared
+    ],
+)
+def test_a_lock_and_what_the_supervisor_wrote_say_how_a_run_is(
+    status: Status | None, last: int | None, locked: bool, state: str, code: int, tmp_path: Path, capsys: Any
+) -> None:
+    run = made(tmp_path / "x", 0.1, [3, 2, 1], {})
+    if status is not None:
+        write_status(run, status)
+    if last is not None:
+        (run / f"checkpoints/step-{last:09d}").mkdir(parents=True)
+        (run / "checkpoints/last").symlink_to(f"step-{last:09d}")
+    with supervised(run) if locked else nullcontext():
+        assert main(["status", str(run), "--json"]) == code
+        found = json.loads(capsys.readouterr().out)
+        assert main(["status", str(run)]) == code
+        text = capsys.readouterr().out
+        assert main(["runs", str(tmp_path), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["state"] == state
+        assert sparsepool.Result(run).exit_code == found["exit_code"]
+    ended = status is not None and status.exit_code is not None and not locked
+    assert found["state"] == state
+    assert (found["exit_code"], found["restarts"]) == ((status.exit_code, 2) if ended and status else (None, 0))
+    assert (found["step"], found["steps"], found["last_loss"]) == (3, 9, 1)
+    assert (found["eta_seconds"] is not None) == locked
+    assert text.startswith(f"{run}: {state}")
+    assert ("x.bf: is damaged" in text) == (found["reason"] != "")
+
+
+def test_the_time_to_the_end_is_that_of_the_newest_steps(tmp_path: Path) -> None:
+    run = made(tmp_path / "x", 0.1, [3, 2, 1], {})
+    with supervised(run):
+        found = read_run(run)
+    assert found.eta == pytest.approx(6 * 0.5)
+    assert rows([found])[1][COLUMNS.index("ETA")] == "0:00:03"
+
+
+def test_a_folder_of_runs_stands_for_them(tmp_path: Path, capsys: Any) -> None:
+    for name in ("b", "a"):
+        made(tmp_path / name, 0.1, [3], {})
+    (tmp_path / "c").mkdir()
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged/config.json").write_text("{")
+    assert main(["runs", str(tmp_path), str(tmp_path / "b"), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert [json.loads(line)["run"] for line in out.splitlines()] == [str(tmp_path / name) for name in "abb"]
+    assert err == f"pool: left out: {tmp_path}/damaged/config.json: is damaged, or no run has written it\n"
+    assert main(["runs", str(tmp_path / "c")]) == 2
+    assert "c: is no folder of a run, and none is in it" in capsys.readouterr().err
+    for command in (["status", str(tmp_path)], ["status", str(tmp_path / "nothing")]):
+        assert main(command) == 2
+        assert "is no folder of a run: config.json: No such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "told"),
+    [
+        (
+            {"loss": {"lambda_start": 1.0, "lambda_end": 1.0}},
+            {"loss": {"lambda_start": 0.5, "lambda_end": 0.5}},
+            "losses",
+        ),
+        ({"loss": {"exponent": 2.0}}, {"loss": {"exponent": 2.5}}, "loss.exponent is not the same in all runs"),
+        ({"loss": {"mine": 1}}, {}, "loss.mine is not"),
+        ({"task": "a"}, {"task": "b"}, "task is not"),
+        ({"data": {"validation": ["a"]}}, {"data": {"validation": ["b"]}}, "validations do not compare"),
+        ({"loss": {"lambda_start": 1.0, "lambda_end": 0.5}},) * 2 + ("lambda changes during the run",),
+        ({"loss": {"lambda_parts": [{"start": 1.0}]}},) * 2 + ("lambda changes during the run",),
+        ({}, {"optimizer": {"args": {"lr": 0.2}}}, ""),
+    ],
+)
+def test_losses_that_measure_different_things_are_not_side_by_side_without_a_word(
+    one: dict[str, Any], other: dict[str, Any], told: str, tmp_path: Path, capsys: Any
+) -> None:
+    for name, config in (("one", one), ("other", other)):
+        made(tmp_path / name, 0.1, [3], {}, **config)
+    assert main(["runs", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert len(out.splitlines()) == (4 if told else 3)
+    assert told in out
+    assert main(["runs", str(tmp_path), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 2
+    assert told in err
+    assert main(["runs", str(tmp_path / "one")]) == 0
+    assert ("lambda changes" in capsys.readouterr().out) == ("lambda changes" in told)
 
 
 ENSEMBLE: dict[str, Any] = {
@@ -108,7 +225,15 @@ def test_an_ensemble_is_its_best_member_or_a_row_for_each(tmp_path: Path, capsys
     assert main(["runs", str(one), str(two)]) == 0
     headings, first, second = (line.split("  ") for line in capsys.readouterr().out.splitlines())
     assert [word.strip() for word in headings if word][: len(COLUMNS) + 1] == [*COLUMNS, "members"]
-    assert [word.strip() for word in second if word][:6] == [str(two), "2/9", "0.250000", "1", "2.000000", "0"]
+    assert [word.strip() for word in second if word][:7] == [
+        str(two),
+        "crashed",
+        "2/9",
+        "0.250000",
+        "1",
+        "2.000000",
+        "0",
+    ]
     assert "2, best 0" in [word.strip() for word in second]
     assert "2, best 0" not in [word.strip() for word in first]
     assert main(["runs", str(two), "--members", "--json"]) == 0
@@ -159,7 +284,11 @@ def test_a_run_that_has_just_begun_has_no_numbers_yet(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
-    [(None, "is no folder of a run: config.json: No such file"), ("{", "is damaged"), ("[]", "a table is expected")],
+    [
+        (None, "is no folder of a run, and none is in it: no config.json"),
+        ("{", "is damaged"),
+        ("[]", "a table is expected"),
+    ],
 )
 def test_what_is_no_run_is_named(content: str | None, complaint: str, tmp_path: Path, capsys: Any) -> None:
     if content is not None:

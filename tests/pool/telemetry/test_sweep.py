@@ -20,7 +20,7 @@ from pool.errors import ConfigError
 from pool.runs.sweep import as_data, look_at, rows
 from pool.runs.table import plain
 from pool.runs.variations import SEED, Variation, sweep_config
-from pool.supervisor.closing import resume_command
+from pool.supervisor.closing import sweep_command
 from tests.clicks.test_clicks_runs import CLICKS
 from tests.support.checkpoints import save
 from tests.support.crafted import reseal
@@ -120,7 +120,7 @@ def test_a_config_with_members_is_for_train(tmp_path: Path) -> None:
 
 def test_the_run_goes_on_with_the_same_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["pool"])
-    line = resume_command(Path("x.toml"), ["a.b=1"], "sweep", "--vary", "c.d=1,2", "--seeds", "2")
+    line = sweep_command(Path("x.toml"), ["--vary", "c.d=1,2", "--seeds", "2"], ["a.b=1"])
     assert line == "pool sweep x.toml --vary c.d=1,2 --seeds 2 --set a.b=1 --resume"
 
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "chess/native/board/legality.h"
+#include "common/utf8.h"
 
 namespace sparsepool::chess {
 namespace {
@@ -134,7 +135,8 @@ bool read_board(std::string_view text, Position& position) {
     unsigned rank = 7;
     unsigned file = 0;
     unsigned pieces = 0;
-    for (const char letter : text) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char letter = text[i];
         if (letter == '/') {
             if (file != 8 || rank == 0) return "a rank has not 8 squares, or there are not 8 ranks";
             --rank;
@@ -143,7 +145,7 @@ bool read_board(std::string_view text, Position& position) {
             file += static_cast<unsigned>(letter - '0');
         } else {
             if (kPieceLetters.find(letter) == std::string_view::npos)
-                return std::string("no piece has the letter ") + letter;
+                return "no piece has the letter " + shown(letter_at(text, i));
             if (file < 8 && ++pieces > 32) return "more than 32 pieces";
             ++file;
         }

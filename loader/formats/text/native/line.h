@@ -9,9 +9,11 @@
 
 #include "chess/native/board/fen.h"
 #include "chess/native/coding/walking.h"
+#include "common/utf8.h"
 
 // A line `FEN | score | result`, both White's; blanks around the parts count for nothing. A result is 0.0, 0.5 or 1.0,
-// also 0, 1/2, 1, and any of them in square brackets.
+// also 0, 1/2, 1, and any of them in square brackets. A byte order mark before a line counts for
+// nothing: it may stand inside of a file that was put together of others.
 namespace sparsepool::text {
 
 inline constexpr std::size_t kShown = 40;  // characters of what is wrong
@@ -29,9 +31,9 @@ inline namespace SPARSEPOOL_ISA {
 }
 
 [[nodiscard, gnu::noinline, gnu::cold]] inline std::string with_quoted(const char* words, std::string_view text) {
-    std::string quotes(words);
-    quotes.append(", not '").append(text.substr(0, kShown)).push_back('\'');
-    return quotes;
+    std::size_t end = std::min(text.size(), kShown);
+    while (end < text.size() && (static_cast<std::uint8_t>(text[end]) & 0xC0) == 0x80) --end;  // no half letter
+    return std::string(words) + ", not '" + shown(text.substr(0, end)) + "'";
 }
 
 // -1, 0 or 1; nothing for what is no result.
@@ -87,19 +89,15 @@ inline namespace SPARSEPOOL_ISA {
                       trimmed(line.substr(second + 1)), needs_ply, entry);
 }
 
-// Letters of a line may be no text at all.
-[[nodiscard, gnu::noinline, gnu::cold]] inline std::string printable(std::string words) {
-    std::ranges::replace_if(words, [](char letter) { return letter < ' ' || letter > '~'; }, '?');
-    return words;
-}
-
 [[nodiscard]] inline bool next_line(chess::WalkState& state) {
     if (!state.fault.empty()) [[unlikely]]
         return false;
     const std::string_view text(reinterpret_cast<const char*>(state.bytes.data()), state.bytes.size());
     while (state.at < text.size()) {
         const std::size_t end = std::min(text.find('\n', state.at), text.size());
-        const std::string_view line = trimmed(text.substr(state.at, end - state.at));
+        std::string_view line = text.substr(state.at, end - state.at);
+        if (line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
+        line = trimmed(line);
         bool good = !line.empty();
         if (good) {
             const std::string wrong = read_line(line, state.demands.ply, state.entry);
@@ -108,7 +106,7 @@ inline namespace SPARSEPOOL_ISA {
                                                                              : chess::Illegal::kNone;
             good = wrong.empty() && illegal == chess::Illegal::kNone;
             if (!good && !chess::leaves_out(state, illegal)) [[unlikely]] {
-                state.fault = wrong.empty() ? chess::words_of(illegal) : printable(wrong);
+                state.fault = wrong.empty() ? chess::words_of(illegal) : wrong;
                 state.cut = end == text.size();
                 return false;
             }

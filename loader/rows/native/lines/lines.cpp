@@ -21,6 +21,9 @@ LineFile::Opened LineFile::open(const std::string& path, std::optional<ExpectedF
         if (const packed::MakeUnpacker make = packed::unpacker_of(head)) {
             return {std::make_shared<PackedFile>(path, expected, size, make), {}};
         }
+        if (head.size() >= 2 && (head[0] ^ head[1]) == 1 && std::max(head[0], head[1]) == 0xFF) {  // its two marks
+            return {nullptr, {.reason = "is UTF-16 text: save it as UTF-8"}};
+        }
         const auto file = std::make_shared<PlainFile>(path, expected, size);
         fault = file->cut(descriptor);
         if (!fault) fault = descriptor.change(expected);

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "common/utf8.h"
 #include "formats/csv/native/text/cells.h"
-#include "formats/csv/native/text/utf8.h"
 #include "rows/native/hashing.h"
 #include "rows/native/lines/number.h"
 #include "rows/native/lines/words.h"
@@ -159,13 +159,12 @@ class LineParser {
 
 rows::Parsed parse_lines(std::string_view text, bool begins_file, const Columns& columns, const RowShape& shape,
                          stream::RecordBuffer& rows) {
-    constexpr std::string_view kMark = "\xEF\xBB\xBF";
     rows::Parsed parsed;
     LineParser parser(columns, shape, rows);
     const char* line = text.data();
     const char* const end = line + text.size();
     const std::size_t good = utf8_prefix(text);  // the line in which it ends has a fault
-    if (begins_file && text.starts_with(kMark)) line += kMark.size();
+    if (begins_file && text.starts_with(kByteOrderMark)) line += kByteOrderMark.size();
     for (bool first = begins_file; line < end; first = false) {
         const auto* const feed =
             static_cast<const char*>(std::memchr(line, '\n', static_cast<std::size_t>(end + 1 - line)));

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "common/utf8.h"
 #include "rows/native/lines/number.h"
 #include "rows/native/lines/words.h"
 
@@ -79,9 +80,6 @@ class LineParser {
     }
 
     const char* read_label(const char* text) {
-        if (text[0] == '\xEF' && text[1] == '\xBB' && text[2] == '\xBF') {
-            return fail(text, "expected a label, got a byte order mark: save the file without one");
-        }
         float label = 0;
         const char* end = read_number(text, "a label", label, shape_.weight ? ':' : ' ');
         if (end == nullptr) return nullptr;
@@ -206,6 +204,7 @@ rows::Parsed parse_lines(std::string_view text, const RowShape& shape, stream::R
     while (line < end) {
         const auto* const feed =
             static_cast<const char*>(std::memchr(line, '\n', static_cast<std::size_t>(end + 1 - line)));
+        if (std::string_view(line, feed).starts_with(kByteOrderMark)) line += kByteOrderMark.size();
         if (!parser.parse(line, feed)) {
             parsed.fault =
                 rows::TextFault{parsed.lines, static_cast<std::uint64_t>(parser.at() - line), parser.reason()};

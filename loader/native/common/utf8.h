@@ -3,9 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <string_view>
 
-namespace sparsepool::csv {
+namespace sparsepool {
+
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 // Bytes of `text` before the first that is no UTF-8 (RFC 3629: none in a longer form than needed, no surrogates, none
 // beyond U+10FFFF); its size if all are.
@@ -41,4 +44,10 @@ namespace sparsepool::csv {
     return size;
 }
 
-}  // namespace sparsepool::csv
+// The letter of a text that begins at `at`: all its bytes, or the one that is no UTF-8.
+[[nodiscard]] std::string_view letter_at(std::string_view text, std::size_t at);
+
+// UTF-8 for a message: control characters and bytes that are no UTF-8 as \x0a.
+[[nodiscard]] std::string shown(std::string_view text);
+
+}  // namespace sparsepool

@@ -1,0 +1,42 @@
+"""The text in a file that a user has made: configs, positions, games."""
+
+from __future__ import annotations
+
+import codecs
+import tomllib
+from typing import Any
+
+from loader.files.packed import decompressor
+
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def toml_of(content: bytes) -> dict[str, Any]:
+    """Raises ValueError that says what is wrong, with the line."""
+    text = text_of(content)
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:  # also Python's, for an integer of very many digits
+        raise ValueError(f"not TOML: {error}") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def text_of(content: bytes, *, latin: bool = False) -> str:
+    """Decodes UTF-8, with or without a byte order mark; with `latin` what is none is Latin-1, PGN's own encoding.
+
+    Raises ValueError, with the line, for what is no text.
+    """
+    if program := decompressor(content):
+        raise ValueError(f"is compressed; give what `{program}` makes of it, as a file or as <({program} FILE)")
+    if content.startswith(_UTF16):
+        raise ValueError("is UTF-16 text: save it as UTF-8")
+    if (zero := content.find(0)) >= 0:
+        raise ValueError(f"line {content.count(10, 0, zero) + 1}: is not text: it has a byte 0")
+    content = content.removeprefix(codecs.BOM_UTF8)
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        if latin:
+            return content.decode("latin-1")
+        raise ValueError(f"line {content.count(10, 0, error.start) + 1}: is not UTF-8 text") from None

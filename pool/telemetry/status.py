@@ -1,0 +1,78 @@
+"""status.json: what the supervisor of a run says of it to others (`pool runs`, `pool status`, code of the user's).
+
+Written when the run has begun, whenever a process is restarted, and at the end. Whether the run goes on the lock of its
+folder says, which the kernel releases when the supervisor dies, whatever it dies of.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import TypeAdapter
+
+from loader.exit_codes import EXIT_DONE, EXIT_SIGNALLED
+from pool.checkpoint.disk import files
+
+STATUS = "status.json"
+LOCK = "lock"
+LONGEST = 1 << 20  # bytes
+
+State = Literal["running", "finished", "stopped", "crashed"]
+
+
+@dataclass(frozen=True)
+class Status:
+    """One life of a run: from a start of its supervisor to the supervisor's end."""
+
+    started: float  # seconds since 1970
+    restarts: int = 0  # of the run's processes
+    ended: float | None = None
+    exit_code: int | None = None  # None: it goes on, or it was killed
+    reason: str = ""  # the lines that it ended with, if it failed
+
+
+_SCHEMA = TypeAdapter(Status)
+
+
+def write_status(folder: Path, status: Status) -> None:
+    """Keeps the file as it is if it can't be written: a run does not end for it."""
+    with suppress(OSError):
+        files.replace_file(folder / STATUS, json.dumps(asdict(status), indent=1).encode())
+
+
+def read_status(folder: Path) -> Status | None:
+    """None if no run has written it, or none of this version."""
+    try:
+        return _SCHEMA.validate_json(files.read_all(folder / STATUS, LONGEST))
+    except (OSError, ValueError):
+        return None
+
+
+def goes_on(folder: Path) -> bool:
+    """Whether a supervisor has the folder. Raises OSError if the lock may not be looked at."""
+    try:
+        fd = os.open(folder / LOCK, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def state_of(status: Status | None, *, all_steps: bool) -> State:
+    """How a run has ended that does not go on; `all_steps`: a checkpoint has the last step."""
+    if status is None or status.exit_code is None:  # killed, perhaps behind its last step
+        return "finished" if all_steps else "crashed"
+    if status.exit_code == EXIT_DONE:
+        return "finished"
+    return "stopped" if status.exit_code > EXIT_SIGNALLED else "crashed"
