@@ -81,7 +81,8 @@ class Coordinator:
         self._shortcut = memory.coordinator_end(launch.peer, launch.bells)
         timing = Timing(self._metrics, self._trace)
         planned, configs = launch.planned, config.members()
-        members = list(make_members(configs))
+        members = list(make_members(configs, planned.plans))
+        numerics.check_constants(planned.fingerprint, launch.peer, members)
         self._exchanges = Exchanges(launch, memory, self._shortcut, devices)
         committer = Committer(configs, members, planned.plans, self._exchanges.members, timing)
         snapshots = Snapshots(
@@ -103,6 +104,7 @@ class Coordinator:
             goal=goal,
             snapshot_every=config.pool.snapshot_steps,
             checkpoint_every=config.train.checkpoint_every,
+            checkpoint_seconds=60 * config.train.checkpoint_minutes,
             export_every=config.train.export_every,
             saved=launch.saved,
             state=self._state.checkpoint,
@@ -243,6 +245,7 @@ class Coordinator:
                     best=self._checkpoints.best,
                     best_metric=self._stopping.goal.metric,
                     finished=finished,
+                    waits_for_disk=self._checkpoints.waits,
                     waits_for_nets=self._waits_for_nets,
                 )
             )

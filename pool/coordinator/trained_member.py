@@ -19,8 +19,10 @@ from pool.errors import CheckpointError
 from pool.exchange.interface import CoordinatorExchange
 from pool.members.bindings import Bindings
 from pool.members.member import Member
+from pool.nn.generators import seed_for
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.members import State
+from pool.tasks.attributes import attributes, to_device
 
 
 class TrainedMember:
@@ -38,6 +40,7 @@ class TrainedMember:
     ) -> None:
         """`config`, `plan`, `exchange`: the member's own; `prefix`: of the names of its tensors."""
         self._task = member.task
+        self._seed = member.seed
         self._drawn = member.drawn
         self._made: nn.Module | None = member.model  # until the run begins: drawn or restored, in host memory
         self._model = _where_it_is_stepped(member, exchange)
@@ -72,7 +75,7 @@ class TrainedMember:
     def initialize(self, start: Mapping[str, torch.Tensor] | None = None) -> None:
         """The weights of a run that begins; `start`: those of another one's checkpoint. Raises CheckpointError."""
         if self._drawn is not None:
-            torch.set_rng_state(self._drawn)  # what the task draws does not depend on other members
+            self._drawn.restore()  # what the task draws does not depend on other members
         assert self._made is not None
         with torch.no_grad():
             bindings = Bindings(self._made, weights_change=True)
@@ -104,6 +107,7 @@ class TrainedMember:
         for place, tensor in zip(self._in(step), [*_trained(self._made), *_carried(self._made)], strict=True):
             place.copy_(tensor.detach())
         self._made = None
+        to_device(attributes(self._task, self._model), self._parameters[0].device)
         self._bindings = Bindings(self._model, self._task, weights_change=True)
         for piece in self.steppings.pieces:
             piece.forget()
@@ -192,6 +196,7 @@ class TrainedMember:
         """The task may change weights: of a parameter that it does change, any row."""
         changes = [parameter._version for parameter in self._parameters]
         after_step = self._task.after_step
+        seed_for(self._seed, f"step {version}", self._parameters[0].device)
         with torch.no_grad():
             after_step(self._model)
         _settle(self._bindings, self._exchange.buffers(version), self._exchange.weights(version), after_step)
@@ -221,8 +226,7 @@ def _where_it_is_stepped(member: Member, exchange: CoordinatorExchange) -> nn.Mo
     weights = [*exchange.weights(0), *exchange.buffers(0)]
     if weights[0].device.type == "cpu":
         return member.model
-    with torch.device("meta"):
-        model = member.task.build_model()
+    model = member.another_model()
     names = [name for name, _ in (*trained(model), *carried(model))]
     replace_tensors(model, [(name, tensor.data) for name, tensor in zip(names, weights, strict=True)])
     return model

@@ -19,8 +19,10 @@ from pool.members.bindings import Bindings
 from pool.members.execution import Execution
 from pool.members.member import Member
 from pool.nn.batch import SparseInput, TensorBatch
+from pool.nn.generators import plain_state
 from pool.nn.memory import out_of_memory
 from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.attributes import attributes, to_device, values
 from pool.tasks.task import Progress, Task
 
 log = logging.getLogger(__name__)
@@ -68,10 +70,11 @@ class Batched:
 
 
 def alike(members: Sequence[Member]) -> list[list[int]]:
-    """The places of members with equal settings, by first place."""
+    """The places of members with equal settings and attributes, by first place."""
     found: list[list[int]] = []
-    for place, member in enumerate(members):
-        group = next((group for group in found if members[group[0]].settings == member.settings), None)
+    kinds = [(member.settings, values(member.attributes)) for member in members]
+    for place, kind in enumerate(kinds):
+        group = next((group for group in found if kinds[group[0]] == kind), None)
         if group is None:
             found.append([place])
         else:
@@ -92,10 +95,11 @@ class Stack:
         """`places`: of the members in the run."""
         self._places = places
         models = [member.model for member in members]
-        with torch.device("meta"):
-            self.model = members[0].task.build_model()  # without numbers of its own: those of a call stand for it
+        task = members[0].task
+        self.model = members[0].another_model()  # weights without numbers: those of a call stand for them
+        to_device(attributes(task, self.model), next(models[0].parameters()).device)
         self.model.train()
-        self._loss = _Loss(members[0].task, self.model)
+        self._loss = _Loss(task, self.model)
         self._shapes: dict[str, Tensor] = {}
         self._parameters: dict[str, list[Tensor]] = {}
         sparse = {id(parameter) for parameter in sparse_parameters(self.model)}
@@ -130,8 +134,11 @@ class Stack:
             loss: Tensor = functional_call(self._loss, tensors, (batch, progress))
             return loss.reshape(()), {name: tensors[name] for name in buffers}  # those that it was left with
 
+        drawn = plain_state()
         losses: Tensor
         losses, self._new_buffers = vmap(loss_of_one, randomness="error")(tensors)
+        if plain_state() != drawn:
+            raise RuntimeError("a random operation: of Python's generator or numpy's")
         if problem := self._bindings.problem():
             raise RuntimeError(f"loss {problem}")
         for name, buffer in buffers.items():

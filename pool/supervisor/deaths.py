@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,9 +52,18 @@ class Death:
         return ", ".join(parts)
 
 
-def account(deaths: list[Death]) -> str:
+def account(deaths: Sequence[Death]) -> str:
     """Every death of a run, oldest first, with the last lines of the newest one's log unless it left an exception."""
     lines = [death.line() for death in deaths[:-1]]
     newest = deaths[-1]
     last_lines = "" if newest.raised else newest.last_lines
     return "\n".join(filter(None, (newest.line(), last_lines, *(f"before that: {line}" for line in lines[::-1]))))
+
+
+def with_death(reason: str, deaths: Sequence[Death]) -> str:
+    """Adds to the reason that the coordinator gives for the end how the newest worker died of the batch that it names:
+    it knows no more than that there was a death."""
+    of_batch = [
+        death for death in deaths if death.batch is not None and reason.startswith(f"batch {death.batch} of step ")
+    ]
+    return f"{reason}\n{account(of_batch[-1:])}" if of_batch and not of_batch[-1].raised else reason

@@ -30,8 +30,10 @@ from pool.members.making import joined_model
 from pool.members.member import Member
 from pool.metrics.layout import Measured
 from pool.nn.batch import TensorBatch
+from pool.nn.generators import seed_for
 from pool.nn.sparse_linear import SparseLinear
 from pool.protocol.messages import Assignment, Outcome
+from pool.tasks.attributes import to_device
 from pool.tasks.task import Progress
 from pool.telemetry.trace import Trace
 from pool.worker.batches import Batches, Taken
@@ -73,8 +75,8 @@ class Computer:
         dense_products: DenseProducts = "float32",
         bars: Bars | None = None,
     ) -> None:
-        """`members`: makes them; `plans`: of each; `join`: connects one module of all their models, still on the meta
-        device, to where weights come from and gradients go; `bars`: of the device."""
+        """`members`: makes them; `plans`: of each; `join`: connects one module of all their models to where weights
+        come from and gradients go; `bars`: of the device."""
         self._schema = schema
         self._device = torch.device(device.torch_name)
         self._batches = batches
@@ -83,10 +85,11 @@ class Computer:
         self._bars = bars or NoBars()
         self._total_steps = total_steps
         self._dense_products = dense_products
-        with torch.device("meta"):
-            self._members = tuple(members())
+        self._members = tuple(members())
         self._model = joined_model([member.model for member in self._members])
         self._exchange = join(self._model, self._device)
+        for member in self._members:
+            to_device(member.attributes, self._device)
         self._execution: Execution = OneByOne(self._members, self._device)
         self.how = ""  # several members are computed, and why, in a line
         if len(self._members) > 1:
@@ -220,11 +223,17 @@ class Computer:
         progress = Progress(version, self._total_steps)
         with torch.no_grad(), self._trace.span("validate", version=version), self._forward_pass():
             losses = [
-                member.measure(batch, progress, arrays) if arrays else member.loss(batch, progress, backward=False)
+                self._measure_one(member, batch, progress, arrays)
                 for member, arrays in zip(self._members, collected, strict=True)
             ]
         self._settle("validate" if collected[0] else "loss")
         return self._exchange.read(torch.stack([loss.reshape(()) for loss in losses]), ())[0]
+
+    def _measure_one(
+        self, member: Member, batch: TensorBatch, progress: Progress, arrays: Mapping[str, npt.NDArray[Any]]
+    ) -> Tensor:
+        seed_for(member.seed, f"validation {batch.number}", self._device)
+        return member.measure(batch, progress, arrays) if arrays else member.loss(batch, progress, backward=False)
 
     def _settle(self, name: str) -> None:
         """Each batch begins with what was loaded, and leaves its buffers where they are read (I2). Raises PluginError
