@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from loader.sources import GeneratingSource as GeneratingSource
     from loader.sources import GrowingSource as GrowingSource
     from loader.sources import MixingSource as MixingSource
+    from loader.sources import ScoringSource as ScoringSource
     from loader.sources import Source as Source
     from loader.sources import SplittingSource as SplittingSource
     from loader.sources import open_stream as open_stream
@@ -55,6 +56,7 @@ _HOMES = {
     "Place": "loader.formats.format",
     "Reader": "loader.formats.format",
     "Rows": "loader.rows.block",
+    "ScoringSource": "loader.sources",
     "Section": "loader.section",
     "Source": "loader.sources",
     "SparseField": "loader.batch.schema",

@@ -159,6 +159,14 @@ class PositionReader:
     def name(self) -> str:
         """of the files, for messages"""
 
+class ScaledReader(PositionReader):
+    """Another reader's files, scores multiplied."""
+
+    def __init__(self, reader: PositionReader, scale: float) -> None: ...
+
+def scaled_score(score: int, scale: float) -> int:
+    """Rounded to nearest even, at most 32000 in size; 32002, no score, stays what it is."""
+
 class Where:
     """A condition of entries; the language: see where_names and the manual."""
 

@@ -103,7 +103,7 @@ def pipeline_settings(
     config: DataConfig, seed: int, components: Sequence[_native.Component] = (), *, validation: bool = False
 ) -> _native.PipelineSettings:
     settings = _native.PipelineSettings()
-    settings.seed = seed % 2**64
+    settings.seed = seed
     settings.window_chunks = config.window_chunks
     settings.threads = config.threads
     settings.shuffle = config.shuffle

@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 import types
 from enum import Enum
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
@@ -94,8 +94,9 @@ def first_problem(error: ValidationError) -> tuple[tuple[str, ...], str]:
 
 
 def alternatives(annotation: Any) -> tuple[Any, ...]:
-    """The members of a union; of any other type, that alone."""
-    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+    """Returns the members of a union; of any other type, that alone; without what they are annotated with."""
+    kinds = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+    return tuple(get_args(kind)[0] if get_origin(kind) is Annotated else kind for kind in kinds)
 
 
 def as_tuple(value: Any) -> Any:

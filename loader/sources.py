@@ -79,6 +79,15 @@ class MixingSource(Protocol):
         """About what an epoch has of each component; nothing of files without shares. Raises as `open`."""
 
 
+@runtime_checkable
+class ScoringSource(Protocol):
+    """What a source has besides, if its samples have scores: it multiplies them by `DataFile.score_scale`."""
+
+    def score_unit(self, config: DataConfig, file: DataFile) -> str:
+        """The unit that scores in files of this format usually have, in words; empty if that is not known. Raises as
+        `open`."""
+
+
 # Calling what a name stands for, without arguments, gives the Source.
 SOURCES = Registry(
     "data.source",
@@ -146,10 +155,13 @@ def open_stream(config: DataConfig, files: Sequence[Path | DataFile], seed: int)
 
     Raises DataChangedError if a file has changed since it was identified.
     """
+    if not isinstance(seed, int) or not 0 <= seed < 1 << 64:
+        raise ValueError(f"seed: must be an integer from 0 to {(1 << 64) - 1}, not {seed!r:.40}")
     source = source_by_name(config.source)
     identified = _identified(files)
     if config.validation_share:
         _splitting(config, source)
+    _check_scales(config, source, identified)
     if identified and identified[0].component is not None and not isinstance(source, MixingSource):
         raise ValueError(
             f"data.train: its entries have shares, but the source {config.source} can't mix files (it has no method "
@@ -168,12 +180,24 @@ def open_validation(config: DataConfig, files: Sequence[Path | DataFile], seed: 
     without files of a source that makes samples."""
     source = source_by_name(config.source)
     if config.validation_share:
-        opened = _splitting(config, source).open_validation_share(config, _identified(files), seed)
+        identified = _identified(files)
+        _check_scales(config, source, identified)
+        opened = _splitting(config, source).open_validation_share(config, identified, seed)
         return _checked(config, "open_validation_share", opened)
     if files:
         return open_stream(config, files, seed)
     assert isinstance(source, GeneratingSource), f"{config.source} makes no samples for validations"
     return _checked(config, "open_validation", source.open_validation(config, seed))
+
+
+def _check_scales(config: DataConfig, source: Source, files: Sequence[DataFile]) -> None:
+    """Raises ValueError for a scale of scores that the source's samples do not have."""
+    scaled = next((file for file in files if file.score_scale != 1.0), None)
+    if scaled is not None and not isinstance(source, ScoringSource):
+        raise ValueError(
+            f"score_scale: {scaled.score_scale:g} ({scaled.path}), but samples of the source {config.source} have no "
+            "scores: leave it out"
+        )
 
 
 def _splitting(config: DataConfig, source: Source) -> SplittingSource:
@@ -231,6 +255,20 @@ def start_notes(config: DataConfig, files: Sequence[DataFile]) -> Sequence[str]:
     `start_notes` with these arguments."""
     notes = getattr(source_by_name(config.source), "start_notes", None)
     return () if notes is None else notes(config, files)
+
+
+def score_unit(config: DataConfig, file: DataFile) -> str | None:
+    """The unit that scores in files of its format usually have; None if its samples have no scores, empty if it is not
+    known. Raises DataError, ValueError."""
+    source = source_by_name(config.source)
+    return source.score_unit(config, file) if isinstance(source, ScoringSource) else None
+
+
+def format_name(config: DataConfig, file: DataFile) -> str:
+    """The name of the file's format; empty if the source has no method `format_name` with these arguments. Raises
+    DataError, ValueError."""
+    found = getattr(source_by_name(config.source), "format_name", None)
+    return "" if found is None else found(config, file)
 
 
 def origin_of(config: DataConfig, files: Sequence[Path | DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def draw_rows(
 ) -> tuple[tuple[npt.NDArray[Any], ...], npt.NDArray[np.float32]]:
     """(offsets [B + 1], features [active], values [active] if the field has any) and target [B] of that batch."""
     field = schema.sparse[0]
-    random = np.random.Generator(np.random.Philox(key=[seed % 2**64, batch]))
+    random = np.random.Generator(np.random.Philox(key=[seed, batch]))
     drawn = random.random((schema.batch_size, field.max_active))
     features = np.minimum((field.num_features * drawn**SKEW).astype(np.int64), field.num_features - 1)
     features.sort(axis=1)

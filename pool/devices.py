@@ -110,14 +110,17 @@ def _milliseconds(text: str) -> float:
 
 
 def resolve_devices(
-    specs: Sequence[str], cuda_count: int | None, module: str = "", hidden: str = ""
+    specs: Sequence[str], cuda_count: int | None, module: str = "", hidden: str = "", *, cpu_workers: int = 1
 ) -> tuple[str, ...]:
-    """`auto` becomes all CUDA devices, else two CPU workers. `cuda_count` None: not known, so none is checked.
-    `module`: `testing.device_module`; `hidden`: words about what hides devices."""
+    """Returns the devices, one a worker: `auto` becomes all CUDA devices, else `cpu_workers`.
+
+    `cuda_count` None: not known, so none is checked. `module`: `testing.device_module`; `hidden`: words about what
+    hides devices. Raises ConfigError.
+    """
     resolved: list[str] = []
     for spec in specs:
         if spec == "auto":
-            resolved += [f"cuda:{i}" for i in range(cuda_count or 0)] or ["cpu", "cpu"]
+            resolved += [f"cuda:{i}" for i in range(cuda_count or 0)] or ["cpu"] * cpu_workers
         else:
             device = parse_device(spec, module)
             if device.kind == "cuda" and cuda_count is not None and device.index >= cuda_count:
@@ -133,6 +136,18 @@ def _counted(cuda_count: int) -> str:
         return "no CUDA device"
     last = cuda_count - 1
     return f"{cuda_count} CUDA devices (cuda:0 to cuda:{last})" if last else "1 CUDA device (cuda:0)"
+
+
+def unused_devices(devices: Sequence[str], cuda_count: int, cards: int, why: str) -> str | None:
+    """Returns a line about CUDA devices of the machine that are not among `devices`; None if all are, or there is none.
+
+    `cuda_count`: those that torch shows; `cards`: those that the machine has; `why`: words about what hides them.
+    """
+    if unused := [name for i in range(cuda_count) if (name := f"cuda:{i}") not in devices]:
+        return f"{', '.join(unused)}: not used by this run; pool.devices=auto takes all CUDA devices"
+    if cards > cuda_count:
+        return f"{cards} NVIDIA cards are in this machine, and torch shows {cuda_count or 'none'} of them{why}"
+    return None
 
 
 def idle_devices(devices: int, batches_per_step: int, batches_per_group: int = 1) -> str | None:

@@ -17,10 +17,11 @@ from loader.chess.table import Table, dtype_of, lacked_by, read_table, rows_of
 from loader.chess.tools.kind import Kind, kind_of_name, lost, target_of
 from loader.chess.tools.output import Output, check_free
 from loader.chess.tools.source import Piece, SourceFile, open_sources
+from loader.cores import allowed_cores
 from loader.formats.parallel import map_in_order
 from sparsepool.errors import SparsepoolError, one_line_errors
 
-THREADS = min(os.cpu_count() or 1, 8)
+THREADS = min(allowed_cores(), 8)
 BLOCK = 1 << 16  # positions
 
 

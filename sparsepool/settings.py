@@ -10,7 +10,7 @@ from typing import Any
 from loader.config import DataConfig
 from loader.files.identity import DataFile, identify
 from loader.mixture.entries import train_files
-from loader.mixture.finding import find_train_files, with_components
+from loader.mixture.finding import find_entries, with_entries
 from loader.sources import data_class
 from pool.config.reading import parse_config
 from sparsepool.plain import as_json
@@ -43,5 +43,5 @@ def data_files(files: Files) -> tuple[DataFile, ...]:
         entries = train_files([each if isinstance(each, Mapping) else os.fspath(each) for each in given])
     except ValueError as error:
         raise ValueError(f"files: {error}") from None
-    paths, components = find_train_files(entries, "files")
-    return with_components(identify(paths), components, "files")
+    paths, components = find_entries(entries, "files")
+    return with_entries(identify(paths), components, "files")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+NO_SCORE = 32002  # the score of a position that has none
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -11,7 +13,7 @@ class Entry:
 
     fen: str
     move: str  # UCI
-    score: int  # internal units of the engine, side to move's point of view; 32002 is 'no score'
+    score: int  # internal units of the engine, side to move's point of view; or NO_SCORE
     ply: int
     result: int  # of the game for the side to move: -1, 0, 1
 

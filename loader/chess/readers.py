@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
 
 from loader import _native
+from loader.chess.entry import Entry
 from loader.chess.filters import needs
 from loader.chess.python_reader import PythonChunks
 from loader.config import DataConfig
-from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.formats import opening
-from loader.formats.format import Format, Reader
-from loader.formats.registry import unclaimed
+from loader.formats.format import Format, Place, Reader
 
 FAMILY = "chess"
 
 
-def format_of(config: DataConfig, file: DataFile) -> Format:
-    """A file that no format claims is an error, or, where damaged files are left out, a damaged binpack.
+class ScaledReader:
+    """`loader.formats.format.Reader` of files whose scores are multiplied."""
 
-    Raises DataError and ValueError.
-    """
-    if found := opening.format_of(config, file, FAMILY):
-        return found
-    if config.on_bad_data != "skip" and (reason := unclaimed(file.path, FAMILY)):
-        raise DataError(file.path, f"{reason}; data.format says which it is")
-    return opening.family_format("binpack", FAMILY)
+    def __init__(self, reader: Reader, scale: float) -> None:
+        self._reader = reader
+        self._scale = scale
+        self.native = _native.ScaledReader(native_reader(reader), scale)
+
+    @property
+    def name(self) -> str:
+        return self._reader.name
+
+    @property
+    def num_chunks(self) -> int:
+        return self._reader.num_chunks
+
+    def place(self, chunk: int) -> Place:
+        return self._reader.place(chunk)
+
+    def read(self, chunk: int) -> Iterator[Entry]:
+        for entry in self._reader.read(chunk):
+            yield replace(entry, score=_native.scaled_score(entry.score, self._scale))
+
+
+def format_of(config: DataConfig, file: DataFile) -> Format:
+    """As `loader.formats.opening.format_of`."""
+    return opening.format_of(config, file, FAMILY, "binpack")
 
 
 def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
@@ -40,7 +58,12 @@ def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
                     f"data.chess.filters.{need.key}: {need}, which files in {name_of(config, file)} do not have "
                     f"({file.path}); leave {'that' if need.name else 'the filter'} out, or use data in another format"
                 )
-    return opening.open_readers(config, files, format_of)
+    groups = [(scale, list(group)) for scale, group in groupby(files, lambda file: file.score_scale)]
+    readers: list[Reader] = []
+    for scale, group in groups or [(1.0, [])]:
+        opened = opening.open_readers(config, group, format_of)
+        readers += opened if scale == 1.0 else [ScaledReader(reader, scale) for reader in opened]
+    return readers
 
 
 def name_of(config: DataConfig, file: DataFile) -> str:

@@ -6,11 +6,10 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, field_validator
 
+from loader import _native
 from loader.chess.filters import FilterConfig
 from loader.chess.output_buckets import PATTERN
 from loader.section import Effect, Section, as_tuple
-
-_LAYOUTS = (0, 32, 64)  # allowed numbers of king_buckets
 
 
 class ChessConfig(Section):
@@ -43,7 +42,9 @@ class ChessConfig(Section):
 
     @field_validator("king_buckets")
     @classmethod
-    def _has_a_number_for_each_square(cls, given: tuple[int, ...]) -> tuple[int, ...]:
-        if len(given) not in _LAYOUTS:
-            raise ValueError(f"{len(given)} numbers; allowed are 64, or 32 for files a to d")
+    def _are_those_of_a_network(cls, given: tuple[int, ...]) -> tuple[int, ...]:
+        try:
+            _native.describe_feature_set("chess768", given)
+        except ValueError as error:
+            raise ValueError(str(error).removeprefix("king_buckets: ")) from None
         return given

@@ -44,5 +44,5 @@ def position_source(
         schema.slot_bytes,
         region_table(schema),
         filter_settings(config.settings.filters),
-        seed % 2**64,
+        seed,
     )

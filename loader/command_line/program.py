@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import importlib.metadata
 import io
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from loader.command_line.streams import (
     forget_impossible_sizes,
@@ -59,6 +60,8 @@ class Program:
         app.callback(help=self.about)(_options)
         for group in self.groups:
             group.register(app)
+        for command in app.registered_commands:
+            command.cls = _Command
         return app
 
     def main(self, arguments: Sequence[str] | None = None) -> int:
@@ -110,6 +113,18 @@ class Program:
     def _fail(self, message: str, code: int) -> int:
         sys.stderr.write(f"{self.name}: {message}\n")
         return code
+
+
+class _Command(TyperCommand):
+    """Takes no number for an option that is none: limits let NaN pass."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        rest = super().parse_args(ctx, args)
+        for option in self.params:
+            value = ctx.params.get(option.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise typer.BadParameter(f"{value} is no number.", ctx=ctx, param_hint=f"'{option.opts[-1]}'")
+        return rest
 
 
 class _Commands(TyperGroup):

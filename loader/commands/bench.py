@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loader.commands.files import Files, Json
+from loader.commands.tool_options import Seed
 
 if TYPE_CHECKING:
     from loader.commands.throughput import BenchResult
@@ -25,17 +26,17 @@ def bench_files(
     files: Files,
     as_json: Json = False,
     threads: Annotated[int, typer.Option(min=1, max=256, metavar="N", help="Threads that decode and build.")] = 2,
-    seconds: Annotated[float, typer.Option(min=0, metavar="S", help="How long to run.")] = 5.0,
+    seconds: Annotated[float, typer.Option(min=0, max=86400, metavar="S", help="How long to run.")] = 5.0,
     batch_size: Annotated[int, typer.Option(min=1, max=1 << 20, metavar="N", help="Positions of a batch.")] = 16384,
     features: Annotated[str, typer.Option(metavar="NAME", help="Feature set.")] = "HalfKAv2_hm",
-    window_chunks: Annotated[int, typer.Option(min=1, metavar="N", help="Chunks shuffled together.")] = 16,
+    window_chunks: Annotated[int, typer.Option(min=1, max=1 << 20, metavar="N", help="Chunks shuffled together.")] = 16,
     shuffle: Annotated[bool, typer.Option(help="Shuffle chunks and entries.")] = True,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of shuffling and random filters.")] = 0,
+    seed: Seed = 0,
     skip_in_check: Annotated[bool, typer.Option("--skip-in-check", help="Filter: positions in check.")] = False,
     skip_captures: Annotated[bool, typer.Option("--skip-captures", help="Filter: captures.")] = False,
     skip_promotions: Annotated[bool, typer.Option("--skip-promotions", help="Filter: promotions.")] = False,
-    skip_ply_up_to: Annotated[int, typer.Option(min=-1, metavar="N", help="Filter: plies 0 to N.")] = -1,
-    random_skip: Annotated[float, typer.Option(min=0, metavar="R", help="Filter: R of every R + 1.")] = 0.0,
+    skip_ply_up_to: Annotated[int, typer.Option(min=-1, max=65535, metavar="N", help="Filter: plies 0 to N.")] = -1,
+    random_skip: Annotated[float, typer.Option(min=0, max=1e6, metavar="R", help="Filter: R of every R + 1.")] = 0.0,
     win_draw_loss: Annotated[bool, typer.Option("--win-draw-loss", help="Filter: unlikely results.")] = False,
     piece_count: Annotated[bool, typer.Option("--piece-count", help="Filter: common piece counts.")] = False,
 ) -> None:

@@ -35,7 +35,7 @@ def format_of(path: Path, given: str | None = None) -> InspectedFormat:
     """By content or name, or the one that is given; an empty file that no format claims is one of binpack. Raises
     UsageError; DataError for any other that no format claims."""
     from loader.formats.format import InspectedFormat
-    from loader.formats.registry import built_in, format_by_name, format_of_file, unclaimed
+    from loader.formats.registry import built_in, format_by_name, format_of_file, refused_packing, unclaimed
 
     if given is not None and given not in built_in():
         raise UsageError(f"--format: {given!r} is none of the formats {', '.join(built_in())}")
@@ -43,6 +43,8 @@ def format_of(path: Path, given: str | None = None) -> InspectedFormat:
         name = given or format_of_file(path)
     except ValueError as error:
         raise UsageError(f"{error}; --format says which") from None
+    if given is not None and (reason := refused_packing(path, given)):
+        raise DataError(path, reason)
     if name is None and (reason := unclaimed(path)):
         raise DataError(path, f"{reason}; --format says which it is")
     found = format_by_name(name or "binpack")
@@ -111,7 +113,7 @@ def dump_file(
             metavar="FILE", help="A data file, or a pipe of positions; - is standard input.", show_default=False
         ),
     ],
-    limit: Annotated[int | None, typer.Option(min=0, metavar="N", help="Stop after N entries.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, max=10**15, metavar="N", help="Stop after N entries.")] = None,
     input_format: Format = None,
 ) -> None:
     """Print entries, one a line: FEN, move (UCI), score, ply, result, separated by tabs.

@@ -108,11 +108,12 @@ def generate_file(
     when the scores have settled them. Scores of the options below are in internal units.
 
     A search has 150 nodes unless --nodes or --depth say otherwise. The engine gets one thread and forgets everything
-    between games, so the same engine, options and seed give the
-    same file, for any number of --engines. A file that exists is never replaced. Unfinished work lies in FILE.part,
-    which `loader inspect` reads, with FILE.part.journal; the same command goes on with it, after Ctrl-C, a crash or a
-    power failure. An engine that crashes, does not answer or plays an illegal move is started again; if it fails in
-    the same game once more, that game is dropped. Five dropped games in a row end the command.
+    between games, so the same engine, options and seed give the same file, for any number of --engines. A file that
+    exists is never replaced. Unfinished work lies in FILE.part, which `loader inspect` reads, with FILE.part.journal;
+    the same command goes on with it, after Ctrl-C, a crash or a power failure. A move without a score is played, and
+    its position marked as without one (32002). An engine that crashes, does not answer or plays an illegal move is
+    started again; if it fails in the same game once more, that game is dropped. Five dropped games in a row end the
+    command.
     """
     if importlib.util.find_spec("chess") is None:
         raise UsageError("loader generate needs python-chess: pip install 'sparsepool[generate]'")

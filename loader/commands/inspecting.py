@@ -14,9 +14,7 @@ from loader.commands.files import AnyFiles, Json, format_of
 from loader.commands.filter_options import FilterOptions, with_filter_options
 from loader.commands.tool_options import ALL_THREADS, Format, Seed, Threads, working
 from loader.errors import UsageError
-from loader.files.named import read_named
 from loader.files.pipes import input_of
-from loader.files.text import toml_of
 
 if TYPE_CHECKING:
     from loader.chess.inspecting.statistics import FileStatistics
@@ -144,6 +142,9 @@ def _layout_of(text: str) -> Sequence[int]:
 
 
 def _layout_in(path: Path) -> object:
+    from loader.files.named import read_named
+    from loader.files.text import toml_of
+
     try:
         return toml_of(read_named(path))["data"]["chess"]["king_buckets"]
     except OSError as error:

@@ -19,6 +19,7 @@ from loader.commands.tool_options import (
     Seed,
     Threads,
     To,
+    exact_number,
     file_target,
     memory_of,
     prepared,
@@ -148,13 +149,11 @@ def _plain(path: Path) -> Path:
 
 
 def _file_and_share(text: str) -> tuple[Path, Fraction]:
-    name, equals, share = text.rpartition("=")
-    try:
-        found = Fraction(share)
-    except (ValueError, ZeroDivisionError):
-        found = Fraction(0)
-    if not equals or not name or not 0 < found <= _LARGEST_SHARE or found.denominator > _LARGEST_SHARE:
+    name, _, text_of_share = text.rpartition("=")
+    share = exact_number(text_of_share)
+    if not name or share is None or not 0 < share <= _LARGEST_SHARE or share.denominator > _LARGEST_SHARE:
         raise UsageError(
-            f"{text!r}: give FILE=SHARE, as a.binpack=3: a share is a number above 0, up to {_LARGEST_SHARE:,}"
+            f"{text!r}: give FILE=SHARE, as a.binpack=3: a share is a number above 0, up to {_LARGEST_SHARE:,}, of six "
+            "decimals at most"
         )
-    return Path(name), found
+    return Path(name), share

@@ -50,6 +50,10 @@ def rescore_files(
     input_format: Format = None,
     to: To = None,
     lossy: Lossy = False,
+    drop_unscored: Annotated[
+        bool,
+        typer.Option("--drop-unscored", help="Leave out positions that the engine gives no score, instead of marking."),
+    ] = False,
 ) -> None:
     """Write files of positions anew, each position with the score that a UCI engine finds.
 
@@ -59,15 +63,18 @@ def rescore_files(
     is 32000 - n, being mated in n plies -32000 + n, in every format. Entries marked as without a score (32002) stay
     marked.
 
+    A position for which the engine prints no score, or at which it crashes or does not answer, again after a new start,
+    gets 32002 or is left out (--drop-unscored). These are counted and listed at the end. An engine that fails at the
+    start position, too, ends the command.
+
     OUT appears when it is complete and never replaces a file. The scores that are there lie in OUT.part, with
-    OUT.part.journal; the same command goes on with them, after Ctrl-C, a crash or a power failure. An engine that
-    crashes or does not answer is started again; if it fails at the same place once more, the command ends and names the
-    position.
+    OUT.part.journal; the same command goes on with them, after Ctrl-C, a crash or a power failure, also where the files
+    have been changed: scores of positions that they still have are kept.
     """
     from loader.chess.tools.source import open_sources
     from loader.commands.position_progress import position_progress
     from loader.commands.terminal import byte_progress
-    from loader.rescore.rescore import POSITIONS, prepare, rescore
+    from loader.rescore.rescore import POSITIONS, UNSCORED, prepare, rescore
     from loader.rescore.settings import CENTIPAWN_FORMATS, CENTIPAWNS, RescoreSettings
     from loader.uci.engine import UNITS_PER_100CP, EngineSettings, Limits
 
@@ -80,10 +87,14 @@ def rescore_files(
         EngineSettings(engine, parse_options(option or [], "--threads"), units_per_100cp, timeout),
         Limits(DEFAULT_NODES if nodes is None and depth is None else nodes, depth),
         threads,
+        drop_unscored,
     )
     began = time.monotonic()
     with byte_progress(f"checking {output.name}") as progress:
         whole = prepare(settings, sources, target, output, progress)
     with position_progress(whole) as report:
         state = rescore(settings, sources, whole, target, output, report)
-    sys.stdout.write(f"{output}: {state[POSITIONS]:,} positions in {time.monotonic() - began:.0f} s\n")
+    marked = f", {state[UNSCORED]:,} without a score" if state.get(UNSCORED) else ""
+    left_out = " (left out)" if marked and drop_unscored else ""
+    seconds = time.monotonic() - began
+    sys.stdout.write(f"{output}: {state[POSITIONS]:,} positions{marked}{left_out} in {seconds:.0f} s\n")

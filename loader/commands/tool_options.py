@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from loader.cores import allowed_cores
 from loader.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from loader.files.pipes import OutputPipe
 
 UNITS = {"": 1, "k": 1000, "m": 10**6, "g": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
+_MOST_BYTES = 1 << 60
 LARGEST_SEED = (1 << 64) - 1
 
 Files = Annotated[
@@ -67,7 +69,7 @@ Seed = Annotated[
 Threads = Annotated[
     int, typer.Option("--threads", min=1, max=256, metavar="N", help="Threads that read; they change no byte.")
 ]
-ALL_THREADS = min(os.cpu_count() or 1, 8)
+ALL_THREADS = min(allowed_cores(), 8)
 
 
 @contextmanager
@@ -143,7 +145,10 @@ def bytes_of(text: str, option: str) -> int:
     unit = found and next((name for name in (found[2], f"{found[2]}b") if name in UNITS), None)
     if found is None or unit is None:
         raise UsageError(f"{option}: {text!r} is no amount of memory, as 4GiB or 512MiB")
-    return int(float(found[1]) * UNITS[unit])
+    size = int(Fraction(found[1]) * UNITS[unit])
+    if size > _MOST_BYTES:
+        raise UsageError(f"{option}: {text} is more than {_MOST_BYTES >> 40} TiB")
+    return size
 
 
 def memory_of(text: str) -> int:
@@ -154,6 +159,15 @@ def memory_of(text: str) -> int:
     if allowed < SMALLEST_MEMORY:
         raise UsageError(f"--memory: {text} is less than {SMALLEST_MEMORY >> 20}MiB")
     return allowed
+
+
+def exact_number(text: str) -> Fraction | None:
+    """A number as it is written: 3, 0.02, 1/3 or 1e3, of ten places at most; None for what is none."""
+    written = re.fullmatch(r"[0-9]{0,10}(\.[0-9]{0,10})?(e[-+]?[0-9])?|[0-9]{1,10}/[0-9]{1,10}", text.strip().lower())
+    try:
+        return Fraction(text.strip()) if written else None
+    except (ValueError, ZeroDivisionError):
+        return None
 
 
 def share_of(text: str, option: str) -> float:

@@ -36,6 +36,7 @@ class DataFile:
     inode: int
     modified: int | None  # nanoseconds since 1970; None: not compared, for the file had more bytes than count
     component: Component | None = None  # None: files without shares, each read once an epoch
+    score_scale: float = 1.0  # what scores are multiplied by when they are read
 
     def __fspath__(self) -> str:
         return str(self.path)

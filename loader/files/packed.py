@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 
 from loader.files.identity import DataFile
 from loader.files.regular import open_regular
 
-_READ = {b"\x1f\x8b": "gzip -dc", b"\x28\xb5\x2f\xfd": "zstd -dc"}  # by first bytes (RFC 1952, RFC 8878)
-_OTHERS = {b"BZh": "bzip2 -dc", b"\xfd7zXZ\x00": "xz -dc", b"PK\x03\x04": "unzip -p"}
+# By first bytes: what decompresses them.
+_PACKED = (
+    (re.compile(rb"\x1f\x8b"), "gzip -dc"),  # RFC 1952
+    (re.compile(rb"\x28\xb5\x2f\xfd"), "zstd -dc"),  # RFC 8878
+    (re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"), "bzip2 -dc"),
+    (re.compile(rb"\xfd7zXZ\x00"), "xz -dc"),
+    (re.compile(rb"PK(\x03\x04|\x05\x06)"), "unzip -p"),
+    (re.compile(rb"\x04\x22\x4d\x18"), "lz4 -dc"),
+    (re.compile(rb"7z\xbc\xaf\x27\x1c"), "7z e -so"),
+)
+READ = ("gzip -dc", "zstd -dc")  # what the native part decompresses itself
+# What ends the names of files of formats that may be like that.
+ENDINGS = {"gzip -dc": ".gz", "zstd -dc": ".zst", "unzip -p": ".npz"}
 
 
 def decompressor(head: bytes) -> str | None:
     """The command that decompresses what begins so; None of what is not compressed."""
-    return next((program for magic, program in (_READ | _OTHERS).items() if head.startswith(magic)), None)
+    return next((program for magic, program in _PACKED if magic.match(head)), None)
 
 
 def is_packed(file: DataFile) -> bool:
@@ -24,7 +36,7 @@ def is_packed(file: DataFile) -> bool:
     except OSError:
         return False
     with os.fdopen(fd, "rb") as opened:
-        return opened.read(4).startswith(tuple(_READ))
+        return decompressor(opened.read(16)) in READ
 
 
 def packed_notes(files: Sequence[DataFile], noun: str) -> Sequence[str]:

@@ -11,22 +11,29 @@ from loader.config import DataConfig
 from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.formats.format import ConfiguredFormat, Format, Reader
-from loader.formats.registry import format_by_name, format_of_file
+from loader.formats.registry import built_in, format_by_name, format_of_file, refused_packing, unclaimed
 
 log = logging.getLogger(__name__)
 
 Opened = TypeVar("Opened")
 
 
-def format_of(config: DataConfig, file: DataFile, family: str) -> Format | None:
-    """None of a file that no format claims. Raises ValueError for a format that is no format, or not of the family."""
+def format_of(config: DataConfig, file: DataFile, family: str, otherwise: str) -> Format:
+    """The file's format. Of one that no format claims it is `otherwise`, if it is empty or damaged files are left out;
+    else that is a DataError. Raises ValueError for a format that is no format, or not of the family."""
+    strict = config.on_bad_data != "skip"
     if config.format is not None:
-        return family_format(config.format, family)
+        given = family_format(config.format, family)
+        if strict and config.format in built_in() and (reason := refused_packing(file.path, config.format)):
+            raise DataError(file.path, reason)
+        return given
     try:
         name = format_of_file(file.path, family)
     except ValueError as error:
         raise ValueError(f"{error}; name it in data.format") from None
-    return family_format(name, family) if name else None
+    if name is None and strict and (reason := unclaimed(file.path, family)):
+        raise DataError(file.path, f"{reason}; data.format says which it is")
+    return family_format(name or otherwise, family)
 
 
 def family_format(name: str, family: str) -> Format:

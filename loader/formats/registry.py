@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 import loader.formats
-from loader.files.packed import decompressor
+from loader.files.packed import ENDINGS, READ, decompressor
 from loader.files.regular import open_regular
 from loader.formats.format import HEAD_BYTES, Format
 from loader.plugins.interface import interface_problem
@@ -47,7 +47,11 @@ def format_of_head(head: bytes, path: Path, family: str | None = None) -> str | 
     """The same of a file or pipe that begins with these bytes, up to HEAD_BYTES."""
     formats = _formats(family)
     by_content = [name for name, each in formats.items() if each.recognizes(head)]
-    by_name = [name for name, each in formats.items() if path.name.endswith(tuple(each.SUFFIXES))]
+    by_name = [
+        name
+        for name, each in formats.items()
+        if path.name.endswith(tuple(each.SUFFIXES)) and not _unread_packing(head, each)
+    ]
     if len(by_content) > 1:
         by_content = [name for name in by_content if name in by_name] or by_content
     found = by_content or by_name
@@ -63,8 +67,28 @@ def unclaimed(path: Path, family: str | None = None) -> str | None:
     if not head:
         return None
     if program := decompressor(head):
+        if program not in READ:
+            return _unread(program)
         return f"is compressed, and its name does not say what is in it; a binpack file is read after `{program}`"
     return f"does not begin as any of the formats {', '.join(names_of_family(family) if family else built_in())}"
+
+
+def refused_packing(path: Path, name: str) -> str | None:
+    """Why a file of the format can't be read, if it is compressed in a way that the format is not."""
+    return _unread(program) if (program := _unread_packing(_head(path), format_by_name(name))) else None
+
+
+def _unread_packing(head: bytes, found: Format) -> str | None:
+    """The command that decompresses what begins so, unless the format's files may be like that."""
+    program = decompressor(head)
+    if program is None or found.recognizes(head):
+        return None
+    ending = ENDINGS.get(program)
+    return None if ending and any(suffix.endswith(ending) for suffix in found.SUFFIXES) else program
+
+
+def _unread(program: str) -> str:
+    return f"is compressed in a way that is not read: decompress it first, with `{program}`"
 
 
 def names_of_family(family: str) -> Sequence[str]:

@@ -1,9 +1,10 @@
-"""Entries of data.train that have shares: `[{files = "a/*.binpack", share = 3}, {files = "b.viri", share = 1}]`."""
+"""Entries of data.train and data.validation that are tables: `[{files = "a/*.binpack", share = 3}, {files = "b.viri",
+share = 1, score_scale = 2.08}]`."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError
@@ -11,6 +12,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from loader.section import Section
 
 MOST_SHARE = 1e6
+MOST_SCALE = 1e3
 
 
 def comma_list(value: Any) -> Any:
@@ -20,48 +22,63 @@ def comma_list(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-class SharedFiles(Section):
-    """Files that are one component of a mixture."""
+class DataEntry(Section):
+    """Files that have settings of their own."""
 
     files: Annotated[
         tuple[str, ...], BeforeValidator(comma_list), Field(min_length=1, description="names; * and ? match")
     ]
     share: Annotated[
-        float, Field(gt=0, le=MOST_SHARE, description="of the samples, against the shares of the other entries")
-    ]
+        float | None,
+        Field(gt=0, le=MOST_SHARE, description="of the samples, against the shares of the other entries"),
+    ] = None
+    score_scale: Annotated[
+        float, Field(gt=0, le=MOST_SCALE, description="what scores are multiplied by when they are read")
+    ] = 1.0
 
 
 def train_files(value: Any) -> Any:
-    """For BeforeValidator: names of files, or entries that all have shares. Raises ValueError that says which entry."""
-    if not isinstance(value, list | tuple) or not any(isinstance(entry, Mapping) for entry in value):
+    """For BeforeValidator: names of files, and tables, which all have shares, or none. Raises ValueError that says
+    which entry."""
+    if not isinstance(value, list | tuple) or not any(isinstance(entry, Mapping | DataEntry) for entry in value):
         return comma_list(value)
-    if names := [entry for entry in value if isinstance(entry, str)]:
-        raise ValueError(f"{names[0]!r} has no share, and other entries have: write {{files = ..., share = ...}}")
-    return tuple(_entry(number, entry) for number, entry in enumerate(value, 1))
+    entries = tuple(
+        entry if isinstance(entry, str) else _entry(number, entry, list(DataEntry.model_fields))
+        for number, entry in enumerate(value, 1)
+    )
+    if any(isinstance(entry, DataEntry) and entry.share is not None for entry in entries):
+        for number, entry in enumerate(entries, 1):
+            if isinstance(entry, str):
+                raise ValueError(f"{entry!r} has no share, and other entries have: write {{files = ..., share = ...}}")
+            if entry.share is None:
+                raise ValueError(f"entry {number}: share is missing, and other entries have one")
+    return entries
 
 
-def patterns_of(entries: Sequence[str | SharedFiles]) -> list[tuple[Sequence[str], float | None]]:
-    """Patterns that belong together, and their share; None of names without shares."""
-    shared: list[tuple[Sequence[str], float | None]] = [
-        (entry.files, entry.share) for entry in entries if isinstance(entry, SharedFiles)
-    ]
-    return shared or [([entry for entry in entries if isinstance(entry, str)], None)]
+def validation_files(value: Any) -> Any:
+    """The same without shares."""
+    if not isinstance(value, list | tuple) or not any(isinstance(entry, Mapping | DataEntry) for entry in value):
+        return comma_list(value)
+    keys = [key for key in DataEntry.model_fields if key != "share"]
+    return tuple(
+        entry if isinstance(entry, str) else _entry(number, entry, keys) for number, entry in enumerate(value, 1)
+    )
 
 
-def _entry(number: int, given: Any) -> SharedFiles:
-    if isinstance(given, SharedFiles):
+def _entry(number: int, given: Any, keys: list[str]) -> DataEntry:
+    """A table of these keys. Raises ValueError."""
+    if isinstance(given, DataEntry):
         return given
     if not isinstance(given, Mapping):
-        raise ValueError(f"entry {number}: must be a table of files and share, not {given!r:.80}")
-    keys = list(SharedFiles.model_fields)
-    if unknown := [key for key in given if key not in keys]:
+        raise ValueError(f"entry {number}: must be a table of {', '.join(keys)}, not {given!r:.80}")
+    if unknown := [key for key in given if key not in keys and given[key] is not None]:
         close = difflib.get_close_matches(str(unknown[0]), keys, n=1)
         meant = f"; did you mean {close[0]}?" if close else ""
         raise ValueError(f"entry {number}: unknown key {unknown[0]}; allowed here: {', '.join(keys)}{meant}")
-    if missing := [key for key in keys if key not in given]:
-        raise ValueError(f"entry {number}: {missing[0]} is missing; an entry has {' and '.join(keys)}")
+    if "files" not in given:
+        raise ValueError(f"entry {number}: files is missing; an entry has {', '.join(keys)}")
     try:
-        return SharedFiles.model_validate(dict(given))
+        return DataEntry.model_validate(dict(given))
     except ValidationError as error:
         first = error.errors()[0]
         key, wrong = first["loc"][0], first["msg"]

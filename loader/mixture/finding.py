@@ -1,48 +1,71 @@
-"""Finds the files of data.train, with or without shares."""
+"""Finds the files that data.train and data.validation name, and what their entries say of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loader.files.identity import Component, DataFile
-from loader.mixture.entries import SharedFiles, patterns_of
+from loader.mixture.entries import DataEntry
 from loader.sources import find_files
 
 
-def find_train_files(entries: Sequence[str | SharedFiles], key: str) -> tuple[list[Path], dict[Path, Component]]:
-    """The files in their order, and the component of each that has one; `key`: what errors call the entries.
+@dataclass(frozen=True)
+class Named:
+    """What an entry says of its files."""
 
-    Raises ValueError for a pattern that matches nothing, and for a file that is named twice with shares.
+    entry: int  # from 0 on
+    component: Component | None = None
+    score_scale: float = 1.0
+
+
+def find_entries(entries: Sequence[str | DataEntry], key: str) -> tuple[list[Path], dict[Path, Named]]:
+    """Returns the files in their order, and what their entries say; `key`: what errors call the entries.
+
+    Raises ValueError for a pattern that matches nothing, and for a file that is named twice with shares, or with two
+    scales.
     """
     paths: list[Path] = []
-    components: dict[Path, Component] = {}
-    for number, (patterns, share) in enumerate(patterns_of(entries)):
-        found = find_files(patterns, key if share is None else f"{key}: entry {number + 1}: files")
-        paths += found
-        if share is None:
-            continue
+    known: dict[Path, Named] = {}
+    for number, entry in enumerate(entries):
+        if isinstance(entry, str):
+            found, named = find_files([entry], key), Named(number)
+        else:
+            found = find_files(entry.files, f"{key}: entry {number + 1}: files")
+            component = None if entry.share is None else Component(number, entry.share)
+            named = Named(number, component, entry.score_scale)
         for path in found:
-            if path in components:
-                raise ValueError(_twice(key, path, components[path].number, number))
-            components[path] = Component(number, share)
-    return paths, components
+            if path in known:
+                _check_twice(key, path, known[path], named)
+            known[path] = named
+        paths += found
+    return paths, known
 
 
-def with_components(files: Sequence[DataFile], components: dict[Path, Component], key: str) -> tuple[DataFile, ...]:
-    """The files, each with its component. Raises ValueError for a file that has two names."""
-    if not components:
-        return tuple(files)
+def with_entries(files: Sequence[DataFile], known: Mapping[Path, Named], key: str) -> tuple[DataFile, ...]:
+    """Returns the files with what their entries say. Raises ValueError for a file that has two names with shares."""
     seen: dict[tuple[int, int], DataFile] = {}
     for file in files:
         other = seen.setdefault((file.device, file.inode), file)
-        if other is not file:
-            first, second = components[other.path].number, components[file.path].number
-            raise ValueError(f"{_twice(key, file.path, first, second)}: it is {other.path}, too")
-    return tuple(replace(file, component=components[file.path]) for file in files)
+        if other is not file and known[file.path].component is not None:
+            raise ValueError(f"{_twice(key, file.path, known[other.path], known[file.path])}: it is {other.path}, too")
+    return tuple(
+        replace(file, component=known[file.path].component, score_scale=known[file.path].score_scale) for file in files
+    )
 
 
-def _twice(key: str, path: Path, first: int, second: int) -> str:
-    where = f"entry {first + 1} and entry {second + 1}" if first != second else f"entry {first + 1} twice"
+def _check_twice(key: str, path: Path, first: Named, second: Named) -> None:
+    """Raises ValueError."""
+    if second.component is not None:
+        raise ValueError(_twice(key, path, first, second))
+    if first.score_scale != second.score_scale:
+        raise ValueError(
+            f"{key}: {path} is in entry {first.entry + 1} and entry {second.entry + 1}: a file has one score_scale"
+        )
+
+
+def _twice(key: str, path: Path, first: Named, second: Named) -> str:
+    one, other = first.entry + 1, second.entry + 1
+    where = f"entry {one} and entry {other}" if one != other else f"entry {one} twice"
     return f"{key}: {path} is in {where}: a file has one share"

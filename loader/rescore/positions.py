@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from loader import _native
-from loader.chess.entry import Entry
+from loader.chess.entry import NO_SCORE, Entry, entry_of
 from loader.chess.tools.kind import Kind
 from loader.chess.tools.source import SourceFile, parted_by_chunks
 
-NO_SCORE = 32002  # the placeholder of positions that are not to be used
-Scores = npt.NDArray[np.int16]  # of the side to move
+# What a work file holds of each position: which it is, and its score, of the side to move, or why it has none.
+RECORD = np.dtype([("position", "<u8"), ("score", "<i2")])
+SILENT = NO_SCORE + 1  # the engine printed no score
+FAILED = NO_SCORE + 2  # it crashed or did not answer, twice
+Records = npt.NDArray[np.void]
+
+
+def position_of(entry: Entry) -> int:
+    """Returns what tells a position from others: as good as the FEN, which is all that an engine gets."""
+    return int.from_bytes(hashlib.blake2b(entry.fen.encode(), digest_size=8).digest(), "little")
+
+
+class KnownScores:
+    """Scores by position, wherever the positions stand in the files by now."""
+
+    def __init__(self, records: Records) -> None:
+        order = np.argsort(records["position"])
+        self._positions: npt.NDArray[np.uint64] = records["position"][order]
+        self._scores: npt.NDArray[np.int16] = records["score"][order]
+
+    def get(self, position: int) -> int | None:
+        at = int(np.searchsorted(self._positions, np.uint64(position)))
+        found = at < len(self._positions) and self._positions[at] == position
+        return int(self._scores[at]) if found else None
 
 
 class Tasks:
@@ -72,11 +96,16 @@ def count_storable(sources: Sequence[SourceFile], target: Kind) -> Iterator[tupl
         before += source.size
 
 
-def rescored(sources: Sequence[SourceFile], target: Kind, scores: Scores) -> Iterator[bytes]:
-    """The entries in the target's format as a conversion would write them, each with its score of `scores`. Raises
-    DataError."""
+def rescored(
+    sources: Sequence[SourceFile], target: Kind, scores: npt.NDArray[np.int16], *, drop: bool = False
+) -> Iterator[bytes]:
+    """The entries in the target's format as a conversion would write them, each with its score of `scores`; with `drop`
+    without those that the engine gave none. Raises DataError."""
     writer = target.make_writer()
-    with_scores = _native.RescoringWriter(writer, scores)
+    found = scores <= NO_SCORE
+    chosen: Any = found.view(np.uint8)
+    kept = _native.ChosenWriter(writer, chosen) if drop else writer
+    with_scores = _native.RescoringWriter(kept, np.where(found, scores, np.int16(NO_SCORE)))
     for source in sources:
         for chunk in range(source.num_chunks):
             source.copy_to(chunk, with_scores)
@@ -86,3 +115,34 @@ def rescored(sources: Sequence[SourceFile], target: Kind, scores: Scores) -> Ite
         source.check_end()
     writer.finish()
     yield writer.take()
+
+
+def places(sources: Sequence[SourceFile], numbers: Sequence[int]) -> Iterator[str]:
+    """Names entries by their numbers, which ascend: file, line or position there, FEN. Raises DataError."""
+    before = 0
+    wanted = list(reversed(numbers))
+    for source in sources:
+        has_lines = not source.kind.is_binpack and source.kind.codec.unit == "line"
+        first = lines = 0  # entries and lines of the file before the chunk
+        for chunk in range(source.num_chunks):
+            if not wanted:
+                return
+            count = source.count(chunk)
+            if not has_lines and wanted[-1] >= before + first + count:
+                first += count
+                continue
+            walk = _native.ChunkWalk(cast(_native.EntryFile, source.opened), chunk) if has_lines else None
+            entries = source.entries(chunk) if walk is None else _each(walk)
+            for number, entry in enumerate(entries):
+                if wanted and wanted[-1] == before + first + number:
+                    wanted.pop()
+                    where = f"position {first + number + 1}" if walk is None else f"line {lines + walk.units}"
+                    yield f"{source.path}: {where}: {entry.fen}"
+            first, lines = first + count, lines + (0 if walk is None else walk.units)
+        before += first
+
+
+def _each(walk: _native.ChunkWalk) -> Iterator[Entry]:
+    """Entries one at a time, so that the walk knows where it is."""
+    while line := walk.lines(1):
+        yield entry_of(line.decode().rstrip("\n"))

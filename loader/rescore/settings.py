@@ -13,7 +13,7 @@ from loader.resumable.journal import Settings
 from loader.selfplay.settings import digest_of
 from loader.uci.engine import EngineSettings, Limits
 
-VERSION = 1  # another one if the same settings make other scores
+VERSION = 2  # another one if the same settings make other scores
 CENTIPAWNS = 100  # units of 100 centipawns in a format that has them
 CENTIPAWN_FORMATS = ("bulletformat", "viriformat", "marlinformat", "text", "montyvalue")
 _PER_TASK = 100_000  # nodes that a task has, about
@@ -27,19 +27,19 @@ class RescoreSettings:
     engine: EngineSettings
     limits: Limits
     engines: int = 1
+    drop_unscored: bool = False
 
     @property
     def positions_of_a_task(self) -> int:
         """What an engine gets at once, and a death may cost it. Changes no score."""
         return max(1, min(_MOST, _PER_TASK // (self.limits.nodes or _PER_TASK // 16)))
 
-    def identity(self, paths: Sequence[Path], target: Target) -> Settings:
-        """All that the file's bytes depend on, by option; files by their content. Not --threads, not --timeout."""
+    def identity(self, target: Target) -> Settings:
+        """All that a position's score depends on, by option. Not --threads, not --timeout."""
         program = shutil.which(self.engine.program) or self.engine.program
         options = [f"{name}={value}{digest_of(value)}" for name, value in sorted(self.engine.options)]
         return {
             "scores of version": VERSION,
-            "files": _digest_of_all(paths),
             "format": f"{target.kind.name} {target.packing or ''}".strip(),
             "--engine": f"{Path(program).name}{digest_of(program)}",
             "--option": ", ".join(options) or None,
@@ -49,9 +49,10 @@ class RescoreSettings:
         }
 
 
-def _digest_of_all(paths: Sequence[Path]) -> str:
+def digest_of_all(paths: Sequence[Path]) -> str:
+    """Of the content of files."""
     whole = hashlib.sha256()
     for path in paths:
         with path.open("rb") as file:
             whole.update(hashlib.file_digest(file, "sha256").digest())
-    return f"{len(paths)}, sha256 {whole.hexdigest()[:16]}"
+    return whole.hexdigest()

@@ -17,8 +17,8 @@ FAMILY = "rows"
 
 
 def format_of(config: DataConfig, file: DataFile) -> Format:
-    """A file that no format claims is svmlight: it names the line and column of what it can't read."""
-    return opening.format_of(config, file, FAMILY) or opening.family_format("svmlight", FAMILY)
+    """As `loader.formats.opening.format_of`."""
+    return opening.format_of(config, file, FAMILY, "svmlight")
 
 
 def open_readers(config: DataConfig, files: Sequence[DataFile], *, validation: bool = False) -> list[Reader]:

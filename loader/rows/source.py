@@ -72,6 +72,9 @@ class RowsSource:
             return (f"{config.settings.blocks} {GENERATOR}",)
         return packed_notes(files, "rows")
 
+    def format_name(self, config: DataConfig, file: DataFile) -> str:
+        return str(format_of(config, file).__name__).rpartition(".")[2]  # type: ignore[attr-defined]
+
     def whole_size(self, config: DataConfig, file: DataFile) -> int:
         found = format_of(config, file)
         return found.whole_size(file) if isinstance(found, GrowingFormat) else file.size

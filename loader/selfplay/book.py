@@ -26,6 +26,7 @@ class Book:
     digest: str  # SHA-256 of the file
     positions: tuple[str, ...]  # FEN or EPD
     lines: tuple[int, ...]  # of each, in the file
+    empty: int = 0  # games that have no move, and are left out
 
     def order(self, seed: str) -> list[int]:
         """All positions in the order in which games take them."""
@@ -60,11 +61,12 @@ def read_book(path: Path) -> Book:
     except ValueError as error:
         raise DataError(path, str(error)) from None
     pgn = path.suffix.lower() == ".pgn" or text.lstrip().startswith("[")
-    found = list(positions_of_pgn(path, text) if pgn else positions_of_epd(text))
+    everything = list(positions_of_pgn(path, text) if pgn else positions_of_epd(text))
+    found = [(line, position) for line, position in everything if position is not None]
     if not found:
         raise DataError(path, "holds no positions")
     lines, positions = zip(*found, strict=True)
-    return Book(path, hashlib.sha256(content).hexdigest(), positions, lines)
+    return Book(path, hashlib.sha256(content).hexdigest(), positions, lines, len(everything) - len(found))
 
 
 def positions_of_epd(text: str) -> Iterator[tuple[int, str]]:
@@ -84,9 +86,9 @@ def parse_position(text: str) -> chess.Board:
     return board
 
 
-def positions_of_pgn(path: Path, text: str) -> Iterator[tuple[int, str]]:
-    """The line that each game begins in, and its last position; not of games without a move or a position of their
-    own, which say nothing."""
+def positions_of_pgn(path: Path, text: str) -> Iterator[tuple[int, str | None]]:
+    """The line that each game begins in, and its last position; None for a game without a move or a position of its
+    own."""
     for begin, lines in games_of_pgn(path, text):
         game = chess.pgn.read_game(io.StringIO(lines), Visitor=_QuietBuilder)
         if game is None:
@@ -96,8 +98,7 @@ def positions_of_pgn(path: Path, text: str) -> Iterator[tuple[int, str]]:
         board = game.end().board()
         if board.uci_variant != "chess":
             raise DataError(path, f"line {begin}: a game of {game.headers['Variant']}, which is other chess")
-        if board.move_stack or "FEN" in game.headers:
-            yield begin, board.fen()
+        yield begin, board.fen() if board.move_stack or "FEN" in game.headers else None
 
 
 def games_of_pgn(path: Path, text: str) -> Iterator[tuple[int, str]]:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import chess
 
-from loader.chess.entry import Entry
+from loader.chess.entry import NO_SCORE, Entry
 from loader.errors import EngineError
 from loader.uci.engine import Limits, Search
 
@@ -51,7 +51,7 @@ class Played:
 
     fen: str
     move: str
-    score: int
+    score: int | None
     ply: int
     white_to_move: bool
 
@@ -70,10 +70,10 @@ def adjudicate(played: list[Played], settings: GameSettings) -> int | None:
 
 
 def white_scores(played: list[Played], plies: int) -> list[int]:
-    """Of the last so many plies, from white's point of view; none if there are not so many."""
-    if not 0 < plies <= len(played):
-        return []
-    return [one.score if one.white_to_move else -one.score for one in played[-plies:]]
+    """Returns the last so many scores, from white's point of view; none if there are not so many. A ply without a score
+    says nothing about the game."""
+    scores = [one.score if one.white_to_move else -one.score for one in played if one.score is not None]
+    return scores[-plies:] if 0 < plies <= len(scores) else []
 
 
 def result_by_rules(board: chess.Board, seen: Counter[str]) -> int | None:
@@ -91,13 +91,23 @@ def play_game(player: Player, settings: GameSettings, openings: Iterable[chess.B
     """
     player.new_game()
     for opening in openings:
-        if abs(player.search(opening.fen(), [], settings.limits).score) <= settings.opening_score:
+        score = player.search(opening.fen(), [], settings.limits).score
+        if score is None or abs(score) <= settings.opening_score:  # no score: the game shows what it is worth
             break
     else:
         raise player.fault(f"no opening has a score within {settings.opening_score}")
     player.new_game()
     played, result = play_on(player, settings, opening)
-    return [Entry(one.fen, one.move, one.score, one.ply, result if one.white_to_move else -result) for one in played]
+    return [
+        Entry(
+            one.fen,
+            one.move,
+            NO_SCORE if one.score is None else one.score,
+            one.ply,
+            result if one.white_to_move else -result,
+        )
+        for one in played
+    ]
 
 
 def play_on(player: Player, settings: GameSettings, board: chess.Board) -> tuple[list[Played], int]:

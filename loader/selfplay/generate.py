@@ -24,9 +24,9 @@ from loader.selfplay.book import Book, read_book
 from loader.selfplay.game import play_game
 from loader.selfplay.opening import Openings
 from loader.selfplay.settings import GenerateSettings
-from loader.uci.engine_pool import EnginePool, Result, try_engine
+from loader.uci.engine_pool import Attempt, EnginePool, try_engine
 
-Game = Result[list[Entry]]
+Game = Attempt[list[Entry]]
 
 FAILURES = 5  # dropped games in a row that end the command
 
@@ -58,6 +58,8 @@ def generate(settings: GenerateSettings, out: Path, report: Report) -> dict[str,
     if not settings.append and not is_begun(out):
         refuse_existing(out)
     book = None if settings.book is None else read_book(settings.book)
+    if book is not None and book.empty:
+        report.tell(f"{book.path}: left out, without a move: {book.empty:,} of its games")
     start = {GAMES: 0, POSITIONS: 0, DROPPED: 0, AFTER: size_of(out) if settings.append else 0}
     with WorkFile(out, settings.identity(book), start) as work:
         if is_delivered(work, partial(rechunk, work.part)):
@@ -132,17 +134,17 @@ def play(
         settings.engine,
         settings.engines,
         "--engines",
-        lambda engine, number: play_game(engine, settings.game, starts.of_game(number)),
+        lambda engine, number: engine.attempt(lambda each: play_game(each, settings.game, starts.of_game(number))),
     ) as pool:
         interruption.wake = pool.wake
-        dropped: list[Game] = []
-        for game in pool.results(work.state[GAMES], interruption.check):
-            tell_faults(game, report)
+        dropped: list[int] = []
+        for number, game in pool.results(work.state[GAMES], interruption.check):
+            tell_faults(number, game, report)
             if game.value is None:
-                dropped.append(game)
-                give_up_after(dropped)
+                dropped.append(number)
+                give_up_after(dropped, game)
                 continue
-            record(work, game, dropped, settings.positions)
+            record(work, number, game.value, dropped, settings.positions)
             dropped = []
             report.progress(work.state[POSITIONS], work.state[GAMES])
             if work.state[POSITIONS] >= settings.positions:
@@ -150,28 +152,27 @@ def play(
     work.sync()
 
 
-def record(work: WorkFile, game: Game, dropped: list[Game], positions: int) -> None:
-    """A game and those dropped before it; of the last one as much as is needed."""
-    assert game.value is not None
-    entries = game.value[: positions - work.state[POSITIONS]]
+def record(work: WorkFile, number: int, game: list[Entry], dropped: list[int], positions: int) -> None:
+    """A game and the numbers of those dropped before it; of the last one as much as is needed."""
+    entries = game[: positions - work.state[POSITIONS]]
     state = {key: value for key, value in work.state.items() if key != DROPPED_BEFORE}
-    state |= {GAMES: game.number + 1, POSITIONS: state[POSITIONS] + len(entries)}
+    state |= {GAMES: number + 1, POSITIONS: state[POSITIONS] + len(entries)}
     if dropped:
-        state |= {DROPPED: state[DROPPED] + len(dropped), DROPPED_BEFORE: [each.number for each in dropped]}
+        state |= {DROPPED: state[DROPPED] + len(dropped), DROPPED_BEFORE: dropped}
     work.commit(encode(entries), state)
 
 
-def tell_faults(game: Game, report: Report) -> None:
+def tell_faults(number: int, game: Game, report: Report) -> None:
     for fault in game.faults:
-        report.tell(f"game {game.number}: {fault}; the engine is started again")
+        report.tell(f"game {number}: {fault}; the engine is started again")
     if game.value is None:
-        report.tell(f"game {game.number} is dropped")
+        report.tell(f"game {number} is dropped")
 
 
-def give_up_after(dropped: list[Game]) -> None:
+def give_up_after(dropped: list[int], last: Game) -> None:
     """Failing games in a row are not recorded: when the command goes on, perhaps with the cause mended, they count."""
     if len(dropped) == FAILURES:
-        raise EngineError(f"{FAILURES} games in a row have failed, at last with: {dropped[-1].faults[-1]}")
+        raise EngineError(f"{FAILURES} games in a row have failed, at last with: {last.faults[-1]}")
 
 
 def deliver(settings: GenerateSettings, work: WorkFile, interruption: Interruption) -> None:

@@ -48,7 +48,7 @@ class Search:
     """What a search found, from the side to move's point of view."""
 
     move: str | None  # UCI; None if there is no legal move
-    score: int  # internal units
+    score: int | None  # internal units; None if the engine has printed none, as some do for a forced move
 
 
 class Engine:
@@ -93,11 +93,10 @@ class Engine:
             if score is not None:
                 exact, bound = (score, bound) if score[2] else (exact, score)
         found = exact or bound
-        if found is None:
-            raise self._process.fault("bestmove without a score")
         words = line.split()
         move = words[1] if len(words) > 1 and words[1] not in ("(none)", "0000") else None
-        return Search(move, internal_score(found[0], found[1], self._settings.units_per_100cp))
+        units = self._settings.units_per_100cp
+        return Search(move, None if found is None else internal_score(found[0], found[1], units))
 
     def fault(self, reason: str) -> EngineError:
         """An error that names the engine."""

@@ -24,12 +24,40 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Result(Generic[T]):
-    """A task that has been done, or given up because it failed TRIES times."""
+class Attempt(Generic[T]):
+    """Something that an engine has done, or that was given up because it failed TRIES times."""
 
-    number: int
     value: T | None  # None: given up
     faults: tuple[str, ...]  # of each try that failed; the engine was started anew
+
+
+class RestartedEngine:
+    """A thread's engine: started when it is needed, and anew after a fault."""
+
+    def __init__(self, settings: EngineSettings, stop: int) -> None:
+        self._settings = settings
+        self._stop = stop
+        self._engine: Engine | None = None
+
+    def attempt(self, do: Callable[[Engine], T]) -> Attempt[T]:
+        """Raises EngineStartError: no task is to blame for that."""
+        faults: list[str] = []
+        while len(faults) < TRIES:
+            try:
+                if self._engine is None:
+                    self._engine = Engine(self._settings, self._stop)
+                return Attempt(do(self._engine), tuple(faults))
+            except EngineStartError:
+                raise
+            except EngineError as error:
+                faults.append(str(error))
+                self.close()
+        return Attempt(None, tuple(faults))
+
+    def close(self) -> None:
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
 
 
 class EnginePool(Generic[T]):
@@ -38,13 +66,15 @@ class EnginePool(Generic[T]):
     `option`: what the user calls the number of engines. `do`: does task number n.
     """
 
-    def __init__(self, settings: EngineSettings, engines: int, option: str, do: Callable[[Engine, int], T]) -> None:
+    def __init__(
+        self, settings: EngineSettings, engines: int, option: str, do: Callable[[RestartedEngine, int], T]
+    ) -> None:
         self._settings = settings
         self._option = option
         self._do = do
         self._stop = os.eventfd(0, os.EFD_CLOEXEC)
         self._numbers: SimpleQueue[int | None] = SimpleQueue()
-        self._results: SimpleQueue[Result[T] | BaseException | None] = SimpleQueue()
+        self._results: SimpleQueue[tuple[int, T] | BaseException | None] = SimpleQueue()
         self._threads = [threading.Thread(target=self._run) for _ in range(engines)]
 
     def __enter__(self) -> Self:
@@ -65,9 +95,9 @@ class EnginePool(Generic[T]):
         """Lets `results` call its `check`. For a signal handler."""
         self._results.put(None)
 
-    def results(self, first: int, check: Callable[[], None]) -> Iterator[Result[T]]:
-        """Of task `first` and all after it, without end; once only. What `check` raises ends it."""
-        done: dict[int, Result[T]] = {}
+    def results(self, first: int, check: Callable[[], None]) -> Iterator[tuple[int, T]]:
+        """Number and result of task `first` and all after it, without end; once only. What `check` raises ends it."""
+        done: dict[int, T] = {}
         for number in range(first, first + AHEAD * len(self._threads)):
             self._numbers.put(number)
         for number in itertools.count(first):
@@ -76,11 +106,11 @@ class EnginePool(Generic[T]):
                 match self._results.get():
                     case None:
                         check()
-                    case Result() as result:
-                        done[result.number] = result
                     case BaseException() as error:
                         raise error
-            yield done.pop(number)
+                    case finished, result:
+                        done[finished] = result
+            yield number, done.pop(number)
             self._numbers.put(number + AHEAD * len(self._threads))
 
     def _end(self) -> None:
@@ -93,10 +123,10 @@ class EnginePool(Generic[T]):
         os.close(self._stop)
 
     def _run(self) -> None:
-        engine = _Replaceable(self._settings, self._stop)
+        engine = RestartedEngine(self._settings, self._stop)
         try:
             while (number := self._numbers.get()) is not None:
-                self._results.put(self._do_or_give_up(engine, number))
+                self._results.put((number, self._do(engine, number)))
         except StoppedError:
             pass
         except BaseException as error:
@@ -104,43 +134,13 @@ class EnginePool(Generic[T]):
         finally:
             engine.close()
 
-    def _do_or_give_up(self, engine: _Replaceable, number: int) -> Result[T]:
-        faults: list[str] = []
-        while len(faults) < TRIES:
-            try:
-                return Result(number, self._do(engine.get(), number), tuple(faults))
-            except EngineStartError:  # no task is to blame: giving it up would make another file
-                raise
-            except EngineError as error:
-                faults.append(str(error))
-                engine.close()
-        return Result(number, None, tuple(faults))
-
 
 def try_engine(settings: EngineSettings, interruption: Interruption) -> None:
     """What is wrong with every engine, such as an option that it does not have or no network, is said once."""
     try:
         with Engine(settings, interruption.descriptor) as engine:
             engine.new_game()
-            engine.search(START, [], Limits(depth=1))
+            if engine.search(START, [], Limits(depth=1)).score is None:
+                raise engine.fault("bestmove without a score")
     except StoppedError:
         interruption.check()
-
-
-class _Replaceable:
-    """A thread's engine: started when it is needed, and anew after `close`."""
-
-    def __init__(self, settings: EngineSettings, stop: int) -> None:
-        self._settings = settings
-        self._stop = stop
-        self._engine: Engine | None = None
-
-    def get(self) -> Engine:
-        if self._engine is None:
-            self._engine = Engine(self._settings, self._stop)
-        return self._engine
-
-    def close(self) -> None:
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None

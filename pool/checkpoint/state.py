@@ -97,6 +97,7 @@ class RunFacts:
     fingerprint: Mapping[str, str]  # of what the run's bits depend on
     data: Sequence[tuple[str, Count]]  # name and bytes of each training file, in order
     mixture: Sequence[tuple[Count, float]] = ()  # files and share of each entry of data.train, if they have shares
+    scales: Sequence[tuple[Count, float]] = ()  # number of training files and their score_scale, if any has one
     validation: Sequence[tuple[str, Count]] = ()  # as `data`, of the validation files
     goal: Goal = LOWEST_LOSS  # which number of a validation the run goes by
 
@@ -127,6 +128,8 @@ class SavedState(RunState, RunFacts):
     """What state.json holds. A file is read by this schema: other types, names or ranges are refused."""
 
     files: Annotated[Mapping[str, FileSums], AfterValidator(_all_files)]
+    # Text that files of this network carry if it was read from one, its bytes as Latin-1: it need not be UTF-8.
+    description: Annotated[str, Field(pattern=r"^[\x00-\xff]*$")] = ""
 
 
 _SCHEMA = TypeAdapter(SavedState)
@@ -141,6 +144,12 @@ def describe_mixture(files: Sequence[DataFile]) -> list[tuple[int, float]]:
     """What RunFacts.mixture says of them: other shares make other batches."""
     groups = groupby(file.component for file in files if file.component is not None)
     return [(len(list(group)), component.share) for component, group in groups]
+
+
+def describe_scales(files: Sequence[DataFile]) -> list[tuple[int, float]]:
+    """Returns what RunFacts.scales says of them: other scores make other batches."""
+    scales = [(len(list(group)), scale) for scale, group in groupby(file.score_scale for file in files)]
+    return [] if all(scale == 1.0 for _, scale in scales) else scales
 
 
 def encode_state(state: SavedState) -> bytes:

@@ -49,6 +49,7 @@ class Checkpoint(RunState, RunFacts):
     optimizer_tensors: Mapping[str, torch.Tensor]
     average: Mapping[str, torch.Tensor] = field(default_factory=dict)  # named as `weights`; empty: none yet
     chunk_sums: Mapping[str, npt.NDArray[np.uint64]] = field(default_factory=dict)  # [chunks] words of each stream
+    description: str = ""  # as SavedState has it
     # of `optimizer_tensors` those whose rows lie on several devices, in their order: there they have a shape alone
     divided: Mapping[str, Sequence[torch.Tensor]] = field(default_factory=dict)
 
@@ -105,6 +106,7 @@ def load(path: Path) -> Checkpoint:
         fingerprint=state.fingerprint,
         data=state.data,
         mixture=state.mixture,
+        scales=state.scales,
         weights=tensors[WEIGHTS],
         optimizer=state.optimizer,
         optimizer_tensors=tensors[OPTIMIZER],
@@ -174,6 +176,7 @@ def _write(beside: Path, checkpoint: Checkpoint) -> None:
         fingerprint=checkpoint.fingerprint,
         data=checkpoint.data,
         mixture=checkpoint.mixture,
+        scales=checkpoint.scales,
         optimizer=checkpoint.optimizer,
         files=sums,
         validation=checkpoint.validation,
@@ -181,6 +184,7 @@ def _write(beside: Path, checkpoint: Checkpoint) -> None:
         validations=checkpoint.validations,
         members=checkpoint.members,
         averaged=checkpoint.averaged,
+        description=checkpoint.description,
     )
     try:
         data = encode_state(state)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from pool.errors import ConfigError
 
 Checkpoint = Annotated[
     Path, typer.Argument(metavar="CHECKPOINT", help="a checkpoint's folder, or a run's, whose newest is taken")
@@ -31,6 +34,7 @@ TrustedTask = Annotated[
         help="the checkpoint's task; needed if it is a module, which is imported: it must be one that you trust",
     ),
 ]
+Force = Annotated[bool, typer.Option("--force", help="replace what is there under the name of an output")]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="change a setting; may be given several times"),
@@ -48,3 +52,10 @@ AllowDifferentNumerics = Annotated[
 TraceFile = Annotated[
     Path | None, typer.Option("--trace", metavar="FILE", help="write what each process does when, for Perfetto")
 ]
+
+
+def check_new(outputs: Iterable[Path], force: bool) -> None:
+    """Raises ConfigError for the first output that would replace a file, unless the user wants that."""
+    for output in outputs:
+        if output.is_file() and not force:
+            raise ConfigError(f"{output}: is there already; give another name, or --force to replace it")

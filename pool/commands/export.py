@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from pool.commands.arguments import Averaged, Checkpoint, Member, TrustedTask
+from pool.commands.arguments import Averaged, Checkpoint, Force, Member, TrustedTask, check_new
 from pool.errors import ConfigError
 
 
@@ -20,8 +20,13 @@ def export(
     checkpoint: Checkpoint,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="file to write")],
     description: Annotated[
-        str, typer.Option(metavar="TEXT", help="text that the file carries")
-    ] = "Trained with sparsepool.",
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="text that the file carries; otherwise that of the file which pool convert made the checkpoint of, "
+            'or "Trained with sparsepool."',
+        ),
+    ] = None,
     header: Annotated[
         Literal["c", "rust", "none"],
         typer.Option(
@@ -48,6 +53,7 @@ def export(
     ] = False,
     averaged: Averaged = False,
     task: TrustedTask = None,
+    force: Force = False,
 ) -> None:
     """Write the network of a checkpoint in the format of its user.
 
@@ -65,6 +71,7 @@ def export(
         raise ConfigError("--average: is of all members; leave out --member")
     one = parse_member(member)
     language = None if header == "none" else header
+    check_new([output] if language is None else [output, header_path(output, language)], force)
     exported = export_checkpoint(
         checkpoint,
         output,

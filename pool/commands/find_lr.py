@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pool.commands.arguments import Overrides
+from pool.commands.arguments import Force, Overrides, check_new
 from pool.errors import PoolError
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def find_lr(
     as_json: Annotated[
         bool, typer.Option("--json", help="one JSON object: suggested, lowest, and rates, losses, smoothed by step")
     ] = False,
+    force: Force = False,
 ) -> None:
     """Find a learning rate: a short run in a temporary folder, whose rate rises from step to step.
 
@@ -50,6 +51,7 @@ def find_lr(
 
     if plot is not None:
         check_plot(plot)
+        check_new([plot], force)
     folder = Path(tempfile.mkdtemp(prefix="find-lr-"))
     try:
         found = _tested(load_config(config, [*(overrides or ()), *changes_for(steps, low, high, str(folder / "run"))]))

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from pool.commands.arguments import Force, check_new
 from pool.errors import ConfigError
 
 STATE_CODES = {"finished": 0, "crashed": 1, "running": 3, "stopped": 4}
@@ -28,6 +29,7 @@ def runs(
         bool, typer.Option("--members", help="a row for each member of an ensemble, with the settings that differ")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object a run")] = False,
+    force: Force = False,
 ) -> None:
     """Compare runs: state, steps, best validation, newest loss, speed, time spent on steps, and the settings that
     differ.
@@ -44,6 +46,7 @@ def runs(
 
     if plot is not None:
         check_plot(plot)
+        check_new([plot], force)
     found = read_runs(folders, _warn)
     if members:
         found = [row for run in found for row in (run.members or (run,))]

@@ -60,7 +60,7 @@ def sweep(
     variations = [Variation.parse(text) for text in vary]
     settings = sweep_config(config, overrides or (), variations, seeds, trace=trace)
     if check:
-        sys.stdout.write(preparation.check(settings) + "\n")
+        preparation.check(settings, print)
         return
     options = [word for text in vary for word in ("--vary", text)] + ([] if seeds == 1 else ["--seeds", str(seeds)])
 

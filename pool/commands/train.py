@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -64,7 +63,7 @@ def train(
     if changes and not resume:
         raise ConfigError("--override: changes a run that is resumed; without --resume use --set")
     if check:
-        sys.stdout.write(preparation.check(settings) + "\n")
+        preparation.check(settings, print)
         return
     code = run(
         settings,

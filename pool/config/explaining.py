@@ -35,7 +35,7 @@ def _by_key(error: ValidationError) -> Iterable[list[Any]]:
 
 def _explain(cls: type[BaseModel], items: Sequence[Any], within: Sequence[str]) -> str:
     """Of one key."""
-    item = items[0]
+    item = next((each for each in items if each["type"] == "value_error"), items[0])
     location = list(item["loc"])
     key = dotted([*within, *location])
     if item["type"] == "value_error":  # a section's own check, which says all

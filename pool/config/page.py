@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from inspect import cleandoc
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import annotated_types as limits
 from pydantic import BaseModel
@@ -141,7 +141,8 @@ def _toml(value: Any) -> str:
 def _allowed(field: FieldInfo) -> str:
     kinds = [kind for kind in alternatives(field.annotation) if kind is not types.NoneType]
     words = [_word(kind) for kind in kinds]
-    bounds = [bound for entry in field.metadata for bound in _bounds(entry)]
+    of_kinds = (entry for kind in get_args(field.annotation) for entry in getattr(kind, "__metadata__", ()))
+    bounds = [bound for entry in (*field.metadata, *of_kinds) for bound in _bounds(entry)]
     return ", ".join([" or ".join(words), *bounds])
 
 
@@ -152,6 +153,8 @@ def _word(kind: Any) -> str:
         return " or ".join(json.dumps(choice) for choice in get_args(kind))
     if get_origin(kind) is Annotated:
         return _word(get_args(kind)[0])
+    if get_origin(kind) in (Union, types.UnionType):
+        return " or ".join(map(_word, get_args(kind)))
     if get_origin(kind) in (tuple, list):
         item = get_args(kind)[0]
         return f"list of {_word(item)}" + ("" if get_origin(item) is Literal else "s")

@@ -15,6 +15,12 @@ class Part(Protocol):
         """How many it lasts; None of the last."""
 
 
+class WrittenPart(Protocol):
+    @property
+    def steps(self) -> int | str | None:
+        """The same, or a share of the run's steps."""
+
+
 def first_steps(parts: Sequence[Part]) -> list[int]:
     """The step at which each part begins."""
     return [0, *accumulate(part.steps for part in parts if part.steps is not None)]
@@ -25,7 +31,7 @@ def in_force(begins: Sequence[int], step: int) -> int:
     return bisect.bisect_right(begins, step) - 1
 
 
-def problem_of_steps(parts: Sequence[Part], key: str, steps: str) -> str:
+def problem_of_steps(parts: Sequence[WrittenPart], key: str, steps: str) -> str:
     """Why parts can't follow one another, with the key; empty if they can. `steps`: what is counted, in words."""
     for index, part in enumerate(parts):
         is_last = index == len(parts) - 1

@@ -1,10 +1,18 @@
-"""The section `[schedule]`: one learning rate scheduler, or parts one after the other. Free of torch."""
+"""The section `[schedule]`: one learning rate scheduler, or parts one after the other. Free of torch.
+
+Steps may be written as shares of the run, "1%" of train.steps. `ScheduleConfig.of_run` turns them into steps.
+"""
 
 from __future__ import annotations
 
+import math
+import re
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Annotated, Any
 
-from pydantic import Field
+from annotated_types import Gt, Le
+from pydantic import AfterValidator, Field
 
 from loader.section import Effect, Section
 from pool.config.parts import problem_of_steps
@@ -12,13 +20,67 @@ from pool.config.parts import problem_of_steps
 MOST_STEPS = 1 << 32  # with the largest steps, of 2^30 samples: the samples of a run fit 64 bits
 
 
+_SHARE = re.compile(r"\d+(\.\d+)?%")
+
+
+def _share(value: Any) -> Fraction | None:
+    """Returns the share of train.steps that a text such as "2.5%" stands for; None for anything else."""
+    return Fraction(value[:-1]) / 100 if isinstance(value, str) and _SHARE.fullmatch(value) else None
+
+
+def _checked_share(value: str) -> str:
+    if not 0 < (_share(value) or 0) <= 1:
+        raise ValueError(f'a share of train.steps is written "1%", above 0 and at most "100%", not {value!r:.80}')
+    return value
+
+
+Steps = Annotated[int, Gt(0), Le(MOST_STEPS)] | Annotated[str, AfterValidator(_checked_share)]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stretch of a schedule; `steps` of the scheduler."""
+
+    name: str | None
+    steps: int | None
+    args: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The schedule of a run whose length is known: every number counts steps."""
+
+    name: str | None
+    every: Fraction  # training steps between two steps of the scheduler
+    args: dict[str, Any]
+    parts: tuple[Part, ...]
+    in_shares: bool  # written so, at least in part: in a longer run it would be another
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the rate changes."""
+        return self.name is not None or bool(self.parts)
+
+    def due(self, step: int) -> int:
+        """Returns how many steps the scheduler has made when `step` training steps are done."""
+        return math.ceil((step + Fraction(1, 2)) / self.every) - 1 if step else 0
+
+    def begin(self, due: int) -> int:
+        """Returns the number of training steps behind which the scheduler makes its step number `due`, from 1 on: the
+        nearest to its exact place."""
+        return max(1, math.floor(due * self.every + Fraction(1, 2)))
+
+
 class SchedulePart(Section):
     """A stretch of the schedule."""
 
     name: Annotated[str | None, Field(description="scheduler class, by dotted name; none keeps the rate")] = None
     steps: Annotated[
-        int | None,
-        Field(gt=0, le=MOST_STEPS, description="steps of the scheduler that the part lasts; the last part has none"),
+        Steps | None,
+        Field(
+            description='steps of the scheduler that the part lasts, or a share of train.steps as "5%"; the last part '
+            "has none"
+        ),
     ] = None
     args: Annotated[dict[str, Any], Field(default_factory=dict, description="its keyword arguments")]
 
@@ -69,16 +131,17 @@ class PlateauConfig(Section):
 
 
 class ScheduleConfig(Section):
-    """How the learning rate changes: one scheduler, or `[[schedule.parts]]`, one after the other.
+    """How the learning rate changes: one scheduler, or `[[schedule.parts]]`, one after the other. Steps, and arguments
+    that count steps of the scheduler, may be shares of train.steps, so that the schedule follows the length of the run.
 
     [[schedule.parts]]                                 # a part without a name keeps the rate
     name = "torch.optim.lr_scheduler.LinearLR"         # each part begins with the rate of optimizer.args.lr
-    args = { start_factor = 0.01, total_iters = 500 }
-    steps = 500                                        # in steps of the scheduler; all but the last part need it
+    args = { start_factor = 0.01, total_iters = "5%" } # of train.steps; or a number: steps of the scheduler
+    steps = "5%"                                       # all but the last part need it
 
     [[schedule.parts]]
     name = "torch.optim.lr_scheduler.CosineAnnealingLR"
-    args = { T_max = 9500 }
+    args = { T_max = "95%" }
 
     [schedule.plateau]                                 # beside a scheduler, parts, or nothing else
     patience = 3
@@ -91,9 +154,15 @@ class ScheduleConfig(Section):
         Effect.FIXED,
     ] = None
     every: Annotated[
-        int, Field(gt=0, le=MOST_STEPS, description="training steps between two steps of the scheduler"), Effect.RESULT
+        Steps,
+        Field(description='training steps between two steps of the scheduler, or a share of train.steps as "1%"'),
+        Effect.RESULT,
     ] = 1
-    args: Annotated[dict[str, Any], Field(default_factory=dict, description="its keyword arguments"), Effect.SAVED]
+    args: Annotated[
+        dict[str, Any],
+        Field(default_factory=dict, description='its keyword arguments; T_max = "100%" is all steps of the run'),
+        Effect.SAVED,
+    ]
     parts: Annotated[
         tuple[SchedulePart, ...],
         Field(
@@ -120,3 +189,27 @@ class ScheduleConfig(Section):
             if part.name is None and part.args:
                 return f"schedule.parts.{index}.args: a part without a name keeps the rate, and takes no arguments"
         return problem_of_steps(self.parts, "schedule.parts", "steps of the scheduler")
+
+    def of_run(self, steps: int) -> Schedule:
+        """Returns the schedule of a run of so many steps. Shares become the nearest number of steps, at least one."""
+        share = _share(self.every)
+        every = Fraction(self.every) if share is None else share * steps
+
+        def counted(value: Any) -> Any:
+            if isinstance(value, list | tuple):
+                return type(value)(counted(item) for item in value)
+            found = _share(value)
+            if found is None:
+                return value
+            return max(math.floor(found * steps / every + Fraction(1, 2)), 1 if found else 0)
+
+        def args_of(args: dict[str, Any]) -> dict[str, Any]:
+            return {key: counted(value) for key, value in args.items()}
+
+        parts = tuple(Part(part.name, counted(part.steps), args_of(part.args)) for part in self.parts)
+        args = args_of(self.args)
+        rewritten = any(
+            (now.steps, now.args) != (then.steps, then.args) for now, then in zip(parts, self.parts, strict=True)
+        )
+        in_shares = share is not None or args != self.args or rewritten
+        return Schedule(self.name, every, args, parts, in_shares)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from loader.config import DataConfig
-from loader.mixture.entries import SharedFiles, comma_list, train_files
+from loader.mixture.entries import DataEntry, comma_list, train_files, validation_files
 from loader.section import Effect, Section, WrongKeyError
 from pool.config.average import AverageConfig
 from pool.config.ensemble import MOST_SEED
@@ -45,17 +45,21 @@ class RunConfig(Section):
 
 class DataFiles(Section):
     train: Annotated[
-        tuple[str, ...] | tuple[SharedFiles, ...],
+        tuple[str | DataEntry, ...],
         BeforeValidator(train_files),
         Field(
-            description="training files, in order; * and ? match; or tables of files and share, which are mixed in the "
-            "ratio of the shares, by samples"
+            description="training files, in order; * and ? match; or tables of files, share and score_scale: with "
+            "shares they are mixed in that ratio, by samples; scores are multiplied by score_scale when they are read"
         ),
         Effect.SAME_FILES,
     ] = ()
     validation: Annotated[
-        CommaList,
-        Field(description="validation files; each validation reads them from their start; or set validation_share"),
+        tuple[str | DataEntry, ...],
+        BeforeValidator(validation_files),
+        Field(
+            description="validation files, or tables of files and score_scale; each validation reads them from their "
+            "start; or set validation_share"
+        ),
         Effect.NONE,
     ] = ()
 
@@ -217,14 +221,21 @@ class TrainConfig(Section):
 class PoolConfig(Section):
     devices: Annotated[
         CommaList,
-        Field(description="one worker each: cuda:N, cpu, or auto (all CUDA devices, else two CPU workers)"),
+        Field(
+            description="one worker each: cuda:N, cpu, or auto: all CUDA devices, else CPU workers, one for each group "
+            "of batches of a step, as far as there are cores, at most 8"
+        ),
         Effect.NUMERICS,
     ] = ("auto",)
     threads: Annotated[
-        int, Field(ge=0, le=1024, description="torch threads of a CPU worker; 0: cores / workers"), Effect.NUMERICS
+        int,
+        Field(ge=0, le=1024, description="torch threads of a CPU worker; 0: allowed cores / workers"),
+        Effect.NUMERICS,
     ] = 0
     coordinator_threads: Annotated[
-        int, Field(ge=0, le=1024, description="threads of the coordinator; 0: cores, at most 8"), Effect.NUMERICS
+        int,
+        Field(ge=0, le=1024, description="threads of the coordinator; 0: allowed cores, at most 8"),
+        Effect.NUMERICS,
     ] = 0
     own_kernels: Annotated[
         bool,

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, Field, ValidationError, create_model
 
+from loader.cores import allowed_cores
 from loader.files.paths import absolute
 from loader.section import Effect, Section
 from loader.sources import data_class, generates
 from pool.config.ensemble import MOST_SEED, EnsembleConfig
 from pool.config.explaining import explained
-from pool.config.schedule import ScheduleConfig
+from pool.config.schedule import Schedule, ScheduleConfig
 from pool.config.sections import (
     OptimizerConfig,
     PoolConfig,
@@ -69,6 +69,11 @@ class Config(BaseModel):
         return self.run.seed if self.run.model_seed is None else self.run.model_seed
 
     @property
+    def run_schedule(self) -> Schedule:
+        """The schedule in steps of this run."""
+        return self.schedule.of_run(self.train.steps)
+
+    @property
     def run_dir(self) -> Path:
         """The run folder, from the root. Raises ConfigError."""
         return _absolute(self.run.dir, "run.dir")
@@ -91,14 +96,21 @@ class Config(BaseModel):
     @property
     def num_coordinator_threads(self) -> int:
         """Threads of the coordinator's reduction and optimizer."""
-        return self.pool.coordinator_threads or min(8, os.cpu_count() or 1)
+        return self.pool.coordinator_threads or min(8, allowed_cores())
+
+    @property
+    def num_cpu_workers(self) -> int:
+        """Workers that `auto` stands for where no CUDA device is: no more than there are cores, or groups of batches in
+        a step; at most 8, as each takes memory for gradients."""
+        groups = -(-self.train.batches_per_step // self.train.batches_per_group)
+        return min(8, allowed_cores(), groups)
 
     def num_worker_threads(self, spec: str, workers: int) -> int:
         """Torch threads of the worker on device `spec`, one of `workers`."""
         device = parse_device(spec, self.testing.device_module)
         if device.kind not in ("cpu", "cuda"):  # one for tests: not to depend on the machine's cores
             return 1
-        return self.pool.threads or max(1, (os.cpu_count() or 1) // workers)
+        return self.pool.threads or max(1, allowed_cores() // workers)
 
     @property
     def can_validate(self) -> bool:

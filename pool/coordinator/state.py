@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from pool.checkpoint import store
-from pool.checkpoint.state import MemberState, OptimizerNumbers, describe_files, describe_mixture
+from pool.checkpoint.disk.plain import value_at
+from pool.checkpoint.state import MemberState, OptimizerNumbers, describe_files, describe_mixture, describe_scales
 from pool.checkpoint.validations import NONE, Goal, Validation, Validations, comparable
 from pool.coordinator.books.actions import Commit
 from pool.coordinator.committer import Committer
@@ -68,6 +69,9 @@ class State:
             restored = store.load(launch.checkpoint)
         if restored is not None:
             committer.restore(restored)
+            if value_at(restored.config, "train.steps") != launch.config.train.steps:
+                for member in committer.members:
+                    member.optimizers.follow_length(launch.step)
             self._override(launch.step)
             self._unused = tuple(member.unused for member in restored.members) or self._unused
         else:
@@ -109,6 +113,7 @@ class State:
             fingerprint=self._launch.planned.fingerprint,
             data=describe_files(self._launch.train_files),
             mixture=describe_mixture(self._launch.train_files),
+            scales=describe_scales(self._launch.train_files),
             validation=describe_files(self._launch.validation_files),
             goal=self._goal,
             chunk_sums={purpose: words.copy() for purpose, words in self._memory.sums().items()},

@@ -49,7 +49,7 @@ class TrainedMember:
             for index in bucket.parameters
             if (weights := exchange.piece(bucket, index).weights(0)).device != self._parameters[index].device
         }
-        self.optimizers = BucketOptimizers(plan, self._parameters, config.optimizer, config.schedule, elsewhere)
+        self.optimizers = BucketOptimizers(plan, self._parameters, config.optimizer, config.run_schedule, elsewhere)
         self.steppings = choose(config, plan, self.optimizers, exchange, timing)
         self.average: WeightAverage | None = None
         if config.train.average.kind is not None:

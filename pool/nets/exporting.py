@@ -17,8 +17,6 @@ from pool.nets.record import NETS, net_name
 from pool.process import lifeline
 from pool.run_dir import make_folder, shown
 
-DESCRIPTION = "Trained with sparsepool."
-
 
 @dataclass(frozen=True)
 class Export:
@@ -56,7 +54,7 @@ def write_nets(export: Export) -> None:
         for m in range(export.members):
             name = net_name(export.step, export.suffix, m if export.members > 1 else None)
             member = m if export.members > 1 else None
-            export_checkpoint(checkpoint, beside / name, DESCRIPTION, export.task, member=member, averaged=averaged)
+            export_checkpoint(checkpoint, beside / name, None, export.task, member=member, averaged=averaged)
         written = sorted(beside.iterdir())
         for path in written:
             files.sync_file(path)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -25,7 +26,7 @@ from pool.checkpoint.disk.plain import printable
 from pool.checkpoint.overrides import Override, applied, with_rates
 from pool.checkpoint.plateau import Plateau, ReduceOnPlateau
 from pool.checkpoint.validations import Validation
-from pool.config.schedule import ScheduleConfig
+from pool.config.schedule import Schedule
 from pool.config.sections import OptimizerConfig
 from pool.errors import CheckpointError, RunError
 from pool.exchange.addend import Addend
@@ -50,7 +51,7 @@ class BucketOptimizers:
         plan: Plan,
         parameters: Sequence[nn.Parameter],
         config: OptimizerConfig,
-        schedule: ScheduleConfig,
+        schedule: Schedule,
         elsewhere: Mapping[tuple[Bucket, int], Tensor] | None = None,
     ) -> None:
         """`parameters`: of the model, in the plan's order; `elsewhere`: what a bucket holds of a parameter, by index,
@@ -109,14 +110,37 @@ class BucketOptimizers:
         self._join(bucket)
 
     def end_step(self, step: int) -> None:
-        """After all buckets of step `step`: the schedule moves on when it is due. Raises RunError if it can't."""
-        if (step + 1) % self._schedule.every == 0:
-            for scheduler in self.schedulers:
-                try:
-                    scheduler.step()
-                except Exception as error:  # it would raise again in the coordinator's next life
-                    part = scheduler.where if isinstance(scheduler, Parts) else f"schedule.name: {self._schedule.name}"
-                    raise RunError(f"{part}: fails after step {step + 1}: {in_words(error)}") from error
+        """After all buckets of step `step`: the schedule moves on as often as is due. Raises RunError if it can't."""
+        for _ in range(self._schedule.due(step), self._schedule.due(step + 1)):
+            self.step_schedule(step)
+
+    def step_schedule(self, step: int) -> None:
+        """The schedule moves on, after step `step`. Raises RunError if it can't."""
+        for scheduler in self.schedulers:
+            self._move(scheduler, step)
+
+    def _move(self, scheduler: Any, step: int) -> None:
+        try:
+            scheduler.step()
+        except Exception as error:  # it would raise again in the coordinator's next life
+            part = scheduler.where if isinstance(scheduler, Parts) else f"schedule.name: {self._schedule.name}"
+            raise RunError(f"{part}: fails after step {step + 1}: {in_words(error)}") from error
+
+    def follow_length(self, step: int) -> None:
+        """For a run that goes on before step `step` with another train.steps: a schedule in shares of it goes on as in
+        a run that has had this length from the start. Raises RunError if it can't, CheckpointError."""
+        if not self._schedule.in_shares:
+            return
+        first = self._optimizers[0]
+        for group in first.param_groups:
+            group["lr"] = group["initial_lr"]
+        self.schedulers[0] = make_schedule(first, self._schedule)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's, that the optimizer has not been stepped since
+            for _ in range(self._schedule.due(step)):
+                self._move(self.schedulers[0], step - 1)
+        plain = json.loads(json.dumps(self.state()[1]))
+        self.take_numbers({key: plain[key][:1] * len(plain[key]) for key in ("groups", "schedulers")})
 
     def validated(self, rule: ReduceOnPlateau, found: Validation) -> bool:
         """Between two steps: whether the validation of the newest weights reduced the learning rate."""
@@ -130,7 +154,7 @@ class BucketOptimizers:
         """Each group's learning rate becomes `rate` of it. Raises CheckpointError if the schedule can't go on from
         that."""
         _, plain = self.state()
-        self._set_numbers(with_rates(json.loads(json.dumps(plain)), rate))
+        self.take_numbers(with_rates(json.loads(json.dumps(plain)), rate))
 
     def forget_validations(self) -> None:
         """Those to come measure something else."""
@@ -178,11 +202,11 @@ class BucketOptimizers:
         if override in self._overrides:
             return
         _, plain = self.state()
-        self._set_numbers(applied(json.loads(json.dumps(plain)), override))
+        self.take_numbers(applied(json.loads(json.dumps(plain)), override))
         self._overrides.append(override)
 
-    def _set_numbers(self, plain: Mapping[str, Any]) -> None:
-        """Parameter groups and schedules from changed plain data. Raises CheckpointError."""
+    def take_numbers(self, plain: Mapping[str, Any]) -> None:
+        """Takes parameter groups and schedules from changed plain data. Raises CheckpointError."""
         with _fitting():
             for optimizer, groups in zip(self._optimizers, plain["groups"], strict=True):
                 for group, changed in zip(optimizer.param_groups, groups, strict=True):

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from pool.config.parts import first_steps, in_force
-from pool.config.schedule import ScheduleConfig
+from pool.config.schedule import Schedule
 from pool.errors import ConfigError
 from pool.optim.making import made
 from pool.optim.names import load_class
@@ -26,7 +26,7 @@ class Parts:
     """Schedulers one after the other, each as if it were the only one: it begins with the rate of the optimizer's
     arguments. A part without a class keeps that rate."""
 
-    def __init__(self, optimizer: Any, config: ScheduleConfig) -> None:
+    def __init__(self, optimizer: Any, config: Schedule) -> None:
         """Raises ConfigError that names the part."""
         self.last_epoch = 0  # steps done, of all parts
         self.begins = first_steps(config.parts)
@@ -91,7 +91,7 @@ class Parts:
         return None if make is None else made(make, self._optimizer, self._parts[self._index], key)
 
 
-def make_schedule(optimizer: Any, config: ScheduleConfig) -> Any:
+def make_schedule(optimizer: Any, config: Schedule) -> Any:
     """The scheduler of an optimizer; None if the rate does not change. Raises ConfigError."""
     if config.parts:
         return Parts(optimizer, config)

@@ -22,21 +22,24 @@ KEY = "pool.exchange"
 ALL = "all"  # of pool.coordinator_device
 
 
-def choose_exchange(config: Config, devices: Sequence[str], plans: Sequence[Plan]) -> Exchange:
-    """`devices`: of the workers; `plans`: of each member. Raises ConfigError for an exchange that can't be had."""
+def choose_exchange(config: Config, devices: Sequence[str], plans: Sequence[Plan], *, missing: str = "") -> Exchange:
+    """`devices`: of the workers; `plans`: of each member; `missing`: words about devices that this machine lacks, if
+    the run is only checked. Raises ConfigError for an exchange that can't be had."""
     asked, module = config.pool.exchange, config.testing.device_module
     workers = [parse_device(spec, module) for spec in devices]
     if asked == "host" or (asked == "auto" and not any(worker.is_accelerator for worker in workers)):
         return HOST
     homes = _homes(config, workers)
     home = homes[0]
-    problem = next(_problems(config, workers, home, plans), None)
+    problem = next(_problems(config, workers, home, plans, is_there=not missing), None)
     if asked == "device":
         if problem is not None:
             raise ConfigError(f"{KEY}: device can't be had: {problem}; host is another choice, auto chooses")
     elif problem is not None:
         return Exchange(why=problem)
-    verdicts = [_proof(torch.device(home.torch_name)) for home in homes]
+    verdicts = [
+        Verdict(proven=False, why=missing) if missing else _proof(torch.device(home.torch_name)) for home in homes
+    ]
     unproven = next((verdict for verdict in verdicts if not verdict.proven), None)
     if asked == "auto" and unproven is not None:
         return Exchange(why=f'{unproven.why} ({KEY} = "device" takes it all the same)')
@@ -74,12 +77,14 @@ def _homes(config: Config, workers: Sequence[Device]) -> list[Device]:
     return [home]
 
 
-def _problems(config: Config, workers: Sequence[Device], home: Device, plans: Sequence[Plan]) -> Iterator[str]:
+def _problems(
+    config: Config, workers: Sequence[Device], home: Device, plans: Sequence[Plan], *, is_there: bool
+) -> Iterator[str]:
     """Why the run can't have its exchange on devices as `home`, each for the user."""
     for worker in workers:
         if worker.kind != home.kind or not worker.is_accelerator:
             yield f"a worker is on {worker.torch_name}, which is no {_kind(home)}"
-    if sharing(home.kind) is None:
+    if is_there and sharing(home.kind) is None:
         yield f"two processes can't share the memory of {home.torch_name}{_remedy(home)}"
     for member in config.members():
         made = load_class(member.optimizer.name, "optimizer.name")

@@ -8,8 +8,9 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 
@@ -26,7 +27,7 @@ from pool.buckets.plan import Plan, TensorSpec, make_plan
 from pool.buckets.tensors import specs
 from pool.config.tree import Config
 from pool.crash_points import crash_point
-from pool.devices import parse_device, resolve_devices
+from pool.devices import parse_device, resolve_devices, unused_devices
 from pool.errors import ConfigError, PoolError
 from pool.metrics.layout import Measured, measured
 from pool.optim.elementwise import ELEMENTWISE
@@ -35,6 +36,7 @@ from pool.planner.data import Data, look_at
 from pool.planner.exchange import choose_exchange
 from pool.planner.model_check import check_model
 from pool.planner.probe import look_at_cards
+from pool.planner.rates import learning_rates
 from pool.planner.trial import state_nbytes, try_state
 from pool.process.launch import Launch
 from pool.process.planned import Accepted, Answer, Planned, Refused
@@ -52,16 +54,27 @@ AVERAGED = ("float32", "float64")  # dtypes of parameters that can be averaged
 log = logging.getLogger(__name__)
 
 
-def plan_run(launch: Launch) -> tuple[Data, tuple[Plan, ...], Measured, tuple[str, ...]]:
-    """What the data are, layout of each member's weights, what validations measure, devices.
+def choose_devices(launch: Launch) -> tuple[tuple[str, ...], str]:
+    """Returns the devices of the workers; and, of a run that is only checked, why it can't be on this machine, which
+    lacks some of them. Raises ConfigError."""
+    config, module = launch.config, launch.config.testing.device_module
+    add_devices(module)
+    specs, workers = config.pool.devices, config.num_cpu_workers
+    try:
+        hidden = said(os.environ.get(VARIABLE))
+        return resolve_devices(specs, _cuda_count(), module, hidden, cpu_workers=workers), ""
+    except ConfigError as error:
+        if not launch.only_check:
+            raise
+        return resolve_devices(specs, None, module, cpu_workers=workers), str(error)
 
-    Raises ConfigError if model, data and machine don't fit, DataError if a file can't be used at all.
+
+def plan_run(launch: Launch) -> tuple[Data, tuple[Plan, ...], Measured]:
+    """Returns what the data are, the layout of each member's weights, what validations measure.
+
+    Raises ConfigError if model, data and settings don't fit, DataError if a file can't be used at all.
     """
     config = launch.config
-    module = config.testing.device_module
-    add_devices(module)
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    devices = resolve_devices(config.pool.devices, count, module, said(os.environ.get(VARIABLE)))
     _check_sinks(config)
     data = look_at(launch)
     plans, found = _look_at_members(launch, data.schema)
@@ -78,7 +91,7 @@ def plan_run(launch: Launch) -> tuple[Data, tuple[Plan, ...], Measured, tuple[st
         raise ConfigError(
             f"ensemble.members: {len(plans)} have {parameters} parameters, and at most {MAX_ITEMS} can be trained"
         )
-    return data, plans, found, devices
+    return data, plans, found
 
 
 def _check_sinks(config: Config) -> None:
@@ -192,20 +205,28 @@ def run(launch: Launch) -> Answer:
     try:
         module, pool = launch.config.testing.device_module, launch.config.pool
         choose_computing(own_kernels=pool.own_kernels, dense_products=pool.dense_products)
-        data, plans, found, devices = plan_run(launch)
+        devices, missing = choose_devices(launch)
+        data, plans, found = plan_run(launch)
+        there = tuple(spec for spec in devices if not (missing and _is_missing(spec, module)))
         if launch.checkpoint is not None:
             try_state(launch.config, plans, launch.checkpoint, launch.overrides)
-        exchange = choose_exchange(launch.config, devices, plans)
+        nbytes = state_nbytes(launch.config, plans, launch.overrides, found.metrics)
+        exchange = choose_exchange(launch.config, devices, plans, missing=missing)
         planned = Planned(
             schema=data.schema,
             plans=plans,
             measured=found,
             num_chunks=data.num_chunks,
             devices=devices,
-            device_names=tuple(_device_name(spec, module) for spec in devices),
-            cards=look_at_cards(devices, module),
-            state_nbytes=state_nbytes(launch.config, plans, launch.overrides, found.metrics),
-            fingerprint=numerics.reference(launch.config, joined(plans), devices),
+            device_names=tuple(
+                _device_name(spec, module) if spec in there else f"{spec}: not in this machine" for spec in devices
+            ),
+            missing=missing,
+            about_devices=tuple(_about(launch.config, devices)),
+            cards=look_at_cards(there, module),
+            state_nbytes=nbytes,
+            fingerprint=numerics.reference(launch.config, joined(plans), there),
+            rates=learning_rates(launch, plans),
             exchange=exchange,
         )
         sizes = {purpose: tuple(file.size for file in files) for purpose, files in data.files.items()}
@@ -214,6 +235,26 @@ def run(launch: Launch) -> Answer:
         answer = Refused(shown(str(error)), getattr(error, "exit_code", EXIT_DATA))
     crash_point("planner.before_answer")
     return answer
+
+
+def _is_missing(spec: str, module: str) -> bool:
+    device = parse_device(spec, module)
+    return device.kind == "cuda" and device.index >= _cuda_count()
+
+
+def _cuda_count() -> int:
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def _about(config: Config, devices: Sequence[str]) -> Iterator[str]:
+    """Lines for the user about the choice of devices."""
+    count, cards = _cuda_count(), len(list(Path("/dev").glob("nvidia[0-9]*")))
+    if "auto" in config.pool.devices and count == 0:
+        workers = f"{config.num_cpu_workers} CPU workers" if config.num_cpu_workers > 1 else "one CPU worker"
+        yield f"pool.devices=auto: no CUDA device, so {workers}, by the number of cores and of batches in a step"
+    why = said(os.environ.get(VARIABLE)) or (": it is built without CUDA" if torch.version.cuda is None else "")
+    if line := unused_devices(devices, count, cards, why):
+        yield line
 
 
 def _device_name(spec: str, module: str) -> str:

@@ -11,7 +11,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from pool.checkpoint.snapshot import area_nbytes
 from pool.checkpoint.state import OPTIMIZER, STATE, read_header, read_state
 from pool.checkpoint.store import tensor_bytes
 from pool.config.keys import dotted
+from pool.config.parts import first_steps
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, PoolError, RunError
 from pool.optim.buckets import BucketOptimizers
@@ -87,7 +87,7 @@ def _tried(config: Config, plan: Plan) -> _Tried:
         tensors, plain = _after_one_step(config, small)
     except ConfigError as error:
         raise ConfigError(f"{error}{_culprit(config, small)}") from None
-    _try_schedule(config, small)
+    _try_schedule(config, plan)
     _try_clipping(config, small)
     sizes = [tensor.nbytes for tensor in (*plan.parameters, *plan.buffers)]
     for tensor, tried in zip(plan.parameters, small.parameters, strict=True):
@@ -178,7 +178,7 @@ def _compare_tensors(tried: Mapping[str, torch.Tensor], stepped: Collection[str]
 
 
 def _optimizers(config: Config, plan: Plan) -> BucketOptimizers:
-    return BucketOptimizers(plan, _zeros(plan), config.optimizer, config.schedule)
+    return BucketOptimizers(plan, _zeros(plan), config.optimizer, config.run_schedule)
 
 
 def _step(config: Config, optimizers: BucketOptimizers) -> None:
@@ -186,7 +186,7 @@ def _step(config: Config, optimizers: BucketOptimizers) -> None:
         for parameter in members:
             parameter.grad = torch.zeros_like(parameter)
         optimizers.step(bucket)
-    optimizers.end_step(config.schedule.every - 1)
+    optimizers.step_schedule(config.run_schedule.begin(1) - 1)
 
 
 def _after_one_step(config: Config, plan: Plan) -> tuple[Mapping[str, torch.Tensor], Mapping[str, Any]]:
@@ -227,18 +227,17 @@ def _culprit(config: Config, plan: Plan) -> str:
 def _try_schedule(config: Config, plan: Plan) -> None:
     """Steps the schedule as often as the run will, or each part as far as is quick, then over its last few steps: of
     the classes of torch, which count in `last_epoch`. Raises ConfigError."""
-    begins = list(accumulate((part.steps or 0 for part in config.schedule.parts[:-1]), initial=0))
-    bucket = plan.buckets[0]
-    one = replace(plan, buckets=(replace(bucket, parameters=bucket.parameters[:1]),))
-    optimizers = BucketOptimizers(one, _zeros(plan), config.optimizer, config.schedule)
+    schedule = config.run_schedule
+    begins = first_steps(schedule.parts)
+    optimizers = one_optimizer(config, plan)
     before = 0
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's, that no optimizer has been stepped before
-            for step in _worth_trying(begins, config.train.steps // config.schedule.every):
+            for step in _worth_trying(begins, schedule.due(config.train.steps)):
                 for scheduler in optimizers.schedulers if step != before else ():
                     skip_to(scheduler, step)
-                optimizers.end_step((step + 1) * config.schedule.every - 1)
+                optimizers.step_schedule(schedule.begin(step + 1) - 1)
                 before = step + 1
     except RunError as error:
         raise ConfigError(f"{error}; the run has train.steps = {config.train.steps}") from None
@@ -247,6 +246,13 @@ def _try_schedule(config: Config, plan: Plan) -> None:
             optimizers.set_rates(lambda rate: rate)
         except CheckpointError as error:
             raise ConfigError(f"schedule.plateau: the learning rate can't be reduced: {error}") from None
+
+
+def one_optimizer(config: Config, plan: Plan) -> BucketOptimizers:
+    """Returns optimizer and schedule of the first bucket, with one small parameter in it."""
+    small, bucket = _small(plan), plan.buckets[0]
+    one = replace(small, buckets=(replace(small.buckets[0], parameters=bucket.parameters[:1]),))
+    return BucketOptimizers(one, _zeros(small), config.optimizer, config.run_schedule)
 
 
 def _worth_trying(begins: Sequence[int], due: int) -> Iterator[int]:

@@ -49,6 +49,7 @@ class Launch:
     saved: int  # step of the newest checkpoint, -1: none
     answer: Planned | None  # the planner's; None: it has still to answer
     overrides: tuple[Override, ...] = ()  # since step 0, in the order of their steps
+    only_check: bool = False  # devices that this machine lacks are to be said, and end nothing
     start_from: Path | None = None  # another run's checkpoint, whose weights a run that begins takes
 
     @property

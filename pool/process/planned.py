@@ -17,6 +17,16 @@ from pool.protocol.messages import Purpose
 
 
 @dataclass(frozen=True)
+class LearningRates:
+    """Learning rates of the steps that a run has to do, as the schedule alone makes them."""
+
+    first: float
+    middle: float
+    last: float
+    low_from: int | None = None  # the step from which it is below a millionth of the highest before it, if it falls so
+
+
+@dataclass(frozen=True)
 class Planned:
     """What every other process of the run is told (`Launch`)."""
 
@@ -28,6 +38,9 @@ class Planned:
     device_names: tuple[str, ...]  # what each of them is, for people
     state_nbytes: int  # of weights and optimizer state: one snapshot
     fingerprint: Mapping[str, str]  # of what the run's bits depend on
+    rates: tuple[LearningRates | None, ...] = ()  # of each member; None: the schedule has too many steps to compute it
+    about_devices: tuple[str, ...] = ()  # lines for the user: what `auto` is here, devices that are not used
+    missing: str = ""  # why the run can't be on this machine, which lacks devices: of `Launch.only_check` alone
     exchange: Exchange = HOST
     cards: tuple[Card, ...] = ()  # the GPUs among `devices`, each once
 

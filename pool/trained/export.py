@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -9,17 +10,19 @@ from loader.errors import DataError
 from loader.plugins.words import told
 from pool.checkpoint.disk.plain import printable
 from pool.errors import ConfigError, PoolError
+from pool.tasks.registry import task_module
 from pool.tasks.task import HeaderTask, ReorderingTask
 from pool.trained.choosing import One
 from pool.trained.model import Trained, load_trained
 
+DESCRIPTION = "Trained with sparsepool."  # of a network that is no one else's
 _HEADERS = {"c": ".h", "rust": ".rs"}  # endings of names, by language
 
 
 def export_checkpoint(
     where: Path,
     output: Path,
-    description: str,
+    description: str | None,
     task: str | None,
     *,
     member: One | None = None,
@@ -33,23 +36,28 @@ def export_checkpoint(
     language that describes it beside it; returns the network. With `permute`, files of data, its units are first put
     into a better order, and `say` is told what that gains.
 
-    `task`: the caller's name for the task, needed unless it is built in; `member`: which of an
-    ensemble; `average`: that of all; `averaged`: of the averaged weights. Raises
-    CheckpointError for a bad checkpoint, ConfigError for another task or for several members of which none is chosen,
-    PoolError for weights that the format can't hold.
+    `description`: text that the file carries; None: that of the file which pool convert made the checkpoint of, else
+    DESCRIPTION. `task`: the caller's name for the task, needed unless it is built in; `member`: which of an ensemble;
+    `average`: that of all; `averaged`: of the averaged weights. Raises CheckpointError for a bad checkpoint,
+    ConfigError for another task, for several members of which none is chosen, or for a name that ends as another
+    format's do, PoolError for weights that the format can't hold.
     """
     found = load_trained(where, task, member=member, average=average, averaged=averaged)
     source = None if header is None else header_path(output, header)
+    _check_suffix(output, found.name)
     for path in filter(None, (output, source)):
         _check_output(path)
     try:
         gained = _reordered(found, permute) if permute else ""
         if gained and say is not None:
             say(gained)
-        text = "" if header is None else _header(found, output, header)
-        found.task.export(found.model, output, description)
+        source_text = "" if header is None else _header(found, output, header)
+        text = (found.description or DESCRIPTION) if description is None else description
+        found.task.export(found.model, output, text)
+        if output.is_file():
+            _share(output)
         if source is not None:
-            source.write_text(text, encoding="utf-8")
+            source.write_text(source_text, encoding="utf-8")
     except PoolError:
         raise
     except OSError as error:
@@ -82,6 +90,23 @@ def _reordered(found: Trained, patterns: Sequence[str]) -> str:
     if not isinstance(found.task, ReorderingTask):
         raise ConfigError(f"export: --permute: the task {printable(found.name)} can't change the order of units")
     return found.task.reorder(found.model, patterns)
+
+
+def _check_suffix(output: Path, task: str) -> None:
+    """Raises ConfigError for a name that says that the file is something else."""
+    suffix = getattr(task_module(task), "EXPORT_SUFFIX", "")
+    if suffix and output.suffix and output.suffix.lower() != suffix:
+        raise ConfigError(
+            f"{output}: files of the task {printable(task)} end in {suffix}, and {output.suffix} is something else; "
+            f"name it {output.with_suffix(suffix).name}"
+        )
+
+
+def _share(output: Path) -> None:
+    """Gives the file the mode of any other of this user: libraries, safetensors among them, make theirs private."""
+    mask = os.umask(0)
+    os.umask(mask)
+    output.chmod(0o666 & ~mask)
 
 
 def _check_output(output: Path) -> None:

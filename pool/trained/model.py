@@ -42,6 +42,7 @@ class Trained:
     name: str  # of the task
     task: Task
     model: nn.Module
+    description: str  # text that its file had, if it was read from one; else empty
     who: str = ""  # which of the checkpoint's networks it is, in words; empty if there is no choice
 
     def __str__(self) -> str:
@@ -137,7 +138,8 @@ class _Checkpoint:
         self._check(m, tensors, model)
         names = [name for name, _ in (*trained(model), *carried(model))]
         replace_tensors(model, [(name, tensors[name]) for name in names])
-        return Trained(self.path, self.members[m], self._name, task, model, who)
+        description = self._weights.state.description.encode("latin-1").decode("utf-8", "surrogateescape")
+        return Trained(self.path, self.members[m], self._name, task, model, description, who)
 
     def _model(self, m: int) -> tuple[Task, nn.Module]:
         """Without memory. Raises CheckpointError."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from loader.files.identity import identify
-from loader.mixture.finding import find_train_files, with_components
+from loader.mixture.finding import find_entries, with_entries
 from loader.section import alternatives
 from pool.config.keys import dotted, is_untyped, walk
 from pool.config.reading import load_config
@@ -177,8 +177,8 @@ def takes_long(values: Mapping[str, Any], config: Config) -> bool:
 def planned(config: Config, folder: Path) -> None:
     """By the planner: a plan, or one line."""
     try:
-        paths, components = find_train_files(config.data.train, "data.train")
-        files = with_components(identify(paths), components, "data.train")
+        paths, components = find_entries(config.data.train, "data.train")
+        files = with_entries(identify(paths), components, "data.train")
     except ValueError:
         return
     told = Launch.from_json(launch(folder, Peer(PLANNER), config=config, train_files=files).to_json(), folder)

@@ -57,10 +57,19 @@ def test_files_of_floats_are_read_back(rung: str) -> None:
     shape, entries = shape_of(RUNGS[rung]), entries_of(RUNGS[rung])
     floats = random_floats(shape)
     weights = file_bytes.parse_weights(file_bytes.weights_bytes(floats), shape, FILE)
-    raw = file_bytes.parse_raw(file_bytes.raw_bytes(floats, entries), shape, entries, FILE)
+    listed = entries if not shape.num_virtual else (*entries, ExportTensor(weight="l0f"))
+    raw = file_bytes.parse_raw(file_bytes.raw_bytes(floats, listed), shape, listed, FILE)
     for name, values in floats.items():
         assert np.array_equal(weights[name], values)
-        assert np.array_equal(raw[name], values if name != "l0f" else 0 * values), "a raw file has no factoriser"
+        assert np.array_equal(raw[name], values)
+
+
+@pytest.mark.parametrize("rung", ["factorised", "layers"])
+def test_a_file_without_its_factoriser_is_refused_with_what_to_take(rung: str) -> None:
+    shape, entries = shape_of(RUNGS[rung]), entries_of(RUNGS[rung])
+    data = file_bytes.raw_bytes(random_floats(shape), entries)
+    with pytest.raises(DataError, match=r"does not list l0f, so this file has no factoriser: take weights\.bin; or"):
+        file_bytes.parse_raw(data, shape, entries, FILE)
 
 
 def test_tensors_lie_as_bullet_stores_them() -> None:

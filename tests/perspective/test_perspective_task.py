@@ -20,6 +20,7 @@ from pool.tasks.chess.network import open_network
 from pool.tasks.chess.positions import Inputs, read_fen
 from pool.tasks.perspective import LossConfig, ModelConfig, create_task
 from pool.tasks.perspective import task as module
+from pool.tasks.perspective.description import read_description
 from pool.tasks.perspective.files import file_bytes
 from pool.tasks.perspective.files.header import header
 from pool.tasks.perspective.files.tensors import ExportTensor
@@ -126,18 +127,32 @@ def test_limits_for_tensors_that_the_network_has_not_are_refused() -> None:
 
 @pytest.mark.parametrize("rung", RUNGS)
 @pytest.mark.parametrize("name", ["net.bin", "net.raw.bin", "weights.bin"])
-def test_an_exported_file_is_what_a_run_can_start_from(rung: str, name: str, tmp_path: Path) -> None:
+def test_an_exported_file_is_the_network_wherever_it_is_read(rung: str, name: str, tmp_path: Path) -> None:
     task = task_of(RUNGS[rung])
     model = model_of(task)
     task.export(model, tmp_path / name, "")
-    again = task_of({**RUNGS[rung], "start_from": str(tmp_path / name)})
+    read = open_network(tmp_path / name)
+    assert isinstance(read, PerspectiveNetwork)
+    described = read_description(tmp_path / name, (tmp_path / name).read_bytes())
+    assert described is not None
+    again = create_task(described[0].model_copy(update={"start_from": str(tmp_path / name)}), described[1])
     started = again.build_model()
     again.initialize(started)
-    exported = again.exported(started)
-    if name == "net.raw.bin" and model.shape.num_virtual:
-        model.l0.weight.data[model.shape.num_real :] = 0  # such a file has no factoriser
     for key, values in task.exported(model).tensors.items():
-        assert (exported.tensors[key] == values).all()
+        assert (read.tensors[key] == values).all()
+        assert (again.exported(started).tensors[key] == values).all()
+
+
+def test_a_raw_file_with_its_factoriser_listed_has_it_by_itself(tmp_path: Path) -> None:
+    entries = [{"weight": name} for name in ("l0f", "l0w", "l0b", "l1w", "l1b")]
+    task = task_of({**FACTORISED, "export": entries})
+    model = model_of(task)
+    task.export(model, tmp_path / "raw.bin", "")
+    again = task_of({**FACTORISED, "export": entries, "start_from": str(tmp_path / "raw.bin")})
+    started = again.build_model()
+    again.initialize(started)
+    for name, values in model.floats().items():
+        assert (started.floats()[name] == values).all()
 
 
 def pool(*arguments: str | Path) -> str:
@@ -269,21 +284,17 @@ def test_a_file_is_inspected_and_converted_to_a_checkpoint_that_exports_the_same
 ) -> None:
     task = task_of(FACTORISED)
     model = model_of(task)
-    task.export(model, tmp_path / name, "")
-    (tmp_path / "c.toml").write_text(
-        f'task = "perspective"\n[data.chess]\nfeatures = "chess768^"\nking_buckets = {list(MIRRORED)}\n'
-        'output_buckets = "material_count_8"\n[model]\nwidth = 32\n'
-    )
-    config: list[str | Path] = [] if name == "net.bin" else ["--config", tmp_path / "c.toml"]
-    facts = json.loads(said_by(capsys, "inspect", tmp_path / name, *config, "--json"))
+    task.export(model, tmp_path / name, "of an author")
+    facts = json.loads(said_by(capsys, "inspect", tmp_path / name, "--json"))
     assert facts["about"]["network"] == "(7680 -> 32)x2 -> 1, 8 times"
     assert [tensor["name"] for tensor in facts["tensors"]] == ["l0w", "l0b", "l1w", "l1b"]
-    said = said_by(capsys, "convert", tmp_path / name, "--to", "checkpoint", "-o", tmp_path / "made", *config)
+    said = said_by(capsys, "convert", tmp_path / name, "--to", "checkpoint", "-o", tmp_path / "made")
     assert said.startswith(f"{tmp_path / 'made'}"), said
     assert said_by(capsys, "export", tmp_path / "made", "-o", tmp_path / f"again.{name}").startswith(
         f"{tmp_path}/again.{name}: "
     )
     assert (tmp_path / f"again.{name}").read_bytes() == (tmp_path / name).read_bytes()
+    assert json.loads((tmp_path / f"again.{name}.json").read_text())["description"] == "of an author"
 
 
 @pytest.mark.parametrize("name", ["net.bin", "weights.bin"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,7 @@ import pytest
 from pool.cli import PROGRAM
 from pool.tasks.stockfish.quantized.nnue_file import Net, read_net, write_net
 from pool.tasks.stockfish.quantized.versions import VERSIONS
-from pool.trained.export import export_checkpoint
-from tests.stockfish.support import random_net, same_net
+from tests.stockfish.support import random_net
 
 V16 = VERSIONS["SFNNv16"]
 
@@ -79,10 +79,44 @@ def test_a_converted_net_is_exported_as_it_was(net: Net, tmp_path: Path, capsys:
     command = ["convert", str(tmp_path / "x.nnue"), "--to", "checkpoint", "-o", str(tmp_path / "run")]
     assert PROGRAM.main(command) == 0
     assert capsys.readouterr().out.startswith(str(tmp_path / "run" / "checkpoints"))
-    export_checkpoint(tmp_path / "run", tmp_path / "y.nnue", net.description, None)
-    assert same_net(read_net(tmp_path / "y.nnue"), net)
-    assert PROGRAM.main(command) == 2
-    assert "is there already" in capsys.readouterr().err
+    export = ["export", str(tmp_path / "run"), "-o", str(tmp_path / "y.nnue")]
+    assert PROGRAM.main(export) == 0
+    assert (tmp_path / "y.nnue").read_bytes() == (tmp_path / "x.nnue").read_bytes()
+    capsys.readouterr()
+    for again, remedy in ((command, "remove it first"), (export, "--force to replace it")):
+        assert PROGRAM.main(again) == 2
+        assert re.search(f"is there already; give another name, or {remedy}", capsys.readouterr().err)
+    assert PROGRAM.main([*export, "--force", "--description", "mine"]) == 0
+    assert read_net(tmp_path / "y.nnue").description == "mine"
+
+
+def test_a_description_of_any_bytes_comes_back(net: Net, tmp_path: Path) -> None:
+    description = bytes(range(256)).decode("utf-8", "surrogateescape")
+    write_net(replace(net, description=description), tmp_path / "x.nnue")
+    assert PROGRAM.main(["convert", str(tmp_path / "x.nnue"), "-o", str(tmp_path / "run")]) == 0
+    assert PROGRAM.main(["export", str(tmp_path / "run"), "-o", str(tmp_path / "y.nnue")]) == 0
+    assert (tmp_path / "y.nnue").read_bytes() == (tmp_path / "x.nnue").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["y.nnue", "y.bin", "y.pt"])
+def test_a_checkpoint_gets_no_name_of_a_networks_file(
+    name: str, net: Net, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_net(net, tmp_path / "x.nnue")
+    assert PROGRAM.main(["convert", str(tmp_path / "x.nnue"), "-o", str(tmp_path / name)]) == 2
+    assert f"then pool export FOLDER -o {name}\n" in capsys.readouterr().err
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("name", ["y.onnx", "y.bin", "y.nnue.pt", "y.v2"])
+def test_a_network_gets_no_name_of_another_format(
+    name: str, net: Net, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_net(net, tmp_path / "x.nnue")
+    assert PROGRAM.main(["convert", str(tmp_path / "x.nnue"), "-o", str(tmp_path / "run")]) == 0
+    assert PROGRAM.main(["export", str(tmp_path / "run"), "-o", str(tmp_path / name)]) == 2
+    assert "files of the task stockfish end in .nnue" in capsys.readouterr().err
+    assert not (tmp_path / name).exists()
 
 
 def test_integers_that_floats_can_not_hold_are_not_converted(

@@ -63,8 +63,9 @@ def test_model_and_loss_of_the_recipe_are_the_defaults(recipe: Config) -> None:
 
 
 def test_an_epoch_is_100_million_positions(recipe: Config) -> None:
-    assert recipe.schedule.every == recipe.train.checkpoint_every == -(-100_000_000 // recipe.data.batch_size)
-    assert recipe.train.steps == 400 * recipe.schedule.every
+    every = recipe.run_schedule.every
+    assert every == recipe.train.checkpoint_every == -(-100_000_000 // recipe.data.batch_size)
+    assert recipe.train.steps == 400 * every
 
 
 def test_the_optimizer_makes_the_reference_steps(recipe: Config, rows: Rows) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-LARGEST_SEED = (1 << 64) - 1
 _AT_ONCE = 4  # draws of a counter
 
 

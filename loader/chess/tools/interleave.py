@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from loader.chess.files.units import Numbers, UnitBlock, joined
+from loader.chess.files.units import UnitBlock, joined
 from loader.chess.tools.kind import Kind, Target
 from loader.chess.tools.resumed_output import Place, ResumedOutput, work_settings
 from loader.chess.tools.source import SourceFile, Tick, expected_bytes, refuse_any_empty, silent, units_from
+
+_LARGEST = (1 << 64) - 1
 
 
 class _Lane:
@@ -58,10 +62,19 @@ class _Lane:
             block, self._behind = found
             self._held = block.part(self._given, len(block))
 
-    def times(self) -> Numbers:
-        """When each unit that is held is over."""
+    @property
+    def time(self) -> int:
+        """When the next unit begins."""
+        return self._time
+
+    def times(self, since: int) -> npt.NDArray[Any]:
+        """When each unit that is held is over, counted from `since`. Exact: as Python's integers if 64 bits are too
+        few."""
         entries = np.cumsum(self._held.entries, dtype=np.uint64)
-        return np.uint64(self._time) + entries * np.uint64(self._pace)
+        begin = self._time - since
+        if begin + max(int(entries[-1]), 1) * self._pace > _LARGEST:
+            entries = entries.astype(object)
+        return entries * self._pace + begin
 
     def give(self, count: int) -> UnitBlock:
         """The first units."""
@@ -130,9 +143,10 @@ def _fill(lanes: Sequence[_Lane]) -> bool:
 
 def _mixed(lanes: Sequence[_Lane]) -> UnitBlock:
     """What comes before the first end of what is held: by time, and of the same time by the order of the files."""
-    times = [lane.times() for lane in lanes]
+    since = min(lane.time for lane in lanes)
+    times = [lane.times(since) for lane in lanes]
     horizon = min(int(each[-1]) for each in times)
-    counts = [int(np.searchsorted(each, np.uint64(horizon), side="right")) for each in times]
+    counts = [int(np.searchsorted(each, horizon, side="right")) for each in times]
     given = joined([lane.give(count) for lane, count in zip(lanes, counts, strict=True)])
     order = np.argsort(np.concatenate([each[:count] for each, count in zip(times, counts, strict=True)]), kind="stable")
     return given.take(order)

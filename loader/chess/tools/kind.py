@@ -9,7 +9,14 @@ from pathlib import Path
 from loader import _native
 from loader.chess.filters import CHESS960, MOVE, PARTS
 from loader.errors import DataError, UsageError
-from loader.formats.registry import format_by_name, format_of_file, format_of_head, names_of_family, unclaimed
+from loader.formats.registry import (
+    format_by_name,
+    format_of_file,
+    format_of_head,
+    names_of_family,
+    refused_packing,
+    unclaimed,
+)
 
 FAMILY = "chess"
 BINPACK = "binpack"
@@ -69,7 +76,10 @@ def kind_of_file(path: Path, given: str | None = None) -> Kind:
     `given`: the format's name, which counts more. Raises UsageError, DataError.
     """
     if given is not None:
-        return kind_of_name(given)
+        kind = kind_of_name(given)
+        if reason := refused_packing(path, given):
+            raise DataError(path, reason)
+        return kind
     try:
         found = format_of_file(path, FAMILY)
     except ValueError as error:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from loader.formats.format import OnProgress, Verdict
 
 FAMILY = "chess"
+SCORE_UNIT = "internal units"
 SUFFIXES = (".binpack",)
 _MAGIC = b"BINP"
 

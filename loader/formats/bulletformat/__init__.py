@@ -6,6 +6,7 @@ from loader.chess.files.format import PositionFormat, with_packed
 from loader.chess.filters import CASTLING, CLOCK, EN_PASSANT, MOVE, PLY, SIDE
 
 FAMILY = "chess"
+SCORE_UNIT = "centipawns"
 SUFFIXES = with_packed(".bf", ".bulletformat")
 DECODED = 1  # bytes of memory for a byte of file
 LACKS = (MOVE, PLY, SIDE, CASTLING, EN_PASSANT, CLOCK)

@@ -6,6 +6,7 @@ from loader.chess.files.format import PositionFormat, with_packed
 from loader.chess.filters import MOVE
 
 FAMILY = "chess"
+SCORE_UNIT = "centipawns"
 SUFFIXES = with_packed(".marlin", ".marlinformat")
 DECODED = 1  # bytes of memory for a byte of file
 LACKS = (MOVE,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from loader.chess.files.format import PositionFormat, with_packed
 
 FAMILY = "chess"
+SCORE_UNIT = "centipawns"
 SUFFIXES = with_packed(".montyvalue")
 DECODED = 8  # bytes of memory for a byte of file
 LACKS = ()

@@ -6,6 +6,7 @@ from loader.chess.files.format import PositionFormat, with_packed
 from loader.chess.filters import CHESS960
 
 FAMILY = "chess"
+SCORE_UNIT = "internal units"
 SUFFIXES = with_packed(".psv", ".bin")
 DECODED = 1  # bytes of memory for a byte of file
 LACKS = (CHESS960,)

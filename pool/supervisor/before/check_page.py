@@ -10,7 +10,9 @@ from pool.devices import idle_devices
 from pool.process.launch import Launch
 from pool.supervisor.before.data_size import estimate, mixture
 from pool.supervisor.before.disk_plan import DiskPlan
+from pool.supervisor.before.file_lines import file_lines, mixed_units
 from pool.supervisor.before.gpu_page import gpu_lines
+from pool.supervisor.before.learning_rate import rate_lines
 from pool.supervisor.before.memory_plan import mib
 
 WIDTH = 22  # of the left column
@@ -31,16 +33,25 @@ def _run(launch: Launch) -> Iterator[tuple[str, str]]:
     yield "samples of a step", f"{per_step:,} = {train.batches_per_step} x {batch:,}"
     yield "samples of the run", f"{samples:,} in {train.steps:,} steps"
     yield "training data", _data(launch, samples)
+    for line in file_lines(config.data, launch.train_files):
+        yield "", line
     if (mixed := mixture(launch)) is not None:
         yield "mixture", mixed.removeprefix("data.train: ")
+    for number, line in enumerate(rate_lines(launch)):
+        yield ("" if number else "learning rate"), line
     every = config.validate_every
     if every:
         batches = f"{train.validation_batches:,} x {batch:,} samples"
         share = config.data.validation_share
         origin = f"{share:.3g} of the training data" if share else _files(launch.validation_files)
         yield "validation", f"{origin}; every {every:,} steps, {batches}"
+        for line in () if share else file_lines(config.data, launch.validation_files):
+            yield "", line
     else:
         yield "validation", "none"
+    named = {"data.train": launch.train_files, "data.validation": launch.validation_files}
+    if (warning := mixed_units(config.data, named)) is not None:
+        yield "", warning
 
 
 def _data(launch: Launch, samples: int) -> str:
@@ -72,6 +83,8 @@ def _model(launch: Launch) -> Iterator[tuple[str, str]]:
 def _machine(launch: Launch, disk: DiskPlan) -> Iterator[tuple[str, str]]:
     config = launch.config
     yield "workers on", "; ".join(launch.planned.device_names)
+    for line in launch.planned.about_devices:
+        yield "", line
     yield from gpu_lines(launch)
     if (
         idle := idle_devices(len(launch.planned.devices), config.train.batches_per_step, config.train.batches_per_group)

@@ -69,7 +69,14 @@ def compare_optimizer(
     """Notes for the user about each key of optimizer and schedule that has changed."""
     given = config.model_dump(mode="json")
     in_force = _in_force(saved.optimizer)
-    for section in ("optimizer.args", "schedule.args"):
+    steps = value_at(saved.config, "train.steps")
+    follows = steps != config.train.steps and any(member.run_schedule.in_shares for member in config.members())
+    if follows:
+        folder.note(
+            f"train.steps: {config.train.steps} now, {said(steps)} then; the schedule is in shares of it, and goes on "
+            f"as in a run that has had {config.train.steps} steps from the start"
+        )
+    for section in ("optimizer.args",) if follows else ("optimizer.args", "schedule.args"):
         for change in _changes(section, given, saved.config):
             key = change.partition(":")[0]
             if key in overridden:

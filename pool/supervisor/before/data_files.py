@@ -18,14 +18,15 @@ from safetensors.numpy import load_file
 
 from loader.errors import DataError
 from loader.exit_codes import EXIT_DATA
-from loader.files.identity import Component, DataFile, check_unchanged, identify
-from loader.mixture.finding import find_train_files, with_components
-from loader.sources import find_files, start_notes
-from pool.checkpoint.state import CHUNK_SUMS, SavedState, describe_files, describe_mixture
+from loader.files.identity import DataFile, check_unchanged, identify
+from loader.mixture.finding import find_entries, with_entries
+from loader.sources import start_notes
+from pool.checkpoint.state import CHUNK_SUMS, SavedState, describe_files, describe_mixture, describe_scales
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, RunError
 from pool.process.launch import Launch
 from pool.protocol.messages import Purpose
+from pool.supervisor.before.file_lines import mixed_units, score_lines
 
 Recorded = Sequence[tuple[str, int]]  # as SavedState.data
 
@@ -51,12 +52,12 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
     found: dict[str, tuple[DataFile, ...]] = {}
     try:
         for key in ("train", "validation"):
-            paths, components = _named(config, key)
+            paths, entries = find_entries(getattr(data, key), f"data.{key}")
             known = recorded.get(key, ())
             if data.may_grow and known and len(old := _recorded(paths, known)) == len(known) < len(paths):
                 notes.append(f"data.{key}: files newer than the checkpoint are left out: {len(paths) - len(old)}")
                 paths = old
-            found[key] = with_components(identify(paths), components, f"data.{key}")
+            found[key] = with_entries(identify(paths), entries, f"data.{key}")
             if data.may_grow and _names(found[key]) == [name for name, _ in known]:
                 found[key] = tuple(file.up_to(int(size)) for file, (_, size) in zip(found[key], known, strict=True))
     except DataError as error:
@@ -69,14 +70,11 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
     if before and now and now != list(before):
         notes.append("data.validation: other files than before; the losses of validations can't be compared any more")
     notes += start_notes(data, found["train"])
+    named = {f"data.{key}": files for key, files in found.items() if getattr(data, key)}
+    notes += score_lines(data, named)
+    if (warning := mixed_units(data, named)) is not None:
+        notes.append(warning)
     return DataFiles(found["train"], found["validation"], tuple(notes))
-
-
-def _named(config: Config, key: str) -> tuple[list[Path], dict[Path, Component]]:
-    """Raises ValueError."""
-    if key == "validation":
-        return find_files(config.data.validation, "data.validation"), {}
-    return find_train_files(config.data.train, "data.train")
 
 
 def compare_files(saved: SavedState, files: Sequence[DataFile], checkpoint: Path) -> None:
@@ -93,6 +91,11 @@ def compare_files(saved: SavedState, files: Sequence[DataFile], checkpoint: Path
         raise ConfigError(
             f"data.train: {_ratio(mixture)} now, {_ratio(before)} in {checkpoint}; a resumed run must take the same "
             "batches: set the shares back, or begin another run with model.start_from"
+        )
+    if (scales := describe_scales(files)) != (before := [(int(count), float(scale)) for count, scale in saved.scales]):
+        raise ConfigError(
+            f"data.train: {_scaled(scales)} now, {_scaled(before)} in {checkpoint}; a resumed run must take the same "
+            "batches: set score_scale back, or begin another run with model.start_from"
         )
     for file, (_, size) in zip(files, then, strict=True):
         if file.size != size:
@@ -168,6 +171,12 @@ def _ratio(mixture: Sequence[tuple[int, float]]) -> str:
     if not mixture:
         return "no shares"
     return "shares " + ", ".join(f"{share:g} ({count} file{'s' if count != 1 else ''})" for count, share in mixture)
+
+
+def _scaled(scales: Sequence[tuple[int, float]]) -> str:
+    if not scales:
+        return "no score_scale"
+    return "score_scale " + ", ".join(f"{scale:g} ({count} file{'s' if count != 1 else ''})" for count, scale in scales)
 
 
 def _recorded(paths: Sequence[Path], known: Recorded) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pool.buckets.parts import joined
+from pool.devices import parse_device
 from pool.preflight.cards import Card, Speeds
 from pool.preflight.choice import choice_of
 from pool.preflight.traffic import SCHEMES, Box
@@ -19,17 +20,18 @@ _SLOW = 0.7  # of a link's own speed: below it something else slows copies
 
 def gpu_lines(launch: Launch) -> Iterator[tuple[str, str]]:
     """Names and values of the page's lines; none without GPUs."""
-    cards = launch.planned.cards
-    if not cards:
+    module = launch.config.testing.device_module
+    accelerators = {spec for spec in launch.planned.devices if parse_device(spec, module).is_accelerator}
+    if not accelerators:
         return
-    for card in cards:
+    for card in launch.planned.cards:
         yield card.device, _identity(card)
         yield "", _measured(card)
         if card.kernels:
             yield "", f"kernels: {card.kernels}"
     choice, work = choice_of(launch.planned.exchange), _work(launch)
     yield "exchange", f"{choice.scheme}: {choice.why}"
-    yield "bytes of a step", _bytes(work, len(cards), choice.scheme)
+    yield "bytes of a step", _bytes(work, len(accelerators), choice.scheme)
     for line in _verdict_lines(launch):
         yield "", line
 
@@ -67,7 +69,7 @@ def _work(launch: Launch) -> Work:
 def _verdict(launch: Launch) -> Verdict | None:
     """None if something was not measured."""
     cards = launch.planned.cards
-    if (speeds := slowest(cards)) is None:
+    if launch.planned.missing or (speeds := slowest(cards)) is None:
         return None
     box = Box(link=min(speeds.inward, speeds.outward), host=speeds.host, memory=speeds.memory)
     return verdict_of(_work(launch), speeds, box, len(cards), choice_of(launch.planned.exchange).scheme)

@@ -6,7 +6,7 @@ Every problem is one clear line here, and nothing has been started or written ye
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from pool.checkpoint.overrides import Override
 from pool.config.members import equal
 from pool.config.tree import Config
 from pool.devices import idle_devices, resolve_devices
-from pool.errors import PoolError, ResourceError
+from pool.errors import ConfigError, PoolError, ResourceError
 from pool.metrics.members import named
 from pool.process.launch import Launch
 from pool.protocol.address import new_key
@@ -27,6 +27,7 @@ from pool.supervisor.before.data_files import DataFiles
 from pool.supervisor.before.data_size import mixture, short_validation
 from pool.supervisor.before.disk_plan import check_disk, disk_plan
 from pool.supervisor.before.gpu_page import gpu_notes
+from pool.supervisor.before.learning_rate import rate_lines
 from pool.supervisor.before.memory_plan import memory_plan, shortage, table
 from pool.supervisor.before.overriding import overrides_of
 from pool.supervisor.before.planning import ask_planner
@@ -88,8 +89,9 @@ def prepare(
         idle := idle_devices(len(launch.planned.devices), config.train.batches_per_step, config.train.batches_per_group)
     ) is not None:
         folder.note(idle)
-    for note in gpu_notes(launch):
+    for note in (*launch.planned.about_devices, *gpu_notes(launch)):
         folder.note(note)
+    folder.note(f"learning rate: {'; '.join(rate_lines(launch))}")
     averaged = config.train.average.left_out(config.train.steps)
     for said in (mixture(launch), short_validation(launch), averaged):
         if said is not None:
@@ -99,27 +101,26 @@ def prepare(
     return launch, forkserver
 
 
-def check(config: Config) -> str:
-    """All that `prepare` and `reserve` do short of making or starting anything: a page about the run.
+def check(config: Config, show: Callable[[str], object]) -> None:
+    """Does all that `prepare` and `reserve` do short of making or starting anything, and shows a page about the run.
 
-    Raises ConfigError, ResourceError, RunError; if memory or disk is too small the page is its first lines.
+    Raises ConfigError, ResourceError, RunError; behind the page for devices that this machine lacks, and for too little
+    memory or disk.
     """
     check_trace(config)
     run_dir = config.run_dir
     with tempfile.TemporaryDirectory(prefix="pool-check-") as logs:
-        launch, forkserver = _launch(config, _find_files(config, None), Path(logs), Path(logs), None)
+        launch, forkserver = _launch(config, _find_files(config, None), Path(logs), Path(logs), None, only_check=True)
         forkserver.end()
     launch = replace(launch, run_dir=run_dir)
     rows, available = memory_plan(launch, launch.memory_map().sizes()), available_memory()
     disk = disk_plan(launch)
-    page = check_page(launch, disk, table(rows, available))
-    try:
-        check_disk(disk)
-    except ResourceError as error:
-        raise ResourceError(f"{page}\n{error}") from None
+    show(check_page(launch, disk, table(rows, available)))
+    if launch.planned.missing:
+        raise ConfigError(launch.planned.missing)
+    check_disk(disk)
     if (problem := shortage(rows, available)) is not None:
-        raise ResourceError(f"{page}\n{problem}")
-    return page
+        raise ResourceError(problem)
 
 
 def _find_files(config: Config, checkpoint: Path | None) -> DataFiles:
@@ -136,6 +137,8 @@ def _launch(
     checkpoint: Path | None,
     signals: StopSignals | None = None,
     overrides: tuple[Override, ...] = (),
+    *,
+    only_check: bool = False,
 ) -> tuple[Launch, ForkServer]:
     # a wrong name is refused before torch is imported
     resolve_devices(config.pool.devices, cuda_count=None, module=config.testing.device_module)
@@ -165,6 +168,7 @@ def _launch(
             saved=-1 if checkpoint is None else step,
             answer=None,
             overrides=overrides,
+            only_check=only_check,
             start_from=None if start_from is None else start_from.absolute(),
         ),
         logs,

@@ -67,6 +67,10 @@ class StoredNetwork(Network, Protocol):
     def tensors(self) -> Mapping[str, npt.NDArray[Any]]:
         """All its numbers, by name."""
 
+    @property
+    def description(self) -> str:
+        """Text that the file carries; bytes that are not UTF-8 as lone surrogates."""
+
 
 class LayeredNetwork(StoredNetwork, Protocol):
     """One whose first layer can be looked at."""

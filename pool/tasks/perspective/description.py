@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -34,8 +34,16 @@ def description(model: ModelConfig, loss: ChessLossConfig, data: bytes, text: st
     return json.dumps(tree, indent=1).encode() + b"\n"
 
 
-def read_description(file: Path, data: bytes) -> tuple[ModelConfig, ChessLossConfig] | None:
-    """The sections that lie beside a file with these bytes; None if nothing does. Raises DataError."""
+class Description(NamedTuple):
+    """What network a file holds."""
+
+    model: ModelConfig
+    loss: ChessLossConfig
+    text: str
+
+
+def read_description(file: Path, data: bytes) -> Description | None:
+    """What lies beside a file with these bytes; None if nothing does. Raises DataError."""
     path = beside(file)
     if not path.is_file():
         return None
@@ -52,4 +60,4 @@ def read_description(file: Path, data: bytes) -> tuple[ModelConfig, ChessLossCon
         loss = LossConfig.model_validate_json(json.dumps(tree.get("loss")))
     except ValidationError as error:
         raise DataError(path, plain.explained(error)) from None
-    return model, loss
+    return Description(model, loss, str(tree.get("description", "")))

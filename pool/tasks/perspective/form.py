@@ -41,6 +41,13 @@ def export_of(model: ModelConfig, shape: Shape) -> tuple[ExportTensor, ...]:
     return export_list(model.export_as, model.export, shape)
 
 
+def folded(model: ModelConfig, shape: Shape) -> ModelConfig:
+    """The section of the network without a factoriser that `Shape.fold` makes."""
+    assert model.features is not None
+    entries = tuple(entry.model_copy(update={"merge": None}) for entry in export_of(model, shape))
+    return model.model_copy(update={"features": model.features.removesuffix(FACTORISED), "export": entries})
+
+
 def clips_of(model: ModelConfig, shape: Shape) -> dict[str, float]:
     """What the tensors of the network are clamped to +- of, by name. Raises ValueError for a tensor that it has not."""
     for name in model.clip_tensors:

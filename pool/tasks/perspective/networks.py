@@ -19,7 +19,7 @@ from pool.tasks.chess.network import Boards, Evaluation, Facts
 from pool.tasks.chess.positions import Inputs, Position
 from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.perspective.config import ModelConfig
-from pool.tasks.perspective.description import TASK, beside, read_description
+from pool.tasks.perspective.description import TASK, Description, beside, read_description
 from pool.tasks.perspective.files.evaluate import check_evaluable, evaluate, first_activations
 from pool.tasks.perspective.files.integers import Net, roundings
 from pool.tasks.perspective.form import FACTORISED, export_of, shape_of
@@ -39,6 +39,7 @@ class PerspectiveNetwork:
 
     net: Net
     units_of_terms: str = ""
+    description: str = ""
 
     @property
     def inputs(self) -> Inputs:
@@ -120,15 +121,18 @@ def settings(network: PerspectiveNetwork) -> dict[str, Any]:
 def read_network(path: Path, config: Config | None) -> PerspectiveNetwork:
     """Raises DataError; ConfigError if neither `config` nor what lies beside the file says what network it holds."""
     data = read_bytes(path)
-    sections = (config.model, config.loss) if config is not None else read_description(path, data)
-    if sections is None:
+    if config is None:
+        described = read_description(path, data)
+    else:
+        assert isinstance(config.model, ModelConfig)
+        assert isinstance(config.loss, LossConfig)
+        described = Description(config.model, config.loss, "")
+    if described is None:
         raise ConfigError(
             f"{path} does not say what network it holds, and {beside(path).name} is not beside it: name a config "
             "of such a network with --config"
         )
-    model, loss = sections
-    assert isinstance(model, ModelConfig)
-    assert isinstance(loss, LossConfig)
+    model, loss, text = described
     try:
         shape = shape_of(model)
         net = net_of(data, shape, export_of(model, shape), loss.output_unit, path)
@@ -137,7 +141,7 @@ def read_network(path: Path, config: Config | None) -> PerspectiveNetwork:
         raise
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from None
-    return PerspectiveNetwork(net)
+    return PerspectiveNetwork(net, description=text)
 
 
 def exported_network(found: Trained) -> PerspectiveNetwork:

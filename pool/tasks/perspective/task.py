@@ -20,11 +20,17 @@ from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.perspective.config import ModelConfig
 from pool.tasks.perspective.description import beside, description
 from pool.tasks.perspective.files.evaluate import check_evaluable
-from pool.tasks.perspective.files.file_bytes import parse_quantised, quantised_bytes, raw_bytes, weights_bytes
+from pool.tasks.perspective.files.file_bytes import (
+    holds_factoriser,
+    parse_quantised,
+    quantised_bytes,
+    raw_bytes,
+    weights_bytes,
+)
 from pool.tasks.perspective.files.header import header
 from pool.tasks.perspective.files.integers import Net, quantise, roundings
 from pool.tasks.perspective.files.shape import Floats, Shape
-from pool.tasks.perspective.form import clips_of, export_of, shape_of
+from pool.tasks.perspective.form import clips_of, export_of, folded, shape_of
 from pool.tasks.perspective.model import PerspectiveModel
 from pool.tasks.perspective.networks import PerspectiveNetwork
 from pool.tasks.perspective.reading import RAW, floats_of, holds_floats, read_bytes
@@ -75,11 +81,11 @@ class PerspectiveTask:
         _perspective(model).clip(self._clips)
 
     def export(self, model: nn.Module, path: Path, description: str) -> None:
-        """Writes a file of numbers, by its name the floats (*raw.bin, *weights.bin) or the quantised network, which has
-        its description beside it. ValueError if a value doesn't fit or the file is not read back as it was, DataError
+        """Writes a file of numbers, by its name the floats (*raw.bin, *weights.bin) or the quantised network, and its
+        description beside it. ValueError if a value doesn't fit or the file is not read back as it was, DataError
         if a file can't be written."""
         if holds_floats(path):
-            self._export_floats(model, path)
+            self._export_floats(model, path, description)
         else:
             self._export_quantised(self.exported(model), path, description)
 
@@ -104,15 +110,20 @@ class PerspectiveTask:
     def _clips(self) -> dict[str, float]:
         return clips_of(self._model, shape_of(self._model))
 
-    def _export_floats(self, model: nn.Module, path: Path) -> None:
-        shape, floats = _perspective(model).shape, _perspective(model).floats()
-        entries = export_of(self._model, shape)
+    def _export_floats(self, model: nn.Module, path: Path, text: str) -> None:
+        section, shape = self._model, _perspective(model).shape
+        floats: Floats = _perspective(model).floats()
         raw = path.name.endswith(RAW)
+        if raw and shape.num_virtual and not holds_factoriser(export_of(section, shape)):
+            section, floats = folded(section, shape), shape.fold(floats)
+            shape = shape_of(section)
+        entries = export_of(section, shape)
         data = raw_bytes(floats, entries) if raw else weights_bytes(floats)
         kept = {entry.weight: floats[entry.weight] for entry in entries} if raw else floats
         write_whole(
             path, data, lambda written: check_tensors(kept, floats_of(read_bytes(written), shape, entries, path))
         )
+        write_whole(beside(path), description(section, self._loss, data, text))
 
     def _export_quantised(self, net: Net, path: Path, text: str) -> None:
         data = quantised_bytes(net)

@@ -48,6 +48,10 @@ class StockfishNetwork:
         return self.net.arrays
 
     @property
+    def description(self) -> str:
+        return self.net.description
+
+    @property
     def units(self) -> str:
         pawn = self.net.version.pawn.coefficients
         one = f"{pawn[0]} = one pawn" if len(pawn) == 1 else "a pawn's worth depends on the material"

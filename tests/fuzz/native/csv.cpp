@@ -9,7 +9,7 @@
 
 #include "formats/csv/native/text/cells.h"
 #include "formats/csv/native/text/parser.h"
-#include "formats/csv/native/text/utf8.h"
+#include "common/utf8.h"
 #include "target.h"
 #include "text_rows.h"
 
@@ -77,7 +77,7 @@ void sparsepool::fuzz::check_input(const std::uint8_t* data, std::size_t size) {
         const rows::Parsed parsed = check_text(text, shape, [&](std::string_view part, stream::RecordBuffer& rows) {
             return csv::parse_lines(part, false, columns, shape, rows);
         });
-        FUZZ_REQUIRE(parsed.fault || csv::utf8_prefix(text) == text.size());
+        FUZZ_REQUIRE(parsed.fault || utf8_prefix(text) == text.size());
         if (piece == 0) check_cut(found.lines(), columns.cut);
         read += found.lines();
     }

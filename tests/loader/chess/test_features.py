@@ -221,6 +221,8 @@ FACTORISED = r"king_buckets: chess768\^ needs two or more different ones"
         (FeatureSet("HalfKP"), r"'HalfKP' is none of HalfKAv2_hm, HalfKAv2_hm\^, SFNNv10, SFNNv10\^"),
         (FeatureSet("HalfKAv2_hm", MIRRORED), "king_buckets: HalfKAv2_hm has its own"),
         (FeatureSet("chess768", MIRRORED[:8]), "king_buckets: 8 numbers; allowed are 64, or 32 for files a to d"),
+        (FeatureSet("chess768", (0, 2) * 16), "king_buckets: no square has bucket 1; they are numbered from 0"),
+        (FeatureSet("chess768", (1,) * 64), "king_buckets: no square has bucket 0"),
         (FeatureSet("chess768^"), FACTORISED),
         (FeatureSet("chess768^", (0,) * 32), FACTORISED),
     ],

@@ -24,7 +24,7 @@ FEATURES: tuple[dict[str, Any], ...] = (
     {"features": "SFNNv16"},
     {"features": "SFNNv16^"},
     {"features": "chess768", "output_buckets": "single"},
-    {"features": "chess768^", "king_buckets": tuple(range(10, 42)), "output_buckets": "material_count_8"},
+    {"features": "chess768^", "king_buckets": tuple(range(31, -1, -1)), "output_buckets": "material_count_8"},
     {"features": "chess768", "king_buckets": tuple(range(64))},
 )
 ALL_FILTERS = FilterConfig(

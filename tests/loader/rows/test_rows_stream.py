@@ -29,7 +29,9 @@ from tests.loader.stream.test_stream import run, wait
 
 PACKINGS = ("plain", "gzip", "gzip members", "zstd")
 TWO_FIELDS = {"low": (0, 20_000), "high": (20_000, FEATURES)}
-CONFIG = data_config(source="rows", batch_size=1000, window_chunks=4, rows={"num_features": FEATURES})
+CONFIG = data_config(
+    source="rows", format="svmlight", batch_size=1000, window_chunks=4, rows={"num_features": FEATURES}
+)
 SETTINGS: dict[str, DataConfig] = {
     "shuffled": CONFIG,
     "in file order": CONFIG.model_copy(update={"shuffle": False}),
@@ -106,14 +108,16 @@ def test_fields_are_ranges_of_numbers_with_tables_of_their_own(batch_size: int, 
     ones = rows.text.replace(b":0.", b":1#")[: 200 * 62]  # only the first feature of a row is left
     path.write_bytes(b"".join(line.split(b"#")[0] + b"\n" for line in ones.splitlines()))
     few = rows.of(np.arange(200))
-    binary = data_config(source="rows", batch_size=100, shuffle=False, rows={"num_features": 10_000, "values": False})
+    binary = data_config(
+        source="rows", format="svmlight", batch_size=100, shuffle=False, rows={"num_features": 10_000, "values": False}
+    )
     with closing(open_stream(binary, [path], seed=3)) as stream:
         expected = digests(few, stream.schema, {"features": (0, 10_000)}, 3)
         assert [digest(batch) for batch in read_batches(stream, 3)] == list(expected)
     path.write_bytes(rows.text)
     ranges = {"high": (20_000, FEATURES), "low": (3, 20_000), "lowest": (0, 3)}  # of which one is often empty
     fields = {"fields": ranges, "max_active": 2}
-    config = data_config(source="rows", batch_size=batch_size, shuffle=False, rows=fields)
+    config = data_config(source="rows", format="svmlight", batch_size=batch_size, shuffle=False, rows=fields)
     with closing(open_stream(config, [path], seed=3)) as stream:
         assert [field.name for field in stream.schema.sparse] == list(ranges)
         assert [digest(batch) for batch in read_batches(stream, 4)] == list(digests(rows, stream.schema, ranges, 4))

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from loader.chess.entry import NO_SCORE
 from loader.cli import main
 from loader.commands.position_progress import LineReport, Rate, duration
 from loader.formats.binpack.file import entries, verify
@@ -294,6 +295,17 @@ def test_a_game_that_fails_twice_is_dropped_by_its_number_and_told(engine: Path,
     numbers = [number for commit in commits for number in commit[2].get("dropped before this", ())]
     assert dropped[: len(numbers)] == [f"loader: game {number} is dropped" for number in numbers]
     assert made(folder / "x", failing) == whole
+
+
+def test_a_move_without_a_score_is_played_and_marked(folder: Path, tmp_path: Path, capsys: Capture) -> None:
+    """No game is dropped, and the file does not depend on who plays."""
+    mute = write_engine(tmp_path / "mute", "mute:10")
+    whole = made(folder / "whole.binpack", mute)
+    assert "dropped" not in "".join(capsys.readouterr())
+    assert made(folder / "again.binpack", mute, "--engines", "3") == whole
+    scores = [entry.score for entry in entries(folder / "whole.binpack")]
+    assert 0 < scores.count(NO_SCORE) < 60
+    assert all(abs(score) < 32001 for score in scores if score != NO_SCORE)
 
 
 def test_progress_tells_rate_and_time_left(capsys: Capture) -> None:

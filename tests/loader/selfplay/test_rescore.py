@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import zlib
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -16,14 +17,15 @@ import chess
 import numpy as np
 import pytest
 
-from loader.chess.entry import Entry
+from loader.chess.entry import NO_SCORE, Entry
 from loader.chess.tools.convert import convert
 from loader.chess.tools.kind import target_of
 from loader.chess.tools.source import open_sources
 from loader.cli import main
+from loader.errors import EngineError
 from loader.formats.binpack.file import entries
-from loader.rescore.positions import NO_SCORE, rescored
-from loader.uci.engine import Engine, EngineSettings, Limits
+from loader.rescore.positions import RECORD, rescored
+from loader.uci.engine import Engine, EngineSettings, Limits, Search
 from loader.uci.score import internal_score
 from tests.loader.conftest import write_random_games
 from tests.support.programs.scripted_engine import ROOT, write_engine
@@ -102,7 +104,7 @@ def test_killed_at_ten_random_moments_it_makes_the_same_bytes(
     one_by_one = ("--nodes", "100000")
     held.with_name("hold").touch()
     for _ in range(10):
-        size = (part.stat().st_size if part.exists() else 0) + 2 * pick.randrange(1, 60)
+        size = (part.stat().st_size if part.exists() else 0) + RECORD.itemsize * pick.randrange(1, 60)
         arguments = command(many, out, held, *one_by_one, "--threads", str(pick.choice((1, 1, 2))))
         process = subprocess.Popen([sys.executable, "-m", "loader", *arguments], cwd=ROOT, stdout=subprocess.DEVNULL)
         wait_for(partial(is_as_long, part, size), "scores")
@@ -129,35 +131,122 @@ def test_a_signal_keeps_the_scores_and_says_how_many(games: Path, tmp_path: Path
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    left = rf"{part.stat().st_size // 2} of 300 positions have their scores in {re.escape(str(part))}"
+    left = rf"{part.stat().st_size // RECORD.itemsize} of 300 positions have their scores in {re.escape(str(part))}"
     assert re.fullmatch(rf"loader: interrupted; {left}; the same command goes on\n", err)
 
 
-def test_other_settings_and_other_files_do_not_go_on_with_the_work(
-    games: Path, engine: Path, tmp_path: Path, capsys: Capture
-) -> None:
+def searches_of(monkeypatch: pytest.MonkeyPatch, allowed: int) -> list[str]:
+    """The positions that engines search from now on; behind so many every engine fails."""
+    searched: list[str] = []
+    search = Engine.search
+
+    def counted(self: Engine, fen: str, moves: list[str], limits: Limits) -> Search:
+        if len(searched) >= allowed:
+            raise EngineError("no power")
+        searched.append(fen)
+        return search(self, fen, moves, limits)
+
+    monkeypatch.setattr(Engine, "search", counted)
+    return searched
+
+
+def test_other_settings_do_not_go_on_with_the_work(games: Path, engine: Path, tmp_path: Path, capsys: Capture) -> None:
     out = tmp_path / "new.binpack"
-    failing = write_engine(tmp_path / "failing", "refuses:2")
-    assert main(command(games, out, failing)) == 1
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 2  # each try
-    assert told[0].endswith("; the engine is started again")
-    fen = told[1].partition("; position ")[2].partition(";")[0]
-    assert told[1].startswith(f"loader: an engine has failed at the same place again: {failing}: the engine has ended")
-    assert told[1].endswith(f"positions have their scores in {out}.part; the same command goes on")
-    assert chess.Board(fen).is_valid()
+    with pytest.MonkeyPatch.context() as patch:
+        searches_of(patch, 150)
+        assert main(command(games, out, engine)) == 1
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told.startswith("loader: an engine fails at the start position, too: no power; before at ")
+    assert told.endswith(f"positions have their scores in {out}.part; the same command goes on")
     half = Path(f"{out}.part").read_bytes()
-    other = tmp_path / "other.binpack"
-    write_random_games(other, POSITIONS, seed=2)
-    for file, program, arguments, words in (
-        (games, engine, (), "--engine failing"),
-        (games, failing, ("--nodes", "7"), "--nodes 5000 (now 7)"),
-        (games, failing, ("--units-per-100cp", "208"), "--units-per-100cp 361 (now 208)"),
-        (other, failing, (), "files 1, sha256"),
+    for program, arguments, words in (
+        (write_engine(tmp_path / "other"), (), "--engine engine"),
+        (engine, ("--nodes", "7"), "--nodes 5000 (now 7)"),
+        (engine, ("--units-per-100cp", "208"), "--units-per-100cp 361 (now 208)"),
     ):
-        assert main(command(file, out, program, *arguments)) == 2
+        assert main(command(games, out, program, *arguments)) == 2
         assert words in capsys.readouterr().err
         assert Path(f"{out}.part").read_bytes() == half
+
+
+CHANGES: dict[str, Callable[[list[str]], list[str]]] = {
+    "a finished line taken out": lambda lines: lines[:3] + lines[4:],
+    "lines put in": lambda lines: [NEW, *lines[:5], NEW, *lines[5:]],
+    "a line changed": lambda lines: [*lines[:2], NEW, *lines[3:]],
+    "other scores": lambda lines: [re.sub(r"\| -?\d{1,4} ", "| 5 ", line) for line in lines],
+    "another order": lambda lines: lines[::-1],
+    "twice": lambda lines: lines + lines,
+}
+NEW = "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1 | 1 | 0.5\n"
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_finished_is_kept_while_its_positions_are_in_the_files(
+    change: str, engine: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    games, text, out = tmp_path / "games.binpack", tmp_path / "games.txt", tmp_path / "new.binpack"
+    write_random_games(games, 200, seed=5)
+    assert main(["convert", str(games), "-o", str(text), "--lossy"]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        searches_of(patch, 120)
+        assert main(command(text, out, engine)) == 1
+    lines = text.read_text().splitlines(keepends=True)
+    finished = {line.split(" |")[0] for line in lines[: Path(f"{out}.part").stat().st_size // RECORD.itemsize]}
+    assert len(finished) > 50
+    text.write_text("".join(CHANGES[change](lines)))
+    capsys.readouterr()
+    with pytest.MonkeyPatch.context() as patch:
+        searched = searches_of(patch, 10000)
+        result = made(text, out, engine)
+    assert f"{out}.part: the files have changed; scores of positions that they still have are kept" in (
+        capsys.readouterr().err
+    )
+    assert finished.isdisjoint(searched[1:])  # the first one tries the engine
+    assert result == made(text, tmp_path / "undisturbed.binpack", engine)
+
+
+@pytest.mark.parametrize(
+    ("script", "why"), [("refuses:4", "the engine failed twice"), ("mute:4", "the engine printed none")]
+)
+def test_positions_without_a_score_are_marked_or_left_out_and_listed(
+    script: str, why: str, engine: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    games, text = tmp_path / "games.binpack", tmp_path / "games.txt"
+    write_random_games(games, 150, seed=6)
+    assert main(["convert", str(games), "-o", str(text), "--lossy"]) == 0
+    text.write_text(text.read_text().replace("\n", "\n\n", 9))  # lines are named, not entries
+    odd = write_engine(tmp_path / "odd", script)
+    good = made(text, tmp_path / "good.txt", engine).decode().splitlines()
+    capsys.readouterr()
+    marked = made(text, tmp_path / "marked.txt", odd, "--threads", "2").decode().splitlines()
+    out, err = capsys.readouterr()
+    different = [place for place, (one, other) in enumerate(zip(good, marked, strict=True)) if one != other]
+    assert 0 < len(different) < 20
+    assert f" {len(different)} without a score in " in out
+    listed = [line for line in err.splitlines() if line.startswith("loader: no score: ")]
+    lines = text.read_text().splitlines()
+    numbers = [number for number, line in enumerate(lines, 1) if line]
+    for place, line in zip(different, listed, strict=True):
+        assert abs(int(marked[place].split(" | ")[1])) == NO_SCORE
+        fen = lines[numbers[place] - 1].split(" |")[0]
+        assert line == f"loader: no score: {why}: {text}: line {numbers[place]}: {fen}"
+    dropped = made(text, tmp_path / "dropped.txt", odd, "--drop-unscored").decode().splitlines()
+    assert dropped == [line for place, line in enumerate(marked) if place not in different]
+    assert f" {len(different)} without a score (left out) in " in capsys.readouterr().out
+
+
+def test_a_position_of_a_binary_file_is_named_by_its_number(tmp_path: Path, capsys: Capture) -> None:
+    """Also of a later file and chunk."""
+    first, second = tmp_path / "first.binpack", tmp_path / "second.binpack"
+    for seed, path in enumerate((first, second)):
+        write_random_games(path, POSITIONS, seed)
+    odd = write_engine(tmp_path / "odd", "mute:3")
+    out = tmp_path / "new.binpack"
+    assert main(["rescore", str(first), str(second), "-o", str(out), "--engine", str(odd)]) == 0
+    told = re.findall(r"printed none: (\S+): position (\d+): (.*)", capsys.readouterr().err)
+    assert {name for name, _, _ in told} == {str(first), str(second)}
+    everything = {str(path): list(entries(path)) for path in (first, second)}
+    assert [everything[name][int(number) - 1].fen for name, number, _ in told] == [fen for _, _, fen in told]
 
 
 def test_an_engine_that_crashes_now_and_then_changes_nothing(

@@ -131,6 +131,7 @@ def test_options_arrive_and_the_search_answers(tmp_path: Path) -> None:
         engine.new_game()
         found = engine.search(chess.STARTING_FEN, ["e2e4"], Limits(nodes=1))
     assert found.move is not None
+    assert found.score is not None
     assert abs(found.score) <= internal_score("cp", 200, 361)
     lines = (tmp_path / "engine.options").read_text().splitlines()
     assert lines == [f"setoption name {each}" for each in ("Threads value 1", "EvalFile value my.nnue", "Hash value 2")]
@@ -170,7 +171,6 @@ SEARCHES = {
     "hang:2": "no bestmove within 0.5 s",
     "flood:2": "no bestmove within 0.5 s; its last words: info string all is well",
     "endless:2": "a line without an end",
-    "unscored:2": "bestmove without a score",
 }
 
 
@@ -184,6 +184,13 @@ def test_an_engine_that_does_not_finish_a_search_is_given_up(kind: str, tmp_path
         with pytest.raises(EngineError) as raised:
             engine.search(chess.STARTING_FEN, [], Limits(nodes=1))
     assert str(raised.value).startswith(f"{program}: {SEARCHES[kind]}")
+
+
+def test_a_move_without_a_score_is_an_answer(tmp_path: Path) -> None:
+    with Engine(EngineSettings(str(write_engine(tmp_path / "engine", "mute:100")))) as engine:
+        found = engine.search(chess.STARTING_FEN, [], Limits(nodes=1))
+    assert found.move is not None
+    assert found.score is None
 
 
 def test_the_errors_among_the_last_words_are_told(tmp_path: Path) -> None:

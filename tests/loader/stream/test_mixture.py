@@ -18,7 +18,7 @@ from loader.batch.slots import allocate_slots
 from loader.config import DataConfig
 from loader.files.identity import DataFile, identify
 from loader.mixture.entries import train_files
-from loader.mixture.finding import find_train_files, with_components
+from loader.mixture.finding import find_entries, with_entries
 from loader.sources import data_config, open_stream, origin_of, portions, samples_per_epoch
 from loader.stream import Cursor, Filled
 from tests.loader.stream.test_stream import KEEP_ALL, run
@@ -29,8 +29,8 @@ SEED = 5
 
 def mixed(*entries: tuple[Any, float]) -> tuple[DataFile, ...]:
     given = [{"files": [str(path) for path in np.atleast_1d(files)], "share": share} for files, share in entries]
-    paths, components = find_train_files(train_files(given), "data.train")
-    return with_components(identify(paths), components, "data.train")
+    paths, components = find_entries(train_files(given), "data.train")
+    return with_entries(identify(paths), components, "data.train")
 
 
 @pytest.fixture(scope="module")
@@ -136,9 +136,10 @@ def test_repeated_chunks_draw_other_samples_each_time(game_files: list[Path]) ->
 
 
 def test_names_without_shares_mean_what_they_meant(game_files: list[Path]) -> None:
-    plain, components = find_train_files(train_files([str(path) for path in game_files]), "data.train")
-    assert (plain, components) == (game_files, {})
-    assert [h for _, h in batches(CONFIG, with_components(identify(plain), {}, ""), 30)] == [
+    plain, entries = find_entries(train_files([str(path) for path in game_files]), "data.train")
+    assert plain == game_files
+    assert with_entries(identify(plain), entries, "") == identify(game_files)
+    assert [h for _, h in batches(CONFIG, with_entries(identify(plain), entries, ""), 30)] == [
         h for _, h in batches(CONFIG, identify(game_files), 30)
     ]
 
@@ -178,12 +179,12 @@ def one_chunk(path: Path) -> Path:
             [{"files": "x", "share": 1}, {"files": "y", "shares": 3}],
             "entry 2: unknown key shares; allowed here: files, ",
         ),
-        ([{"files": "x"}], "entry 1: share is missing; an entry has files and share"),
-        ([{"share": 1}], "entry 1: files is missing; an entry has files and share"),
+        ([{"files": "x"}, {"files": "y", "share": 1}], "entry 1: share is missing, and other entries have one"),
+        ([{"share": 1}], "entry 1: files is missing; an entry has files, share, score_scale"),
         ([{"files": [], "share": 1}], "entry 1: files: "),
         ([{"files": 7, "share": 1}], "entry 1: files: input should be a valid tuple, not 7"),
         ([{"files": "x", "share": 1}, "y"], "'y' has no share, and other entries have: write {files = ..., share = "),
-        ([{"files": "x", "share": 1}, 7], "entry 2: must be a table of files and share, not 7"),
+        ([{"files": "x", "share": 1}, 7], "entry 2: must be a table of files, share, score_scale, not 7"),
     ],
 )
 def test_what_is_no_entry_is_refused_in_one_line(given: list[Any], said: str) -> None:

@@ -99,7 +99,7 @@ def resume(genuine: Genuine, checkpoint: Path) -> None:
         folder.close()
     loaded = store.load(checkpoint)
     parameters = [nn.Parameter(torch.zeros(t.shape, dtype=torch_dtype(t.dtype))) for t in plan.parameters]
-    optimizers = BucketOptimizers(plan, parameters, config.optimizer, config.schedule)
+    optimizers = BucketOptimizers(plan, parameters, config.optimizer, config.run_schedule)
     optimizers.load_state(loaded.optimizer_tensors, loaded.optimizer.plain())
 
 

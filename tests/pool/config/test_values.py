@@ -208,7 +208,8 @@ def bounds(field: FieldInfo) -> tuple[float | None, float | None]:
         """The next number that is not the limit."""
         return limit + side if int in alternatives(field.annotation) else math.nextafter(limit, side * math.inf)
 
-    for entry in field.metadata:
+    of_kinds = [entry for kind in get_args(field.annotation) for entry in getattr(kind, "__metadata__", ())]
+    for entry in (*field.metadata, *of_kinds):
         if isinstance(entry, Ge | Gt):
             low = entry.ge if isinstance(entry, Ge) else beside(entry.gt, 1)
         elif isinstance(entry, Le | Lt):

@@ -89,7 +89,7 @@ class Step:
             publish=lambda _: None,
         )
         parameters = [nn.Parameter(torch.zeros(p.shape, dtype=getattr(torch, p.dtype))) for p in self.plan.parameters]
-        self.optimizers = BucketOptimizers(self.plan, parameters, config.optimizer, config.schedule)
+        self.optimizers = BucketOptimizers(self.plan, parameters, config.optimizer, config.run_schedule)
         timing = cast("Timing", NoTiming())
         self.steppings = choose(config, self.plan, self.optimizers, self.exchange, timing)
         self.book = StepBook(0, Groups(count), [0] * len(self.plan.buckets), has_buffers=False, eager=False)
@@ -137,7 +137,7 @@ class Step:
     def wanted(self, config: Config, left_out: set[int]) -> list[torch.Tensor]:
         """The weights after a step with the oracle's sums, all rows of a table in one piece."""
         parameters = [nn.Parameter(torch.zeros(p.shape, dtype=getattr(torch, p.dtype))) for p in self.plan.parameters]
-        optimizers = BucketOptimizers(self.plan, parameters, config.optimizer, config.schedule)
+        optimizers = BucketOptimizers(self.plan, parameters, config.optimizer, config.run_schedule)
         for parameter, total in zip(parameters, self.sums(left_out), strict=True):
             parameter.grad = torch.from_numpy(total)
         for b, bucket in enumerate(self.plan.buckets):

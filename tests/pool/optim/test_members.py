@@ -42,7 +42,7 @@ def configs() -> list[Config]:
 
 def made(config: Config, plan: Plan) -> BucketOptimizers:
     parameters = [nn.Parameter(torch.ones(tensor.shape)) for tensor in plan.parameters]
-    return BucketOptimizers(plan, parameters, config.optimizer, config.schedule)
+    return BucketOptimizers(plan, parameters, config.optimizer, config.run_schedule)
 
 
 def stepped(config: Config, plan: Plan) -> BucketOptimizers:

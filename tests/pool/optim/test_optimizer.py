@@ -51,7 +51,9 @@ def train(plan: Plan, name: str, steps: int, optimizers: BucketOptimizers | None
     """Steps a table and a bias along a fixed course; returns the optimizers and the weights."""
     torch.manual_seed(0)
     parameters = [nn.Parameter(torch.randn(shape)) for shape in (TABLE, BIAS)]
-    made = BucketOptimizers(plan, parameters, OptimizerConfig(name=name, args={"lr": 0.1}), ScheduleConfig(args={}))
+    made = BucketOptimizers(
+        plan, parameters, OptimizerConfig(name=name, args={"lr": 0.1}), ScheduleConfig(args={}).of_run(10)
+    )
     if optimizers is not None:
         tensors, plain = optimizers.state()
         made.load_state({key: tensor.clone() for key, tensor in tensors.items()}, json.loads(json.dumps(plain)))

@@ -58,7 +58,7 @@ def test_the_reserved_room_holds_the_real_state_and_not_much_more(optimizer: dic
     settings = config({"optimizer": optimizer})
     reserved = state_nbytes(settings, [plan()])
     parameters = [nn.Parameter(torch.zeros(shape)) for shape in SHAPES.values()]
-    optimizers = BucketOptimizers(plan(), parameters, settings.optimizer, settings.schedule)
+    optimizers = BucketOptimizers(plan(), parameters, settings.optimizer, settings.run_schedule)
     for _ in range(3):
         for parameter in parameters:
             parameter.grad = torch.randn_like(parameter)
@@ -173,7 +173,7 @@ def test_an_error_of_a_class_in_a_later_step_ends_the_run_with_one_line() -> Non
     """It would come again in the coordinator's next life."""
     settings = config({"optimizer": {"name": f"{ODD}.EndingOptimizer"}, "schedule": {"name": f"{ODD}.EndingSchedule"}})
     parameters = [nn.Parameter(torch.zeros(shape)) for shape in SHAPES.values()]
-    optimizers = BucketOptimizers(plan(), parameters, settings.optimizer, settings.schedule)
+    optimizers = BucketOptimizers(plan(), parameters, settings.optimizer, settings.run_schedule)
     for bucket in range(len(plan().buckets)):
         optimizers.step(bucket)
     optimizers.step(0)

@@ -61,6 +61,7 @@ def full(run_dir: Path) -> Launch:
         saved=4,
         answer=PLANNED,
         overrides=(Override(3, "optimizer.args.lr", [0.5, {"a": inf}]),),
+        only_check=True,
         start_from=NO_UTF8,
     )
 

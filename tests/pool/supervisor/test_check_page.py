@@ -80,3 +80,97 @@ def test_a_source_that_can_not_estimate_says_so() -> None:
         samples_per_epoch(data_config(source="synthetic", synthetic={"num_features": 10, "max_active": 2}), [], 1)
         is None
     )
+
+
+@pytest.mark.parametrize(
+    ("devices", "exchange"),
+    [
+        (["cuda:9990", "cuda:9991", "cuda:9992", "cuda:9993"], "auto"),
+        (["cuda:9990", "cpu", "cpu"], "host"),
+        (["cuda:9990", "cuda:9991", "cuda:9992", "cuda:9993"], "device"),
+    ],
+)
+def test_a_run_on_devices_that_this_machine_lacks_is_shown_as_far_as_it_can_be(
+    devices: list[str], exchange: str, tmp_path: Path
+) -> None:
+    settings = {
+        **NO_EVERY,
+        "optimizer.name": "pool.optim.Adam",
+        "pool.devices": devices,
+        "pool.exchange": exchange,
+        "train.batches_per_step": 2,
+    }
+    ended = run(tmp_path / "run", settings, "--check")
+    assert ended.code == 2
+    assert ended.err.startswith("pool: pool.devices: 'cuda:9990': this machine shows ")
+    assert len(ended.err.splitlines()) == 1
+    lines = {line[:22].strip(): line[22:] for line in ended.out.splitlines()}
+    assert lines["workers on"].startswith("cuda:9990: not in this machine; ")
+    assert lines["idle devices"].startswith(f"{len(devices) - 2} of {len(devices)} devices stand idle")
+    assert "of gradients out" in lines["bytes of a step"]
+    assert f"{len(devices) + 4} processes" in ended.out
+    assert "together" in ended.out
+    assert "learning rate" in lines
+    started = run(tmp_path / "run", settings)
+    assert (started.code, started.err) == (2, ended.err)
+
+
+def test_a_device_that_is_no_device_shows_no_page(tmp_path: Path) -> None:
+    ended = run(tmp_path / "run", {**NO_EVERY, "pool.devices": ["cuda:x"]}, "--check")
+    assert (ended.code, ended.out) == (2, "")
+
+
+def test_the_page_and_the_start_name_data_files_and_the_units_of_scores_and_mixed_ones_are_said(tmp_path: Path) -> None:
+    other = ROOT / "tests/data/vectors/games.viri"
+    settings = {
+        **NO_EVERY,
+        "train.steps": 1,
+        "data.train": [str(TRAIN), str(other)],
+        "data.validation": [str(VALIDATION)],
+    }
+    page, start = run(tmp_path / "page", settings, "--check").out, run_well(tmp_path / "run", settings).out
+    lines = [line.strip() for line in page.splitlines()]
+    internal, centipawns = "binpack, scores usually in internal units", "viriformat, scores usually in centipawns"
+    for named in (f"{TRAIN}, {internal}, 1 MiB", f"{other}, {centipawns}, 0 MiB", f"{VALIDATION}, {internal}, 0 MiB"):
+        assert named in lines
+    assert f"data.train: train.binpack: {internal}; games.viri: {centipawns}" in start
+    assert f"data.validation: validation.binpack: {internal}" in start
+    warning = "warning: scores of different units are mixed: internal units (train.binpack) and centipawns (games.viri)"
+    assert warning in page
+    assert warning in start
+    scaled = {**settings, "data.train": [str(TRAIN), {"files": [str(other)], "score_scale": 2.08}]}
+    page = run(tmp_path / "page", scaled, "--check").out
+    assert "warning" not in page
+    assert f"{centipawns}, multiplied by 2.08" in page
+
+
+def test_many_files_are_not_all_named(tmp_path: Path) -> None:
+    for number in range(12):
+        (tmp_path / f"{number:02}.binpack").symlink_to(VALIDATION)
+    settings = {**NO_EVERY, "data.train": [str(tmp_path / "*.binpack")]}
+    page = run(tmp_path / "run", settings, "--check").out
+    assert str(tmp_path / "07.binpack") in page
+    assert str(tmp_path / "08.binpack") not in page
+    assert "... and 4 more" in page
+
+
+def test_a_resumed_run_keeps_the_scales_of_scores(tmp_path: Path) -> None:
+    def settings(scale: float, of_validation: float = 1.0) -> dict[str, object]:
+        return {
+            **NO_EVERY,
+            "train.steps": 1,
+            "data.train": [{"files": [str(TRAIN)], "score_scale": scale}],
+            "data.validation": [{"files": [str(VALIDATION)], "score_scale": of_validation}],
+        }
+
+    first, plain = run_well(tmp_path / "run", settings(0.5)), run_well(tmp_path / "plain", settings(1.0))
+    assert first.digest() != plain.digest()
+    assert plain.digest() == run_well(tmp_path / "named", {**settings(1.0), "data.train": [str(TRAIN)]}).digest()
+    other = run(tmp_path / "run", {**settings(0.25), "train.steps": 2}, "--resume")
+    assert other.code == 2
+    assert "data.train: score_scale 0.25 (1 file) now, score_scale 0.5 (1 file) in " in other.err
+    assert "set score_scale back" in other.err
+    none = run(tmp_path / "plain", {**settings(0.25), "train.steps": 2}, "--resume")
+    assert "data.train: score_scale 0.25 (1 file) now, no score_scale in " in none.err
+    again = run_well(tmp_path / "run", {**settings(0.5, 0.5), "train.steps": 2}, "--resume")
+    assert "the best checkpoint is chosen anew" in again.out

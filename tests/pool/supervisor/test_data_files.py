@@ -107,7 +107,7 @@ def test_files_that_are_new_since_the_checkpoint_are_refused_or_left_out(files: 
         compare_files(saved, find(config(folder), saved).train, checkpoint)
     found = find(config(folder, "ignore_new"), saved)
     assert [file.path for file in found.train] == files
-    assert found.notes == ("data.train: files newer than the checkpoint are left out: 1",)
+    assert found.notes[0] == "data.train: files newer than the checkpoint are left out: 1"
 
 
 @pytest.mark.parametrize("growing", ["stop", "ignore_new"])

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import nn
 
 from loader.stream import Cursor
 from pool.checkpoint import store
 from pool.checkpoint.folder import locate
 from pool.checkpoint.state import FOLDER, OptimizerNumbers
 from pool.config.reading import parse_config
+from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, PoolError
+from pool.tasks.making import make_task
 from pool.trained.export import export_checkpoint
 from tests.support.crafted import reseal
 from tests.support.runs import ROOT
@@ -26,14 +29,19 @@ TASK = "tests.support.toy"
 
 def save(folder: Path, step: int, **sections: Any) -> Path:
     """A checkpoint of a run in `folder`."""
-    folder.mkdir(exist_ok=True)
     model = create_task(ModelConfig(), LossConfig()).build_model()
+    return save_model(folder, parse_config({"task": TASK, **sections}, "test"), model, step)
+
+
+def save_model(folder: Path, config: Config, model: nn.Module, step: int = 1) -> Path:
+    """A checkpoint of a model in `folder`."""
+    folder.mkdir(exist_ok=True)
     return store.save(
         folder / FOLDER,
         store.Checkpoint(
             step=step,
             cursor=Cursor(2 * step, 0, 0, 0),
-            config=parse_config({"task": TASK, **sections}, "test").model_dump(mode="json"),
+            config=config.model_dump(mode="json"),
             fingerprint={},
             data=[],
             weights=model.state_dict(),
@@ -133,6 +141,21 @@ def test_no_module_that_a_checkpoint_names_is_imported(arguments: tuple[str, ...
     assert not (tmp_path / "sung").exists()
     assert done.returncode == (0 if TASK in arguments else 2), done.stderr
     assert len(done.stderr.splitlines()) == (0 if TASK in arguments else 1)
+
+
+@pytest.mark.parametrize("task", ["stockfish", "perspective", "clicks"])
+def test_others_may_read_a_network_where_the_users_umask_lets_them(task: str, tmp_path: Path) -> None:
+    model = {"stockfish": {"l1": 32}, "perspective": {"width": 32}, "clicks": {"fields": {"user": 10}}}[task]
+    source = {"source": "rows", "rows": {"fields": {"user": [0, 10]}}} if task == "clicks" else {}
+    config = parse_config({"task": task, "model": model, "data": source}, "test")
+    made = make_task(config.task, config.model, config.loss).build_model()
+    save_model(tmp_path / "run", config, made)
+    before = os.umask(0o027)
+    try:
+        export_checkpoint(tmp_path / "run", tmp_path / "net", None, None)
+    finally:
+        os.umask(before)
+    assert {oct(path.stat().st_mode & 0o777) for path in tmp_path.glob("net*")} == {"0o640"}
 
 
 @pytest.mark.parametrize("kind", ["fifo", "folder", "device"])

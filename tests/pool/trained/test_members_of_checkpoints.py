@@ -40,7 +40,7 @@ def validations(*values: float) -> list[Validation]:
 
 def exported(where: Path, *options: str) -> dict[str, np.ndarray[Any, Any]]:
     output = where / "net.safetensors"
-    assert main(["export", str(where), "-o", str(output), *options]) == 0
+    assert main(["export", str(where), "-o", str(output), "--force", *options]) == 0
     return load_file(output)
 
 

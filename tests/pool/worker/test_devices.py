@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import tomllib
+
 import pytest
 
-from pool.devices import idle_devices, parse_device, resolve_devices
+from pool.config import bundled
+from pool.config.reading import parse_config
+from pool.devices import idle_devices, parse_device, resolve_devices, unused_devices
 from pool.errors import ConfigError
 
 
@@ -62,3 +66,44 @@ def test_a_device_takes_whole_groups() -> None:
 def test_idle_devices_are_told_with_what_to_set(devices: int, batches_per_step: int, words: str | None) -> None:
     told = idle_devices(devices, batches_per_step)
     assert told is None if words is None else told is not None and told.startswith(words)
+
+
+@pytest.mark.parametrize("batches_per_group", [1, 3])
+@pytest.mark.parametrize("batches_per_step", [1, 2, 8, 100])
+@pytest.mark.parametrize("cores", [1, 2, 5, 64])
+def test_auto_is_all_cuda_devices_else_as_many_workers_as_can_be_busy(
+    cores: int, batches_per_step: int, batches_per_group: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pool.config.tree.allowed_cores", lambda: cores)
+    train = {"batches_per_step": batches_per_step, "batches_per_group": batches_per_group}
+    workers = parse_config({"task": "tests.support.toy", "train": train}, "test").num_cpu_workers
+    assert 1 <= workers <= min(8, cores, batches_per_step)
+    assert workers == 1 or idle_devices(workers, workers * batches_per_group, batches_per_group) is None
+    assert resolve_devices(["auto"], 0, cpu_workers=workers) == ("cpu",) * workers
+    assert resolve_devices(["auto"], 3, cpu_workers=workers) == ("cuda:0", "cuda:1", "cuda:2")
+    if cores == batches_per_step == 2 and batches_per_group == 1:
+        assert workers == 2
+
+
+@pytest.mark.parametrize(
+    ("devices", "count", "cards", "line"),
+    [
+        (["cuda:0", "cuda:1"], 2, 2, None),
+        (["cpu", "cpu"], 0, 0, None),
+        (["cpu", "cpu"], 1, 1, "cuda:0: not used by this run"),
+        (["cuda:1"], 4, 4, "cuda:0, cuda:2, cuda:3: not used by this run"),
+        (["fake:0"], 1, 0, "cuda:0: not used"),
+        (["cpu"], 0, 4, "4 NVIDIA cards are in this machine, and torch shows none of them, because"),
+        (["cuda:0", "cuda:1"], 2, 4, "4 NVIDIA cards are in this machine, and torch shows 2 of them, because"),
+    ],
+)
+def test_devices_of_the_machine_that_a_run_does_not_use_are_named(
+    devices: list[str], count: int, cards: int, line: str | None
+) -> None:
+    told = unused_devices(devices, count, cards, ", because")
+    assert told is None if line is None else told is not None and told.startswith(line)
+
+
+@pytest.mark.parametrize("name", bundled.names())
+def test_bundled_configs_use_what_the_machine_has(name: str) -> None:
+    assert parse_config(tomllib.loads(bundled.text(name)), name).pool.devices == ("auto",)

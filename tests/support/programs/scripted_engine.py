@@ -9,6 +9,7 @@ Usable as a program: `write_engine` makes one. Its script is a list of words, ea
     chance:P        ends in a search with probability P percent, by true chance
     flood:N         endless lines             endless:N       a line without an end
     refuses:P       ends when it is asked for P percent of all first positions, the same ones always
+    mute:P          no score for P percent of all positions, the same ones always
     held            does not answer from search 100 on while there is a file `hold` beside the program
     lost            every score is 30 pawns   unscored:N      no score
 """
@@ -80,10 +81,10 @@ def main(script: list[str]) -> None:
                     os._exit(2)
                 if "garbage" in script:
                     sys.stdout.buffer.write(b"\xff\xfe info score cp\ninfo score mate x\n\n\tinfo score\n")
-                answer(position, 3000 if "lost" in script else None)
+                answer(position, 3000 if "lost" in script else None, at.get("mute", 0))
 
 
-def answer(position: str, score: int | None) -> None:
+def answer(position: str, score: int | None, mute: int) -> None:
     """A move and a score that depend on the position alone."""
     import chess
 
@@ -95,7 +96,9 @@ def answer(position: str, score: int | None) -> None:
     digest = zlib.crc32(board.fen().encode())
     cp = digest % 401 - 200 if score is None else score
     best = legal[digest % len(legal)].uci() if legal else "(none)"
-    say(f"info depth 1 score cp {cp}", f"bestmove {best}")
+    if digest % 100 >= mute:
+        say(f"info depth 1 score cp {cp}")
+    say(f"bestmove {best}")
 
 
 def fail(kind: str) -> None:

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "chess/native/bind/bind.h"
+#include "chess/native/scaled_reader.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -44,6 +45,10 @@ void bind(nb::module_& module) {
         .def_prop_ro("num_chunks", &PositionReader::num_chunks)
         .def_prop_ro("in_file_order", &PositionReader::in_file_order, "chunks are best read one after the other")
         .def_prop_ro("name", &PositionReader::name, "of the files, for messages");
+    nb::class_<ScaledReader, PositionReader>(module, "ScaledReader", "Another reader's files, scores multiplied.")
+        .def(nb::init<std::shared_ptr<PositionReader>, double>(), "reader"_a, "scale"_a);
+    module.def("scaled_score", &scaled_score, "score"_a, "scale"_a,
+               "Rounded to nearest even, at most 32000 in size; 32002, no score, stays what it is.");
     bind_filters(module);
     nb::class_<PositionSource, stream::Source>(module, "PositionSource", "Positions of any formats, filtered.")
         .def("__init__", &make_source, "readers"_a, "features"_a, "king_buckets"_a, "output_buckets"_a, "batch_size"_a,

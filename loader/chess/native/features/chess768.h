@@ -38,6 +38,10 @@ struct Chess768 {
     const std::size_t size = settings.king_buckets.size();
     require(size == 0 || size == 64 || size == Chess768::kMirrored, "king_buckets: ", size,
             " numbers; allowed are 64, or 32 for files a to d");
+    for (unsigned bucket = 0; size != 0 && bucket < std::ranges::max(settings.king_buckets); ++bucket) {
+        require(std::ranges::count(settings.king_buckets, bucket) > 0, "king_buckets: no square has bucket ", bucket,
+                "; they are numbered from 0 without gaps");
+    }
     return make_set({make_part(Chess768{settings.king_buckets}, 0)});
 }
 

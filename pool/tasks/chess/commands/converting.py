@@ -10,7 +10,7 @@ import typer
 
 from pool.errors import ConfigError, PoolError
 from pool.tasks.chess.commands.arguments import NetConfig
-from pool.tasks.chess.network import read_file
+from pool.tasks.chess.network import families, read_file
 
 
 def convert(
@@ -22,22 +22,27 @@ def convert(
         ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="new folder to write")],
-    to: Annotated[Literal["checkpoint"], typer.Option("--to", help="what to make of it")] = "checkpoint",
+    to: Annotated[Literal["checkpoint"], typer.Option("--to", help="what to make of it")] = "checkpoint",  # noqa: ARG001
     config: NetConfig = None,
 ) -> None:
     """Make a checkpoint of a network file: for model.start_from, pool export, pool eval and pool predict.
 
     The folder is that of a run which has done no step.
     """
+    if output.suffix in {suffix for family in families().values() for suffix in family.SUFFIXES}:
+        raise ConfigError(
+            f"-o {output}: a checkpoint is a folder, and {output.suffix} names a network's file: convert to a folder "
+            f"first, then pool export FOLDER -o {output.name}"
+        )
     if output.exists():
         raise ConfigError(f"{output}: is there already; give another name, or remove it first")
     family, network = read_file(net, config)
     settings = family.settings(network)
-    made = _MAKERS[to](net, settings, output)
+    made = _saved(net, network.description, settings, output)
     sys.stdout.write(f"{made}: {settings['task']}, from {net}\n")
 
 
-def _saved(net: Path, settings: dict[str, dict[str, object]], output: Path) -> Path:
+def _saved(net: Path, description: str, settings: dict[str, dict[str, object]], output: Path) -> Path:
     from loader.stream import Cursor
     from pool.checkpoint import store
     from pool.checkpoint.state import FOLDER, OptimizerNumbers
@@ -62,12 +67,10 @@ def _saved(net: Path, settings: dict[str, dict[str, object]], output: Path) -> P
         weights=model.state_dict(),
         optimizer_tensors={},
         optimizer=OptimizerNumbers({}, [], []),
+        description=description.encode("utf-8", "surrogateescape").decode("latin-1"),
     )
     try:
         output.mkdir(parents=True)
         return store.save(output / FOLDER, start, keep=1)
     except OSError as error:
         raise PoolError(f"{error.filename or output}: {error.strerror}") from None
-
-
-_MAKERS = {"checkpoint": _saved}

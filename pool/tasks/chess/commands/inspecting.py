@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from pool.commands.arguments import Force, check_new
 from pool.errors import ConfigError
 from pool.runs.plot import need_matplotlib
 from pool.tasks.chess.commands.arguments import NetConfig
@@ -40,6 +41,7 @@ def inspect(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object, for programs")] = False,
+    force: Force = False,
 ) -> None:
     """Show what a network file is, and how it uses the range of its integers.
 
@@ -57,7 +59,7 @@ def inspect(
         from pool.tasks.chess.pictures.drawing import draw
 
         chosen = sampled_positions(positions, network.inputs, "--positions") if positions else []
-        drawn = draw(network, found, family.boards(network), chosen, pictures)
+        drawn = draw(network, found, family.boards(network), chosen, pictures, lambda paths: check_new(paths, force))
     if as_json:
         named = {"pictures": [str(path) for path in drawn]} if drawn else {}
         sys.stdout.write(json.dumps({"file": str(net), **asdict(found), **named}) + "\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pool.errors import PoolError
@@ -14,13 +14,19 @@ from pool.tasks.chess.positions import Position
 
 
 def draw(
-    network: LayeredNetwork, facts: Facts, boards: Boards | None, positions: Sequence[Position], folder: Path
+    network: LayeredNetwork,
+    facts: Facts,
+    boards: Boards | None,
+    positions: Sequence[Position],
+    folder: Path,
+    check: Callable[[Sequence[Path]], object],
 ) -> list[Path]:
     """The files: those of the first layer if its inputs are pieces on squares (`boards`), those of activations if there
-    are positions. Raises PoolError."""
+    are positions. `check` is called with them before any is drawn. Raises PoolError."""
     names = {"histograms": True, "first-layer": boards, "outputs": boards, "psqt": boards and boards.worth is not None}
     names["zeros"] = bool(positions)
     paths = {name: folder / f"{name}.png" for name, drawn in names.items() if drawn}
+    check(list(paths.values()))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         draw_histograms(facts.tensors, network.tensors, paths["histograms"])

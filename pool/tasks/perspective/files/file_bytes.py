@@ -1,9 +1,9 @@
 """The bytes of bullet's files: numbers and nothing else, little endian. Free of torch.
 
 quantised: the tensors of the list one after the other without padding, then the letters `bullet` over and over up to a
-multiple of 64 bytes. raw: the list's tensors as float32, input by input, nothing merged, no padding. weights: for each
-tensor, by name: the name, a line end, how many, and so many float32. What does not fit is a DataError that names file
-and offset (I8).
+multiple of 64 bytes. raw: the list's tensors as float32, input by input, no padding. weights: for each tensor, by
+name: the name, a line end, how many, and so many float32. What does not fit is a DataError that names file and offset
+(I8).
 """
 
 from __future__ import annotations
@@ -58,9 +58,15 @@ def raw_bytes(floats: Floats, entries: Iterable[ExportTensor]) -> bytes:
 
 
 def parse_raw(
-    data: bytes, shape: Shape, entries: Iterable[ExportTensor], file: Path
+    data: bytes, shape: Shape, entries: Sequence[ExportTensor], file: Path
 ) -> dict[str, npt.NDArray[np.float32]]:
-    """Raises DataError. A factoriser that is not in the list is 0."""
+    """Raises DataError. A factoriser must be in the list: bullet writes l0w without what is to be merged into it."""
+    if shape.num_virtual and not holds_factoriser(entries):
+        raise DataError(
+            file,
+            "model.export does not list l0f, so this file has no factoriser: take weights.bin; or a config without ^ "
+            "behind data.chess.features, if it is added to l0w already, as pool export does",
+        )
     found: dict[str, npt.NDArray[np.float32]] = {}
     offset = 0
     for entry in entries:
@@ -68,7 +74,12 @@ def parse_raw(
         offset += found[entry.weight].nbytes
     if len(data) != offset:
         raise DataError(file, f"{len(data):,} bytes; a network of this shape has {offset:,}", min(offset, len(data)))
-    return _with_factoriser(found, shape)
+    return found
+
+
+def holds_factoriser(entries: Iterable[ExportTensor]) -> bool:
+    """Whether a file of the list's tensors has the factoriser by itself."""
+    return any(entry.weight == "l0f" for entry in entries)
 
 
 def weights_bytes(floats: Floats) -> bytes:
@@ -100,7 +111,9 @@ def parse_weights(data: bytes, shape: Shape, file: Path) -> dict[str, npt.NDArra
     missing = [name for name in shape.tensors if name not in found and name != "l0f"]
     if missing:
         raise DataError(file, f"no tensor {', '.join(missing)}", len(data))
-    return _with_factoriser(found, shape)
+    if shape.num_virtual and "l0f" not in found:
+        found["l0f"] = np.zeros(shape.tensors["l0f"], np.float32)
+    return found
 
 
 def _stored(entry: ExportTensor, values: npt.NDArray[Any]) -> bytes:
@@ -129,9 +142,3 @@ def _take(
     if offset + count * dtype.itemsize > len(data):
         raise DataError(file, f"the file ends inside {name}, at {len(data):,} bytes", offset)
     return np.frombuffer(data, dtype, count, offset).astype(dtype.newbyteorder("="))
-
-
-def _with_factoriser(found: dict[str, npt.NDArray[np.float32]], shape: Shape) -> dict[str, npt.NDArray[np.float32]]:
-    if shape.num_virtual and "l0f" not in found:
-        found["l0f"] = np.zeros(shape.tensors["l0f"], np.float32)
-    return found

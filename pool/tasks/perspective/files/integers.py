@@ -32,7 +32,11 @@ class Net:
 
 def quantise(floats: Floats, shape: Shape, entries: Sequence[ExportTensor], unit: float) -> Net:
     """Raises ValueError for a value that does not fit its type, and for a factoriser that would be lost."""
-    tensors = {entry.weight: _numbers(entry, _merged(entry, floats, shape)) for entry in entries}
+    if shape.num_virtual:
+        for entry in entries:
+            _check_merge(entry)
+    folded = shape.fold(floats)
+    tensors = {entry.weight: _numbers(entry, folded[entry.weight]) for entry in entries}
     return Net(shape, tuple(entries), tensors, unit)
 
 
@@ -50,15 +54,12 @@ def roundings(entries: Sequence[ExportTensor]) -> dict[str, Rounding]:
     return {entry.weight: _rounding(entry) for entry in entries if entry.type != "f32"}
 
 
-def _merged(entry: ExportTensor, floats: Floats, shape: Shape) -> npt.NDArray[np.float32]:
-    values = floats[entry.weight]
+def _check_merge(entry: ExportTensor) -> None:
+    """Raises ValueError for a tensor of a factorised network with which the factoriser would be lost."""
     if entry.weight == "l0f":
         raise ValueError('model.export: l0f: a quantised file has it merged into l0w only, as merge = "l0f" there does')
-    if entry.weight != "l0w" or not shape.num_virtual:
-        return values
-    if entry.merge is None:
+    if entry.weight == "l0w" and entry.merge is None:
         raise ValueError('model.export: l0w: without merge = "l0f" what the factoriser has learnt would be lost')
-    return values + floats["l0f"][shape.virtual_rows()]
 
 
 def _numbers(entry: ExportTensor, values: npt.NDArray[np.float32]) -> npt.NDArray[Any]:

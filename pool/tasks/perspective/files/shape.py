@@ -39,6 +39,13 @@ class Shape:
         rows: npt.NDArray[np.int64] = _native.virtual_features(*self.inputs).astype(np.int64) - self.num_real
         return rows
 
+    def fold(self, floats: Floats) -> Floats:
+        """The same network without a factoriser: l0f is added to the rows of l0w."""
+        if not self.num_virtual:
+            return floats
+        rest = {name: values for name, values in floats.items() if name != "l0f"}
+        return {**rest, "l0w": floats["l0w"] + floats["l0f"][self.virtual_rows()]}
+
     @property
     def layers(self) -> list[tuple[int, int]]:
         """(inputs, outputs) of each layer behind the first."""

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "chess/native/reader.h"
+
+namespace sparsepool::chess {
+
+// A score times `scale`, rounded to nearest even; at most 32000 (mate) in size, so that it never becomes a mark such as
+// 'no score', which stays what it is.
+[[nodiscard]] std::int16_t scaled_score(std::int16_t score, double scale);
+
+// Files whose scores have another unit: those of another reader, times a factor.
+class ScaledReader final : public PositionReader {
+  public:
+    ScaledReader(std::shared_ptr<PositionReader> reader, double scale);
+
+    [[nodiscard]] std::size_t num_chunks() const override { return reader_->num_chunks(); }
+    [[nodiscard]] std::string name() const override { return reader_->name(); }
+    [[nodiscard]] std::size_t together() const override { return reader_->together(); }
+    [[nodiscard]] bool in_file_order() const override { return reader_->in_file_order(); }
+    void compare_with(stream::ChunkSums sums) override { reader_->compare_with(sums); }
+    void read(std::span<Reading> readings, bool checks, const Appended& appended) const override;
+
+  private:
+    std::shared_ptr<PositionReader> reader_;
+    double scale_;
+};
+
+}  // namespace sparsepool::chess

@@ -1,0 +1,51 @@
+"""How many cores this process may use: what defaults of numbers of threads are made of."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+_GROUPS = Path("/proc/self/cgroup")
+_MOUNTED = Path("/sys/fs/cgroup")
+
+
+def allowed_cores(groups: Path = _GROUPS, mounted: Path = _MOUNTED) -> int:
+    """Cores that the affinity (`taskset`) leaves, and no more than the quotas of the control groups, rounded up.
+
+    groups: the file that says of which control groups the process is; mounted: where their folders are.
+    """
+    quotas = [max(1, math.ceil(quota)) for quota in _quotas(groups, mounted)]
+    return min([len(os.sched_getaffinity(0)), *quotas])
+
+
+def _quotas(groups: Path, mounted: Path) -> Iterator[float]:
+    """Cores' worth of time that each group, or one that it is in, may use. Without a quota there is none."""
+    try:
+        lines = groups.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, _, rest = line.partition(":")
+        controllers, _, name = rest.partition(":")
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        top = mounted / controllers
+        place = top / name.lstrip("/")
+        for folder in (place, *place.parents):
+            if not folder.is_relative_to(top):
+                break  # a container may see its own group as the top one, whatever its name is
+            with suppress(OSError, ValueError, ZeroDivisionError):
+                quota, period = _quota_and_period(folder, is_unified=not controllers)
+                if quota > 0:
+                    yield quota / period
+
+
+def _quota_and_period(folder: Path, *, is_unified: bool) -> tuple[int, int]:
+    """Microseconds. Raises OSError or ValueError where there is no quota."""
+    if is_unified:
+        quota, period = (folder / "cpu.max").read_text(encoding="ascii").split()
+        return int(quota), int(period)  # "max" is no number
+    return int((folder / "cpu.cfs_quota_us").read_text()), int((folder / "cpu.cfs_period_us").read_text())

@@ -1,0 +1,98 @@
+"""Computes the learning rates of a run's steps by stepping its schedule: its user sees them before it begins."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pool.buckets.plan import Plan
+from pool.checkpoint.disk.plain import value_at
+from pool.checkpoint.overrides import Override
+from pool.checkpoint.state import read_state
+from pool.config.schedule import Schedule
+from pool.config.tree import Config
+from pool.errors import ConfigError, RunError
+from pool.optim.buckets import BucketOptimizers
+from pool.optim.members import states_of
+from pool.planner.trial import one_optimizer
+from pool.process.launch import Launch
+from pool.process.planned import LearningRates
+
+MOST = 1_000_000  # steps of a schedule: three seconds
+_LOW = 1e-6  # of the highest rate so far
+_LEAST = 0.01  # share of the steps that are low, for the user to be told: a cosine ends at 0
+
+
+def learning_rates(launch: Launch, plans: Sequence[Plan]) -> tuple[LearningRates | None, ...]:
+    """Returns those of each member, of the steps that are to be done; None if computing them takes too long.
+
+    Raises ConfigError for a schedule that ends before the run.
+    """
+    members = launch.config.members()
+    states: Sequence[Mapping[str, Any] | None] = [None] * len(members)
+    other_length = False
+    overrides: Sequence[Override] = ()
+    if launch.checkpoint is not None:
+        saved = read_state(launch.checkpoint)
+        other_length = value_at(saved.config, "train.steps") != launch.config.train.steps
+        states = [
+            {key: plain[key][:1] for key in ("groups", "schedulers")}
+            for _, plain in states_of(members, plans, ({}, saved.optimizer.plain()))
+        ]
+        overrides = [o for o in launch.overrides if o.step == launch.step and o not in saved.optimizer.overrides]
+    known: dict[str, LearningRates | None] = {}  # members whose schedules are the same
+    found = []
+    for member, plan, state in zip(members, plans, states, strict=True):
+        kind = f"{member.optimizer} {member.schedule} {state}"
+        if kind not in known:
+            known[kind] = None
+            if member.run_schedule.due(member.train.steps) <= MOST:
+                known[kind] = _of_member(member, plan, launch.step, state, overrides, other_length=other_length)
+        found.append(known[kind])
+    return tuple(found)
+
+
+def _of_member(
+    config: Config,
+    plan: Plan,
+    step: int,
+    state: Mapping[str, Any] | None,
+    overrides: Sequence[Override],
+    *,
+    other_length: bool,
+) -> LearningRates:
+    """From step `step` on, with what a checkpoint holds of the first bucket, as the coordinator goes on with it."""
+    optimizers = one_optimizer(config, plan)
+    try:
+        if state is not None:
+            optimizers.take_numbers(state)
+            if other_length:
+                optimizers.follow_length(step)
+            for override in overrides:
+                optimizers.override(override)
+        return rates_of(optimizers, config.run_schedule, step, config.train.steps)
+    except RunError as error:
+        raise ConfigError(f"{error}; the run has train.steps = {config.train.steps}") from None
+
+
+def rates_of(optimizers: BucketOptimizers, schedule: Schedule, begin: int, end: int) -> LearningRates:
+    """Returns those of the steps from `begin` to `end`, and leaves the optimizers there. Raises RunError."""
+    first = middle = last = highest = optimizers.learning_rate
+    low_from, low = None, 0
+    due, step = schedule.due(begin), begin
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's, that no optimizer has been stepped before
+        while step < end:
+            due += 1
+            change = min(schedule.begin(due), end) if schedule.is_set else end
+            if change > step:
+                last = optimizers.learning_rate
+                highest = max(highest, last)
+                middle = last if step <= (begin + end) // 2 else middle
+                if last < _LOW * highest:
+                    low_from, low = step if low_from is None else low_from, low + change - step
+            step = change
+            if step < end:
+                optimizers.step_schedule(step - 1)
+    return LearningRates(first, middle, last, low_from if low >= _LEAST * (end - begin) else None)

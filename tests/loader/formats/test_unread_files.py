@@ -1,0 +1,100 @@
+"""Files that no format reads: the line says so, and what decompresses them, never what a parser makes of such bytes."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from loader.cli import main
+from loader.errors import DataError
+from loader.exit_codes import EXIT_FAILED
+from loader.files.identity import identify
+from loader.formats.registry import built_in, format_by_name
+from loader.sources import data_config, open_stream
+
+SVM = b"1 2:3 7:1\n0 1:0.5\n" * 50
+RECORDS = bytes(range(256)) * 20
+
+
+def zipped(data: bytes) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("data", data)
+    return made.getvalue()
+
+
+UNREAD: dict[str, Callable[[bytes], bytes]] = {
+    "bzip2 -dc": bz2.compress,
+    "xz -dc": lzma.compress,
+    "unzip -p": zipped,
+    "lz4 -dc": lambda data: b"\x04\x22\x4d\x18" + data,
+    "7z e -so": lambda data: b"7z\xbc\xaf\x27\x1c" + data,
+}
+NAMES = (
+    "data",
+    "data.svm",
+    "data.csv",
+    "data.parquet",
+    "data.binpack",
+    "data.psv",
+    "data.txt",
+    "data.viri",
+    "data.bz2",
+)
+
+
+@pytest.mark.parametrize("data", [SVM, b""], ids=["rows", "nothing"])
+@pytest.mark.parametrize("program", UNREAD)
+def test_a_command_names_what_decompresses(
+    program: str, data: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in NAMES:
+        path = tmp_path / name
+        path.write_bytes(UNREAD[program](data))
+        for command in ("verify", "inspect", "dump", "count"):
+            assert main([command, str(path)]) == EXIT_FAILED
+            assert (
+                f"loader: {path}: is compressed in a way that is not read: decompress it first, with `{program}`"
+                in (capsys.readouterr().err)
+            )
+
+
+@pytest.mark.parametrize("format", [None, *(name for name in built_in() if name != "npz")])
+@pytest.mark.parametrize("program", UNREAD)
+def test_training_names_what_decompresses(program: str, format: str | None, tmp_path: Path) -> None:
+    """Whatever the format is said to be."""
+    path = tmp_path / "data.svm"
+    path.write_bytes(UNREAD[program](SVM))
+    family = "rows" if format is None else format_by_name(format).FAMILY
+    own = {"chess": {"features": "chess768"}} if family == "chess" else {"rows": {"num_features": 8}}
+    config = data_config(source=family, format=format, batch_size=4, **own)
+    with pytest.raises(DataError, match=f"is compressed in a way .*`{program}`"):
+        open_stream(config, identify([path]), 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("data.xyz", RECORDS), ("data", b"hello\nworld\n"), ("x.tfrecord", RECORDS)]
+)
+def test_an_ending_that_no_format_has_is_not_taken_for_svmlight(name: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    config = data_config(source="rows", batch_size=4, rows={"num_features": 8})
+    with pytest.raises(
+        DataError, match=r"does not begin as any of the formats csv, npz, parquet, svmlight; data\.format"
+    ):
+        open_stream(config, identify([tmp_path / name]), 0)
+
+
+def test_a_compressed_file_with_the_name_of_a_plain_format_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "data.binpack"
+    path.write_bytes(gzip.compress(b"BINP" + RECORDS))
+    assert main(["verify", str(path)]) == EXIT_FAILED
+    assert "`gzip -dc`" in capsys.readouterr().err
