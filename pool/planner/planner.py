@@ -140,7 +140,10 @@ def _look_at_members(launch: Launch, schema: BatchSchema) -> tuple[tuple[Plan, .
     plans = []
     for m, (config, (tensors, found)) in enumerate(zip(members, looked_at, strict=True)):
         if (difference := _difference(tensors, first)) is not None:
-            raise ConfigError(f"ensemble.member.{m}: {difference}; members have the same tensors")
+            raise ConfigError(
+                f"ensemble.member.{m}: {difference}; members have the same tensors, as one layout of memory holds them "
+                "all: train each shape in a run of its own, and compare them by pool runs"
+            )
         _check_plateau(launch.config, config, found, m)
         if found != measured_first:
             raise ConfigError(f"ensemble.member.{m}: its task has other metrics than that of member 0")
