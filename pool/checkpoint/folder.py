@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from loader.files.whole_file import temporary
 from pool.checkpoint.disk import files
 from pool.checkpoint.state import BEST, FOLDER, LAST, STATE, verify
 from pool.errors import CheckpointError, DamagedCheckpointError
@@ -145,6 +146,6 @@ def remove_old(folder: Path, keep: int, keep_every: int = 0, wanted: Wanted = no
 
 def remove(checkpoint: Path) -> None:
     """Under another name first: what has the name of a checkpoint is whole. Raises OSError."""
-    doomed = files.temporary(checkpoint)
+    doomed = temporary(checkpoint)
     checkpoint.rename(doomed)
     files.remove(doomed)

@@ -157,12 +157,13 @@ def _method_of(found: Trained, verb: str) -> Method:
     return predicts
 
 
-def data_config(found: Trained, changes: Sequence[Change], verb: str) -> Config:
-    """The settings of the run's data. Code that the checkpoint names is imported only if `changes` name it, too."""
+def data_config(found: Trained, changes: Sequence[Change], verb: str, sections: Sequence[str] = ("data",)) -> Config:
+    """The settings of the run's `sections`. Code that the checkpoint names is imported only if `changes` name it."""
     data = found.config.get("data")
     if not isinstance(data, Mapping):
         raise plain.not_ours(found.checkpoint, "config.data: a section is expected")
-    tree = {"task": found.name, "data": {**json.loads(json.dumps(data)), "train": [], "validation": []}}
+    others = {name: found.config.get(name) for name in sections}
+    tree = json.loads(json.dumps({"task": found.name, **others, "data": {**data, "train": [], "validation": []}}))
     named = {change.key: change.value for change in changes}
     for key, known in (("source", SOURCES.bundled), ("format", (None, *built_in_formats()))):
         value = data.get(key)
@@ -171,8 +172,8 @@ def data_config(found: Trained, changes: Sequence[Change], verb: str) -> Config:
                 f"the data.{key} of {found.checkpoint} is {plain.printable(str(value))}, which is no part of this "
                 f"program; {verb} runs it only if you name it too: --set data.{key}={plain.printable(str(value))}"
             )
-    if wrong := [key for key in named if not key.startswith("data.")]:
-        raise ConfigError(f"--set {wrong[0]}: {verb} takes keys of data alone")
+    if wrong := [key for key in named if key.partition(".")[0] not in sections]:
+        raise ConfigError(f"--set {wrong[0]}: {verb} takes keys of {' and '.join(sections)} alone")
     return changed_config(tree, changes, str(found.checkpoint))
 
 
