@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from loader.errors import UsageError
+from loader.files.whole_file import write_whole
 
 _DOTS = 110  # an inch
 
@@ -32,4 +33,4 @@ def picture(path: Path, title: str, width: float, height: float) -> Iterator[Any
     yield figure
     written = io.BytesIO()
     figure.savefig(written, format="png", dpi=_DOTS)
-    path.write_bytes(written.getvalue())
+    write_whole(path, written.getvalue())

@@ -14,11 +14,13 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
 
+from pool.buckets.parts import prefix
 from pool.buckets.plan import Plan
 from pool.checkpoint.fingerprint import IMPLEMENTATION, UNKNOWN, Fingerprint
 from pool.config.sections import OptimizerConfig
@@ -27,16 +29,21 @@ from pool.cuda.launcher import computing_with
 from pool.devices import Device, parse_device
 from pool.errors import RunError
 from pool.members.choice import RULE
+from pool.members.member import Member
 from pool.protocol.identity import Peer
+from pool.tasks.attributes import digests
 
 COORDINATOR_THREADS = "coordinator threads"
 DEVICES = "devices"
+CONSTANTS = "tensors besides the weights"
 _LIBRARIES = ("ATEN_", "CUBLAS_", "DNNL_", "GOMP_", "KMP_", "MKL_", "NVIDIA_TF32_", "OMP_", "ONEDNN_", "OPENBLAS_")
 _ONLY_SPEED = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 
 
-def reference(config: Config, plan: Plan, devices: tuple[str, ...]) -> dict[str, str]:
-    """The fingerprint of a run."""
+def reference(
+    config: Config, plan: Plan, devices: tuple[str, ...], constants: Sequence[Mapping[str, str]] = ()
+) -> dict[str, str]:
+    """The fingerprint of a run; `constants`: digests of each member's tensors that are no weights, by path."""
     module = config.testing.device_module
     kinds = (device_kind(parse_device(spec, module), config.num_worker_threads(spec, len(devices))) for spec in devices)
     return {
@@ -49,6 +56,7 @@ def reference(config: Config, plan: Plan, devices: tuple[str, ...]) -> dict[str,
         "batches_per_group": str(config.train.batches_per_group),
         "gradient_dtype": config.train.gradient_dtype,
         "buckets": _digest(json.dumps(asdict(plan)).encode()),
+        **_constants(constants),
         "optimizer": "; ".join(dict.fromkeys(_optimizer(member.optimizer) for member in config.members())),
     }
 
@@ -71,6 +79,22 @@ def check_worker(fingerprint: Fingerprint, peer: Peer, device: Device) -> None:
 def check_coordinator(fingerprint: Fingerprint, peer: Peer) -> None:
     """In the coordinator, its threads set. Raises RunError as `check_worker`."""
     _check(fingerprint, peer, {**_process(), COORDINATOR_THREADS: str(torch.get_num_threads())})
+
+
+def check_constants(fingerprint: Fingerprint, peer: Peer, members: Sequence[Member]) -> None:
+    """In a process that has made the members. Raises RunError as `check_worker`."""
+    own = _constants([digests(member.attributes) for member in members])
+    _check(fingerprint, peer, {CONSTANTS: UNKNOWN, **own})
+
+
+def _constants(of_members: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Not of a run that has none."""
+    texts = [
+        f"{prefix(m, len(of_members))}{path} {digest}"
+        for m, constants in enumerate(of_members)
+        for path, digest in constants.items()
+    ]
+    return {CONSTANTS: ", ".join(texts)} if texts else {}
 
 
 def device_kind(device: Device, threads: int) -> str:

@@ -16,6 +16,9 @@ Importing this imports neither torch nor numpy nor pydantic: that happens when a
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,6 +48,22 @@ _HOMES = {
     "write": "sparsepool.positions",
 }
 __all__ = sorted(_HOMES)
+
+
+def _refuse_others() -> None:
+    """Raises ImportError if Python finds a file of the user's in the place of a package of ours."""
+    root = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # noqa: PTH120 (pathlib takes long to import)
+    for name in ("loader", "pool"):
+        found = sys.modules[name] if name in sys.modules else importlib.util.find_spec(name)
+        file = getattr(found, "__file__", None) or getattr(found, "origin", None) or "nothing"
+        if os.path.dirname(os.path.realpath(file)) != os.path.join(root, name):  # noqa: PTH118, PTH120
+            raise ImportError(
+                f"{file}: is in the way of the package {name!r}, which sparsepool needs: give it another name, or keep "
+                "it in a folder that Python does not search"
+            )
+
+
+_refuse_others()
 
 
 def __getattr__(name: str) -> Any:

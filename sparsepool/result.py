@@ -47,8 +47,8 @@ class Result:
     def weights(
         self, checkpoint: Path | None = None, *, member: One | None = None
     ) -> dict[str, npt.NDArray[np.generic]]:
-        """Arrays by the model's own names, in their shapes and dtypes (bfloat16 as float32); checked against the
-        checkpoint's checksums.
+        """What the model's `load_state_dict` takes, as arrays by its names, in their shapes and dtypes (bfloat16 as
+        float32); checked against the checkpoint's checksums.
 
         checkpoint: another than the newest, such as `best_checkpoint`. member: of an ensemble, by its number from 0, or
         "best" by train.best_metric in the checkpoint's newest validation; None: all, with names as `member.3.weight`.
@@ -68,7 +68,12 @@ class Result:
                 begin = prefix(choose(folder, state, member)[0], len(members_of(folder, state)))
             through_torch = any(entry.dtype == "BF16" for entry in header.values())
             arrays = _through_torch(folder / WEIGHTS) if through_torch else _through_numpy(folder / WEIGHTS)
-        return {name.removeprefix(begin): array for name, array in arrays.items() if name.startswith(begin)}
+        left_out = set(state.transient)
+        return {
+            name.removeprefix(begin): array
+            for name, array in arrays.items()
+            if name.startswith(begin) and name not in left_out
+        }
 
     def metrics(self, *, member: int | None = None) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl: one for each step, one more for each validation. Raises SparsepoolError.

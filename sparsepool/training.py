@@ -101,7 +101,8 @@ def _import_path() -> list[str]:
     package = Path(__file__).parent.parent
     entries = [Path(entry).absolute() for entry in sys.path if entry and Path(entry).is_dir()]
     added = [entry for entry in entries if entry not in (Path.cwd(), package)]
-    return [str(entry) for entry in (*added, package) if not any(entry.is_relative_to(place) for place in known)]
+    ours = [package] if package in (Path.cwd(), *entries) else []  # else the installation finds it
+    return [str(entry) for entry in (*added, *ours) if not any(entry.is_relative_to(place) for place in known)]
 
 
 def _ended_by(code: int) -> str:

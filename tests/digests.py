@@ -15,6 +15,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from pool.config.reading import parse_config
 from tests.chaos.oracle import CHESS, SETTINGS
 from tests.support.ensembles import ensemble
 from tests.support.runs import ROOT, TOY, Ended, command, pids_of, run, run_well, steps_done
@@ -27,7 +28,10 @@ TWO_CPUS = {"pool.devices": ["cpu", "cpu"], "pool.threads": 1}
 def shipped(name: str, steps: int) -> dict[str, Any]:
     """The first steps of a config of the project, its schedule as for all of them."""
     tree = tomllib.loads((ROOT / f"configs/{name}.toml").read_text(encoding="utf-8"))
-    return {**dotted(tree), **TWO_CPUS, "train.steps": steps, "train.validate_every": 0, "train.checkpoint_every": 0}
+    schedule = parse_config(tree, name).run_schedule
+    whole = {"schedule.every": round(schedule.every), "schedule.args": schedule.args}
+    few = {"train.steps": steps, "train.validate_every": 0, "train.checkpoint_every": 0}
+    return {**dotted(tree), **whole, **TWO_CPUS, **few}
 
 
 def dotted(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:

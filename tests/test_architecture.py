@@ -390,6 +390,17 @@ def test_only_bindings_see_python() -> None:
         assert not any(is_binding(included) for included in includes(path)), path
 
 
+def test_a_header_of_bindings_brings_the_casters_of_what_it_names() -> None:
+    """A file that includes it, and no caster itself, would raise std::bad_cast where the type goes to Python."""
+    for path in native_files():
+        text = path.read_text()
+        if path.suffix != ".h" or not is_binding(path) or "nanobind" not in text:
+            continue
+        for name in ("string", "string_view", "optional", "vector", "pair", "tuple", "map", "shared_ptr", "array"):
+            if re.search(rf"std::{name}\b", text):
+                assert f"nanobind/stl/{name}.h" in text, f"{path.relative_to(ROOT)}: std::{name}"
+
+
 def test_a_header_is_included_by_some_file() -> None:
     included = {file for path in native_files() for file in includes(path)}
     assert {path for path in native_files() if path.suffix == ".h"} - included == set()

@@ -88,7 +88,11 @@ def test_nothing_but_the_packages_lands_at_the_top_level() -> None:
     }
     files = importlib.metadata.files("sparsepool") or []
     top = {file.parts[0] for file in files if file.parts[0] != ".."}
-    assert {name for name in top if not name.startswith(("sparsepool-", "_editable_", "__pycache__"))} <= {
+    assert {
+        name
+        for name in top
+        if not name.startswith(("sparsepool-", "_editable_", "_sparsepool_checkout", "__pycache__"))
+    } <= {
         "loader",
         "pool",
         "sparsepool",

@@ -110,6 +110,11 @@ def _folder_for(pictures: Path | None, files: Sequence[Path]) -> Path | None:
         raise UsageError(f"--pictures: of one file; these are {len(files)}")
     if pictures.exists() and not pictures.is_dir():
         raise UsageError(f"--pictures {pictures}: is a file, not a folder")
+    from loader.chess.inspecting.pictures import paths_in
+    from loader.chess.tools.output import refuse_taken
+
+    for path in paths_in(pictures):
+        refuse_taken(path)
     return pictures
 
 

@@ -36,7 +36,7 @@ def write_whole(path: Path, data: bytes, check: Callable[[Path], object] | None 
     check: gets the new file before it has the name, and raises if it must not.
     """
     if path.exists() and not path.is_file() and not path.is_dir():  # a device or pipe would be replaced by a file
-        raise OSError(errno.EINVAL, "is not a regular file", str(path))
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     beside = temporary(path)
     try:
         descriptor = open_new(beside)

@@ -100,6 +100,14 @@ class RowsConfig(Section):
     def has_values(self, field: str) -> bool:
         return self.values if isinstance(self.values, bool) else field in self.values
 
+    def check_columns(self) -> None:
+        """Raises ValueError if fields that are made of columns should have values."""
+        if not isinstance(self.values, bool) and self.values:
+            raise ValueError(
+                f"data.rows.values: {self.values[0]}: a field takes the categories of columns, and a category has no "
+                "value; name columns of numbers in data.rows.dense, and leave out data.rows.values"
+            )
+
     def most_active(self, field: str) -> int:
         begin, end = self.ranges()[field]
         most = self.max_active if isinstance(self.max_active, int) else self.max_active[field]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -47,9 +46,10 @@ def carried(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def row_sparse_tables(model: nn.Module) -> Iterator[SparseLinear]:
-    """Layers whose gradient travels as the rows that a batch touched; the native reduction knows float32."""
+    """Layers whose gradient travels as the rows that a batch touched; the native reduction knows float32. Where the
+    table is computed from other parameters (a parametrization), theirs travels, whole."""
     for module in model.modules():
-        if isinstance(module, SparseLinear) and module.weight.dtype == torch.float32:
+        if isinstance(module, SparseLinear) and "weight" in module._parameters and module.weight.dtype == torch.float32:
             yield module
 
 
@@ -64,19 +64,38 @@ def specs(model: nn.Module) -> tuple[list[plans.TensorSpec], list[plans.TensorSp
     return [spec(*item) for item in trained(model)], [spec(*item) for item in carried(model)]
 
 
-def replace_tensors(model: nn.Module, named: Sequence[tuple[str, torch.Tensor]]) -> None:
-    """Gives a model that was built on the meta device real tensors; a tensor known by two names stays one."""
+def replace_tensors(model: nn.Module, named: Iterable[tuple[str, torch.Tensor]]) -> None:
+    """Gives a model's tensors the memory of others. They stay the objects that they were, so all names of one, its
+    hooks and attributes, and whoever else in the model holds it have the new memory."""
+    own: dict[str, torch.Tensor] = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     for name, tensor in named:
-        old = model.get_parameter(name) if _is_parameter(model, name) else model.get_buffer(name)
-        new = nn.Parameter(tensor, requires_grad=old.requires_grad) if isinstance(old, nn.Parameter) else tensor
-        for module in model.modules():
-            tables: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
-            for table in tables:
-                for key, value in table.items():
-                    if value is old:
-                        table[key] = new
+        _give_memory(own[name], tensor)
 
 
-def _is_parameter(model: nn.Module, name: str) -> bool:
-    owner, _, leaf = name.rpartition(".")
-    return leaf in model.get_submodule(owner)._parameters
+def _give_memory(own: torch.Tensor, tensor: torch.Tensor) -> None:
+    """Not by `own.data = tensor`: from the meta device torch refuses that."""
+    other = tensor.data  # has versions of its own
+    if isinstance(own, nn.Parameter):
+        other.requires_grad_(own.requires_grad)
+    hooks, later_hooks = own._backward_hooks, own._post_accumulate_grad_hooks
+    torch._C._swap_tensor_impl(own, other)
+    own._backward_hooks, own._post_accumulate_grad_hooks = hooks, later_hooks
+
+
+def count_hooks(parameter: torch.Tensor) -> tuple[int, int]:
+    """How many its gradient has: register_hook's, and register_post_accumulate_grad_hook's."""
+    return len(parameter._backward_hooks or ()), len(parameter._post_accumulate_grad_hooks or ())
+
+
+def tied_names(model: nn.Module) -> dict[str, str]:
+    """The further names of tensors that have several, each with the first one."""
+    named = *model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)
+    first: dict[int, str] = {}
+    return {name: first[id(tensor)] for name, tensor in named if first.setdefault(id(tensor), name) != name}
+
+
+def transient_names(model: nn.Module) -> list[str]:
+    """The buffers that are not for a checkpoint in the eyes of the model's own state_dict (persistent=False)."""
+    modules = dict(model.named_modules())
+    split = [name.rpartition(".") for name, _ in model.named_buffers()]
+    return [path + dot + leaf for path, dot, leaf in split if leaf in modules[path]._non_persistent_buffers_set]

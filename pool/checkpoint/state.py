@@ -11,10 +11,10 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, fields, replace
+from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
@@ -27,6 +27,8 @@ from pool.checkpoint.plateau import Plateau
 from pool.checkpoint.renamed import with_new_names
 from pool.checkpoint.validations import LOWEST_LOSS, NONE, Goal, Validations
 from pool.errors import CheckpointError, DamagedCheckpointError
+
+T = TypeVar("T")
 
 FORMAT = 4
 _READ = (3, FORMAT)  # 3 has no validation files, no validations, and no sums of chunks
@@ -100,6 +102,9 @@ class RunFacts:
     scales: Sequence[tuple[Count, float]] = ()  # number of training files and their score_scale, if any has one
     validation: Sequence[tuple[str, Count]] = ()  # as `data`, of the validation files
     goal: Goal = LOWEST_LOSS  # which number of a validation the run goes by
+    # further names of tensors, each with the one that the run knows it by; files have it under all of them
+    tied: Mapping[str, str] = field(default_factory=dict)
+    transient: Sequence[str] = ()  # buffers that the model's own state_dict leaves out (persistent=False)
 
 
 @dataclass(frozen=True)
@@ -203,15 +208,21 @@ def verify(checkpoint: Path) -> SavedState:
 
 
 def verify_tensors(checkpoint: Path, state: SavedState, name: str) -> Header:
-    """Reads every byte of one of the files, and says what its header says. Raises as `verify`."""
+    """Reads every byte of one of the files, and says what its header says, of further names nothing. Raises as
+    `verify`."""
     with _damage(checkpoint / name):
-        return tensor_file.verify(checkpoint / name, state.files[name])
+        return known_once(tensor_file.verify(checkpoint / name, state.files[name]), state)
 
 
 def read_header(checkpoint: Path, state: SavedState, name: str) -> Header:
     """Names, dtypes and shapes of the tensors in one of the files, which is not read further. Raises as `verify`."""
     with _damage(checkpoint / name):
-        return tensor_file.read_header(checkpoint / name, state.files[name])
+        return known_once(tensor_file.read_header(checkpoint / name, state.files[name]), state)
+
+
+def known_once(named: Mapping[str, T], facts: RunFacts) -> dict[str, T]:
+    """Without what has the further names of a tensor."""
+    return {name: value for name, value in named.items() if name not in facts.tied}
 
 
 @contextlib.contextmanager

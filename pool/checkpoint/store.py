@@ -30,6 +30,7 @@ from pool.checkpoint.state import (
     RunState,
     SavedState,
     encode_state,
+    known_once,
     read_state,
     verify,
     verify_tensors,
@@ -98,7 +99,8 @@ def load(path: Path) -> Checkpoint:
     path = path.parent / path.readlink() if path.is_symlink() else path
     with _naming(path):
         state = verify(path)
-        tensors = {name: load_file(path / name) for name in (WEIGHTS, OPTIMIZER, AVERAGE) if name in state.files}
+        files = [name for name in (WEIGHTS, OPTIMIZER, AVERAGE) if name in state.files]
+        tensors = {name: known_once(load_file(path / name), state) for name in files}
     return Checkpoint(
         step=state.step,
         cursor=state.cursor,
@@ -114,6 +116,8 @@ def load(path: Path) -> Checkpoint:
         averaged=state.averaged,
         validation=state.validation,
         goal=state.goal,
+        tied=state.tied,
+        transient=state.transient,
         validations=state.validations,
         members=state.members,
     )
@@ -137,7 +141,7 @@ def load_weights(path: Path, *, averaged: bool = False) -> Weights:
         if name not in state.files:
             raise CheckpointError(f"{path}: has no averaged weights{_why_no_average(state)}")
         header = verify_tensors(path, state, name)
-        return Weights(state, header, load_file(path / name))
+        return Weights(state, header, known_once(load_file(path / name), state))
 
 
 def _why_no_average(state: SavedState) -> str:
@@ -161,11 +165,12 @@ def _naming(path: Path) -> Iterator[None]:
 def _write(beside: Path, checkpoint: Checkpoint) -> None:
     crash_point("coordinator.checkpoint_begun")
     sums = {
-        WEIGHTS: tensor_file.write(beside / WEIGHTS, tensor_bytes(checkpoint.weights)),
+        WEIGHTS: tensor_file.write(beside / WEIGHTS, tensor_bytes(_under_all_names(checkpoint.weights, checkpoint))),
         OPTIMIZER: tensor_file.write(beside / OPTIMIZER, tensor_bytes(checkpoint.optimizer_tensors)),
     }
     if checkpoint.average:
-        sums[AVERAGE] = tensor_file.write(beside / AVERAGE, tensor_bytes(checkpoint.average))
+        average = tensor_bytes(_under_all_names(checkpoint.average, checkpoint))
+        sums[AVERAGE] = tensor_file.write(beside / AVERAGE, average)
     if checkpoint.chunk_sums:
         tables = {name: torch.from_numpy(words) for name, words in checkpoint.chunk_sums.items()}
         sums[CHUNK_SUMS] = tensor_file.write(beside / CHUNK_SUMS, tensor_bytes(tables))
@@ -181,6 +186,8 @@ def _write(beside: Path, checkpoint: Checkpoint) -> None:
         files=sums,
         validation=checkpoint.validation,
         goal=checkpoint.goal,
+        tied=checkpoint.tied,
+        transient=checkpoint.transient,
         validations=checkpoint.validations,
         members=checkpoint.members,
         averaged=checkpoint.averaged,
@@ -194,6 +201,11 @@ def _write(beside: Path, checkpoint: Checkpoint) -> None:
     files.write_new(beside / STATE, [data])
     crash_point("coordinator.checkpoint_written")
     files.sync_folder(beside)
+
+
+def _under_all_names(tensors: Mapping[str, torch.Tensor], facts: RunFacts) -> dict[str, torch.Tensor]:
+    """So that the model's load_state_dict finds all that it asks for."""
+    return {**tensors, **{name: tensors[first] for name, first in facts.tied.items() if first in tensors}}
 
 
 def tensor_bytes(tensors: Mapping[str, torch.Tensor]) -> list[TensorBytes]:

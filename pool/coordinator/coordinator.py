@@ -81,7 +81,8 @@ class Coordinator:
         self._shortcut = memory.coordinator_end(launch.peer, launch.bells)
         timing = Timing(self._metrics, self._trace)
         planned, configs = launch.planned, config.members()
-        members = list(make_members(configs))
+        members = list(make_members(configs, planned.plans))
+        numerics.check_constants(planned.fingerprint, launch.peer, members)
         self._exchanges = Exchanges(launch, memory, self._shortcut, devices)
         committer = Committer(configs, members, planned.plans, self._exchanges.members, timing)
         snapshots = Snapshots(

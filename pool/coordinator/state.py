@@ -118,6 +118,8 @@ class State:
             goal=self._goal,
             chunk_sums={purpose: words.copy() for purpose, words in self._memory.sums().items()},
             weights=self._committer.weights(),
+            tied={name: first for member in self._committer.members for name, first in member.tied.items()},
+            transient=[name for member in self._committer.members for name in member.transient],
             average=self._committer.averages(),
             averaged=self._committer.averaged,
             optimizer=OptimizerNumbers.of(plain),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 from torch import nn
 
+from loader.plugins.words import PluginError, definition_of
 from pool.buckets.plan import Plan
-from pool.buckets.tensors import carried, replace_tensors, trained
+from pool.buckets.tensors import carried, replace_tensors, tied_names, trained, transient_names
 from pool.config.tree import Config
 from pool.coordinator.books.actions import TakeBuffers
 from pool.coordinator.stepping.average import WeightAverage
@@ -16,9 +17,12 @@ from pool.coordinator.stepping.choice import choose
 from pool.coordinator.stepping.timing import Timing
 from pool.errors import CheckpointError
 from pool.exchange.interface import CoordinatorExchange
+from pool.members.bindings import Bindings
 from pool.members.member import Member
+from pool.nn.generators import seed_for
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.members import State
+from pool.tasks.attributes import attributes, to_device
 
 
 class TrainedMember:
@@ -36,10 +40,14 @@ class TrainedMember:
     ) -> None:
         """`config`, `plan`, `exchange`: the member's own; `prefix`: of the names of its tensors."""
         self._task = member.task
+        self._seed = member.seed
         self._drawn = member.drawn
         self._made: nn.Module | None = member.model  # until the run begins: drawn or restored, in host memory
         self._model = _where_it_is_stepped(member, exchange)
         self._prefix = prefix
+        # further names of tensors, each with that in `named`; buffers that the model's own state_dict leaves out
+        self.tied = {prefix + name: prefix + first for name, first in tied_names(self._model).items()}
+        self.transient = [prefix + name for name in transient_names(self._model)]
         self._exchange = exchange
         self._parameters = _trained(self._model)
         self._buffers = _carried(self._model)
@@ -67,13 +75,15 @@ class TrainedMember:
     def initialize(self, start: Mapping[str, torch.Tensor] | None = None) -> None:
         """The weights of a run that begins; `start`: those of another one's checkpoint. Raises CheckpointError."""
         if self._drawn is not None:
-            torch.set_rng_state(self._drawn)  # what the task draws does not depend on other members
+            self._drawn.restore()  # what the task draws does not depend on other members
         assert self._made is not None
         with torch.no_grad():
+            bindings = Bindings(self._made, weights_change=True)
+            buffers, weights = ([each.detach() for each in of(self._made)] for of in (_carried, _trained))
             self._task.initialize(self._made)
+            _settle(bindings, buffers, weights, self._task.initialize)
             if start is not None:
                 self._take(start)
-            self._task.after_step(self._made)
 
     def restore(
         self,
@@ -97,6 +107,8 @@ class TrainedMember:
         for place, tensor in zip(self._in(step), [*_trained(self._made), *_carried(self._made)], strict=True):
             place.copy_(tensor.detach())
         self._made = None
+        to_device(attributes(self._task, self._model), self._parameters[0].device)
+        self._bindings = Bindings(self._model, self._task, weights_change=True)
         for piece in self.steppings.pieces:
             piece.forget()
         self._point_to(step)
@@ -134,7 +146,7 @@ class TrainedMember:
         if self.frozen_at is not None:
             return
         self._point_to(step + 1)
-        self._after_step()
+        self._after_step(step + 1)
         self.optimizers.end_step(step)
 
     def ahead(self, version: int) -> None:
@@ -180,11 +192,14 @@ class TrainedMember:
                 )
             tensor.copy_(saved)
 
-    def _after_step(self) -> None:
+    def _after_step(self, version: int) -> None:
         """The task may change weights: of a parameter that it does change, any row."""
         changes = [parameter._version for parameter in self._parameters]
+        after_step = self._task.after_step
+        seed_for(self._seed, f"step {version}", self._parameters[0].device)
         with torch.no_grad():
-            self._task.after_step(self._model)
+            after_step(self._model)
+        _settle(self._bindings, self._exchange.buffers(version), self._exchange.weights(version), after_step)
         for piece in self.steppings.pieces:
             if self._parameters[piece.index]._version != changes[piece.index]:
                 piece.forget()
@@ -198,13 +213,20 @@ class TrainedMember:
             tensor.data = place
 
 
+def _settle(
+    bindings: Bindings, buffers: Sequence[torch.Tensor], weights: Sequence[torch.Tensor], method: Callable[..., object]
+) -> None:
+    """After a call of the task's method. Raises PluginError if it has left what can't be carried on."""
+    if problem := bindings.settle(buffers, weights):
+        raise PluginError(f"{method.__name__} {problem} ({definition_of(method)})")
+
+
 def _where_it_is_stepped(member: Member, exchange: CoordinatorExchange) -> nn.Module:
     """The member's model; where weights lie on a device a second one, there."""
     weights = [*exchange.weights(0), *exchange.buffers(0)]
     if weights[0].device.type == "cpu":
         return member.model
-    with torch.device("meta"):
-        model = member.task.build_model()
+    model = member.another_model()
     names = [name for name, _ in (*trained(model), *carried(model))]
     replace_tensors(model, [(name, tensor.data) for name, tensor in zip(names, weights, strict=True)])
     return model

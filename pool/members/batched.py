@@ -8,18 +8,21 @@ the parameters of its member, as if it had been computed alone.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from loader.plugins.words import in_words
+from pool.members.bindings import Bindings
 from pool.members.execution import Execution
 from pool.members.member import Member
 from pool.nn.batch import SparseInput, TensorBatch
+from pool.nn.generators import plain_state
 from pool.nn.memory import out_of_memory
 from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.attributes import attributes, to_device, values
 from pool.tasks.task import Progress, Task
 
 log = logging.getLogger(__name__)
@@ -67,10 +70,11 @@ class Batched:
 
 
 def alike(members: Sequence[Member]) -> list[list[int]]:
-    """The places of members with equal settings, by first place."""
+    """The places of members with equal settings and attributes, by first place."""
     found: list[list[int]] = []
-    for place, member in enumerate(members):
-        group = next((group for group in found if members[group[0]].settings == member.settings), None)
+    kinds = [(member.settings, values(member.attributes)) for member in members]
+    for place, kind in enumerate(kinds):
+        group = next((group for group in found if kinds[group[0]] == kind), None)
         if group is None:
             found.append([place])
         else:
@@ -91,10 +95,11 @@ class Stack:
         """`places`: of the members in the run."""
         self._places = places
         models = [member.model for member in members]
-        with torch.device("meta"):
-            self.model = members[0].task.build_model()  # without numbers of its own: those of a call stand for it
+        task = members[0].task
+        self.model = members[0].another_model()  # weights without numbers: those of a call stand for them
+        to_device(attributes(task, self.model), next(models[0].parameters()).device)
         self.model.train()
-        self._loss = _Loss(members[0].task, self.model)
+        self._loss = _Loss(task, self.model)
         self._shapes: dict[str, Tensor] = {}
         self._parameters: dict[str, list[Tensor]] = {}
         sparse = {id(parameter) for parameter in sparse_parameters(self.model)}
@@ -111,24 +116,34 @@ class Stack:
         self._buffers = {
             _inside(name): [model.get_buffer(name) for model in models] for name, _ in self.model.named_buffers()
         }
-        self._new_buffers: dict[str, Tensor] = {}
+        self._new_buffers: Mapping[str, Tensor] = {}
+        self._bindings = Bindings(self.model, members[0].task)
 
     def losses(self, batch: TensorBatch, progress: Progress, frozen: Collection[int]) -> Tensor:
         """[members]. Raises whatever the task raises, or torch in its stead."""
         trained = [place not in frozen for place in self._places]
         parameters = {name: torch.stack(_with_gradient(each, trained)) for name, each in self._parameters.items()}
-        self._new_buffers = {name: torch.stack(each) for name, each in self._buffers.items()}
+        buffers = {name: torch.stack(each) for name, each in self._buffers.items()}
         for layer, layers in self._layers:
             layer.members = [
                 each if grad else _without_gradient(each) for each, grad in zip(layers, trained, strict=True)
             ]
-        tensors = {**self._shapes, **parameters, **self._new_buffers}
+        tensors = {**self._shapes, **parameters, **buffers}
 
-        def loss_of_one(tensors: dict[str, Tensor]) -> Tensor:
+        def loss_of_one(tensors: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
             loss: Tensor = functional_call(self._loss, tensors, (batch, progress))
-            return loss.reshape(())
+            return loss.reshape(()), {name: tensors[name] for name in buffers}  # those that it was left with
 
-        losses: Tensor = vmap(loss_of_one, randomness="error")(tensors)
+        drawn = plain_state()
+        losses: Tensor
+        losses, self._new_buffers = vmap(loss_of_one, randomness="error")(tensors)
+        if plain_state() != drawn:
+            raise RuntimeError("a random operation: of Python's generator or numpy's")
+        if problem := self._bindings.problem():
+            raise RuntimeError(f"loss {problem}")
+        for name, buffer in buffers.items():
+            if (new := self._new_buffers[name]).shape != buffer.shape or new.dtype != buffer.dtype:
+                raise RuntimeError(f"{name.removeprefix(_inside(''))} changes its shape or dtype")
         if torch.is_grad_enabled() and any(trained) and not losses.requires_grad:
             raise RuntimeError("the losses have no gradient")
         if changed := next((name for name, parameter in parameters.items() if parameter._version), ""):

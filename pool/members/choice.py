@@ -66,7 +66,8 @@ def _obvious_reason(members: Sequence[Member], schema: BatchSchema) -> str:
     device = "cpu" if next(members[0].model.parameters()).device.type == "cpu" else "cuda"
     most_alike = max(map(len, alike(members)))
     if most_alike < FEWEST[device]:
-        return f"no more than {most_alike} have the same task settings; together is faster from {FEWEST[device]} on"
+        few = f"no more than {most_alike} have the same task settings and attributes"
+        return f"{few}; together is faster from {FEWEST[device]} on"
     if not (parameters := dense(members[0].model)):
         return "there are no dense layers"
     work = schema.batch_size * sum(parameter.numel() for parameter in parameters)

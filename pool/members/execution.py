@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterator, Sequence
 from typing import Protocol
 
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from pool.members.member import Member
 from pool.nn.batch import TensorBatch
+from pool.nn.generators import seed_for
 from pool.tasks.task import Progress
 
 
@@ -36,18 +36,5 @@ class OneByOne:
             if number in frozen:
                 yield torch.full((1,), torch.nan, device=self._device)
             else:
-                seed_generators(member.seed, batch.number, self._device)
+                seed_for(member.seed, batch.number, self._device)
                 yield member.loss(batch, progress, backward=True).reshape(1)
-
-
-def seed_generators(seed: int, batch: int, device: torch.device) -> None:
-    """What a model draws depends on its seed and the batch alone (I2).
-
-    Not torch.manual_seed: where a backend is not there it keeps each call, with its stack, for ever.
-    """
-    digest = hashlib.blake2b(f"{seed} {batch}".encode(), digest_size=8).digest()
-    number = int.from_bytes(digest, "little")
-    torch.default_generator.manual_seed(number)
-    if device.type != "cpu":
-        with torch.accelerator.device_index(device.index):  # or that of the current device would be seeded
-            torch.get_device_module(device).manual_seed(number)

@@ -2,25 +2,60 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
-import torch
 from torch import nn
 
+from pool.buckets.parts import prefix
+from pool.buckets.plan import Plan
+from pool.buckets.tensors import specs
 from pool.config.tree import Config
+from pool.errors import ConfigError
 from pool.members.member import Member
-from pool.tasks.making import make_task
+from pool.nn.generators import GeneratorStates
+from pool.tasks.attributes import attributes
+from pool.tasks.making import build_model, make_task
 from pool.tasks.start import of_a_resumed_run
 
 
-def make_members(configs: Sequence[Config]) -> Iterator[Member]:
-    """On torch's default device. Each model is freshly initialised from torch's generator, as it would be if its
-    member were alone. Raises ConfigError, and whatever the tasks' own code raises."""
-    for config in configs:
-        task = make_task(config.task, config.model, config.loss)
-        torch.manual_seed(config.model_seed)
-        model, settings = task.build_model(), (of_a_resumed_run(config.model), config.loss)
-        yield Member(task, model, config.model_seed, settings, torch.get_rng_state())
+def make_members(configs: Sequence[Config], plans: Sequence[Plan], *, on_meta: bool = False) -> Iterator[Member]:
+    """Each model is freshly initialised from seeded generators, as it would be if its member were alone. `plans`: of
+    each; `on_meta`: models have no numbers. Raises ConfigError, also for a model that is not the plan's, and whatever
+    the tasks' own code raises."""
+    for m, (config, plan) in enumerate(zip(configs, plans, strict=True)):
+        task = make_task(config.task, config.model, config.loss, config.model_seed)
+        model = build_model(task, config.model_seed, on_meta=on_meta)
+        _compare(model, plan, prefix(m, len(configs)))
+        yield Member(
+            task,
+            model,
+            config.model_seed,
+            (of_a_resumed_run(config.model), config.loss),
+            GeneratorStates.now(),
+            attributes(task, model),
+            on_meta=on_meta,
+        )
+
+
+def _compare(model: nn.Module, plan: Plan, begin: str) -> None:
+    """Raises ConfigError for a model of other tensors: they are matched by their place in the plan, and the wrong
+    layers would be trained. `begin`: of their names."""
+    for own, planned in zip(specs(model), (plan.parameters, plan.buffers), strict=True):
+        for here, there in itertools.zip_longest(own, planned):
+            found = "none" if here is None else described(begin + here.name, here.dtype, here.shape)
+            expected = "none" if there is None else described(there.name, there.dtype, there.shape)
+            if found != expected:
+                raise ConfigError(
+                    f"task: build_model does not give the same model in each process: {found} here, {expected} in the "
+                    "planner; it may depend on settings, and on numbers of torch's, Python's and numpy's global "
+                    "generators, alone"
+                )
+
+
+def described(name: str, dtype: str, shape: Sequence[int]) -> str:
+    """A tensor, for people."""
+    return f"{name}, {dtype} {' x '.join(map(str, shape)) or 'scalar'}"
 
 
 class Ensemble(nn.Module):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -13,9 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from loader.plugins.words import PluginError, definition_of
-from pool.buckets.tensors import trained
+from pool.buckets.tensors import carried, replace_tensors, trained
 from pool.members.collecting import collect
 from pool.nn.batch import TensorBatch
+from pool.nn.generators import GeneratorStates
+from pool.tasks.attributes import Attribute
+from pool.tasks.making import build_model
 from pool.tasks.task import MeasuredTask, Progress, Task
 
 
@@ -25,7 +28,18 @@ class Member:
     model: nn.Module
     seed: int  # of first weights and of dropout
     settings: object  # of its task: one call of the task can serve members with equal ones
-    drawn: Tensor | None = None  # state of torch's generator when the model was built
+    drawn: GeneratorStates | None = None  # when the model was built
+    attributes: list[Attribute] = field(default_factory=list)  # of task and model
+    on_meta: bool = False  # the model was built without numbers
+
+    def another_model(self) -> nn.Module:
+        """Returns a second model like the member's, its weights without numbers; generators stay as they are."""
+        before = GeneratorStates.now()
+        model = build_model(self.task, self.seed, on_meta=self.on_meta)
+        before.restore()
+        named = [*trained(model), *carried(model)]
+        replace_tensors(model, [(name, tensor.detach().to("meta")) for name, tensor in named])
+        return model
 
     def loss(self, batch: TensorBatch, progress: Progress, *, backward: bool) -> Tensor:
         """What the task gives: one number. Raises PluginError if that can't be used."""

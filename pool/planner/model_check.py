@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
+from itertools import combinations
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
 from loader.batch.schema import BatchSchema
-from pool.buckets.tensors import carried, trained
+from pool.buckets.tensors import carried, count_hooks, row_sparse_tables, trained
 from pool.checkpoint.store import DTYPES
 from pool.errors import ConfigError
+from pool.members.bindings import attributes
 from pool.nn.sparse_linear import SparseLinear
 from pool.protocol.codec import MAX_ITEMS
 
@@ -43,6 +46,63 @@ def _problems(model: nn.Module) -> Iterator[str]:
             yield f"{name} is {tensor.dtype}, which a checkpoint can't hold; allowed: {known}"
         if tensor.layout != torch.strided:
             yield f"{name} is {tensor.layout}; only dense tensors can be shared between processes"
+    hooked = {id(table.weight) for table in row_sparse_tables(model) if any(count_hooks(table.weight))}
+    for name, parameter in parameters:
+        if id(parameter) in hooked:
+            yield (
+                f"parameter {name} has a hook for its gradient, of which there are but the rows that a batch touches, "
+                "and no hook gets them: scale what the layer gives, or freeze it in build_model (requires_grad_(False))"
+            )
+    yield from _sharing(model)
+
+
+def _sharing(model: nn.Module) -> Iterator[str]:
+    """Parameters and buffers whose memory others have, too: in a run each has its own, so that a change of one would
+    not reach the other."""
+    own = [*trained(model), *carried(model)]
+    others = [(each.name, each.value) for each in attributes(model, None) if isinstance(each.value, Tensor)]
+    of_memory = defaultdict[int, list[tuple[str, Tensor]]](list)
+    for name, tensor in (*own, *others):
+        if not isinstance(tensor, UninitializedParameter) and tensor.layout == torch.strided and tensor.numel():
+            of_memory[tensor.untyped_storage()._cdata].append((name, tensor))
+    names = {name for name, _ in own}
+    for tensors in of_memory.values():
+        for (name, one), (other_name, other) in combinations(tensors, 2):
+            if name in names and _overlap(one, other):
+                way_out = (
+                    "share the parameter itself (b.weight = a.weight, not its data), or make one a clone()"
+                    if other_name in names
+                    else "make the view in forward, or a clone()"
+                )
+                yield f"{name} and {other_name} lie in the same memory, and in a run they would be two: {way_out}"
+
+
+def _overlap(one: Tensor, other: Tensor) -> bool:
+    """Whether a byte is of both, which are views of the same memory."""
+    (begin, end), (other_begin, other_end) = _span(one), _span(other)
+    if end <= other_begin or other_end <= begin:
+        return False
+    if one.is_contiguous() and other.is_contiguous():
+        return True
+    begin, end = min(begin, other_begin), max(end, other_end)
+    marks = torch.zeros(end - begin, dtype=torch.uint8, device="cpu")
+    _bytes_of(one, marks, begin).fill_(1)
+    return bool(_bytes_of(other, marks, begin).any())
+
+
+def _span(tensor: Tensor) -> tuple[int, int]:
+    """The first byte, and the one behind the last."""
+    begin = int(tensor.storage_offset())
+    last = begin + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return begin * tensor.element_size(), (last + 1) * tensor.element_size()
+
+
+def _bytes_of(tensor: Tensor, memory: Tensor, begin: int) -> Tensor:
+    """The tensor's own in `memory`, whose first one is byte `begin`; an expanded dimension once."""
+    size = tensor.element_size()
+    shape = [1 if stride == 0 else length for length, stride in zip(tensor.shape, tensor.stride(), strict=True)]
+    strides = [stride * size for stride in tensor.stride()]
+    return memory.as_strided((*shape, size), (*strides, 1), _span(tensor)[0] - begin)
 
 
 def _unknown_fields(model: nn.Module, schema: BatchSchema) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The planner process: builds the model without memory, plans where everything lies, checks task against data.
+"""The planner process: builds the model, plans where everything lies, checks task against data.
 
 Runs before any memory is made, answers with one JSON document, and ends.
 """
@@ -8,11 +8,12 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from loader.batch.schema import BatchSchema
 from loader.errors import DataError
@@ -29,6 +30,7 @@ from pool.config.tree import Config
 from pool.crash_points import crash_point
 from pool.devices import parse_device, resolve_devices, unused_devices
 from pool.errors import ConfigError, PoolError
+from pool.members.making import described
 from pool.metrics.layout import Measured, measured
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.plateau import plateau_rule
@@ -42,7 +44,15 @@ from pool.process.launch import Launch
 from pool.process.planned import Accepted, Answer, Planned, Refused
 from pool.protocol.codec import MAX_ITEMS
 from pool.run_dir import shown
-from pool.tasks.making import make_task, metrics_of
+from pool.tasks.attributes import Attribute, attributes, digests, tensors
+from pool.tasks.making import (
+    MOST_NUMBERS,
+    Allowance,
+    TooManyNumbersError,
+    build_model,
+    make_task,
+    metrics_of,
+)
 from pool.tasks.start import of_a_resumed_run
 from pool.tasks.task import Task
 from pool.telemetry.sinks import factory_of
@@ -52,6 +62,23 @@ Tensors = tuple[list[TensorSpec], list[TensorSpec]]  # trained, carried
 AVERAGED = ("float32", "float64")  # dtypes of parameters that can be averaged
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Look:
+    """At a member's task and model."""
+
+    tensors: Tensors
+    measured: Measured
+    constants: Mapping[str, str]  # digests of tensors that are neither parameters nor buffers, by path
+
+
+@dataclass(frozen=True)
+class Members:
+    plans: tuple[Plan, ...]
+    measured: Measured
+    constants: tuple[Mapping[str, str], ...]
+    on_meta: bool
 
 
 def choose_devices(launch: Launch) -> tuple[tuple[str, ...], str]:
@@ -69,15 +96,16 @@ def choose_devices(launch: Launch) -> tuple[tuple[str, ...], str]:
         return resolve_devices(specs, None, module, cpu_workers=workers), str(error)
 
 
-def plan_run(launch: Launch) -> tuple[Data, tuple[Plan, ...], Measured]:
-    """Returns what the data are, the layout of each member's weights, what validations measure.
+def plan_run(launch: Launch) -> tuple[Data, Members]:
+    """Returns what the data and the members are.
 
     Raises ConfigError if model, data and settings don't fit, DataError if a file can't be used at all.
     """
     config = launch.config
     _check_sinks(config)
     data = look_at(launch)
-    plans, found = _look_at_members(launch, data.schema)
+    members = _look_at_members(launch, data.schema)
+    plans, found = members.plans, members.measured
     _check_average(config, plans)
     _check_gradient_dtype(config, plans)
     _check_best_metric(config, found)
@@ -91,7 +119,7 @@ def plan_run(launch: Launch) -> tuple[Data, tuple[Plan, ...], Measured]:
         raise ConfigError(
             f"ensemble.members: {len(plans)} have {parameters} parameters, and at most {MAX_ITEMS} can be trained"
         )
-    return data, plans, found
+    return data, members
 
 
 def _check_sinks(config: Config) -> None:
@@ -132,26 +160,31 @@ def _check_best_metric(config: Config, found: Measured) -> None:
         raise ConfigError(f"train.best_metric: {error}") from None
 
 
-def _look_at_members(launch: Launch, schema: BatchSchema) -> tuple[tuple[Plan, ...], Measured]:
+def _look_at_members(launch: Launch, schema: BatchSchema) -> Members:
     """Raises ConfigError for the first member that is not made as the others are."""
-    members = launch.config.members()
-    looked_at = [_look_at_task(launch, config, schema) for config in members]
-    first, measured_first = looked_at[0]
+    configs, on_meta = launch.config.members(), False
+    try:
+        with Allowance(MOST_NUMBERS):
+            looks = [_look_at_task(launch, config, schema) for config in configs]
+    except TooManyNumbersError:
+        on_meta = True
+        looks = [_look_at_task(launch, config, schema, on_meta=True) for config in configs]
+    first = looks[0]
     plans = []
-    for m, (config, (tensors, found)) in enumerate(zip(members, looked_at, strict=True)):
-        if (difference := _difference(tensors, first)) is not None:
+    for m, (config, look) in enumerate(zip(configs, looks, strict=True)):
+        if (difference := _difference(look.tensors, first.tensors)) is not None:
             raise ConfigError(
                 f"ensemble.member.{m}: {difference}; members have the same tensors, as one layout of memory holds them "
                 "all: train each shape in a run of its own, and compare them by pool runs"
             )
-        _check_plateau(launch.config, config, found, m)
-        if found != measured_first:
+        _check_plateau(launch.config, config, look.measured, m)
+        if look.measured != first.measured:
             raise ConfigError(f"ensemble.member.{m}: its task has other metrics than that of member 0")
-        begin = prefix(m, len(members))
-        parameters, buffers = ([replace(spec, name=begin + spec.name) for spec in each] for each in tensors)
+        begin = prefix(m, len(configs))
+        parameters, buffers = ([replace(spec, name=begin + spec.name) for spec in each] for each in look.tensors)
         split = config.optimizer.name in ELEMENTWISE
         plans.append(make_plan(parameters, buffers, _bucket_limits(config), split_tables=split))
-    return tuple(plans), measured_first
+    return Members(tuple(plans), first.measured, tuple(look.constants for look in looks), on_meta)
 
 
 def _check_plateau(run: Config, member: Config, found: Measured, m: int) -> None:
@@ -171,27 +204,51 @@ def _difference(tensors: Tensors, first: Tensors) -> str | None:
 
 
 def _described(spec: TensorSpec | None) -> str:
-    return "none" if spec is None else f"{spec.name}, {spec.dtype} {' x '.join(map(str, spec.shape)) or 'scalar'}"
+    return "none" if spec is None else described(spec.name, spec.dtype, spec.shape)
 
 
-def _look_at_task(launch: Launch, config: Config, schema: BatchSchema) -> tuple[Tensors, Measured]:
-    """Trained and carried tensors of a member's model, which is built without memory; what its task measures. Raises
-    ConfigError for whatever goes wrong in the task's code; the log has all of that."""
+def _look_at_task(launch: Launch, config: Config, schema: BatchSchema, *, on_meta: bool = False) -> Look:
+    """`on_meta`: the model is built without numbers. Raises ConfigError for whatever goes wrong in the task's code; the
+    log has all of that."""
     model_section = config.model if launch.checkpoint is None else of_a_resumed_run(config.model)
     try:
-        task = make_task(config.task, model_section, config.loss)
+        task = make_task(config.task, model_section, config.loss, config.model_seed)
         task.check(schema)
-        with torch.device("meta"):
-            model = task.build_model()
+        model = _built(config, task, on_meta=on_meta)
         check_model(model, schema)
-        return specs(model), _measured(task, schema, averages=launch.config.train.average.kind is not None)
-    except (PoolError, DataError):
+        measures = _measured(task, schema, averages=launch.config.train.average.kind is not None)
+        return Look(specs(model), measures, digests(_attributes(task, model)))
+    except (PoolError, DataError, TooManyNumbersError):
         raise
     except ValueError as error:
         raise ConfigError(str(error) or f"task: {config.task}: {told(error)}") from None
     except BaseException as error:
         log.exception("the task's model can't be built")
         raise ConfigError(f"task: {config.task}: {told(error)}") from None
+
+
+def _built(config: Config, task: Task, *, on_meta: bool) -> nn.Module:
+    try:
+        return build_model(task, config.model_seed, on_meta=on_meta)
+    except Exception as error:
+        if not on_meta:
+            raise
+        log.exception("the model can't be built without numbers")
+        raise ConfigError(
+            f"task: {config.task}: {told(error)}; a model of more than {MOST_NUMBERS >> 20} MiB is built without "
+            "numbers (torch's device meta), so build_model may not read any from a tensor: make them with numpy"
+        ) from None
+
+
+def _attributes(task: Task, model: nn.Module) -> list[Attribute]:
+    """Raises ConfigError for a tensor that would have no numbers."""
+    found = attributes(task, model)
+    if (bare := next((each for each in tensors(found) if each.value.is_meta), None)) is not None:
+        raise ConfigError(
+            f"task: {bare.path} is a tensor that is neither parameter nor buffer, and a model of more than "
+            f"{MOST_NUMBERS >> 20} MiB is built without numbers: make it a buffer (register_buffer), or make it in loss"
+        )
+    return found
 
 
 def _measured(task: Task, schema: BatchSchema, *, averages: bool) -> Measured:
@@ -209,7 +266,8 @@ def run(launch: Launch) -> Answer:
         module, pool = launch.config.testing.device_module, launch.config.pool
         choose_computing(own_kernels=pool.own_kernels, dense_products=pool.dense_products)
         devices, missing = choose_devices(launch)
-        data, plans, found = plan_run(launch)
+        data, members = plan_run(launch)
+        plans, found = members.plans, members.measured
         there = tuple(spec for spec in devices if not (missing and _is_missing(spec, module)))
         if launch.checkpoint is not None:
             try_state(launch.config, plans, launch.checkpoint, launch.overrides)
@@ -228,8 +286,9 @@ def run(launch: Launch) -> Answer:
             about_devices=tuple(_about(launch.config, devices)),
             cards=look_at_cards(there, module),
             state_nbytes=nbytes,
-            fingerprint=numerics.reference(launch.config, joined(plans), there),
+            fingerprint=numerics.reference(launch.config, joined(plans), there, members.constants),
             rates=learning_rates(launch, plans),
+            on_meta=members.on_meta,
             exchange=exchange,
         )
         sizes = {purpose: tuple(file.size for file in files) for purpose, files in data.files.items()}

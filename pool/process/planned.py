@@ -38,6 +38,7 @@ class Planned:
     device_names: tuple[str, ...]  # what each of them is, for people
     state_nbytes: int  # of weights and optimizer state: one snapshot
     fingerprint: Mapping[str, str]  # of what the run's bits depend on
+    on_meta: bool = False  # models are built without numbers: they are too large for every process to draw them
     rates: tuple[LearningRates | None, ...] = ()  # of each member; None: the schedule has too many steps to compute it
     about_devices: tuple[str, ...] = ()  # lines for the user: what `auto` is here, devices that are not used
     missing: str = ""  # why the run can't be on this machine, which lacks devices: of `Launch.only_check` alone

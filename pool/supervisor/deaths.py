@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +38,10 @@ class Death:
         if self.crashed_in:
             parts[0] += f" in {self.crashed_in}"
             if self.peer.role == WORKER:
-                parts.append("as a task does that changes weights in place: workers may only read them, after_step may")
+                parts.append(
+                    "as a task does that changes weights or a batch in place: workers may only read them; a batch's "
+                    "tensors are to be copied first, weights are after_step's to change"
+                )
         if self.batch is not None:
             parts.append(f"it was computing batch {self.batch}")
         if self.raised and self.log is not None:
@@ -48,9 +52,18 @@ class Death:
         return ", ".join(parts)
 
 
-def account(deaths: list[Death]) -> str:
+def account(deaths: Sequence[Death]) -> str:
     """Every death of a run, oldest first, with the last lines of the newest one's log unless it left an exception."""
     lines = [death.line() for death in deaths[:-1]]
     newest = deaths[-1]
     last_lines = "" if newest.raised else newest.last_lines
     return "\n".join(filter(None, (newest.line(), last_lines, *(f"before that: {line}" for line in lines[::-1]))))
+
+
+def with_death(reason: str, deaths: Sequence[Death]) -> str:
+    """Adds to the reason that the coordinator gives for the end how the newest worker died of the batch that it names:
+    it knows no more than that there was a death."""
+    of_batch = [
+        death for death in deaths if death.batch is not None and reason.startswith(f"batch {death.batch} of step ")
+    ]
+    return f"{reason}\n{account(of_batch[-1:])}" if of_batch and not of_batch[-1].raised else reason

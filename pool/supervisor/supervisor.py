@@ -30,7 +30,7 @@ from pool.shm.memory import newest_version
 from pool.supervisor.children.child import Child
 from pool.supervisor.children.forkserver import ForkServer
 from pool.supervisor.children.living import Children
-from pool.supervisor.deaths import Death, account
+from pool.supervisor.deaths import Death, account, with_death
 from pool.supervisor.holding.logs import log_into
 from pool.supervisor.holding.run_folder import RunFolder
 from pool.supervisor.holding.run_memory import RunMemory
@@ -231,7 +231,7 @@ class Supervisor:
             return EXIT_DONE if self._stop.ending is Ending.NOT_ASKED else self._signals.exit_code
         failure = child.failure
         if failure is not None and not failure.signature and not failure.lost:
-            raise RunError(failure.reason, failure.exit_code)
+            raise RunError(with_death(failure.reason, self._deaths), failure.exit_code)
         death = self._describe(child, how)
         self._deaths.append(death)
         needed = peer.role != FORKSERVER or self._places.somebody_waits

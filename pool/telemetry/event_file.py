@@ -1,6 +1,7 @@
 """Curves for TensorBoard: an event file in the format of its library, written at once and by no thread.
 
-A record that does not fit on the disk is taken back, or TensorBoard would read nothing behind it.
+A record that does not fit on the disk is taken back, or TensorBoard would read nothing behind it. TensorBoard reads the
+files of a folder in the order of their names, and at a session's start forgets the points from its step on.
 """
 
 from __future__ import annotations
@@ -8,17 +9,19 @@ from __future__ import annotations
 import io
 import os
 import platform
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from pool.run_dir import make_folder, open_file
 
 _VERSION = "brain.Event:2"  # of the format
+_NAME = re.compile(r"events\.out\.tfevents\.(\d{10})\.")
 
 
 class EventFile:
@@ -28,6 +31,7 @@ class EventFile:
         self._folder = folder
         self._path = folder
         self._fd = -1
+        self.begin_at: int | None = None  # the first step of the session: points of others from there on are void
 
     def add(self, step: int, scalars: Mapping[str, float]) -> None:
         """A point of each curve, or of none: then raises OSError."""
@@ -46,10 +50,12 @@ class EventFile:
             return
         self.close()
         make_folder(self._folder)
-        name = f"events.out.tfevents.{int(time.time()):010d}.{platform.node()}.{os.getpid()}"
-        self._path, self._fd = _new_file(self._folder, name)
+        self._path, self._fd = _new_file(self._folder)
         try:
             self._append(Event(wall_time=time.time(), file_version=_VERSION))
+            if self.begin_at is not None:
+                start = SessionLog(status=SessionLog.START)
+                self._append(Event(wall_time=time.time(), step=self.begin_at, session_log=start))
         except OSError:
             self._path.unlink(missing_ok=True)
             raise
@@ -67,12 +73,14 @@ class EventFile:
             raise
 
 
-def _new_file(folder: Path, name: str) -> tuple[Path, int]:
-    """Raises OSError."""
-    number = 0
+def _new_file(folder: Path) -> tuple[Path, int]:
+    """Makes a file whose name comes behind all there are: clocks are set back, and a second has several processes.
+    Raises OSError."""
+    times = [int(found[1]) for name in os.listdir(folder) if (found := _NAME.match(name))]  # noqa: PTH208
+    second = max([int(time.time()), *(time + 1 for time in times)])
     while True:
-        path = folder / f"{name}.{number}"
+        path = folder / f"events.out.tfevents.{second:010d}.{platform.node()}.{os.getpid()}.0"
         try:
             return path, open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
         except FileExistsError:
-            number += 1
+            second += 1

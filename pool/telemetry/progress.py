@@ -41,6 +41,7 @@ class ProgressLine:
         self._task = TaskID(0)
         self._next_plain = 0.0
         self._plain = (0, 0)  # what the newest plain line is about
+        self._knows_speed = False  # so did the newest plain line
 
     def say(self, text: str) -> None:
         """A line that stays."""
@@ -78,11 +79,16 @@ class ProgressLine:
                 self._live.start()
             text = describe(report, self._console.width - (BAR_WIDTH + 1 if self._has_bar else 0))
             self._live.update(self._task, completed=report.step, description=text)
-        elif (report.finished or time.monotonic() >= self._next_plain) and _news(report) != self._plain:
+        elif (self._is_due(report) or report.finished) and _news(report) != self._plain:
+            self._knows_speed = report.samples > 0
             self._next_plain = time.monotonic() + PLAIN_SECONDS
             self._plain = _news(report)
             sys.stdout.write(describe(report) + "\n")
             sys.stdout.flush()
+
+    def _is_due(self, report: RunReport) -> bool:
+        """For a plain line. The first with a speed, and so an ETA, does not wait behind one without."""
+        return time.monotonic() >= self._next_plain or (report.samples > 0 and not self._knows_speed)
 
 
 def describe(report: RunReport, width: int | None = None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 from loader.plugins.interface import call_problem
 from loader.plugins.registry import Registry
@@ -23,6 +23,15 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Writes what waits. May raise as `add`."""
+
+
+@runtime_checkable
+class ResumedSink(Protocol):
+    """What a Sink has besides, if it can take back what it has of steps that are done again."""
+
+    def resume(self, step: int) -> object:
+        """Called once, before the first `add`: the run begins or goes on with this many steps done, so what an earlier
+        process has written of later steps comes again. May raise as `add`."""
 
 
 # Calling what a name stands for with the run folder gives the Sink.

@@ -26,7 +26,7 @@ from pool.checkpoint.folder import locate
 from pool.checkpoint.state import STATE
 from pool.checkpoint.store import load_weights
 from pool.errors import CheckpointError, ConfigError, PoolError
-from pool.tasks.making import make_task
+from pool.tasks.making import MOST_NUMBERS, Allowance, TooManyNumbersError, build_model, make_task
 from pool.tasks.registry import is_bundled, task_module
 from pool.tasks.start import model_class
 from pool.tasks.task import Task
@@ -142,17 +142,21 @@ class _Checkpoint:
         return Trained(self.path, self.members[m], self._name, task, model, description, who)
 
     def _model(self, m: int) -> tuple[Task, nn.Module]:
-        """Without memory. Raises CheckpointError."""
+        """As the run has made it. Raises CheckpointError."""
         module = task_module(self._name)
         config = self.members[m]
-        sections = [
+        seed = _model_seed(config)
+        model, loss = (
             _section(cls, config.get(section), f"{self.path / STATE}: config.{section}")
             for cls, section in ((model_class(module), "model"), (module.LossConfig, "loss"))
-        ]
+        )
         try:
-            task = make_task(self._name, *sections)
-            with torch.device("meta"):
-                return task, task.build_model()
+            task = make_task(self._name, model, loss, seed)
+            try:
+                with Allowance(MOST_NUMBERS):
+                    return task, build_model(task, seed)
+            except TooManyNumbersError:
+                return task, build_model(task, seed, on_meta=True)
         except PoolError:
             raise
         except Exception as error:  # code of the task, given what the checkpoint says
@@ -191,6 +195,13 @@ def _task_name(config: Mapping[str, Any], given: str | None, checkpoint: Path, v
             f"if you name it too: --task {plain.printable(name)}"
         )
     return name
+
+
+def _model_seed(config: Mapping[str, Any]) -> int:
+    """Of the member's run; 0 if the config has none."""
+    run = config.get("run")
+    seeds = [run.get(key) for key in ("model_seed", "seed")] if isinstance(run, Mapping) else []
+    return next((seed for seed in seeds if isinstance(seed, int) and seed >= 0), 0)
 
 
 def _section(cls: type[Section], values: Any, where: str) -> Section:

@@ -213,6 +213,11 @@ class GradientWriter:
         if gradient is None:  # a table's, which went to its sink
             return
         index = self._index[parameter]
+        if gradient.layout != torch.strided:
+            raise PluginError(
+                f"{self._plan.parameters[index].name} gets a gradient that is sparse, and only dense ones travel: make "
+                "its layer with sparse=False, or use pool.SparseLinear, of which the rows that a batch touches travel"
+            )
         if parameter in self._tables:
             raise PluginError(
                 f"{self._plan.parameters[index].name} gets a gradient from elsewhere than its SparseLinear (a "

@@ -15,20 +15,25 @@ import torch
 from torch import Tensor, nn
 
 from loader.batch.schema import BatchSchema, SparseBatch
+from loader.plugins.words import PluginError, definition_of
 from pool.accelerator.bars import COMPUTES, Bars, NoBars
 from pool.accelerator.computing import DenseProducts, forward_pass
 from pool.buckets.plan import Plan
+from pool.buckets.tensors import carried
 from pool.crash_points import crash_point
 from pool.devices import Device
 from pool.exchange.interface import GroupBatch, WorkerExchange
+from pool.members.bindings import Bindings
 from pool.members.choice import choose
 from pool.members.execution import Execution, OneByOne
 from pool.members.making import joined_model
 from pool.members.member import Member
 from pool.metrics.layout import Measured
 from pool.nn.batch import TensorBatch
+from pool.nn.generators import seed_for
 from pool.nn.sparse_linear import SparseLinear
 from pool.protocol.messages import Assignment, Outcome
+from pool.tasks.attributes import to_device
 from pool.tasks.task import Progress
 from pool.telemetry.trace import Trace
 from pool.worker.batches import Batches, Taken
@@ -70,8 +75,8 @@ class Computer:
         dense_products: DenseProducts = "float32",
         bars: Bars | None = None,
     ) -> None:
-        """`members`: makes them; `plans`: of each; `join`: connects one module of all their models, still on the meta
-        device, to where weights come from and gradients go; `bars`: of the device."""
+        """`members`: makes them; `plans`: of each; `join`: connects one module of all their models to where weights
+        come from and gradients go; `bars`: of the device."""
         self._schema = schema
         self._device = torch.device(device.torch_name)
         self._batches = batches
@@ -80,16 +85,19 @@ class Computer:
         self._bars = bars or NoBars()
         self._total_steps = total_steps
         self._dense_products = dense_products
-        with torch.device("meta"):
-            self._members = tuple(members())
+        self._members = tuple(members())
         self._model = joined_model([member.model for member in self._members])
         self._exchange = join(self._model, self._device)
+        for member in self._members:
+            to_device(member.attributes, self._device)
         self._execution: Execution = OneByOne(self._members, self._device)
         self.how = ""  # several members are computed, and why, in a line
         if len(self._members) > 1:
             self._execution, self.how = choose(self._members, schema, self._execution)
             log.info(self.how)
         self._writer = GradientWriter(self._model, plans, self._exchange)
+        self._bindings = [Bindings(member.model, member.task) for member in self._members]
+        self._buffers = [[tensor.detach() for _, tensor in carried(member.model)] for member in self._members]
         self._tables = [module for module in self._model.modules() if isinstance(module, SparseLinear)]
         self._prepared: dict[tuple[int, int], Taken] = {}  # by attempt and number of the batch
         self._ones: dict[tuple[int, torch.dtype], Tensor] = {}
@@ -148,6 +156,7 @@ class Computer:
             losses.append(_joined(self._losses(batch, step, self._writer.begin_batch())))
             self._bars.end(begun, COMPUTES, "batch", batch=number)
             self._writer.end_batch()
+            self._settle("loss")
             if assignment.first and i == 0:
                 self._exchange.put_buffers()
             if self._device.type != "cpu" and i + 1 < len(slots):
@@ -214,10 +223,24 @@ class Computer:
         progress = Progress(version, self._total_steps)
         with torch.no_grad(), self._trace.span("validate", version=version), self._forward_pass():
             losses = [
-                member.measure(batch, progress, arrays) if arrays else member.loss(batch, progress, backward=False)
+                self._measure_one(member, batch, progress, arrays)
                 for member, arrays in zip(self._members, collected, strict=True)
             ]
+        self._settle("validate" if collected[0] else "loss")
         return self._exchange.read(torch.stack([loss.reshape(()) for loss in losses]), ())[0]
+
+    def _measure_one(
+        self, member: Member, batch: TensorBatch, progress: Progress, arrays: Mapping[str, npt.NDArray[Any]]
+    ) -> Tensor:
+        seed_for(member.seed, f"validation {batch.number}", self._device)
+        return member.measure(batch, progress, arrays) if arrays else member.loss(batch, progress, backward=False)
+
+    def _settle(self, name: str) -> None:
+        """Each batch begins with what was loaded, and leaves its buffers where they are read (I2). Raises PluginError
+        if the task's method of that name has left what can't be carried on."""
+        for member, bindings, buffers in zip(self._members, self._bindings, self._buffers, strict=True):
+            if problem := bindings.settle(buffers):
+                raise PluginError(f"{name} {problem} ({definition_of(getattr(member.task, name))})")
 
     def forget_weights(self) -> None:
         """Copies on the device may be of a version that was never completed: its coordinator died."""

@@ -9,6 +9,7 @@ from typing import TextIO
 from loader.plugins.words import LONGEST_TEXT, shortened, text_of
 
 MOST = 8  # of one process: what each batch says anew is left to the log
+_OF_META = "to a meta parameter in the current model, which is a no-op"  # of weights that the coordinator does load
 _FOR_USERS = (UserWarning, RuntimeWarning)  # others, such as deprecations, are for developers
 
 
@@ -29,7 +30,7 @@ def tell_of_warnings(say: Callable[[str], object]) -> None:
         write(message, category, filename, lineno, file, line)
         text = text_of(message) if isinstance(message, Warning) else message
         words = f"warning: {shortened(text, LONGEST_TEXT)} ({filename}:{lineno})"
-        if category in _FOR_USERS and words not in told and len(told) < MOST:
+        if category in _FOR_USERS and _OF_META not in text and words not in told and len(told) < MOST:
             told.add(words)
             say(words)
 

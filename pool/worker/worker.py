@@ -38,6 +38,7 @@ from pool.exchange.host.weights import CopiedWeights, DeviceWeights
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import WorkerExchange
 from pool.members.making import make_members
+from pool.members.member import Member
 from pool.nn.memory import memory_of_device, out_of_memory
 from pool.process.launch import Launch
 from pool.protocol.messages import Assignment
@@ -84,7 +85,7 @@ class Worker:
         self._mailbox = Mailbox(launch, memory.worker_end(launch.peer, launch.bells), trace)
         tell_of_warnings(self._mailbox.say)
         self._computer = Computer(
-            lambda: make_members(config.members()),
+            self._members,
             planned.plans,
             planned.schema,
             device,
@@ -100,6 +101,13 @@ class Worker:
         self._raised = memory.raised(index)
         if self._computer.how:
             self._mailbox.say(self._computer.how)
+
+    def _members(self) -> list[Member]:
+        launch = self._launch
+        planned = launch.planned
+        members = list(make_members(launch.config.members(), planned.plans, on_meta=planned.on_meta))
+        numerics.check_constants(planned.fingerprint, launch.peer, members)
+        return members
 
     def _batches(self, device: Device) -> Batches:
         schema = self._launch.planned.schema

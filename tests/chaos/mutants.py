@@ -27,11 +27,10 @@ NATIVE = ("loader._native", "pool._native")
 TIMEOUT = 600  # seconds; a bug that makes a test stand still is caught too
 TAKEN_FROM_ELSEWHERE = 97
 
-# Goes into every process that runs in a copy: an editable install would go on importing the originals.
+# Goes into every process that runs in a copy: the installation must not be what it imports.
 SITE = f"""
 import os, sys
 here = os.path.dirname(os.path.abspath(__file__))
-sys.meta_path[:] = [finder for finder in sys.meta_path if not type(finder).__module__.startswith("_editable")]
 import loader, pool
 for module in (loader, pool):
     if os.path.dirname(os.path.dirname(module.__file__)) != here:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,10 +17,13 @@ from safetensors import safe_open
 
 from loader.batch.schema import BatchSchema, DenseField, SparseBatch, SparseField
 from loader.batch.slots import allocate_slots, write_batch
+from pool.config.reading import parse_config
+from pool.errors import ConfigError
 from pool.metrics.layout import measured
 from pool.nn.batch import TensorBatch
 from pool.tasks.clicks import pairs
 from pool.tasks.clicks.config import LossConfig, ModelConfig
+from pool.tasks.clicks.standardised import StandardisedNumbers
 from pool.tasks.clicks.task import ClicksTask
 from pool.tasks.task import Progress
 
@@ -29,14 +34,19 @@ START = Progress(0, 1)
 Array = npt.NDArray[Any]
 
 
-def schema(*, weights: bool = False) -> BatchSchema:
-    dense = [DenseField("label", "float32")] + ([DenseField("weight", "float32")] if weights else [])
-    sparse = (SparseField("user", 40, 1), SparseField("items", 30, 5), SparseField("unused", 7, 1))
-    return BatchSchema(SAMPLES, sparse, tuple(dense))
+NUMBERS = ("price", "age")
 
 
-def batch_of(classes: int, *, weights: bool = False) -> tuple[TensorBatch, dict[str, Array]]:
-    """A batch, and its rows as 0 and 1, [samples, features] by field; `label` and `weight`."""
+def schema(*, weights: bool = False, numbers: tuple[str, ...] = ()) -> BatchSchema:
+    names = ["label", *(["weight"] if weights else []), *numbers]
+    sparse = (SparseField("user", 40, 1), SparseField("items", 30, 5))
+    return BatchSchema(SAMPLES, sparse, tuple(DenseField(name, "float32") for name in names))
+
+
+def batch_of(
+    classes: int, *, weights: bool = False, numbers: tuple[str, ...] = ()
+) -> tuple[TensorBatch, dict[str, Array]]:
+    """A batch, and its rows as 0 and 1, [samples, features] by field; `label`, `weight` and numbers."""
     random = np.random.default_rng(classes)
     rows, ones = {}, {}
     for field in schema().sparse:
@@ -49,13 +59,15 @@ def batch_of(classes: int, *, weights: bool = False) -> tuple[TensorBatch, dict[
     dense = {"label": random.integers(0, classes, SAMPLES).astype(np.float32)}
     if weights:
         dense["weight"] = random.uniform(0, 2, SAMPLES).astype(np.float32)
-    (slot,) = allocate_slots(schema(weights=weights), 1)
-    write_batch(schema(weights=weights), slot, 0, rows, dense)
-    return TensorBatch.from_numpy(SparseBatch.view(schema(weights=weights), slot)), {**ones, **dense}
+    dense |= {name: random.lognormal(4, 2, SAMPLES).astype(np.float32) for name in numbers}
+    found = schema(weights=weights, numbers=numbers)
+    (slot,) = allocate_slots(found, 1)
+    write_batch(found, slot, 0, rows, dense)
+    return TensorBatch.from_numpy(SparseBatch.view(found, slot)), {**ones, **dense}
 
 
-def task_of(kind: str, classes: int = 2) -> ClicksTask:
-    settings = {"kind": kind, "fields": FIELDS, "classes": classes, "rank": 3, "hidden": [8, 4]}
+def task_of(kind: str, classes: int = 2, **more: Any) -> ClicksTask:
+    settings = {"kind": kind, "fields": FIELDS, "classes": classes, "rank": 3, "hidden": [8, 4], **more}
     return ClicksTask(ModelConfig.model_validate(settings), LossConfig())
 
 
@@ -72,12 +84,18 @@ def scores_of(kind: str, classes: int, tensors: dict[str, Array], ones: dict[str
     """[samples, scores], float64, by the formulas of docs/reference/clicks-file.md."""
     tables = {name: tensors[f"table_{name}.weight"].astype(np.float64) for name in FIELDS}
     sums = [ones[name] @ table for name, table in tables.items()]
+    numbers = np.zeros((SAMPLES, 0))
+    if "numbers.mean" in tensors:
+        raw = np.stack([np.log1p(ones["price"].astype(np.float64)), ones["age"]], axis=1)
+        numbers = ((raw - tensors["numbers.mean"]) / tensors["numbers.deviation"]).clip(-1.5, 1.5)
     if kind == "mlp":
-        hidden = np.concatenate(sums, axis=1)
+        hidden = np.concatenate([*sums, numbers], axis=1)
         for number in (0, 2, 4):
             hidden = hidden @ tensors[f"layers.{number}.weight"].T.astype(np.float64) + tensors[f"layers.{number}.bias"]
             hidden = np.maximum(hidden, 0) if number < 4 else hidden
         return np.asarray(hidden)
+    if numbers.size:
+        sums.append(numbers @ tensors["dense.weight"].T)
     total = sum(sums[1:], sums[0]).reshape(SAMPLES, 1 if classes == 2 else classes, -1)
     scores = tensors["bias"] + total[:, :, 0] + (total[:, :, 1:] ** 2).sum(axis=2) / 2
     return np.asarray(scores)
@@ -85,17 +103,23 @@ def scores_of(kind: str, classes: int, tensors: dict[str, Array], ones: dict[str
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("kind", ["logistic", "factorization", "mlp"])
-def test_an_exported_model_gives_the_scores_that_the_task_trains(kind: str, classes: int, tmp_path: Path) -> None:
-    task = task_of(kind, classes)
-    task.check(schema())
+@pytest.mark.parametrize("numbers", [(), NUMBERS])
+def test_an_exported_model_gives_the_scores_that_the_task_trains(
+    numbers: tuple[str, ...], kind: str, classes: int, tmp_path: Path
+) -> None:
+    task = task_of(kind, classes, dense=numbers, dense_log=numbers[:1], dense_clip=1.5)
+    task.check(schema(numbers=numbers))
     model = trained_model(task)
-    batch, ones = batch_of(classes)
+    batch, ones = batch_of(classes, numbers=numbers)
+    model(batch)
+    model.eval()
     task.export(model, tmp_path / "net", "of a test")
     with safe_open(tmp_path / "net", "numpy") as file:
         about = file.metadata()
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
     assert (about["kind"], about["classes"], about["description"]) == (kind, str(classes), "of a test")
     assert json.loads(about["fields"]) == FIELDS
+    assert (tuple(json.loads(about["dense"])), about["dense_clip"]) == (numbers, "1.5")
     expected = scores_of(kind, classes, tensors, ones)
     loss, arrays = task.validate(model, batch, START)
     np.testing.assert_allclose(arrays["scores"].detach().numpy().reshape(SAMPLES, -1), expected, rtol=1e-5, atol=1e-5)
@@ -178,7 +202,7 @@ def test_a_model_begins_the_same_with_the_same_seed_and_says_even_odds() -> None
 @pytest.mark.parametrize(
     ("fields", "complaint"),
     [
-        ({"users": 40}, "model.fields.users: the data have no such field; they have { user = 40, items = 30, unused"),
+        ({"users": 40}, "model.fields.users: the data have no such field; they have { user = 40, items = 30 }"),
         ({"user": 41}, "model.fields.user: 41, but the data have features up to 40; the fields of the data are { user"),
     ],
 )
@@ -206,3 +230,54 @@ def test_a_label_that_is_no_class_is_named(label: float) -> None:
     said = rf"label {label:g} in the data: model.classes = 2 takes .* numbers 0 to 1; data.rows.label .*{advice}"
     with pytest.raises(ValueError, match=said):
         task.loss(task.build_model(), batch, START)
+
+
+def test_mean_and_deviation_are_those_of_all_samples() -> None:
+    module = StandardisedNumbers(["price", "flag"], ["price"], 0.0)
+    random = np.random.default_rng(1)
+    batches = [random.lognormal(9, 2, size) for size in (1, 7, 500, 3)]
+    for prices in batches:
+        table = torch.tensor(np.stack([prices, np.full(len(prices), np.float32(0.1))], axis=1))
+        module(numbers_of(table, ["price", "flag"]))
+    logarithms = np.log1p(np.concatenate(batches).astype(np.float32))
+    assert module.count.item() == 511
+    assert module.mean[0].item() == pytest.approx(logarithms.mean(), rel=1e-6)
+    assert module.deviation[0].item() == pytest.approx(logarithms.std(), rel=1e-6)
+    assert module.deviation[1].item() == 1.0, "a number that is always the same"
+    module.eval()
+    before = module.count.clone()
+    found = module(numbers_of(torch.tensor([[math.expm1(module.mean[0].item()), 0.1]]), ["price", "flag"]))
+    np.testing.assert_allclose(found.numpy(), 0.0, atol=1e-6)
+    assert module.count == before
+
+
+def numbers_of(table: torch.Tensor, names: list[str]) -> Any:
+    """What a batch is to the module."""
+    return SimpleNamespace(dense={name: table[:, number].float() for number, name in enumerate(names)})
+
+
+@pytest.mark.parametrize(
+    ("settings", "data", "complaint"),
+    [
+        ({"dense": ["price"]}, NUMBERS, "model.dense: the data have age, too: name it there, or leave it out of"),
+        ({"dense": ["prize"]}, NUMBERS, "clicks needs the dense field 'prize'; the data have label, price, age"),
+        ({"fields": {"user": 40}, "dense": NUMBERS}, NUMBERS, "model.fields: the data have items, too: name it"),
+    ],
+)
+def test_what_the_model_does_not_read_is_refused(settings: dict[str, Any], data: Any, complaint: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(complaint)):
+        task_of("logistic", **settings).check(schema(numbers=data))
+
+
+def test_the_models_numbers_are_those_of_the_data() -> None:
+    tree: dict[str, Any] = {
+        "task": "clicks",
+        "data": {"source": "rows", "rows": {"dense": list(NUMBERS)}},
+        "model": {"dense_log": ["price"]},
+    }
+    model = parse_config(tree, "x.toml").model
+    assert isinstance(model, ModelConfig)
+    assert model.dense == NUMBERS
+    tree["model"] = {"dense_log": ["prize"]}
+    with pytest.raises(ConfigError, match=r"model.dense_log: 'prize' is none of the model's numbers, price, age"):
+        parse_config(tree, "x.toml")

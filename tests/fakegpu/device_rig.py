@@ -48,6 +48,7 @@ from pool.exchange.interface import CoordinatorExchange, WorkerExchange
 from pool.members.member import Member
 from pool.protocol.identity import WORKER, Peer
 from pool.protocol.messages import Assignment
+from pool.tasks.making import build_model
 from pool.telemetry.trace import Trace
 from pool.worker.faults import Faults
 from pool.worker.step import Computer
@@ -134,7 +135,7 @@ class DeviceRig:
         self._committer: Committer = self._boss.submit(self._made_committer).result()
         self.arrivals = Arrivals()
         self.computer = Computer(
-            lambda: [Member(given.task, given.task.build_model(), seed=1, settings=())],
+            lambda: [Member(given.task, build_model(given.task, 1), seed=1, settings=())],
             [given.plan],
             given.schema,
             self._place,

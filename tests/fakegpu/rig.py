@@ -41,6 +41,7 @@ from pool.exchange.interface import WorkerExchange
 from pool.members.member import Member
 from pool.protocol.identity import WORKER, Peer
 from pool.protocol.messages import Assignment
+from pool.tasks.making import build_model
 from pool.telemetry.trace import Trace
 from pool.worker import step
 from pool.worker.batches import HostBatches
@@ -179,7 +180,7 @@ class Rig:
         else:
             self._batches = HostBatches(given.schema)
         self.computer = self._code.step.Computer(
-            lambda: [Member(given.task, given.task.build_model(), seed=1, settings=())],
+            lambda: [Member(given.task, build_model(given.task, 1), seed=1, settings=())],
             [plan],
             given.schema,
             place,

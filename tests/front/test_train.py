@@ -95,6 +95,13 @@ except KeyboardInterrupt:
 """
 
 
+def test_a_quiet_run_says_how_the_workers_died_that_end_it(tmp_path: Path) -> None:
+    with pytest.raises(RunFailedError) as caught:
+        sparsepool.train({**QUICK, "model.deadly_batch": 2, "run.dir": str(tmp_path / "run")}, quiet=True)
+    assert "batch 2 of step 2: 3 workers died while they held it" in str(caught.value)
+    assert "worker 0 (incarnation 3) was killed by SIGKILL, it was computing batch 2" in str(caught.value)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupt_and_the_callers_death_leave_a_checkpoint(number: signal.Signals, tmp_path: Path) -> None:
     run = tmp_path / "run"

@@ -15,7 +15,7 @@ from pool.checkpoint.state import FOLDER, MemberState, OptimizerNumbers
 from pool.checkpoint.validations import LOWEST_LOSS, NONE, Goal, Validation
 from pool.config.reading import parse_config
 from pool.config.tree import Config
-from pool.tasks.making import make_task
+from pool.tasks.making import build_model, make_task
 
 
 def save(
@@ -59,6 +59,6 @@ def save(
 
 def weights_of(member: Config) -> dict[str, torch.Tensor]:
     """That its own run would begin with."""
-    torch.manual_seed(member.model_seed)
-    found: dict[str, torch.Tensor] = make_task(member.task, member.model, member.loss).build_model().state_dict()
+    task = make_task(member.task, member.model, member.loss, member.model_seed)
+    found: dict[str, torch.Tensor] = build_model(task, member.model_seed).state_dict()
     return found

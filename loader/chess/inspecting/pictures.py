@@ -29,11 +29,14 @@ def draw(statistics: FileStatistics, folder: Path) -> list[Path]:
     if not statistics.entries:
         return []
     folder.mkdir(parents=True, exist_ok=True)
-    pictures = {"scores": _scores, "positions": _positions, "kings": _kings}
-    paths = [folder / f"{name}.png" for name in pictures]
-    for path, drawn in zip(paths, pictures.values(), strict=True):
+    for path, drawn in zip(paths_in(folder), (_scores, _positions, _kings), strict=True):
         drawn(statistics, path)
-    return paths
+    return paths_in(folder)
+
+
+def paths_in(folder: Path) -> list[Path]:
+    """Where the pictures will be."""
+    return [folder / f"{name}.png" for name in ("scores", "positions", "kings")]
 
 
 def _title(statistics: FileStatistics, what: str) -> str:

@@ -166,10 +166,7 @@ def packed(blocks: Iterable[bytes], target: Target) -> Iterator[bytes]:
 
 def check_free(path: Path, wanted: int) -> None:
     """Raises UsageError if the name is taken, OSError if the disk has less than `wanted` bytes left."""
-    try:
-        refuse_existing(path)
-    except FileExistsError:
-        raise taken(path) from None
+    refuse_taken(path)
     if not path.parent.is_dir():
         raise UsageError(f"{path}: there is no folder {path.parent}")
     free = shutil.disk_usage(path.parent).free
@@ -185,5 +182,13 @@ def _size(count: int) -> str:
     return f"{count / 1e6:,.1f} MB" if count < 10**9 else f"{count / 1e9:,.2f} GB"
 
 
+def refuse_taken(path: Path) -> None:
+    """Raises UsageError if something has the name."""
+    try:
+        refuse_existing(path)
+    except FileExistsError:
+        raise taken(path) from None
+
+
 def taken(path: Path) -> UsageError:
-    return UsageError(f"{path}: exists, and is never replaced")
+    return UsageError(f"{path}: exists, and is never replaced: give another name, or move it away")

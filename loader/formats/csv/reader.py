@@ -21,6 +21,7 @@ class CsvReader:
     """`loader.formats.format.Reader`."""
 
     def __init__(self, files: Sequence[DataFile], settings: RowsConfig, *, may_grow: bool, skip_damaged: bool) -> None:
+        settings.check_columns()
         self._shape = row_shape(settings)
         opened = usable(
             [file for file in files if file.size],

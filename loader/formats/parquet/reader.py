@@ -35,6 +35,7 @@ class ParquetReader:
     noun = "row group"
 
     def __init__(self, files: Sequence[DataFile], settings: RowsConfig, *, skip_damaged: bool) -> None:
+        settings.check_columns()
         self.name = ", ".join(str(file.path) for file in files[:3])
         opened = usable(files, lambda file: _File(file, settings), skip_damaged=skip_damaged)
         self._chunks = [(file, group) for file in opened for group in range(file.num_groups)]

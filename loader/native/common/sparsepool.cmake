@@ -57,5 +57,9 @@ function(sparsepool_module name)
   target_include_directories(${name}_native PRIVATE ${CMAKE_CURRENT_BINARY_DIR})
   target_include_directories(${name}_native SYSTEM PRIVATE ${NB_DIR}/include)  # not ours to keep free of warnings
   target_link_libraries(${name}_native PRIVATE sparsepool_${name} sparsepool_options)
-  install(TARGETS ${name}_native LIBRARY DESTINATION ${name})
+  if(SKBUILD_STATE STREQUAL "editable")  # where checkout.py finds it
+    install(TARGETS ${name}_native LIBRARY DESTINATION _sparsepool_checkout/${name})
+  else()
+    install(TARGETS ${name}_native LIBRARY DESTINATION ${name})
+  endif()
 endfunction()

@@ -15,18 +15,16 @@ from pool.telemetry.records import METRICS
 
 
 class JsonLines:
-    """A Sink."""
+    """A ResumedSink."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / METRICS
         self._file = LineFile(self.path)
+        self.validated = -1  # the step that the run goes on from, if its validation is on record
 
-    def resume(self, step: int) -> int:
-        """Removes the records of steps that are done again. `step` if its validation is on record, else -1.
-
-        Raises OSError.
-        """
-        return forget_after(self.path, step)
+    def resume(self, step: int) -> None:
+        """Removes the records of steps that are done again. Raises OSError."""
+        self.validated = forget_after(self.path, step)
 
     def add(self, step: int, scalars: Mapping[str, float]) -> bool:
         self._file.add(json.dumps({"step": step, "time": time.time(), **_record(scalars)}))

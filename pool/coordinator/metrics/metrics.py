@@ -48,9 +48,8 @@ class Metrics:
         self._shares = Shares()
         lines = JsonLines(run_dir)
         self._sinks = Sinks((lines, *made(sinks, run_dir, say)), say)
-        self.validated_version = -1  # `step` if its validation is on record, which need not be done again then
-        with self._sinks.guarded(lines):
-            self.validated_version = lines.resume(step)
+        self._sinks.resume(step)
+        self.validated_version = lines.validated  # `step` if its validation is on record, which need not be done again
         self._validation_losses: tuple[float, ...] = ()
         self._validation_metrics: tuple[MetricValue, ...] = ()
         self._validation_step = 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from loader.plugins.interface import interface_problem
 from loader.plugins.words import told
-from pool.telemetry.sinks import Sink, factory_of
+from pool.telemetry.sinks import ResumedSink, Sink, factory_of
 
 
 def made(names: Sequence[str], run_dir: Path, say: Callable[[str], object]) -> list[Sink]:
@@ -33,6 +33,12 @@ class Sinks:
         self._sinks = sinks
         self._say = say
         self._failed: set[int] = set()  # ids of sinks whose failure has been reported
+
+    def resume(self, step: int) -> None:
+        for sink in self._sinks:
+            if isinstance(sink, ResumedSink):
+                with self.guarded(sink):
+                    sink.resume(step)
 
     def add(self, step: int, scalars: Mapping[str, float]) -> None:
         for sink in self._sinks:

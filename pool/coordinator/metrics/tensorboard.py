@@ -31,13 +31,16 @@ TAGS = {
 
 
 class TensorBoard:
-    """A Sink."""
+    """A ResumedSink."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / TENSORBOARD
         self._events = EventFile(self.path)
         self._waiting: dict[str, tuple[float, int]] = {}  # tag -> newest value, and its step
         self._next = 0.0
+
+    def resume(self, step: int) -> None:
+        self._events.begin_at = step + 1 if step else 0  # a point at `step` itself stays, but for the very first
 
     def add(self, step: int, scalars: Mapping[str, float]) -> bool:
         self._waiting |= {_tag(name): (value, step) for name, value in scalars.items()}

@@ -20,11 +20,12 @@ _SLOW = 0.7  # of a link's own speed: below it something else slows copies
 
 def gpu_lines(launch: Launch) -> Iterator[tuple[str, str]]:
     """Names and values of the page's lines; none without GPUs."""
+    cards = launch.planned.cards
+    if not cards and not launch.planned.missing:
+        return
     module = launch.config.testing.device_module
     accelerators = {spec for spec in launch.planned.devices if parse_device(spec, module).is_accelerator}
-    if not accelerators:
-        return
-    for card in launch.planned.cards:
+    for card in cards:
         yield card.device, _identity(card)
         yield "", _measured(card)
         if card.kernels:

@@ -99,6 +99,7 @@ def environment() -> dict[str, str]:
         "OMP_DYNAMIC": "FALSE",
         "MKL_DYNAMIC": "FALSE",
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "PYTHONHASHSEED": "0",  # a set of texts has one order: a task may build its model from one
         "TORCHINDUCTOR_DETERMINISTIC": "1",  # for models that call torch.compile
         "OPENBLAS_NUM_THREADS": "1",  # numpy would start threads at import; then it must not fork
     }

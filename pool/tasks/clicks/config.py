@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from loader.section import Effect, Section
+from loader.section import Effect, Section, as_tuple
 
 MOST_ROWS = 1 << 31
 
 Rows = Annotated[int, Field(ge=1, le=MOST_ROWS)]
+Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 Width = Annotated[int, Field(ge=1, le=1 << 16)]
 
 
@@ -35,6 +36,24 @@ class ModelConfig(Section):
         ),
         Effect.FIXED,
     ]
+    dense: Annotated[
+        Names | None,
+        Field(
+            description="dense numbers that the model reads, each standardised by its mean and deviation in training; "
+            "not set: those of data.rows.dense"
+        ),
+        Effect.FIXED,
+    ] = None
+    dense_log: Annotated[
+        Names,
+        Field(description="of these, the ones that count as sign(x) log(1 + |x|): prices, numbers of things"),
+        Effect.FIXED,
+    ] = ()
+    dense_clip: Annotated[
+        float,
+        Field(ge=0, le=1e6, description="standardised numbers are clamped to +- this; 0: they are not"),
+        Effect.FIXED,
+    ] = 0.0
     classes: Annotated[
         int,
         Field(ge=2, le=4096, description="labels are 0 to classes - 1; 2: one score, that of class 1"),
@@ -55,6 +74,19 @@ class ModelConfig(Section):
         Field(default_factory=lambda: [64, 32], max_length=16, description="widths of the hidden layers of mlp"),
         Effect.FIXED,
     ]
+
+
+def complete_model(model: ModelConfig, data: Any) -> ModelConfig:
+    """The dense numbers that the data's settings name, if the model's do not. Raises ValueError for numbers that the
+    model does not read, and for rows without labels."""
+    if getattr(data, "label", None) == "none":
+        raise ValueError("data.rows.label: none leaves out the labels that the task clicks needs; pool predict sets it")
+    dense = getattr(data, "dense", ()) if model.dense is None else model.dense
+    if unknown := [name for name in model.dense_log if name not in dense]:
+        raise ValueError(
+            f"model.dense_log: {unknown[0]!r} is none of the model's numbers, {', '.join(dense) or 'none'}"
+        )
+    return model.model_copy(update={"dense": tuple(dense)})
 
 
 class LossConfig(Section):

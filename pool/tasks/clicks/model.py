@@ -2,9 +2,11 @@
 
 A score is a logit: that of class 1 if there are two classes, else one for each class.
 
-    logistic        bias + sum over fields of w_i x_i
-    factorization   the same + |sum over fields of v_i x_i|^2 / 2
-    mlp             layers of the fields' sums of v_i x_i, side by side
+    logistic        bias + sum of w_i x_i
+    factorization   the same + |sum of v_i x_i|^2 / 2
+    mlp             layers of the fields' sums of v_i x_i and of the dense numbers, side by side
+
+The sums are over the features of all fields, whose x_i are 1 or their values, and over the dense numbers, standardised.
 
 The second one is the factorization machine of Rendle (2010), for each class, but for the terms |v_i|^2 x_i^2 / 2 that
 are left in. Where values are 0 and 1 those are a part of w_i: both are the same family of models, and this one needs
@@ -22,6 +24,7 @@ from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.clicks import pairs
 from pool.tasks.clicks.config import ModelConfig
+from pool.tasks.clicks.standardised import StandardisedNumbers
 
 _VECTORS = 0.05  # standard deviation of vectors at the start: at 0 a product of two has no gradient
 _TABLE = "table_"  # before a field's name
@@ -39,6 +42,9 @@ class Clicks(nn.Module):
         super().__init__()
         self._names = tuple(config.fields)
         self.num_scores = num_scores(config)
+        self.numbers = (
+            StandardisedNumbers(dense, config.dense_log, config.dense_clip) if (dense := config.dense) else None
+        )
         for name, rows in config.fields.items():
             self.add_module(f"{_TABLE}{name}", SparseLinear(rows, width, bias=False, field=name))
 
@@ -53,18 +59,29 @@ class Clicks(nn.Module):
         """Of each field's rows, [batch_size, width]."""
         return [table(batch.sparse[table.field]) for table in self.tables()]
 
-    def total(self, batch: TensorBatch) -> Tensor:
-        """Of all fields' rows, [batch_size, width]."""
-        first, *others = self.sums(batch)
-        return sum(others, first)
-
     def scores(self, scores: Tensor) -> Tensor:
         return scores.squeeze(1) if self.num_scores == 1 else scores
 
 
-class Logistic(Clicks):
+class Linear(Clicks):
+    """What the scores of samples are made of is linear in features and numbers."""
+
+    def __init__(self, config: ModelConfig, width: int) -> None:
+        super().__init__(config, width)
+        self.dense = nn.Linear(len(config.dense), width, bias=False) if config.dense else None
+
+    def total(self, batch: TensorBatch) -> Tensor:
+        """Of all fields' rows and all numbers, [batch_size, width]."""
+        first, *others = self.sums(batch)
+        total = sum(others, first)
+        return total if self.dense is None or self.numbers is None else total + self.dense(self.numbers(batch))
+
+
+class Logistic(Linear):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config, num_scores(config))
+        if self.dense is not None:
+            nn.init.zeros_(self.dense.weight)
         self.bias = nn.Parameter(torch.zeros(self.num_scores))
         for table in self.tables():
             nn.init.zeros_(table.weight)
@@ -73,8 +90,8 @@ class Logistic(Clicks):
         return self.scores(self.total(batch) + self.bias)
 
 
-class Factorization(Clicks):
-    """In a row of a table: for each score a weight, then a vector."""
+class Factorization(Linear):
+    """In a row of a table, and a column of `dense`: for each score a weight, then a vector."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config, num_scores(config) * (1 + config.rank))
@@ -83,6 +100,10 @@ class Factorization(Clicks):
             nn.init.normal_(table.weight, std=_VECTORS)
             with torch.no_grad():
                 table.weight.view(table.num_features, self.num_scores, -1)[:, :, 0] = 0.0
+        if self.dense is not None:
+            nn.init.normal_(self.dense.weight, std=_VECTORS)
+            with torch.no_grad():
+                self.dense.weight.view(self.num_scores, 1 + config.rank, -1)[:, 0] = 0.0
 
     def forward(self, batch: TensorBatch) -> Tensor:
         return self.scores(pairs.scores(self.total(batch), self.bias))
@@ -94,14 +115,15 @@ class MultiLayer(Clicks):
         for table in self.tables():
             nn.init.normal_(table.weight, std=_VECTORS)
         layers: list[nn.Module] = []
-        width = config.rank * len(config.fields)
+        width = config.rank * len(config.fields) + len(config.dense or ())
         for hidden in config.hidden:
             layers += [nn.Linear(width, hidden), nn.ReLU()]
             width = hidden
         self.layers = nn.Sequential(*layers, nn.Linear(width, self.num_scores))
 
     def forward(self, batch: TensorBatch) -> Tensor:
-        return self.scores(self.layers(torch.cat(self.sums(batch), dim=1)))
+        inputs = [*self.sums(batch), *([] if self.numbers is None else [self.numbers(batch)])]
+        return self.scores(self.layers(torch.cat(inputs, dim=1)))
 
 
 KINDS = {"logistic": Logistic, "factorization": Factorization, "mlp": MultiLayer}

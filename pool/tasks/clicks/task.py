@@ -15,7 +15,7 @@ from pool.metrics.classification import AUC, Accuracy, LogLoss
 from pool.metrics.metric import Metric
 from pool.nn.batch import TensorBatch
 from pool.tasks.clicks.config import LossConfig, ModelConfig
-from pool.tasks.clicks.model import KINDS
+from pool.tasks.clicks.model import KINDS, Clicks
 from pool.tasks.task import Progress
 
 LABEL, WEIGHT = "label", "weight"  # dense fields; data need not have weights
@@ -40,9 +40,18 @@ class ClicksTask:
                 )
             if there[name].bags_per_sample != 1:
                 raise ValueError(f"model.fields.{name}: a sample has {there[name].bags_per_sample} bags of it, not one")
-        if not any(dense.name == LABEL for dense in schema.dense):
-            names = ", ".join(dense.name for dense in schema.dense) or "none"
-            raise ValueError(f"task: clicks needs the dense field {LABEL!r}; the data have {names}")
+        dense = [field.name for field in schema.dense]
+        own = list(self._config.dense or ())
+        if missing := [name for name in (LABEL, *own) if name not in dense]:
+            raise ValueError(
+                f"task: clicks needs the dense field {missing[0]!r}; the data have {', '.join(dense) or 'none'}"
+            )
+        if unread := [field.name for field in schema.sparse if field.name not in self._config.fields]:
+            raise ValueError(
+                f"model.fields: the data have {unread[0]}, too: name it there, or leave it out of the data"
+            )
+        if unread := [name for name in dense if name not in (LABEL, WEIGHT, *own)]:
+            raise ValueError(f"model.dense: the data have {unread[0]}, too: name it there, or leave it out of the data")
 
     def build_model(self) -> nn.Module:
         return KINDS[self._config.kind](self._config)
@@ -84,9 +93,16 @@ class ClicksTask:
             "kind": config.kind,
             "fields": json.dumps(config.fields),
             "classes": str(config.classes),
+            "dense": json.dumps(config.dense or []),
+            "dense_log": json.dumps(config.dense_log),
+            "dense_clip": str(config.dense_clip),
             "description": description,
         }
-        save_file({name: tensor.detach().contiguous() for name, tensor in model.named_parameters()}, path, about)
+        tensors: dict[str, Tensor] = dict(model.named_parameters())
+        assert isinstance(model, Clicks)
+        if model.numbers is not None:
+            tensors |= {"numbers.mean": model.numbers.mean, "numbers.deviation": model.numbers.deviation}
+        save_file({name: tensor.detach().contiguous() for name, tensor in tensors.items()}, path, about)
 
     def _log_loss(self, scores: Tensor, batch: TensorBatch) -> Tensor:
         """The mean of weight x log-loss, in nats; of labels that are no class numbers a ValueError, or NaN on a device,

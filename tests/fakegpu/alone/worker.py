@@ -18,7 +18,7 @@ from pool.accelerator.bars import COMPUTES, COPIES_IN, COPIES_OUT
 from pool.accelerator.computing import DenseProducts
 from pool.accelerator.page_lock import page_lock
 from pool.config.reading import parse_config
-from pool.members.execution import seed_generators
+from pool.nn.generators import seed_for
 from pool.nn.memory import out_of_memory
 from pool.protocol.identity import WORKER, Peer
 from pool.shm.memory import Memory
@@ -165,7 +165,7 @@ def test_what_a_model_draws_does_not_depend_on_the_device() -> None:
     drawn = []
     for name in ("fakegpu:0", "fakegpu:1"):
         torch.accelerator.set_device_index(0)
-        seed_generators(5, 0, torch.device(name))
+        seed_for(5, 0, torch.device(name))
         drawn.append(torch.rand(8, device=name).cpu())
     assert torch.equal(*drawn)
 

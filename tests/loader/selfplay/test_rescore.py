@@ -287,7 +287,10 @@ def test_what_can_not_be_written_is_said_before_an_engine_works(
     there = tmp_path / "there.binpack"
     there.write_bytes(b"mine")
     assert main(command(games, there, engine)) == 2
-    assert capsys.readouterr().err == f"loader: {there}: exists, and is never replaced\n"
+    assert (
+        capsys.readouterr().err
+        == f"loader: {there}: exists, and is never replaced: give another name, or move it away\n"
+    )
     assert main(command(games, tmp_path / "x.binpack", engine, "--option", "Threads=4")) == 2
     assert "an engine has one thread; more engines: --threads" in capsys.readouterr().err
     assert names(tmp_path) == ["there.binpack"]

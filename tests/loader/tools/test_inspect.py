@@ -264,7 +264,9 @@ def test_pictures_are_drawn(files: dict[str, Path], tmp_path: Path, capsys: pyte
     assert run(*command, "--king-buckets", ",".join(map(str, MIRRORED))) == 0
     for name in ("scores", "positions", "kings"):
         assert (folder / f"{name}.png").stat().st_size > 10_000
-    assert run("inspect", files["bulletformat"], "--pictures", folder) == 0
+    assert run("inspect", files["bulletformat"], "--pictures", folder) == 2
+    assert "scores.png: exists, and is never replaced" in capsys.readouterr().err
+    assert run("inspect", files["bulletformat"], "--pictures", tmp_path / "others") == 0
     assert run("inspect", files["bulletformat"], files["text"], "--pictures", folder) == 2
     assert run("inspect", files["bulletformat"], "--pictures", files["text"]) == 2
     (tmp_path / "empty.binpack").touch()

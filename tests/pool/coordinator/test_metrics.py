@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tensorboard.backend.event_processing.directory_watcher import DirectoryWatcher
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
 from pool.checkpoint.validations import Validation
@@ -212,6 +213,52 @@ def test_curves_go_on_when_the_clock_is_set_back(tmp_path: Path, monkeypatch: py
         metrics.committed(step, ((1.0,),), 0, (0.1,), 0)
     metrics.close()
     assert [step for step, _ in curves(tmp_path)] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    "sessions",
+    [
+        [(0, 7), (4, 9)],  # a step whose validation is on record
+        [(0, 7), (3, 9)],
+        [(0, 7), (7, 9)],  # nothing comes again
+        [(0, 3), (0, 9)],  # before the first snapshot
+        [(0, 7), (5, 8), (2, 4), (3, 9)],
+    ],
+)
+@pytest.mark.parametrize("tick", [0.0, 100.0, -100.0])  # of the clock, from session to session
+def test_curves_never_run_backwards_whatever_a_session_does_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sessions: list[tuple[int, int]], tick: float
+) -> None:
+    monkeypatch.setattr(tensorboard, "EVENT_SECONDS", 0.0)
+    for number, (begin, end) in enumerate(sessions):
+        monkeypatch.setattr(time, "time", lambda: 2e9 + tick * number)  # noqa: B023
+        monkeypatch.setattr(os, "getpid", lambda: 1_000 - number)  # noqa: B023
+        write(tmp_path, begin, end)
+    seen = EventAccumulator(str(tmp_path / TENSORBOARD), size_guidance={"scalars": 0})
+    seen.Reload()
+    assert [point.step for point in seen.Scalars("loss/train")] == [*range(1, 10)]
+    assert [point.step for point in seen.Scalars("loss/validation")] == [2, 4, 6, 8]
+
+
+def test_a_sink_of_the_users_is_told_where_the_run_goes_on(tmp_path: Path) -> None:
+    metrics = Metrics(tmp_path, 4, 10, 64, say=str, sinks=[f"{__name__}:Resumed"])
+    metrics.committed(4, ((1.0,),), 0, (0.1,), 0)
+    metrics.close()
+    assert (tmp_path / "resumed").read_text() == "from 4, 5"
+
+
+class Resumed:
+    def __init__(self, run_dir: Path) -> None:
+        self.path = run_dir / "resumed"
+
+    def resume(self, step: int) -> None:
+        self.path.write_text(f"from {step}")
+
+    def add(self, step: int, scalars: Mapping[str, float]) -> bool:  # noqa: ARG002
+        self.path.write_text(f"{self.path.read_text()}, {step}")
+        return True
+
+    def close(self) -> None: ...
 
 
 def test_curves_are_in_groups(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_members_of_the_chess_task_share_the_fused_kernels(tmp_path: Path) -> No
     assert of_members(ended) == [*digests(alone), digests(alone)[0]]
     assert "members 0, 2 have the same settings, seed included: they are the same network" in ended.out
     (how,) = [line for line in ended.out.splitlines() if "members are computed one after the other" in line]
-    assert "no more than 2 have the same task settings" in how
+    assert "no more than 2 have the same task settings and attributes" in how
 
 
 def test_each_member_stops_early_and_reduces_its_rate_by_its_own_validations(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 import torch
@@ -139,6 +140,37 @@ def test_a_frozen_member_gets_no_gradient_and_changes_nothing_for_the_others() -
         for name, buffer in frozen[m].model.named_buffers():
             assert torch.equal(buffer, members[m].model.get_buffer(name)), name
     assert [len(next(Batched(frozen, Refused()).losses(batch_of(), HALF, [0, 1, 2])))] == [3]
+
+
+class Counting(nn.Module):
+    """Counts what is above 0, in a buffer: bound anew, or in place."""
+
+    count: Tensor
+
+    def __init__(self, *, anew: bool) -> None:
+        super().__init__()
+        self.anew = anew
+        self.register_buffer("count", torch.zeros(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        above = (x.detach() > 0).float().sum(0)
+        if self.anew:
+            self.count = self.count + above
+        else:
+            self.count += above
+        out: Tensor = x * (1 + self.count)
+        return out
+
+
+def test_a_buffer_that_is_bound_anew_is_as_if_it_was_changed_in_place() -> None:
+    found = []
+    for anew in (True, False):
+        members = members_of(written(partial(Counting, anew=anew)))
+        batched = Batched(members, Refused())
+        losses = [computed(batched, members)[0] for _ in range(2)]
+        found.append((losses, [member.model.get_buffer("rest.0.count").tolist() for member in members]))
+    assert found[0] == found[1]
+    assert found[0][1][0] != found[0][1][1]
 
 
 class Looking(nn.Linear):

@@ -133,7 +133,7 @@ def test_what_can_not_be_computed_together_is_named(task: Task, line: str) -> No
 
 
 def test_members_that_all_have_other_settings_are_computed_alone() -> None:
-    few = "no more than {} have the same task settings; together is faster from 8 on"
+    few = "no more than {} have the same task settings and attributes; together is faster from 8 on"
     assert chosen(toy(), [*range(8)]) == few.format(1)
     assert chosen(toy(), [1, *[2] * 7]) == few.format(7)
     assert chosen(toy(), [1, *[2] * 8]).startswith("the dense layers")

@@ -43,7 +43,10 @@ def refused(answer: Answer) -> Refused:
     return answer
 
 
-@pytest.mark.parametrize("kind", ["good", "half", "buffer without elements"])
+@pytest.mark.parametrize(
+    "kind",
+    ["good", "half", "buffer without elements", "tied", "columns", "hooked", "table of a parametrization"],
+)
 def test_a_model_that_can_be_trained_is_planned(kind: str) -> None:
     assert isinstance(plan({**ODD, "model": {"kind": kind}}), Accepted)
 
@@ -113,6 +116,16 @@ def test_members_that_do_not_go_together_are_refused(member: dict[str, Any], com
         ("buffer of float8", "task: extra is torch.float8_e4m3fn, which a checkpoint can't hold"),
         ("lazy", "task: parameter weight has no shape before the first batch (a lazy module)"),
         ("unknown field", "task: layer 0: the data have no sparse field 'colour'; there are features"),
+        (
+            "tied by data",
+            "task: one.weight and other.weight lie in the same memory, and in a run they would be two",
+        ),
+        ("tied and transposed", "task: one.weight and other.weight lie in the same memory"),
+        ("tied in part", "task: one.weight and other.bias lie in the same memory"),
+        ("a buffer of a weight", "task: one.weight and row lie in the same memory"),
+        ("a view of a weight", "they would be two: make the view in forward, or a clone()"),
+        ("hooked table", "task: parameter table.weight has a hook for its gradient"),
+        ("later hooked table", "task: parameter table.weight has a hook for its gradient"),
         ("many", "task: the model has 20000 parameters, and at most 16384 can be trained"),
         ("interrupt", "task: tests.support.tasks.odd_task: KeyboardInterrupt: enough ("),
         ("exit", "task: tests.support.tasks.odd_task: SystemExit: enough ("),

@@ -69,7 +69,7 @@ def test_a_task_that_changes_weights_in_place_is_told_with_its_line_and_the_caus
     assert ended.code == 75, ended.out + ended.err
     line = next(line for line in ended.err.splitlines() if "was killed by SIGSEGV in mischief (" in line)
     assert PLACE in line
-    assert "as a task does that changes weights in place: workers may only read them, after_step may" in line
+    assert "as a task does that changes weights or a batch in place: workers may only read them; a batch's" in line
 
 
 @pytest.mark.parametrize(("condition", "code"), [("== 5", 0), (">= 5", 1)])

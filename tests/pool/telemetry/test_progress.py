@@ -82,3 +82,17 @@ def test_off_a_terminal_no_line_comes_twice(
     shown = capsys.readouterr().out.splitlines()
     assert [text.split("  ")[0] for text in shown] == ["step 400/3000", "step 3000/3000", "step 3000/3000"]
     assert "of step 3000" in shown[-1]
+
+
+def test_off_a_terminal_the_first_eta_does_not_wait_behind_a_line_without_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "PLAIN_SECONDS", 1e6)
+    line = ProgressLine()
+    resumed = replace(REPORT, step=400, samples=0, seconds=0.0)
+    for report in (resumed, replace(REPORT, step=401), replace(REPORT, step=402)):
+        line.show(report)
+    line.close()
+    shown = capsys.readouterr().out.splitlines()
+    assert [text.split("  ")[0] for text in shown] == ["step 400/3000", "step 401/3000"]
+    assert ["ETA" in text for text in shown] == [False, True]

@@ -290,7 +290,7 @@ def test_what_is_no_name_of_rows_is_one_line(name: str, content: str, complaint:
 
 
 def test_a_task_that_needs_labels_is_not_trained_without() -> None:
-    with pytest.raises(ConfigError, match=r"data.rows.label: none .* for pool predict"):
+    with pytest.raises(ConfigError, match=r"data.rows.label: none .* pool predict sets it"):
         parse_config(
             {**OF_COLUMNS, "data": {"source": "rows", "rows": {"label": "none", "fields": {"word": [0, 50]}}}}, "x"
         )

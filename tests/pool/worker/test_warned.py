@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional
 
 from pool.worker.warned import MOST, tell_of_warnings
@@ -36,3 +37,11 @@ def test_deprecations_are_not_told_and_what_changes_with_each_batch_only_at_firs
         warnings.warn(f"batch {batch}", RuntimeWarning, stacklevel=1)
     assert len(said) == MOST
     assert said[0].startswith("warning: batch 0 (")
+
+
+def test_weights_that_build_model_loads_are_not_called_a_no_op(said: list[str]) -> None:
+    """In a worker the model may have no memory yet; in the coordinator they are loaded."""
+    with torch.device("meta"):
+        model = nn.Linear(2, 2)
+    model.load_state_dict({"weight": torch.ones(2, 2), "bias": torch.ones(2)})
+    assert said == []

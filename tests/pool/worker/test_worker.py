@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from loader.batch.slots import read_batches
 from loader.sources import data_config, open_stream
@@ -45,6 +46,19 @@ def test_a_penalty_on_a_sparse_table_is_refused_instead_of_lost() -> None:
     with pytest.raises(RuntimeError, match=r"table\.weight gets a gradient from elsewhere"):
         (task.loss(model, batch, Progress(0, 1)) + penalty).backward()
     stream.close()
+
+
+def test_a_sparse_gradient_is_named_with_what_to_do() -> None:
+    model = nn.Sequential(nn.EmbeddingBag(9, 2, sparse=True))
+    plan = make_plan(*specs(model), [1, 1 << 20])
+    halves, slots = ([np.zeros(plan.nbytes, np.uint8) for _ in range(2)] for _ in range(2))
+    exchange = HostWorker(model, plan, halves=halves, slots=slots)
+    exchange.load(0)
+    writer = GradientWriter(model, [plan], exchange)
+    writer.begin_group(0, [GroupBatch({})], lambda _: None)
+    writer.begin_batch()
+    with pytest.raises(RuntimeError, match=r"^0\.weight gets a gradient that is sparse.*sparse=False, or "):
+        model(torch.zeros(1, 1, dtype=torch.int64)).sum().backward()
 
 
 def test_too_little_memory_is_known_by_each_of_its_names() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
 from torch.optim.lr_scheduler import LRScheduler
 
 from pool.nn.sparse_linear import SparseLinear
@@ -32,6 +33,21 @@ class Many(nn.Module):
         self.all = nn.ParameterList([nn.Parameter(torch.zeros(1)) for _ in range(20_000)])
 
 
+class Sharing(nn.Module):
+    """Two layers, of whose memory `share` makes something."""
+
+    def __init__(self, share: Callable[[Any], object]) -> None:
+        super().__init__()
+        self.table, self.one, self.other = SparseLinear(10, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+        share(self)
+
+
+def columns(model: Any) -> None:
+    """One matrix of which each layer has its half: no number is of both."""
+    both = torch.zeros(4, 8)
+    model.one.weight, model.other.weight = nn.Parameter(both[:, :4]), nn.Parameter(both[:, 4:])
+
+
 def frozen() -> nn.Module:
     return nn.Linear(2, 2).requires_grad_(requires_grad=False)
 
@@ -51,6 +67,21 @@ MODELS: dict[str, Callable[[], Any]] = {
     "half": lambda: nn.Linear(2, 2, dtype=torch.float16),
     "many": Many,
     "unknown field": lambda: nn.Sequential(SparseLinear(10, 1, field="colour")),
+    "tied": lambda: Sharing(lambda model: setattr(model.other, "weight", model.one.weight)),
+    "tied by data": lambda: Sharing(lambda model: setattr(model.other.weight, "data", model.one.weight.data)),
+    "tied and transposed": lambda: Sharing(lambda model: setattr(model.other.weight, "data", model.one.weight.data.T)),
+    "tied in part": lambda: Sharing(lambda model: setattr(model.other.bias, "data", model.one.weight.data[:, 1])),
+    "a buffer of a weight": lambda: Sharing(lambda model: model.register_buffer("row", model.one.weight.detach()[1])),
+    "a view of a weight": lambda: Sharing(lambda model: setattr(model, "row", model.one.weight[1])),
+    "columns": lambda: Sharing(columns),
+    "hooked": lambda: Sharing(lambda model: model.one.weight.register_hook(torch.zeros_like)),
+    "hooked table": lambda: Sharing(lambda model: model.table.weight.register_hook(torch.zeros_like)),
+    "later hooked table": lambda: Sharing(
+        lambda model: model.table.weight.register_post_accumulate_grad_hook(lambda _: None)
+    ),
+    "table of a parametrization": lambda: Sharing(
+        lambda model: weight_norm(model.table).parametrizations.weight.original1.register_hook(torch.zeros_like)
+    ),
     "large table": lambda: SparseLinear(20_000 * 16, 1),
 }
 

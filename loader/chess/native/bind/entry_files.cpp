@@ -222,7 +222,8 @@ void bind_entry_files(nb::module_& module) {
         .def_prop_ro("unit", [](const Codec& codec) { return codec.units().word(); }, "record, line or game");
     nb::class_<EntryFile>(module, "EntryFile", "The chunks of a file of positions; usable by any number of threads.")
         .def_prop_ro("size", &EntryFile::size, "bytes")
-        .def_prop_ro("change", &EntryFile::change, "what is different now from the file that was opened; empty: nothing")
+        .def_prop_ro("change", &EntryFile::change,
+                     "what is different now from the file that was opened; empty: nothing")
         .def_prop_ro("num_chunks", &EntryFile::num_pieces)
         .def_prop_ro("is_packed", &EntryFile::is_packed, "compressed: decoded in the order of the file")
         .def_prop_ro("whole_size", &EntryFile::whole_size, "bytes up to the end of the last whole record, line or game")

@@ -68,9 +68,9 @@ struct OpenedFile {
     FileFault fault;                        // then why
 };
 
-// A file of records or games, plain or compressed by its first bytes: the first `size` bytes of the expected file, or of
-// the one that is there; any other is a fault, here and whenever a piece is read. `borders`: where pieces of games begin, and where
-// the last one ends, if that is known; else the file is read for it.
+// A file of records or games, plain or compressed by its first bytes: the first `size` bytes of the expected file, or
+// of the one that is there; any other is a fault, here and whenever a piece is read. `borders`: where pieces of games
+// begin, and where the last one ends, if that is known; else the file is read for it.
 [[nodiscard]] OpenedFile open_unit_file(const std::string& path, std::optional<ExpectedFile> expected,
                                         const Codec& codec, bool needs_ply,
                                         std::optional<std::vector<std::uint64_t>> borders);

@@ -1,0 +1,176 @@
+"""What a model's modules hold by name, and what a call of the task's code has made of that.
+
+The run knows a model's tensors since it was built: it loads weights into them, and carries on what is in the buffers.
+Code of the task may bind others in their place: they are brought back, with the new numbers, as if they had been
+changed in place. What the run can't carry on is named. It would stay behind in the process that the task was called in,
+and what is computed later would depend on who computes it (I2).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pool.buckets.tensors import carried, count_hooks, trained
+
+_KINDS = {"_parameters": "parameter", "_buffers": "buffer", "_modules": "module"}
+_OURS = ("training", "_last_backward")  # attributes that the runtime itself changes
+
+
+@dataclass(frozen=True)
+class _Table:
+    """What a module has by name: its parameters, its buffers, or its modules."""
+
+    prefix: str  # of the names
+    kind: str
+    now: dict[str, Any]
+    then: Mapping[str, Any]
+
+    def named(self, name: str) -> str:
+        return f"the {self.kind} {self.prefix}{name}"
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A tensor or a number of a model or a task that is no part of the weights."""
+
+    name: str
+    holder: Mapping[str, Any]
+    key: str
+    value: Any
+    version: int  # of a tensor, which a change in place raises
+
+
+class Bindings:
+    """Of a model as it is now."""
+
+    def __init__(self, model: nn.Module, task: object = None, *, weights_change: bool = False) -> None:
+        """`task`: whose tensors and numbers, like those of the model that are no part of the weights, must stay as they
+        are; None: they need not. `weights_change`: what is called may change trained parameters."""
+        self._tables = [
+            _Table(f"{path}." if path else "", kind, now, dict(now))
+            for path, module in model.named_modules()
+            for name, kind in _KINDS.items()
+            for now in (vars(module)[name],)
+        ]
+        self._weights_change = weights_change
+        self._trained = [parameter for _, parameter in trained(model)]
+        self._carried = [tensor for _, tensor in carried(model)]
+        self._needs_gradient = {id(parameter): parameter.requires_grad for parameter in model.parameters()}
+        held = [id(value) for table in self._tables for value in table.then.values() if value is not None]
+        self._names_of = Counter(held)
+        self._hooks = {id(parameter): count_hooks(parameter) for parameter in self._trained}
+        self._shapes = {id(tensor): (tensor.shape, tensor.dtype) for tensor in (*self._trained, *self._carried)}
+        self._attributes = [] if task is None else list(attributes(model, task))
+
+    def settle(self, buffers: Sequence[Tensor], weights: Sequence[Tensor] = ()) -> str:
+        """After a call of the task's code, and its backward: brings back what was bound anew. `buffers`, `weights`: the
+        memory of what is carried, and of what is trained if it may change. What can't be carried on, in words, as
+        `problem` has it; empty if there is nothing."""
+        if problem := self.problem():
+            return problem
+        with torch.no_grad():
+            for table in self._tables:
+                for name, then in table.then.items():
+                    if (now := table.now[name]) is not then:
+                        then.copy_(now)
+                        table.now[name] = then
+            places = [*zip(self._carried, buffers, strict=True), *zip(self._trained, weights, strict=False)]
+            for tensor, place in places:
+                if tensor.data_ptr() != place.data_ptr():  # its data were set
+                    new = tensor.detach()
+                    tensor.data = place
+                    tensor.copy_(new)
+                if tensor.grad_fn is not None:  # changed in place by what has a gradient
+                    tensor.detach_()
+            for parameter in self._trained:
+                parameter.requires_grad_()
+        return ""
+
+    def problem(self) -> str:
+        """What can't be carried on, as `lets the parameter mid.weight be trained, ...`; empty if there is nothing."""
+        for table in self._tables:
+            if table.now.keys() != table.then.keys():
+                name = min(table.now.keys() ^ table.then.keys())
+                verb = "adds" if name in table.now else "removes"
+                return f"{verb} {table.named(name)}: build_model must make all that the model has"
+            for name, then in table.then.items():
+                now = table.now[name]
+                if (now is not then or id(then) in self._shapes) and (problem := self._difference(now, then)):
+                    return problem.format(table.named(name))
+        return next(filter(None, map(_change, self._attributes)), "")
+
+    def _difference(self, now: Any, then: Any) -> str:
+        """Of what is bound to a name and what was; `{}` stands for that."""
+        shape, dtype = self._shapes.get(id(then), ((), None))
+        if not isinstance(now, Tensor) or dtype is None:
+            return "puts something else in the place of {}: build_model must make what the model has"
+        if now.shape != shape or now.dtype != dtype:
+            was, becomes = _described(dtype, shape), _described(now.dtype, now.shape)
+            return f"changes {{}} from {was} to {becomes}: its shape and dtype are those that build_model gives it"
+        needed = self._needs_gradient.get(id(then))
+        if needed is not None and now.requires_grad and not needed:
+            return "lets {} be trained, which build_model has frozen: let build_model train it, and freeze it in loss"
+        if needed and not now.requires_grad and self._weights_change:
+            return "freezes {}, which no worker gets to know: freeze it in build_model"
+        if now is then and needed and count_hooks(now) != self._hooks[id(then)]:
+            return "changes the hooks of {}: set them in build_model, once"
+        if now is not then and needed and not self._weights_change:
+            return "binds {} anew: only after_step may change weights"
+        if now is not then and self._names_of[id(then)] > 1:
+            return "binds {} anew, which has another name, too: change it in place"
+        return ""
+
+
+def _described(dtype: torch.dtype, shape: Sequence[int]) -> str:
+    return f"{str(dtype).removeprefix('torch.')} {' x '.join(map(str, shape)) or 'scalar'}"
+
+
+def attributes(model: nn.Module, task: object) -> Iterator[Attribute]:
+    """Tensors and numbers of the model's modules, of the task, and of modules that the task holds, but for the model's
+    parameters and buffers."""
+    weights = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
+    own = getattr(task, "__dict__", {})
+    holders = [(path or type(model).__name__, vars(module)) for path, module in model.named_modules()]
+    holders.append((type(task).__name__, own))
+    for key, value in own.items():
+        if isinstance(value, nn.Module) and value is not model:
+            for path, module in value.named_modules(prefix=f"{type(task).__name__}.{key}"):
+                holders += [(path, table) for table in (vars(module), module._parameters, module._buffers)]
+    for path, holder in holders:
+        parameters = holder.get("_parameters", ())
+        for key, value in holder.items():
+            computed = f"{key}_g" in parameters or f"{key}_orig" in parameters  # by torch.nn.utils, in each forward
+            if isinstance(value, Tensor | int | float) and not (id(value) in weights or key in _OURS or computed):
+                yield Attribute(f"{path}.{key}", holder, key, value, _version(value))
+
+
+def _change(attribute: Attribute) -> str:
+    """What became of it, as `Bindings.problem` has it."""
+    now: Any = attribute.holder.get(attribute.key)
+    then = attribute.value
+    if not isinstance(then, Tensor):
+        if now is then or (type(now) is type(then) and now == then):
+            return ""
+        return (
+            f"changes the number {attribute.name}, which no other process gets to know: use progress, or a buffer of "
+            "the model"
+        )
+    moved = isinstance(now, Tensor) and now.device != then.device
+    if now is then and then.is_leaf and then.requires_grad and then.grad is not None:
+        return f"gives {attribute.name} a gradient, and nothing trains it: make it a parameter of the model"
+    if moved or (now is then and _version(then) == attribute.version):
+        return ""
+    return (
+        f"changes {attribute.name}, a tensor that no other process gets to know: register it as a buffer of the model "
+        "(register_buffer)"
+    )
+
+
+def _version(value: object) -> int:
+    return value._version if isinstance(value, Tensor) and not value.is_inference() else 0

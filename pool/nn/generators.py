@@ -1,0 +1,54 @@
+"""The random generators that a task's code may draw from without a word: torch's, Python's and numpy's global ones.
+
+What is drawn is a function of the run's own seeds and of what it is drawn for, never of the process that draws (I2).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def seed_all(seed: int) -> None:
+    """Seeds all of them as a script would at its top, before a task and its model are made."""
+    random.seed(seed)
+    np.random.seed(seed % (1 << 32))
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed keeps each call where a backend is not there
+
+
+def seed_for(seed: int, what: int | str, device: torch.device) -> None:
+    """Seeds all of them, and that of the device, for a batch by its number, or for anything else by a word."""
+    number = int.from_bytes(hashlib.blake2b(f"{seed} {what}".encode(), digest_size=8).digest(), "little")
+    seed_all(number)
+    if device.type != "cpu":
+        with torch.accelerator.device_index(device.index):  # or that of the current device would be seeded
+            torch.get_device_module(device).manual_seed(number)
+
+
+@dataclass(frozen=True)
+class GeneratorStates:
+    """Of this process, at one moment."""
+
+    python: Any
+    numpy: Any
+    torch: torch.Tensor
+
+    @classmethod
+    def now(cls) -> GeneratorStates:
+        return cls(random.getstate(), np.random.get_state(), torch.get_rng_state())
+
+    def restore(self) -> None:
+        random.setstate(self.python)
+        np.random.set_state(self.numpy)
+        torch.set_rng_state(self.torch)
+
+
+def plain_state() -> tuple[object, ...]:
+    """Changes with each number that is drawn from Python's generator or numpy's."""
+    _, keys, position, *rest = np.random.get_state(legacy=True)
+    return random.getstate(), np.asarray(keys).tobytes(), position, *rest
