@@ -42,7 +42,7 @@ def validate(
     from pool.commands.showing import show
     from pool.config.changes import Change
     from pool.metrics.digits import in_digits
-    from pool.tasks.chess.comparison import compare
+    from pool.tasks.chess.commands.comparison import compare
 
     with sample_count("validate") as told:
         found = compare(nets, data, [Change.parse(text) for text in changes or ()], config, task, told)
