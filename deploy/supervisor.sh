@@ -10,13 +10,11 @@
 # SIGTERM is passed on: the run finishes its step, writes a checkpoint and ends, and this script with it; a second
 # SIGTERM stops it at once. Ctrl-C and a closed terminal reach the run by themselves.
 set -u
-umask 077
 
 POOL=${POOL:-pool}             # the command; may be several words, such as "python -m pool"
 PAUSE=${PAUSE:-5}
 PAUSE_MAX=${PAUSE_MAX:-300}
 LONG=${LONG:-600}
-YOUNG=${YOUNG:-2}              # seconds in which a run has nothing to save yet
 
 say() { echo "supervisor.sh: $*" >&2; }
 
@@ -37,14 +35,16 @@ trap 'stop=143; cut=yes; end_child' TERM
 trap 'stop=130; cut=yes; [ -z "$pausing" ] || end_child' INT
 trap 'stop=129; cut=yes; [ -z "$pausing" ] || end_child' HUP
 
-# A process that has just been forked may lose a SIGTERM, so what is young is killed.
+# As long as the child is a copy of this shell, its trap would take the SIGTERM, and nobody would hear of it: the signal
+# waits until the child has become the command, or has ended.
 end_child() {
     if [ -z "$child" ]; then return; fi
-    if [ -n "$pausing" ] || [ $(($(date +%s) - began)) -lt "$YOUNG" ]; then
+    if [ -n "$pausing" ]; then
         kill -s KILL "$child" 2>/dev/null
-    else
-        kill -s TERM "$child" 2>/dev/null
+        return
     fi
+    while cmp -s "/proc/$$/cmdline" "/proc/$child/cmdline"; do :; done
+    kill -s TERM "$child" 2>/dev/null
 }
 
 # Runs a command and sets $code. A signal cuts `wait` short, so that it has to be asked again; it answers 127 if it had
@@ -70,7 +70,6 @@ while [ -z "$stop" ]; do
     # shellcheck disable=SC2086  # several words
     run $POOL train "$@" --resume
     case $code in 0 | 2 | 65 | 126 | 127 | 129 | 130 | 143) exit "$code" ;; esac
-    if [ "$code" -eq 137 ] && [ -n "$stop" ]; then exit "$stop"; fi
     if [ -n "$stop" ]; then exit "$code"; fi
     if [ $(($(date +%s) - began)) -ge "$LONG" ]; then pause=$PAUSE; fi
     say "the run ended with code $code; again in $pause s"

@@ -341,10 +341,10 @@ def extract_fen(
     """
 
 def pack_records(
-    entries: Sequence[tuple[str, str, int, int, int]],
+    entries: Sequence[tuple[str, str, int, int | None, int]], legal: bool = False
 ) -> Annotated[NDArray[numpy.uint8], dict(shape=(None, 32), order="C")]:
     """Entries (FEN, move, score, ply, result) as records (chess/native/record.h), uint8 [entries, 32].
-    Raises ValueError for what is no entry.
+    Raises ValueError for what is no entry; with `legal` also for a position that no game can have.
     """
 
 def play(fen: str, move: str) -> str:
@@ -353,8 +353,8 @@ def play(fen: str, move: str) -> str:
 class EntryWriter:
     """Turns entries into the bytes of a file of one format."""
 
-    def add(self, fen: str, move: str, score: int, ply: int, result: int) -> None:
-        """Adds an entry. Raises ValueError if it can't be stored; then nothing has changed."""
+    def add(self, fen: str, move: str, score: int, ply: int | None, result: int) -> None:
+        """Adds an entry; ply None: not known. Raises ValueError if it can't be stored; then nothing has changed."""
 
     def finish(self) -> None:
         """Ends what is begun: a game, a chunk."""
@@ -364,6 +364,9 @@ class EntryWriter:
 
     @property
     def entries(self) -> int: ...
+    @property
+    def changes(self) -> list[tuple[str, int]]:
+        """what was written otherwise than the entries have it, in words, and of how many of them"""
 
 class RescoringWriter(EntryWriter):
     """Hands entries on to another writer, with scores of a list's."""
@@ -437,13 +440,24 @@ def open_entries(
     may_grow: bool = False,
     needs_ply: bool = False,
     borders: Sequence[int] | None = None,
+    on_illegal: str | None = None,
+    every: bool = False,
 ) -> EntryFile:
     """A file of records or games. Raises DataError if it can't be read at all. `identity`: as BinpackFile's.
     needs_ply: an entry whose ply is unknown is damage. borders: as EntryFile.borders gave them.
+    on_illegal: None keeps positions that no game can have, "stop" takes them for damage, "skip" leaves them
+    out. With `every` each position is judged, else of a game the first.
     """
 
 def hold_entries(
-    codec: Codec, name: str | os.PathLike[str], bytes: bytes, begin: int, first_unit: int, needs_ply: bool = False
+    codec: Codec,
+    name: str | os.PathLike[str],
+    bytes: bytes,
+    begin: int,
+    first_unit: int,
+    needs_ply: bool = False,
+    on_illegal: str | None = None,
+    every: bool = False,
 ) -> EntryFile:
     """A piece of what comes out of a pipe, as a file of one chunk; begin, first_unit: bytes and records, lines or games before it."""
 
@@ -471,6 +485,10 @@ class ChunkWalk:
 
     def copy_to(self, writer: EntryWriter) -> object:
         """Adds all more entries to the writer. The fault, if any, or None."""
+
+    @property
+    def illegal(self) -> list[tuple[str, int, int | None, str]]:
+        """left out so far: (what, how many, offset of the first, its place in words)"""
 
     @property
     def units(self) -> int:
@@ -846,11 +864,15 @@ class BinpackFile:
         path: str | os.PathLike[str],
         identity: tuple[int, int, int, tuple[int, int] | None] | None = None,
         may_grow: bool = False,
+        on_illegal: str | None = None,
+        every: bool = False,
     ) -> None:
-        """Raises DataError if the file can't be read at all. `identity`: (size, device, inode, modified) of loader.files.identity; another file is a DataChangedError, here and when a chunk is read."""
+        """Raises DataError if the file can't be read at all. `identity`: (size, device, inode, modified) of loader.files.identity; another file is a DataChangedError, here and when a chunk is read. on_illegal, every: as open_entries has them; they count where entries are copied, cut or streamed."""
 
     @staticmethod
-    def hold(name: str | os.PathLike[str], bytes: bytes, begin: int) -> BinpackFile:
+    def hold(
+        name: str | os.PathLike[str], bytes: bytes, begin: int, on_illegal: str | None = None, every: bool = False
+    ) -> BinpackFile:
         """A chunk that has come out of a pipe, or what came instead of one; begin: bytes before it."""
 
     @property
@@ -881,6 +903,11 @@ class BinpackFile:
 
     def count(self, chunk: int) -> tuple[int, int, Damage | None]:
         """Entries, chains, damage; every entry is decoded."""
+
+    def judge(self, chunk: int) -> tuple[int, list[tuple[str, int, int | None, str]], Damage | None]:
+        """Legal entries; others by kind: (what, how many, offset of the first, its place in
+        words); damage.
+        """
 
     def read_units(self, chunk: int) -> object:
         """The chains of a chunk: bytes, ends, entries, fault."""
@@ -1010,6 +1037,8 @@ def open_text(
     identity: tuple[int, int, int, tuple[int, int] | None] | None = None,
     may_grow: bool = False,
     needs_ply: bool = False,
+    on_illegal: str | None = None,
+    every: bool = False,
 ) -> EntryFile:
     """As open_entries, of lines."""
 

@@ -67,7 +67,8 @@ class DataConfig(Section):
         Literal["stop", "skip"],
         Field(
             description="a damaged chunk ends the run, or is left out whole and logged; behind a damaged chunk header, "
-            "that is all the rest of its file"
+            "that is all the rest of its file; of positions that no game can have, the first ends the run, or they are "
+            "left out and counted"
         ),
         Effect.RESULT,
     ] = "stop"

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import signal
+from collections.abc import Collection
 from pathlib import Path
 
 from loader.exit_codes import EXIT_FAILED, EXIT_PIPE_CLOSED, EXIT_SIGNALLED, EXIT_USAGE
+
+SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM)  # the same may succeed later
 
 
 def one_line(text: str) -> str:
     """`text` for a message: line ends and other control characters as escapes."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def comes_from(error: BaseException | None, numbers: Collection[int]) -> bool:
+    """Whether an error is, or was raised for, an OSError with one of these numbers."""
+    while error is not None and not (isinstance(error, OSError) and error.errno in numbers):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 class DataError(ValueError):

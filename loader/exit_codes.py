@@ -4,6 +4,7 @@ EXIT_DONE = 0
 EXIT_FAILED = 1  # a file, an engine, a checkpoint, or a process of a run that can't go on
 EXIT_USAGE = 2  # command line or config
 EXIT_DATA = 65  # `pool`: damaged data
+EXIT_UNAVAILABLE = 69  # `pool`: what the run needs is not there now, or in use; another start may find it
 EXIT_RESOURCES = 71  # not enough memory, disk or descriptors
 EXIT_CRASH_LOOP = 75  # `pool`: a process died again and again; another start may help
 EXIT_SIGNALLED = 128  # and the signal's number, as a shell says it

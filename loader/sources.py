@@ -284,10 +284,15 @@ def whole_files(config: DataConfig, files: Sequence[DataFile]) -> tuple[DataFile
     return tuple(file.up_to(source.whole_size(config, file)) for file in files)
 
 
+class NoFileError(ValueError):
+    """A pattern matches nothing: its files may still be to come."""
+
+
 def find_files(patterns: Sequence[str], key: str) -> list[Path]:
     """The files that the patterns (* and ?, ~ for home) name: in the order given, sorted within a pattern.
 
-    Raises ValueError that names `key` (the config key the patterns came from) if one matches nothing, or a folder.
+    Raises NoFileError that names `key` (the config key the patterns came from) if one matches nothing, ValueError if
+    one matches a folder.
     """
     files: list[Path] = []
     for pattern in patterns:
@@ -296,7 +301,7 @@ def find_files(patterns: Sequence[str], key: str) -> list[Path]:
         names = [str(path)] if path.exists() else sorted(glob.glob(str(path)))  # noqa: PTH207 (absolute patterns)
         matches = [Path(name) for name in names]
         if not matches:
-            raise ValueError(f"{key}: no file matches {pattern!r}")
+            raise NoFileError(f"{key}: no file matches {pattern!r}")
         for match in matches:
             if match.is_dir():
                 raise ValueError(f"{key}: {str(match)!r} is a folder; name the files in it, as '{match}/*'")

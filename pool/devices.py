@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Literal, cast, get_args
 from urllib.parse import parse_qsl
 
-from pool.errors import ConfigError
+from pool.errors import ConfigError, UnavailableError
 
 Phase = Literal["forward", "backward", "bucket"]
 FaultKind = Literal["crash", "hang", "nan", "oom", "slow"]
@@ -124,7 +124,7 @@ def resolve_devices(
         else:
             device = parse_device(spec, module)
             if device.kind == "cuda" and cuda_count is not None and device.index >= cuda_count:
-                raise ConfigError(f"pool.devices: {spec!r}: this machine shows {_counted(cuda_count)}{hidden}")
+                raise UnavailableError(f"pool.devices: {spec!r}: this machine shows {_counted(cuda_count)}{hidden}")
             resolved.append(spec)
     if not resolved:
         raise ConfigError(f"pool.devices: no device; {ALLOWED}")

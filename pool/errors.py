@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 
-from loader.errors import CommandError, one_line
-from loader.exit_codes import EXIT_RESOURCES, EXIT_USAGE
+from loader.errors import SPACE_ERRORS, CommandError, one_line
+from loader.exit_codes import EXIT_RESOURCES, EXIT_UNAVAILABLE, EXIT_USAGE
+
+# of a disk or a mount that may come back
+AWAY_ERRORS = (
+    errno.ENOENT,
+    errno.EIO,
+    errno.ESTALE,
+    errno.ENODEV,
+    errno.ENOTCONN,
+    errno.EHOSTDOWN,
+    errno.ETIMEDOUT,
+)
 
 
 class PoolError(CommandError):
@@ -24,6 +36,19 @@ class ConfigError(PoolError):
 
     def __init__(self, reason: str, exit_code: int | None = None) -> None:
         super().__init__(one_line(reason), exit_code)
+
+
+class UnavailableError(ConfigError):
+    """What the config names is not there now, or in use: another start may find it, with the same config."""
+
+    exit_code = EXIT_UNAVAILABLE
+
+
+def exit_code_of(error: OSError) -> int:
+    """The exit code for a path of the config: the disk is full, or away for a while, or the config is at fault."""
+    if error.errno in SPACE_ERRORS:
+        return EXIT_RESOURCES
+    return EXIT_UNAVAILABLE if error.errno in AWAY_ERRORS else EXIT_USAGE
 
 
 class RunError(PoolError):

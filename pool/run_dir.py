@@ -2,7 +2,8 @@
 
 A process holds the folder by a descriptor and names what is in it by paths that begin with /proc/self/fd/N. So a run
 goes on in a folder that is moved, and another folder in its place is not used. Nothing in it that another user owns or
-could have planted (a symbolic link, a pipe) is followed, read or written. Free of torch.
+could have planted (a symbolic link, a pipe) is followed, read or written. Others may read it as far as the umask lets
+them. Free of torch.
 """
 
 from __future__ import annotations
@@ -19,22 +20,28 @@ from pathlib import Path
 from loader.files.regular import NotRegularFileError, open_regular
 
 _HELD = re.compile(r"/proc/self/fd/(\d+)")
+FOLDER_MODE, FILE_MODE = 0o755, 0o644  # less the umask; whatever that is, nobody else writes there
 _DELETED = " (deleted)"  # what the kernel adds to the path of a deleted folder
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def hold(path: Path) -> int:
-    """A descriptor of a folder that only this user can write to; made with mode 0700 if it is not there.
+    """A descriptor of a folder that only this user can write to; made if it is not there.
 
     Raises OSError that names what is wrong: of another user, writable by others, no folder.
     """
     _check_links(path)
     with contextlib.suppress(FileExistsError):
-        path.mkdir(mode=0o700, parents=True)
+        path.mkdir(mode=FOLDER_MODE, parents=True)
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     with _closed_if_refused(fd):
         _check(path, os.fstat(fd))
     return fd
+
+
+def keep_others_from_writing() -> None:
+    """What this process makes from now on, by whatever call, only this user can write to."""
+    os.umask(os.umask(_WRITABLE_BY_OTHERS) | _WRITABLE_BY_OTHERS)
 
 
 def inside(fd: int) -> Path:
@@ -56,8 +63,8 @@ def shown(text: str) -> str:
 
 
 def open_file(path: Path, flags: int) -> int:
-    """A descriptor of a regular file of this user; made with mode 0600 if `flags` say so. Raises OSError."""
-    fd = open_regular(path, flags | os.O_NOFOLLOW, 0o600)
+    """A descriptor of a regular file of this user; made if `flags` say so. Raises OSError."""
+    fd = open_regular(path, flags | os.O_NOFOLLOW, FILE_MODE)
     with _closed_if_refused(fd):
         _check(path, os.fstat(fd))
     return fd
@@ -66,7 +73,7 @@ def open_file(path: Path, flags: int) -> int:
 def make_folder(path: Path) -> None:
     """A folder in the run folder, if it is not there yet. Raises OSError."""
     try:
-        path.mkdir(0o700)
+        path.mkdir(FOLDER_MODE)
     except FileExistsError:
         status = path.lstat()
         if not stat.S_ISDIR(status.st_mode):

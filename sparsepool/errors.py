@@ -16,7 +16,8 @@ from loader.section import first_problem
 class SparsepoolError(Exception):
     """Settings, files or a run are at fault; the text says which, where, and what to do.
 
-    `exit_code`: that of the command line for the same fault; 2 settings, 65 damaged data, 71 not enough memory or disk.
+    `exit_code`: that of the command line for the same fault; 2 settings, 65 damaged data, 69 what they name is not
+    there now or in use, 71 not enough memory or disk.
     The cause of an error about data is a `loader.DataError`, with file and offset.
     """
 

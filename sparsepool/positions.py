@@ -59,7 +59,7 @@ class Positions:
     castling      uint8 [4]  squares of the rooks that may castle: White's on the king's side, on the queen's side,
                              Black's likewise; 64: none
     en_passant    uint8      square that a pawn has passed; 64: none
-    clock         uint8      half-moves since a pawn move or a capture
+    clock         uint16     half-moves since a pawn move or a capture
     move_from     uint8      square; 64: no move
     move_to       uint8      square; castling: of the own rook; 64: no move
     promotion     uint8      a piece as on the board, without a sign; 0: none

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 NO_SCORE = 32002  # the score of a position that has none
+UNKNOWN = "none"  # what `loader dump` prints
 
 
 @dataclass(frozen=True)
@@ -14,11 +15,11 @@ class Entry:
     fen: str
     move: str  # UCI
     score: int  # internal units of the engine, side to move's point of view; or NO_SCORE
-    ply: int
+    ply: int | None  # None: not known
     result: int  # of the game for the side to move: -1, 0, 1
 
 
 def entry_of(line: str) -> Entry:
     """Of a line that `loader dump` prints: FEN, move, score, ply, result, tab separated."""
     fen, move, score, ply, result = line.split("\t")
-    return Entry(fen, move, int(score), int(ply), int(result))
+    return Entry(fen, move, int(score), None if ply == UNKNOWN else int(ply), int(result))

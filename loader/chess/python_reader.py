@@ -21,17 +21,18 @@ class PythonChunks:
 
     def read(self, chunk: int) -> tuple[npt.NDArray[np.uint8], Fault | None]:
         """Records [entries, 32] of the entries before any fault."""
-        entries: list[tuple[str, str, int, int, int]] = []
+        entries: list[tuple[str, str, int, int | None, int]] = []
         fault: Fault | None = None
         try:
             for entry in self._reader.read(chunk):
                 entries.append((entry.fen, entry.move, entry.score, entry.ply, entry.result))
-            return _native.pack_records(entries), None
         except (DataError, OSError) as error:
             fault = fault_of(error, self._reader, chunk)
         except Exception as error:  # the reader's code is a user's
             return _native.pack_records([]), fault_of(error, self._reader, chunk)
-        try:
-            return _native.pack_records(entries), fault
+        try:  # what is no entry is the file's fault
+            return _native.pack_records(entries, legal=True), fault
+        except TypeError as error:
+            return _native.pack_records([]), fault_of(error, self._reader, chunk)
         except ValueError as error:
             return _native.pack_records([]), (place_of(self._reader, chunk), str(error), None, "damaged")

@@ -42,10 +42,10 @@ FIELDS = (
     Field("result", "i1", 72),
     Field("side_to_move", "u1", 73, SIDE),
     Field("en_passant", "u1", 74, EN_PASSANT, absent=64),
-    Field("clock", "u1", 75, CLOCK),
-    Field("move_from", "u1", 76, MOVE, absent=64),
-    Field("move_to", "u1", 77, MOVE, absent=64),
-    Field("promotion", "u1", 78, MOVE),
+    Field("clock", "<u2", 76, CLOCK),
+    Field("move_from", "u1", 75, MOVE, absent=64),
+    Field("move_to", "u1", 78, MOVE, absent=64),
+    Field("promotion", "u1", 79, MOVE),
 )
 _NEEDED = [field.name for field in FIELDS if field.part is None]
 

@@ -25,10 +25,8 @@ from loader.command_line.streams import (
     open_closed_streams,
     stdout_fails,
 )
-from loader.errors import CommandError, DataError, PipeClosedError, one_line
+from loader.errors import SPACE_ERRORS, CommandError, DataError, PipeClosedError, one_line
 from loader.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, EXIT_RESOURCES, EXIT_USAGE
-
-SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM)
 
 
 class CommandGroup(Protocol):

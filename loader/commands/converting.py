@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,6 +39,16 @@ Units = Annotated[
 ]
 
 
+class BadData(StrEnum):
+    STOP = "stop"
+    SKIP = "skip"
+
+
+OnBadData = Annotated[
+    BadData, typer.Option("--on-bad-data", help="Positions that no game can have: stop, or leave them out.")
+]
+
+
 def register(app: typer.Typer) -> None:
     app.command(name="convert")(convert_files)
     app.command(name="cat")(cat_files)
@@ -52,6 +63,7 @@ def convert_files(
     input_format: Format = None,
     to: To = None,
     lossy: Lossy = False,
+    on_bad_data: OnBadData = BadData.STOP,
     threads: Threads = ALL_THREADS,
 ) -> None:
     """Write all entries of files, one file after another, to one file of any format that can hold them.
@@ -60,18 +72,22 @@ def convert_files(
     compresses (not binpack). What OUT's format has no room for (moves, ply, castling rights, ...) is named, and refused
     without --lossy. An entry that it can't hold at all, as of Chess960 in binpack, ends the command with its place.
     Entries that follow one another become a game or a chain again where the format has them. Scores keep their units.
+    What single entries lack stays open where OUT's format can leave it open; else it is named with its count, and so is
+    a half-move clock beyond the format's, which becomes the longest. A position that no game can have ends the command
+    with its place, or is left out and counted with --on-bad-data skip.
 
     OUT appears when it is complete and never replaces a file; the free space is checked first. What is done lies in
     OUT.part, with OUT.part.journal; the same command goes on with it, after Ctrl-C, a crash or a power failure. The
     same files give the same bytes, with any --threads and however often it was stopped. Between pipes nothing is kept;
     a pipe gets the files' own format, or that of --to.
     """
+    from loader.chess.files.opening import IllegalRule
     from loader.chess.piped.inputs import open_inputs
     from loader.chess.tools.convert import convert, write_units
     from loader.chess.tools.source import SourceFile, all_units, refuse_empty
 
     began = time.monotonic()
-    sources = open_inputs(files, input_format)
+    sources = open_inputs(files, input_format, illegal=IllegalRule(on_bad_data.value, every=True))
     place = output_of(output)
     target = target_for(sources, place, to)
     prepared(sources, target.kind, lossy=lossy)

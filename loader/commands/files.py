@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -62,20 +62,20 @@ def verify_files(
     """Read everything in files and say of each whether it is whole.
 
     Of a damaged one: the offset of the damage, what is wrong, and how many entries before it are good. An
-    offset inside a chunk is that of the chain's first entry. Exit code 1 if any file is damaged or can't be
-    read.
+    offset inside a chunk is that of the chain's first entry. Positions that no game can have are counted by kind,
+    with the place of the first. Exit code 1 if any file is damaged, has such entries, or can't be read.
     """
     damaged = False
     for each in [input_of(path) for path in files]:
         verdict = _verdict(each, input_format, threads)
         damaged |= not verdict.ok
         if as_json:
-            sys.stdout.write(json.dumps(asdict(verdict)) + "\n")
+            sys.stdout.write(json.dumps(_fields(verdict)) + "\n")
         elif verdict.ok:
             sys.stdout.write(f"{verdict.file}: ok, {verdict.entries:,} entries\n")
         else:
             sys.stdout.flush()
-            sys.stderr.write(describe_damage(verdict) + "\n")
+            sys.stderr.writelines(f"{line}\n" for line in describe(verdict))
     return 1 if damaged else 0
 
 
@@ -85,10 +85,11 @@ def _verdict(named: Input, given: str | None, threads: int) -> Verdict:
 
     path = named.path
     if named.is_pipe:
+        from loader.chess.files.opening import LEFT_OUT
         from loader.chess.piped.inputs import open_input
         from loader.chess.piped.look import verify
 
-        source = open_input(named, given)
+        source = open_input(named, given, illegal=LEFT_OUT)
         with working(path.name, [source]) as tick:
             return verify(source, threads, tick)
     try:
@@ -99,11 +100,25 @@ def _verdict(named: Input, given: str | None, threads: int) -> Verdict:
         return found.verify(path, threads, progress)
 
 
-def describe_damage(verdict: Verdict) -> str:
-    if verdict.offset is None:
-        return f"loader: {verdict.file}: {verdict.reason}"
-    where = f"{verdict.file}: offset {verdict.offset}"
-    return f"loader: {where}: {verdict.reason}; {verdict.entries:,} good entries before it"
+def _fields(verdict: Verdict) -> dict[str, Any]:
+    fields = asdict(verdict)
+    if not verdict.illegal:
+        del fields["illegal"]
+    return fields
+
+
+def describe(verdict: Verdict) -> Iterator[str]:
+    for found in verdict.illegal:
+        count = "the only one" if found.entries == 1 else f"the first of {found.entries:,}"
+        yield f"loader: {verdict.file}: offset {found.offset}: {found.first} ({count})"
+    if verdict.illegal:
+        illegal = sum(found.entries for found in verdict.illegal)
+        yield f"loader: {verdict.file}: {illegal:,} of {verdict.entries:,} entries are positions that no game can have"
+    if verdict.offset is not None:
+        good = f"{verdict.entries:,} good entries before it"
+        yield f"loader: {verdict.file}: offset {verdict.offset}: {verdict.reason}; {good}"
+    elif verdict.reason is not None:
+        yield f"loader: {verdict.file}: {verdict.reason}"
 
 
 def dump_file(

@@ -111,6 +111,6 @@ def dedupe_files(
     target = file_target(output, to)
     refuse_games(target.kind)
     prepared(sources, target.kind, lossy=lossy)
-    with working(output.name) as tick:
+    with working(output.name, sources) as tick:
         deduped = dedupe(sources, target, output, allowed, threads, tick)
     sys.stdout.write(f"{output}: {deduped}, in {time.monotonic() - began:.0f} s\n")

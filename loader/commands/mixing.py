@@ -71,7 +71,7 @@ def split_file(
     target = Target(source.kind)
     paths = part_paths(file, into)
     paths = (_plain(paths[0]), _plain(paths[1]))
-    with working(file.name) as tick:
+    with working(file.name, [source]) as tick:
         parts = split(source, target, paths, share, seed, threads, tick)
     for part in parts:
         sys.stdout.write(f"{part.path}: {part.entries:,} positions in {part.units:,} {source.kind.units}\n")
@@ -106,7 +106,7 @@ def shuffle_files(
     sources = open_sources(files, input_format)
     target = file_target(output, to)
     prepared(sources, target.kind, lossy=lossy)
-    with working(output.name) as tick:
+    with working(output.name, sources) as tick:
         entries = shuffle(sources, target, output, seed, allowed, threads, tick)
     sys.stdout.write(f"{output}: {entries:,} positions in {time.monotonic() - began:.0f} s\n")
 
@@ -135,7 +135,7 @@ def interleave_files(
     sources = open_sources(paths, input_format)
     target = file_target(output, to)
     prepared(sources, target.kind, lossy=lossy)
-    with working(output.name) as tick:
+    with working(output.name, sources) as tick:
         taken = interleave(sources, shares, target, output, threads, tick)
     for each in taken:
         sys.stdout.write(

@@ -89,6 +89,15 @@ def working(title: str, sources: Sequence[Source] = ()) -> Iterator[Tick]:
                 progress(done, whole)
 
         yield tick
+    _say_changes(sources)
+
+
+def _say_changes(sources: Sequence[Source]) -> None:
+    """Says on stderr what has been written otherwise than the files have it, and what has been left out."""
+    from loader.chess.tools.source import changes_of
+
+    for change, positions in sorted(changes_of(sources).items()) if sources else ():
+        sys.stderr.write(f"loader: {change}: {positions:,} {'position' if positions == 1 else 'positions'}\n")
 
 
 def prepared(sources: Sequence[Source], target: Kind, *, lossy: bool) -> None:

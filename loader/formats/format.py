@@ -96,14 +96,25 @@ class ConfiguredFormat(Protocol):
 
 
 @dataclass(frozen=True)
+class Illegal:
+    """Entries that no file should have, though each can be read: of one kind."""
+
+    kind: str
+    entries: int
+    offset: int | None  # of the first
+    first: str  # its place in words, and the kind
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What verify found out about a file."""
 
     file: str
     ok: bool
-    entries: int  # good ones, before the damage if there is any
+    entries: int  # that can be read, before the damage if there is any; the illegal ones too
     offset: int | None = None  # of the damage; None: no place in the file
     reason: str | None = None
+    illegal: Sequence[Illegal] = ()
 
 
 class Statistics(Protocol):

@@ -5,6 +5,10 @@ from __future__ import annotations
 FIRST_PAUSE = 10.0  # seconds after a failed attempt; doubles with each
 LONGEST_PAUSE = 600.0
 
+FINAL_SECONDS = 3600.0  # in which the last checkpoint is tried again
+FINAL_PAUSE = 1.0  # seconds after its first failure; within it the supervisor makes a deleted run folder again
+LONGEST_FINAL_PAUSE = 30.0  # nothing else is left to do
+
 LONG_COPY = 0.1  # seconds; snapshots that take longer than this are taken less often, if they must be
 SHARE = 0.1  # of the time that such snapshots may take
 
@@ -12,10 +16,13 @@ SHARE = 0.1  # of the time that such snapshots may take
 class Schedule:
     """One that is due while another is written, or in the pause after a failure, is written as soon as that ends."""
 
-    def __init__(self, every: int, saved: int) -> None:
-        """`every`: steps between checkpoints, 0: none but the last; `saved`: step of the newest, -1: none."""
+    def __init__(self, every: int, saved: int, *, seconds: float = 0.0, now: float = 0.0) -> None:
+        """`every`: steps between checkpoints, 0: none but the last; `seconds`: the longest time between two, 0: any;
+        `saved`: step of the newest, -1: none."""
         self.saved = saved
         self._every = every
+        self._seconds = seconds
+        self._begun = now
         self._due = False
         self._failures = 0
         self._not_before = 0.0
@@ -23,10 +30,12 @@ class Schedule:
     def committed(self, step: int, now: float) -> bool:
         """`step` steps are done: whether to write a checkpoint of them, if nothing is being written."""
         self._due |= self._every > 0 and step % self._every == 0
+        self._due |= self._seconds > 0 and now - self._begun >= self._seconds
         return self._due and now >= self._not_before
 
-    def begun(self) -> None:
+    def begun(self, now: float) -> None:
         self._due = False
+        self._begun = now
 
     def ended(self, step: int, now: float, *, well: bool) -> float:
         """An attempt has ended: seconds until the next one may begin, 0 after a good one."""
@@ -39,6 +48,31 @@ class Schedule:
         self._due = True
         self._not_before = now + pause
         return pause
+
+
+class FinalAttempts:
+    """How often, and for how long, the checkpoint of a run's last step is tried. A disk that is full can be emptied
+    meanwhile; nothing but this process has the steps since the checkpoint before."""
+
+    def __init__(self) -> None:
+        self._failed: float | None = None  # time of the first failure
+        self._pause = FINAL_PAUSE
+        self._not_before = 0.0
+
+    @property
+    def waits(self) -> bool:
+        """One has failed, and there will be another."""
+        return self._failed is not None
+
+    def due(self, now: float) -> bool:
+        return now >= self._not_before
+
+    def failed(self, now: float) -> bool:
+        """Whether there will be another."""
+        self._failed = now if self._failed is None else self._failed
+        self._not_before = now + self._pause
+        self._pause = min(LONGEST_FINAL_PAUSE, 2 * self._pause)
+        return now - self._failed < FINAL_SECONDS
 
 
 class SnapshotSpacing:

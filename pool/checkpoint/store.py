@@ -37,7 +37,7 @@ from pool.checkpoint.state import (
 )
 from pool.crash_points import crash_point
 from pool.errors import CheckpointError
-from pool.run_dir import make_folder
+from pool.run_dir import FOLDER_MODE, make_folder
 
 DTYPES: dict[torch.dtype, str] = {getattr(torch, name): word for word, (name, _) in tensor_file.DTYPES.items()}
 
@@ -74,7 +74,7 @@ def save(
     if not _is_there(target):
         beside = temporary(target)
         try:
-            beside.mkdir(mode=0o700)
+            beside.mkdir(mode=FOLDER_MODE)
             _write(beside, checkpoint)
             verify(beside)
             crash_point("coordinator.checkpoint_verified")

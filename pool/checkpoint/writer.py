@@ -15,7 +15,7 @@ from pool.checkpoint.disk import files
 from pool.checkpoint.folder import Wanted, linked_step, nothing_wanted, remove_old
 from pool.checkpoint.state import BEST
 from pool.checkpoint.store import Checkpoint
-from pool.errors import CheckpointError
+from pool.errors import CheckpointError, DamagedCheckpointError
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Written:
 
     step: int
     problem: str | None
+    lasting: bool = False  # the state has no form in the files: no other attempt could succeed
 
 
 class CheckpointWriter:
@@ -80,17 +81,18 @@ class CheckpointWriter:
         remove_old(self._folder, self._keep, self._keep_every, self._wanted)
 
     def _write(self, checkpoint: Checkpoint) -> None:
-        problem = None
+        problem, lasting = None, False
         try:
             store.save(self._folder, checkpoint, self._keep, self._keep_every, self._wanted)
         except OSError as error:
             problem = f"{error.filename or self._folder}: {error.strerror or error}"
         except (CheckpointError, MemoryError) as error:
             problem = str(error) or "out of memory"
+            lasting = isinstance(error, CheckpointError) and not isinstance(error, DamagedCheckpointError)
         except BaseException as error:
             self._end(error)
             return
-        self._end(Written(checkpoint.step, problem))
+        self._end(Written(checkpoint.step, problem, lasting))
 
     def _end(self, ended: Written | BaseException) -> None:
         self._ended = ended

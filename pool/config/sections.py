@@ -146,6 +146,16 @@ class TrainConfig(Section):
     checkpoint_every: Annotated[
         int, Field(ge=0, le=MOST_STEPS, description="steps between checkpoints; 0: only at the end"), Effect.NONE
     ] = 1000
+    checkpoint_minutes: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=LONGEST,
+            description="longest time between checkpoints, by the clock: one is written after the next step; 0: only "
+            "train.checkpoint_every counts",
+        ),
+        Effect.NONE,
+    ] = 0.0
     keep_checkpoints: Annotated[
         int,
         Field(gt=0, le=1 << 20, description="newest checkpoints that are kept, beside the one that validated best"),
@@ -201,6 +211,14 @@ class TrainConfig(Section):
         ),
         Effect.NONE,
     ] = ()
+    on_end: Annotated[
+        CommaList,
+        Field(
+            description="program and arguments, run once when the run has ended, well or not; it gets the outcome as a "
+            "JSON object on standard input, and has 60 seconds"
+        ),
+        Effect.NONE,
+    ] = ()
     average: AverageConfig = AverageConfig()
 
     @property
@@ -209,10 +227,11 @@ class TrainConfig(Section):
         for key, value in (("on_export", self.on_export), ("export_weights", self.export_weights)):
             if value and not self.export_every:
                 return f"train.{key}: does nothing without train.export_every: set that, or leave it out"
-        if self.on_export and not self.on_export[0].strip():
-            return "train.on_export: the first entry is the program to run, and it is empty"
-        if any("\0" in word for word in self.on_export):
-            return "train.on_export: no program can be given a NUL character"
+        for key, command in (("on_export", self.on_export), ("on_end", self.on_end)):
+            if command and not command[0].strip():
+                return f"train.{key}: the first entry is the program to run, and it is empty"
+            if any("\0" in word for word in command):
+                return f"train.{key}: no program can be given a NUL character"
         if self.export_weights == "averaged" and self.average.kind is None:
             return "train.export_weights: averaged: the run has no averaged weights: set train.average.kind"
         return self.average.problem

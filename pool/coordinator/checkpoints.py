@@ -4,7 +4,7 @@ A snapshot of a large state takes long, so it may be taken less often than every
 how many are repeated after a death, and nothing else (I9).
 
 A checkpoint is a snapshot that a thread writes while training goes on. If it can't be written, the run tells its user,
-goes on, and tries again later; only the final one has to succeed, in one of a few attempts.
+goes on, and tries again later. The final one has to succeed: the run waits for that, up to an hour.
 
 A version that validates better than all before it gets a checkpoint too. If the thread is still busy then, its copy
 waits in the second area, and no other snapshots are taken until its turn comes.
@@ -17,7 +17,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from pool.checkpoint.schedule import Schedule, SnapshotSpacing
+from loader.exit_codes import EXIT_RESOURCES
+from pool.checkpoint.schedule import FINAL_SECONDS, FinalAttempts, Schedule, SnapshotSpacing
 from pool.checkpoint.store import Checkpoint
 from pool.checkpoint.validations import LOWEST_LOSS, Goal, Validation, Validations
 from pool.checkpoint.writer import CheckpointWriter, Written
@@ -25,9 +26,8 @@ from pool.coordinator.memory.copies import Copied, Copies, InHostMemory
 from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
 
-FINAL_ATTEMPTS = 3
+MINUTES = round(FINAL_SECONDS / 60)
 WAITING = 0.1  # seconds between two calls of `meanwhile`
-FINAL_PAUSE = 1.0  # seconds before the next one; within it the supervisor makes a deleted run folder again
 
 Say = Callable[[str], object]
 State = Callable[[], Checkpoint]  # consistent only between two steps
@@ -42,6 +42,7 @@ class Checkpoints:
         *,
         snapshot_every: int,
         checkpoint_every: int,
+        checkpoint_seconds: float = 0.0,
         export_every: int = 0,
         saved: int,
         validations: Validations,
@@ -51,7 +52,8 @@ class Checkpoints:
         meanwhile: Callable[[], object] = lambda: None,
         copies: Copies | None = None,
     ) -> None:
-        """`*_every`: steps, 0: never; `saved`: step of the checkpoint that the run goes on from, -1: none;
+        """`*_every`: steps, 0: never; `checkpoint_seconds`: the longest time between two checkpoints, 0: any;
+        `saved`: step of the checkpoint that the run goes on from, -1: none;
         `validations`: what was known then; `goal`: which of them is the best; `meanwhile`: called again and again while
         the run has to wait for the thread; `copies`: of the state, None: it lies in host memory."""
         self._snapshots = snapshots
@@ -59,7 +61,7 @@ class Checkpoints:
         self._on_its_way: tuple[Copied, Then] | None = None
         self._spacing = SnapshotSpacing(snapshot_every)
         self._writer = writer
-        self._schedule = Schedule(checkpoint_every, saved)
+        self._schedule = Schedule(checkpoint_every, saved, seconds=checkpoint_seconds, now=time.monotonic())
         self._state = state
         self._say = say
         self._meanwhile = meanwhile
@@ -67,8 +69,8 @@ class Checkpoints:
         self._exported = saved // export_every * export_every if export_every and saved > 0 else 0
         self._pinned: int | None = None  # the step of a net, whose checkpoint is being written
         self._final: int | None = None  # step of the attempt that must succeed
-        self._final_attempts = 0
-        self._next_final = 0.0  # time of the next one, at the earliest
+        self._attempts = FinalAttempts()
+        self._said = ""  # why the newest of these has failed
         self._waiting: Checkpoint | None = None  # the best one, until the thread is free
         self._validations = validations
         self._goal = goal
@@ -143,11 +145,15 @@ class Checkpoints:
             return False
         if self._schedule.saved == step:
             return True
-        if time.monotonic() >= self._next_final:
+        if self._attempts.due(time.monotonic()):
             self._final = step
-            self._final_attempts += 1
             self._begin()
         return False
+
+    @property
+    def waits(self) -> bool:
+        """Nothing is left to do but the final checkpoint, and that can't be written now."""
+        return self._attempts.waits and self._schedule.saved != self._final
 
     def tidy(self) -> None:
         """After `finish`: what was kept for nets alone goes."""
@@ -222,7 +228,7 @@ class Checkpoints:
 
     def _write(self, taken: Checkpoint) -> None:
         """`taken`: the newest snapshot."""
-        self._schedule.begun()
+        self._schedule.begun(time.monotonic())
         self._snapshots.hold()
         self._writer.begin(taken)
 
@@ -243,11 +249,23 @@ class Checkpoints:
         have = "there is none yet" if self.saved < 0 else f"the newest good one is that of step {self.saved}"
         account = f"checkpoint of step {written.step} can't be written: {written.problem}; {have}"
         if self._final == written.step:
-            if self._final_attempts == FINAL_ATTEMPTS:
-                raise CheckpointError(account)
-            self._next_final = time.monotonic() + FINAL_PAUSE
+            self._final_failed(written, account)
             return
         self._say(f"{account}; training goes on, next attempt in {pause:.0f} s or at the end")
+
+    def _final_failed(self, written: Written, account: str) -> None:
+        """Raises CheckpointError if no other attempt is to be made."""
+        if written.lasting:
+            raise CheckpointError(account)
+        if not self._attempts.failed(time.monotonic()):
+            raise CheckpointError(f"{account}; tried for {MINUTES} minutes", EXIT_RESOURCES)
+        if written.problem != self._said:
+            self._said = written.problem or ""
+            begin = max(self.saved, 0) + 1
+            self._say(
+                f"{account}; the run keeps it in memory and tries again for {MINUTES} minutes: make room. To end "
+                f"without it: Ctrl-C twice; --resume then begins with step {begin}"
+            )
 
     def _settle_best(self, written: Written) -> None:
         """A checkpoint that could not be written is not the best one."""

@@ -104,6 +104,7 @@ class Coordinator:
             goal=goal,
             snapshot_every=config.pool.snapshot_steps,
             checkpoint_every=config.train.checkpoint_every,
+            checkpoint_seconds=60 * config.train.checkpoint_minutes,
             export_every=config.train.export_every,
             saved=launch.saved,
             state=self._state.checkpoint,
@@ -244,6 +245,7 @@ class Coordinator:
                     best=self._checkpoints.best,
                     best_metric=self._stopping.goal.metric,
                     finished=finished,
+                    waits_for_disk=self._checkpoints.waits,
                     waits_for_nets=self._waits_for_nets,
                 )
             )

@@ -196,7 +196,7 @@ class TrainedMember:
         """The task may change weights: of a parameter that it does change, any row."""
         changes = [parameter._version for parameter in self._parameters]
         after_step = self._task.after_step
-        seed_for(self._seed, f"step {version}", self._parameters[0].device)
+        seed_for(self._seed, f"step {version}", torch.device("cpu"))  # to seed a device would wait for it
         with torch.no_grad():
             after_step(self._model)
         _settle(self._bindings, self._exchange.buffers(version), self._exchange.weights(version), after_step)

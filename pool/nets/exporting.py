@@ -3,11 +3,13 @@ supervisor."""
 
 from __future__ import annotations
 
+import errno
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from loader.exit_codes import EXIT_DONE, EXIT_FAILED
+from loader.errors import SPACE_ERRORS, comes_from
+from loader.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_RESOURCES
 from loader.files.whole_file import temporary
 from pool.checkpoint.disk import files
 from pool.checkpoint.folder import step_path
@@ -15,7 +17,9 @@ from pool.checkpoint.state import AVERAGE, FOLDER, read_state
 from pool.errors import CheckpointError, PoolError
 from pool.nets.record import NETS, net_name
 from pool.process import lifeline
-from pool.run_dir import make_folder, shown
+from pool.run_dir import keep_others_from_writing, make_folder, shown
+
+_ROOM_ERRORS = (*SPACE_ERRORS, errno.EIO)  # the export is tried again
 
 
 @dataclass(frozen=True)
@@ -66,14 +70,16 @@ def write_nets(export: Export) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """`arguments`: the pid of the supervisor, with which this process dies, and those of an `Export`."""
+    """`arguments`: the pid of the supervisor, with which this process dies, and those of an `Export`. The exit code is
+    EXIT_RESOURCES if the disk does not take the nets now."""
     parent, *rest = arguments
     lifeline.die_with_parent(int(parent))
+    keep_others_from_writing()
     try:
         write_nets(Export.parse(rest))
     except (PoolError, OSError) as error:
         sys.stderr.write(shown(str(error)) + "\n")
-        return EXIT_FAILED
+        return EXIT_RESOURCES if comes_from(error, _ROOM_ERRORS) else EXIT_FAILED
     return EXIT_DONE
 
 

@@ -43,6 +43,12 @@ class NetPlan:
         self._states[step] = outcome
         return step
 
+    def postponed(self) -> int:
+        """The export has ended, and is to be tried again: its step."""
+        assert self._exporting is not None
+        step, self._exporting = self._exporting, None
+        return step
+
     def next_command(self) -> int | None:
         """The step with whose nets the command is to be run now; it begins. None if there is none, or it is run, or an
         earlier step is still to be exported."""

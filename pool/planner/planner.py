@@ -16,8 +16,8 @@ import torch
 from torch import nn
 
 from loader.batch.schema import BatchSchema
-from loader.errors import DataError
-from loader.exit_codes import EXIT_DATA
+from loader.errors import DataError, comes_from
+from loader.exit_codes import EXIT_DATA, EXIT_UNAVAILABLE
 from loader.plugins.words import told
 from pool import numerics
 from pool.accelerator.added import add_devices
@@ -29,7 +29,7 @@ from pool.buckets.tensors import specs
 from pool.config.tree import Config
 from pool.crash_points import crash_point
 from pool.devices import parse_device, resolve_devices, unused_devices
-from pool.errors import ConfigError, PoolError
+from pool.errors import AWAY_ERRORS, ConfigError, PoolError
 from pool.members.making import described
 from pool.metrics.layout import Measured, measured
 from pool.optim.elementwise import ELEMENTWISE
@@ -293,8 +293,10 @@ def run(launch: Launch) -> Answer:
         )
         sizes = {purpose: tuple(file.size for file in files) for purpose, files in data.files.items()}
         answer = Accepted(planned, sizes)
-    except (PoolError, DataError) as error:
-        answer = Refused(shown(str(error)), getattr(error, "exit_code", EXIT_DATA))
+    except PoolError as error:
+        answer = Refused(shown(str(error)), error.exit_code)
+    except DataError as error:
+        answer = Refused(shown(str(error)), EXIT_UNAVAILABLE if comes_from(error, AWAY_ERRORS) else EXIT_DATA)
     crash_point("planner.before_answer")
     return answer
 

@@ -19,6 +19,7 @@ from pool import crash_points
 from pool.crash_points import crash_point
 from pool.process import lifeline, prctl, roles
 from pool.protocol.identity import FORKSERVER, Peer
+from pool.run_dir import keep_others_from_writing
 
 _IMPORTED = (
     "pool.planner.planner",
@@ -33,7 +34,7 @@ def main() -> None:
     lifeline.die_with_parent(parent)
     prctl.show_as(FORKSERVER)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is the supervisor's to answer
-    os.umask(0o077)
+    keep_others_from_writing()
     crash_points.arm(sys.argv[5:], Peer(FORKSERVER, incarnation=int(sys.argv[3])))
     cores = os.sched_getaffinity(0)
     gc.disable()  # collections would be a quarter of the time that the imports take, and find next to nothing

@@ -130,6 +130,7 @@ class RunReport:
     validation_metrics: tuple[MetricValue, ...] = ()  # the task's own, of the newest validation
     noted: int = -1  # the newest step whose nets' numbers are in the metrics
     waits_for_nets: bool = False  # nothing is left to do but to note them
+    waits_for_disk: bool = False  # nothing is left to do but the last checkpoint, which can't be written now
 
     @property
     def loss(self) -> float:

@@ -47,6 +47,8 @@ def changes_for(steps: int, low: float, high: float, run_dir: str) -> list[Chang
         "train.best_metric": "loss",
         "train.early_stopping": None,
         "train.checkpoint_every": 0,
+        "train.checkpoint_minutes": 0,
+        "train.on_end": [],
         "train.on_bad_batch": "stop",
     }
     return [Change(key, value, is_toml=True) for key, value in values.items()]

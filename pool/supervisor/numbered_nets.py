@@ -1,30 +1,34 @@
 """The numbered nets of a run, as the supervisor has them exported and tried by the user's command. Nothing of this can
-end the run or make it wait, but at its end for commands that are left (`pool.nets`)."""
+end the run or make it wait, but at its end: for commands that are left, and for room on the disk (`pool.nets`)."""
 
 from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Callable, Mapping
 
 import zmq
 
+from loader.exit_codes import EXIT_RESOURCES
 from pool.checkpoint.folder import PREFIX, checkpoints
+from pool.checkpoint.schedule import FINAL_SECONDS
 from pool.checkpoint.state import FOLDER
+from pool.errors import ResourceError
 from pool.nets.exporting import Export
 from pool.nets.numbers import joined, numbers_of
 from pool.nets.plan import NetPlan
 from pool.nets.record import NETS, Net, add_to_record, net_name, read_record, write_record
 from pool.process.launch import Launch
 from pool.protocol.messages import NetNews, NetNumbers, RunReport
-from pool.supervisor.children.program import Program
+from pool.supervisor.children.program import Program, ended
 from pool.supervisor.holding.run_folder import RunFolder
 from pool.tasks.registry import task_module
 
 log = logging.getLogger(__name__)
 
 FOREVER = (1 << 63) - 1
-_KILLED = "killed by signal"
+RETRY_SECONDS = 30.0  # after an export that the disk did not take
 
 
 class NumberedNets:
@@ -45,7 +49,10 @@ class NumberedNets:
         self._step = -1  # that the command is run for
         self._found: list[Mapping[str, float]] = []  # what it has said of the step's nets so far
         self._unheard: NetNumbers | None = None  # the coordinator has not said yet that it has them
-        self._stopped = self._waiting = False
+        self._stopped = False
+        self._waiting: float | None = None  # time since which nothing else is left to do
+        self._no_room = ""  # why the disk did not take the newest export
+        self._retry = 0.0  # time of the next one
         states = read_record(folder.inside) if self._train.export_every else {}
         known = {step: net for step, net in states.items() if step <= launch.step}
         if known != states:  # steps that are done again; others may follow from them than before
@@ -74,8 +81,8 @@ class NumberedNets:
         if self._unheard is not None and report.noted >= self._unheard.step:
             self._unheard = None
             self._settle()
-        if report.waits_for_nets and not self._waiting and (left := self._plan.unsettled):
-            self._waiting = True
+        if report.waits_for_nets and self._waiting is None and (left := self._plan.unsettled):
+            self._waiting = time.monotonic()
             what = f"{len(left)} net{'' if len(left) == 1 else 's'} to be exported"
             what += " and tried" if self._train.on_export else ""
             self._say(f"all steps are done; waiting for {what} (Ctrl-C: end now, --resume does the rest)")
@@ -117,7 +124,7 @@ class NumberedNets:
         self._plan.saved([int(path.name.removeprefix(PREFIX)) for path in found])
 
     def _begin(self) -> None:
-        if (step := self._plan.next_export()) is not None:
+        if time.monotonic() >= self._retry and (step := self._plan.next_export()) is not None:
             weights = self._train.export_weights or ""
             export = Export(self._folder.inside, step, self._suffix, self._config.task, self._members, weights)
             self._exporter = self._started("pool.nets.exporting", export.arguments(), "export")
@@ -131,11 +138,28 @@ class NumberedNets:
         self._poller.unregister(program.pidfd)
         self._exporter = None
         code, last = program.end(), program.close()
+        if code == EXIT_RESOURCES:
+            self._postpone(last)
+            return
+        self._no_room = ""
         outcome = Net.NOT_WRITTEN if code else Net.WRITTEN
         step = self._plan.exported(outcome)
         if code:
-            self._say(f"nets of step {step} are not written: {last or _ended(code)}; training goes on")
+            self._say(f"nets of step {step} are not written: {last or ended(code)}; training goes on")
         self._note(step, outcome)
+
+    def _postpone(self, why: str) -> None:
+        """The disk did not take the nets: they are exported once it does. Raises ResourceError if nothing but that has
+        been left to do for too long."""
+        step, now = self._plan.postponed(), time.monotonic()
+        self._retry = now + RETRY_SECONDS
+        account = f"nets of step {step} are not written: {why}"
+        if self._waiting is not None and now - self._waiting >= FINAL_SECONDS:
+            minutes = round(FINAL_SECONDS / 60)
+            raise ResourceError(f"{account}; tried for {minutes} minutes; --resume does it once there is room")
+        if why != self._no_room:
+            self._no_room = why
+            self._say(f"{account}; tried again every {RETRY_SECONDS:.0f} s: make room")
 
     def _try_next(self) -> None:
         """Runs the command with the next of the step's nets."""
@@ -153,7 +177,7 @@ class NumberedNets:
         self._command = None
         code, output, last = program.end(), program.output(), program.close()
         if code:
-            what = f"{_ended(code)}{f': {last}' if last else ''}"
+            what = f"{ended(code)}{f': {last}' if last else ''}"
             self._say(f"train.on_export with the net of step {self._step}: {what}; training goes on")
         self._tell({} if code else numbers_of(output))
 
@@ -191,10 +215,6 @@ class NumberedNets:
             add_to_record(self._folder.inside, step, net)
         except OSError as error:
             self._say(f"{NETS}/: how far step {step} is can't be recorded: {error.strerror}; a resume does it again")
-
-
-def _ended(code: int) -> str:
-    return f"{_KILLED} {-code}" if code < 0 else f"exit code {code}"
 
 
 def _replaced(word: str, given: Mapping[str, str]) -> str:

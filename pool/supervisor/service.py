@@ -1,4 +1,4 @@
-"""Tells the service manager that the run is ready, then that it makes progress (sd_notify(3)).
+"""Tells the service manager that the run is ready, then that it makes progress, and where it is (sd_notify(3)).
 
 Without $NOTIFY_SOCKET nothing is sent.
 """
@@ -9,6 +9,9 @@ import contextlib
 import os
 import socket
 
+from pool.protocol.messages import RunReport
+from pool.telemetry.progress import eta
+
 
 class ServiceManager:
     def __init__(self) -> None:
@@ -16,14 +19,18 @@ class ServiceManager:
         self._address = "\0" + address[1:] if address.startswith("@") else address
         self._computed = 0.0
         self._is_ready = False
+        self._status = ""
 
-    def progress(self, computed: float, *, waits: bool = False) -> None:
-        """`computed`: seconds spent on finished batches. Pings the watchdog only if that has changed, or if the run
-        `waits` for something that is none of its processes'."""
-        if computed != self._computed or waits:
+    def progress(self, report: RunReport) -> None:
+        """Pings the watchdog only if a batch has been finished since, or if the run waits for something that is none of
+        its processes'. Sends the status when it is another."""
+        if report.computed != self._computed or report.waits_for_nets or report.waits_for_disk:
             self._send("WATCHDOG=1" if self._is_ready else "READY=1")
             self._is_ready = True
-            self._computed = computed
+            self._computed = report.computed
+        if (status := _status(report)) != self._status:
+            self._status = status
+            self._send(f"STATUS={status}")
 
     def stopping(self) -> None:
         self._send("STOPPING=1")
@@ -32,3 +39,13 @@ class ServiceManager:
         if self._address:
             with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
                 connection.sendto(text.encode(), self._address)
+
+
+def _status(report: RunReport) -> str:
+    """For `systemctl status`."""
+    parts = [f"step {report.step}/{report.steps}", eta(report)]
+    if report.waits_for_disk:
+        parts.append("the last checkpoint can't be written: waits for room on the disk")
+    if report.waits_for_nets:
+        parts.append("waits for nets to be exported and tried")
+    return ", ".join(filter(None, parts))

@@ -20,17 +20,21 @@ NEXT = {
 
 class StopPlan:
     def __init__(self, timeout: float) -> None:
-        """`timeout`: seconds that finishing the step and writing the checkpoint may take."""
+        """`timeout`: seconds that finishing the step and writing the checkpoint may take, waiting for room on the disk
+        not counted."""
         self.ending = Ending.NOT_ASKED
         self._timeout = timeout
         self._deadline = 0.0
 
-    def signals(self, count: int, now: float) -> str:
-        """So many signals have come: why `ending` is another now, for the user; empty if it is not."""
+    def signals(self, count: int, now: float, *, waits: bool = False) -> str:
+        """So many signals have come: why `ending` is another now, for the user; empty if it is not. `waits`: for room
+        on the disk."""
         if self.ending is Ending.NOW:
             return ""
         if count > 1:
             return self._enter(Ending.NOW, "stopped at once; nothing more is saved")
+        if waits:
+            self._deadline = now + self._timeout
         if self.ending is Ending.FINISHING and now > self._deadline:
             return self._enter(
                 Ending.NOW, f"stopped after pool.stop_timeout = {self._timeout:g} s; nothing more is saved"

@@ -104,7 +104,8 @@ class Supervisor:
             events = dict(self._poller.poll(self._pause_ms()))
             self._hear()
             self._signals.drain()
-            if why := self._stop.signals(self._signals.count, time.monotonic()):
+            waits = self.last_report is not None and self.last_report.waits_for_disk
+            if why := self._stop.signals(self._signals.count, time.monotonic(), waits=waits):
                 self._progress.say(why)
                 if self._stop.ending is Ending.NOW:
                     return self._signals.exit_code
@@ -208,7 +209,7 @@ class Supervisor:
                 crash_point("supervisor.report_heard")
                 self.last_report = message
                 self._policy.progress(message.step)
-                self._service.progress(message.computed, waits=message.waits_for_nets)
+                self._service.progress(message)
                 self._nets.report(message)
                 self._progress.show(message)
 

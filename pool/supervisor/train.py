@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from loader.exit_codes import EXIT_DONE
@@ -23,6 +24,7 @@ from pool.supervisor.closing import closing_lines
 from pool.supervisor.holding.logs import log_into
 from pool.supervisor.holding.run_folder import RunFolder
 from pool.supervisor.holding.signals import StopSignals
+from pool.supervisor.outcome import outcome_of, tell
 from pool.supervisor.supervisor import KILL_SECONDS, Supervisor
 from pool.tasks.registry import is_bundled, task_module
 from pool.telemetry import trace
@@ -47,75 +49,87 @@ def train(
     orphans = Orphans()
     folder = RunFolder(config, resume=resume)
     try:
-        code = _supervise(config, folder, allow_different_numerics, changes, again)
-        folder.ended(code)
-        return code
-    except (PoolError, OSError) as error:
-        failure = _as_told(error, folder)
-        folder.ended(failure.exit_code, str(failure))
-        raise failure from None
+        with StopSignals() as signals:
+            run = _Run(config, folder, signals, ProgressLine(), again)
+            try:
+                code = _supervise(run, allow_different_numerics, changes)
+            except (PoolError, OSError) as error:
+                refusal = _refusal(error, folder)
+                run.ended(refusal.exit_code, str(refusal))
+                raise refusal from None
+            run.ended(code)
+            return code
     finally:
         orphans.end(KILL_SECONDS)
         folder.close()
 
 
-def _as_told(error: PoolError | OSError, folder: RunFolder) -> PoolError:
-    """The error with the names of files as the user knows them."""
+@dataclass
+class _Run:
+    config: Config
+    folder: RunFolder
+    signals: StopSignals
+    progress: ProgressLine
+    again: Callable[[str], str] | None
+    report: RunReport | None = None  # the last
+
+    def ended(self, code: int, reason: str = "") -> None:
+        """Writes down how, and tells the user's program."""
+        self.folder.ended(code, reason)
+        if self.config.train.on_end:
+            outcome = outcome_of(self.config, self.folder, self.report, code, reason, self.again)
+            tell(self.config.train.on_end, outcome, self.folder, self.signals, self.progress.say)
+
+
+def _refusal(error: PoolError | OSError, folder: RunFolder) -> PoolError:
     if isinstance(error, PoolError):
         return PoolError(shown(str(error)), error.exit_code)
     log.error("the run ends", exc_info=error)  # no memory, no descriptor, no process: the user's to know, not a bug
     return RunError(shown(f"{error.filename or folder.path}: {error.strerror or error}"))
 
 
-def _supervise(
-    config: Config,
-    folder: RunFolder,
-    allow_different_numerics: bool,
-    changes: Sequence[tuple[str, Any]],
-    again: Callable[[str], str] | None,
-) -> int:
-    progress = ProgressLine()
+def _supervise(run: _Run, allow_different_numerics: bool, changes: Sequence[tuple[str, Any]]) -> int:
+    config, folder, progress = run.config, run.folder, run.progress
     logging.raiseExceptions = False  # a full disk loses log lines, nothing else
     log_into(folder.logs)
-    with StopSignals() as signals:
-        crash_points.arm(config.testing.crash_points, Peer(SUPERVISOR))
-        progress.say(f"run {folder.path}: preparing")
-        if config.run.trace:
-            trace.clear(folder.inside)
-        launch, forkserver = prepare(
-            config, folder, signals, allow_different_numerics=allow_different_numerics, changes=changes
-        )
-        try:
-            folder.record(launch.config, launch.overrides)
-            supervisor = Supervisor(launch, reserve(launch), forkserver, folder, signals, progress)
-        except BaseException:
-            forkserver.end()
-            raise
-        for note in folder.take_notes():
-            log.warning("%s", note)
-            progress.say(note)
-        if launch.checkpoint is not None:
-            progress.say(f"resuming from {launch.checkpoint}, step {launch.step}")
-        exchange = launch.planned.exchange
-        said = f"; {exchange}" if exchange != HOST else ""
-        progress.say(f"workers on {', '.join(launch.planned.devices)}{said}")
-        try:
-            code = supervisor.run()
-            if code == EXIT_DONE:
-                check_at_end(launch)
-        except (PoolError, OSError):
-            if unsaved := supervisor.unsaved():
-                progress.say(unsaved)
-            raise
-        finally:
-            supervisor.end_all()
-            progress.close()
-            if (trace_file := config.trace_file) is not None:
-                progress.say(trace.finish(folder.inside, trace_file))
-        again = again if code != EXIT_DONE else None
-        for line in _closing_lines(config, folder, supervisor.last_report, again):
-            progress.say(line)
-        return code
+    crash_points.arm(config.testing.crash_points, Peer(SUPERVISOR))
+    progress.say(f"run {folder.path}: preparing")
+    if config.run.trace:
+        trace.clear(folder.inside)
+    launch, forkserver = prepare(
+        config, folder, run.signals, allow_different_numerics=allow_different_numerics, changes=changes
+    )
+    try:
+        folder.record(launch.config, launch.overrides)
+        supervisor = Supervisor(launch, reserve(launch), forkserver, folder, run.signals, progress)
+    except BaseException:
+        forkserver.end()
+        raise
+    for note in folder.take_notes():
+        log.warning("%s", note)
+        progress.say(note)
+    if launch.checkpoint is not None:
+        progress.say(f"resuming from {launch.checkpoint}, step {launch.step}")
+    exchange = launch.planned.exchange
+    said = f"; {exchange}" if exchange != HOST else ""
+    progress.say(f"workers on {', '.join(launch.planned.devices)}{said}")
+    try:
+        code = supervisor.run()
+        if code == EXIT_DONE:
+            check_at_end(launch)
+    except (PoolError, OSError):
+        if unsaved := supervisor.unsaved():
+            progress.say(unsaved)
+        raise
+    finally:
+        supervisor.end_all()
+        run.report = supervisor.last_report
+        progress.close()
+        if (trace_file := config.trace_file) is not None:
+            progress.say(trace.finish(folder.inside, trace_file))
+    for line in _closing_lines(config, folder, run.report, run.again if code != EXIT_DONE else None):
+        progress.say(line)
+    return code
 
 
 def _closing_lines(

@@ -109,12 +109,20 @@ def describe(report: RunReport, width: int | None = None) -> str:
     parts["lr"] = f"lr {report.learning_rate:.3g}"
     if any(asdict(report.shares).values()):
         parts["bound"] = "bound by " + " ".join(f"{name} {share:.0%}" for name, share in _largest(report.shares))
-    if rate > 0 and report.step < report.steps and not report.finished:
-        parts["ETA"] = f"ETA {_duration((report.steps - report.step) * report.samples_per_step / rate)}"
+    if left := eta(report):
+        parts["ETA"] = left
     for name in LEAST_NEEDED:
         if width is not None and len("  ".join(parts.values())) > width:
             parts.pop(name, None)
     return "  ".join(parts.values())
+
+
+def eta(report: RunReport) -> str:
+    """How long the rest will take; empty if that is not known, or if nothing is left."""
+    left = report.steps - report.step
+    if report.samples <= 0 or report.seconds <= 0 or left <= 0 or report.finished:
+        return ""
+    return f"ETA {_duration(left * report.samples_per_step * report.seconds / report.samples)}"
 
 
 def _news(report: RunReport) -> tuple[int, int]:

@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from loader.errors import DataError
+from loader.errors import SPACE_ERRORS, DataError, comes_from
+from loader.exit_codes import EXIT_FAILED, EXIT_RESOURCES
 from loader.plugins.words import told
 from pool.checkpoint.disk.plain import printable
 from pool.errors import ConfigError, PoolError
@@ -61,16 +62,20 @@ def export_checkpoint(
     except PoolError:
         raise
     except OSError as error:
-        raise PoolError(f"{error.filename or output}: {error.strerror}") from None
+        raise PoolError(f"{error.filename or output}: {error.strerror}", _exit_code(error)) from None
     except DataError as error:  # it names the file
-        raise PoolError(str(error)) from None
+        raise PoolError(str(error), _exit_code(error)) from None
     except ValueError as error:
         raise PoolError(f"{output}: not written: {error}") from None
     except Exception as error:
-        raise PoolError(f"{output}: not written: {told(error)}") from None
+        raise PoolError(f"{output}: not written: {told(error)}", _exit_code(error)) from None
     if not output.exists():
         raise PoolError(f"{output}: not written: the method `export` of the task {found.name} makes no file")
     return found
+
+
+def _exit_code(error: Exception) -> int:
+    return EXIT_RESOURCES if comes_from(error, SPACE_ERRORS) else EXIT_FAILED
 
 
 def header_path(output: Path, language: str) -> Path:

@@ -51,7 +51,7 @@ def as_record(entry: Entry) -> np.void:
         to = chess.square(7 if chess.square_file(to) == 6 else 0, chess.square_rank(to))
     record["move_from"], record["move_to"] = (move.from_square, to) if move else (64, 64)
     record["promotion"] = move.promotion or 0
-    record["score"], record["result"], record["ply"] = entry.score, entry.result, entry.ply
+    record["score"], record["result"], record["ply"] = entry.score, entry.result, entry.ply or 0
     record["side_to_move"], record["clock"] = not board.turn, board.halfmove_clock
     record["en_passant"] = 64 if board.ep_square is None else board.ep_square
     found: np.void = record[0]

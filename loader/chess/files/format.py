@@ -46,6 +46,7 @@ class PositionFormat:
         return EntriesReader(self, files, may_grow=may_grow, skip_damaged=skip_damaged)
 
     def open_with(self, config: DataConfig, files: Sequence[DataFile]) -> EntriesReader:
+        from loader.chess.files.opening import IllegalRule
         from loader.chess.files.reader import EntriesReader
         from loader.chess.filters import PLY, needs
 
@@ -55,6 +56,7 @@ class PositionFormat:
             may_grow=config.may_grow,
             skip_damaged=config.on_bad_data == "skip",
             needs_ply=any(need.part == PLY for need in needs(config.settings.filters)),
+            illegal=IllegalRule(config.on_bad_data, every=False),
         )
 
     def whole_size(self, file: DataFile) -> int:

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from loader import _native
 from loader.chess.files.format import PositionFormat
-from loader.chess.files.opening import open_file
-from loader.chess.files.reader import LINES_AT_ONCE, fault_behind, raise_fault
-from loader.errors import DataError
-from loader.formats.faults import Fault
+from loader.chess.files.opening import LEFT_OUT, open_file
+from loader.chess.files.reader import LINES_AT_ONCE, fault_behind, judge_chunk, raise_fault
+from loader.chess.files.verdict import Judged, verdict
 from loader.formats.format import OnProgress, Verdict
 from loader.formats.parallel import map_chunks
 
 
 def verify(found: PositionFormat, path: Path, threads: int, progress: OnProgress | None) -> Verdict:
-    """Reads every entry of a file, up to the first damage."""
-    name = str(path)
-    try:
-        file = open_file(found, path)
-    except DataError as error:
-        return Verdict(name, False, 0, error.offset, error.reason)
+    """Reads and judges every entry of a file, up to the first damage."""
 
-    def count(chunk: int) -> tuple[int, Fault | None]:
-        walk = _native.ChunkWalk(file, chunk)
-        return walk.count(), fault_behind(walk)
+    def chunks() -> Iterator[Judged]:
+        file = open_file(found, path, illegal=LEFT_OUT)
+        for chunk, judged in enumerate(map_chunks(partial(judge_chunk, file), file.num_chunks, threads)):
+            yield judged
+            _tell(progress, file, chunk)
 
-    entries = 0
-    for chunk, (read, fault) in enumerate(map_chunks(count, file.num_chunks, threads)):
-        entries += read
-        if fault is not None:
-            return Verdict(name, False, entries, fault[2], fault[1])
-        _tell(progress, file, chunk)
-    return Verdict(name, True, entries)
+    return verdict(str(path), chunks())
 
 
 def dump(found: PositionFormat, path: Path, limit: int | None) -> Iterator[bytes]:

@@ -8,7 +8,8 @@ from typing import cast
 from loader import _native
 from loader.chess.entry import Entry, entry_of
 from loader.chess.files.format import PositionFormat
-from loader.chess.files.opening import open_file
+from loader.chess.files.opening import KEPT, IllegalRule, open_file
+from loader.chess.files.verdict import Judged, illegal_of
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile
 from loader.formats.faults import Fault
@@ -29,9 +30,10 @@ class EntriesReader:
         may_grow: bool,
         skip_damaged: bool,
         needs_ply: bool = False,
+        illegal: IllegalRule = KEPT,
     ) -> None:
         def open_one(file: DataFile) -> tuple[DataFile, _native.EntryFile]:
-            return file, open_file(found, file, may_grow=may_grow, needs_ply=needs_ply)
+            return file, open_file(found, file, may_grow=may_grow, needs_ply=needs_ply, illegal=illegal)
 
         opened = usable(files, open_one, skip_damaged=skip_damaged)
         self._chunks = [(file, known, chunk) for known, file in opened for chunk in range(file.num_chunks)]
@@ -66,8 +68,19 @@ def fault_behind(walk: _native.ChunkWalk) -> Fault | None:
     return cast("Fault | None", walk.fault)
 
 
+def error_of(fault: Fault) -> DataError:
+    file, reason, offset, kind = fault
+    return (DataChangedError if kind == "changed" else DataError)(file, reason, offset)
+
+
+def judge_chunk(file: _native.EntryFile, chunk: int) -> Judged:
+    """Judges a chunk of a file that was opened with LEFT_OUT."""
+    walk = _native.ChunkWalk(file, chunk)
+    entries, fault = walk.count(), fault_behind(walk)
+    return Judged(entries, illegal_of(walk.illegal), None if fault is None else error_of(fault))
+
+
 def raise_fault(fault: Fault | None) -> None:
     """Raises what a native reader says, if that is anything."""
     if fault is not None:
-        file, reason, offset, kind = fault
-        raise (DataChangedError if kind == "changed" else DataError)(file, reason, offset)
+        raise error_of(fault)

@@ -48,8 +48,9 @@ class FileStatistics:
         return int(self.counts.lengths.sum())
 
     def has(self, part: str) -> bool:
-        """Whether entries of this format have it."""
-        return part not in self.facts.lacks
+        """Whether entries of this format have it, and of the ply, whether any is known."""
+        unknown = part == PLY and self.entries != 0 and not self.counts.plies.any()
+        return part not in self.facts.lacks and not unknown
 
     def without(self) -> list[str]:
         """What entries of this format do not have."""
@@ -64,6 +65,10 @@ class FileStatistics:
 
     def no_score(self) -> int:
         return int(self.counts.scores[:, NO_SCORE + ZERO].sum())
+
+    def no_ply(self) -> int:
+        """Of a format that has plies."""
+        return 0 if PLY in self.facts.lacks else self.entries - int(self.counts.plies.sum())
 
     def results(self) -> dict[str, int]:
         return dict(zip(("loss", "draw", "win"), map(int, self.counts.scores.sum(axis=1)), strict=True))
@@ -108,6 +113,8 @@ class FileStatistics:
         told: dict[str, Any] = {}
         if self.has(PLY):
             told |= {"ply": asdict(Distribution.of_counts(counts.plies)), "plies": trimmed(counts.plies)}
+        if self.no_ply():
+            told["no_ply"] = self.no_ply()
         for name, names, found in (
             ("piece_count", "piece_counts", counts.piece_counts),
             ("phase", "phases", counts.phases),

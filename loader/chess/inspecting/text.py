@@ -42,6 +42,8 @@ def rows(statistics: FileStatistics) -> list[tuple[str, str]]:
     told.append(("result", _shares(statistics.results(), statistics.entries)))
     if statistics.has(PLY):
         told.append(("ply", _spread(counts.plies)))
+    if statistics.no_ply():
+        told.append(("without ply", _share(statistics.no_ply(), statistics.entries)))
     told += [("pieces", _spread(counts.piece_counts)), ("material", _spread(counts.materials))]
     if statistics.has(MOVE):
         moves = {name: count for name, count in statistics.moves().items() if name != "none" or count}

@@ -26,7 +26,8 @@ inline void write_record(const Entry& entry, Record& record) {
     record.ply = entry.ply;
     record.move = entry.move.word;
     record.result = entry.result;
-    unsigned flags = position.side;
+    unsigned flags = position.side | (entry.lacks & unsigned{kPlyPart}) << 1;
+    static_assert(unsigned{kNoPly} == unsigned{kPlyPart} << 1);
     static_assert(unsigned{kBlack} == unsigned{kBlackToMove});
     const Bitboard enemies = position.of_colour(position.side ^ 1U);
     flags |= static_cast<unsigned>(enemies >> entry.move.to() & 1) * kCapture;

@@ -26,6 +26,7 @@ class PositionReader {
         std::size_t chunk = 0;  // of this reader
         stream::RecordBuffer* records = nullptr;
         std::optional<stream::SourceFault> fault;
+        std::optional<stream::SourceFault> left_out;  // illegal positions, if there are any and they are to be
     };
 
     [[nodiscard]] virtual std::size_t num_chunks() const = 0;

@@ -14,6 +14,7 @@ enum RecordFlags : std::uint8_t {
     kInCheck = 2,      // the side to move is in check
     kCapture = 4,      // an enemy piece stands on the move's destination (not en passant)
     kPromotion = 8,    // the move promotes
+    kNoPly = 16,       // the ply is not known
 };
 
 // One training entry as the stream carries it, 32 bytes: what filters, features and dense fields need.

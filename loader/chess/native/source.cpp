@@ -44,7 +44,7 @@ void PositionSource::decode(std::span<stream::ChunkRead> chunks) const {
         std::vector<std::size_t> indices;  // among the chunks asked for
         for (std::size_t i = 0; i < chunks.size(); ++i) {
             if (chunks[i].chunk < begins_[reader] || chunks[i].chunk >= begins_[reader + 1]) continue;
-            readings.push_back({chunks[i].chunk - begins_[reader], &chunks[i].records, {}});
+            readings.push_back({chunks[i].chunk - begins_[reader], &chunks[i].records, {}, {}});
             indices.push_back(i);
         }
         if (readings.empty()) continue;
@@ -52,7 +52,10 @@ void PositionSource::decode(std::span<stream::ChunkRead> chunks) const {
             const std::size_t i = indices[reading];
             filters[i].block(chunks[i].records);
         });
-        for (std::size_t k = 0; k < readings.size(); ++k) chunks[indices[k]].fault = std::move(readings[k].fault);
+        for (std::size_t k = 0; k < readings.size(); ++k) {
+            chunks[indices[k]].fault = std::move(readings[k].fault);
+            chunks[indices[k]].left_out = std::move(readings[k].left_out);
+        }
     }
     for (std::size_t i = 0; i < chunks.size(); ++i) {
         filters[i].end(chunks[i].records);

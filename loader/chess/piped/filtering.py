@@ -15,7 +15,7 @@ from loader.chess.filters.native_settings import filter_settings
 from loader.chess.tools.choosing import Chunk
 from loader.chess.tools.filtering import Passed
 from loader.chess.tools.kind import Kind
-from loader.chess.tools.source import Piece, Source, Tick, silent, whole_size
+from loader.chess.tools.source import Changes, Piece, Source, Tick, silent, whole_size
 from loader.formats.parallel import map_in_order
 
 
@@ -35,16 +35,17 @@ class PassingUnits:
         filter_ = _native.Filter(filter_settings(self.filters), self.seed)
         whole, before, chunks = whole_size(self.sources), 0, 0
 
-        def one(work: tuple[int, Piece]) -> tuple[int, UnitBlock]:
+        def one(work: tuple[int, Piece]) -> tuple[int, UnitBlock, Changes]:
             number, (file, place) = work
             chunk = Chunk(file, place, self.target)
             chosen = filter_.choose(chunk.records(), number)
-            return len(chosen), chunk.take(chosen)
+            return len(chosen), chunk.take(chosen), chunk.changes
 
         for source in self.sources:
             work = enumerate(source.chunks(), chunks)
             behind = 0
-            for behind, (entries, block) in enumerate(map_in_order(one, work, self.threads), 1):
+            for behind, (entries, block, changes) in enumerate(map_in_order(one, work, self.threads), 1):
+                source.changes.update(changes)
                 yield block
                 self.passed = Passed(self.passed.read + entries, self.passed.kept + int(block.entries.sum()))
                 self.tick(before + source.offset(behind), whole)

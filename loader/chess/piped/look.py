@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from loader.chess.files.verdict import Judged, verdict
 from loader.chess.tools.source import Piece, Source, Tick, silent
-from loader.errors import DataError
 from loader.formats.format import Verdict
 from loader.formats.parallel import map_in_order
 
 
 def verify(source: Source, threads: int = 1, tick: Tick = silent) -> Verdict:
-    """Reads every entry, up to the first damage."""
-    name, entries = str(source.path), 0
+    """Reads and judges every entry, up to the first damage, of what was opened with LEFT_OUT."""
 
-    def count(piece: Piece) -> tuple[int, DataError | None]:
+    def judge(piece: Piece) -> Judged:
         file, chunk = piece
-        return file.counted(chunk)
+        return file.judged(chunk)
 
-    try:
-        for chunk, (read, damage) in enumerate(map_in_order(count, source.chunks(), threads)):
-            entries += read
-            if damage is not None:
-                raise damage
+    def chunks() -> Iterator[Judged]:
+        for chunk, judged in enumerate(map_in_order(judge, source.chunks(), threads)):
+            yield judged
             tick(source.offset(chunk + 1), source.size)
         source.check_end()
-    except DataError as damage:
-        return Verdict(name, False, entries, damage.offset, damage.reason)
-    return Verdict(name, True, entries)
+
+    return verdict(str(source.path), chunks())
 
 
 def dump(source: Source, limit: int | None = None) -> Iterator[bytes]:

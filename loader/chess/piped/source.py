@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from loader import _native
+from loader.chess.files.opening import KEPT, IllegalRule
 from loader.chess.tools.kind import Kind
-from loader.chess.tools.source import Piece, SourceFile
+from loader.chess.tools.source import Changes, Piece, SourceFile
 from loader.errors import DataError
 from loader.files.pipes import InputPipe
 from loader.formats.binpack.file import damage_error
@@ -23,10 +24,12 @@ _HEADER = 8  # bytes, of a binpack chunk
 class PipedSource:
     """`loader.chess.tools.source.Source`."""
 
-    def __init__(self, pipe: InputPipe, kind: Kind, *, needs_ply: bool) -> None:
+    def __init__(self, pipe: InputPipe, kind: Kind, *, needs_ply: bool, illegal: IllegalRule = KEPT) -> None:
         self.pipe = pipe
         self.kind = kind
+        self.changes = Changes()
         self._needs_ply = needs_ply
+        self._illegal = illegal
         self._begins: list[int] = []  # of chunks
         self._units = 0  # records, lines or games in them; not of binpack
         self._damage: DataError | None = None
@@ -54,7 +57,7 @@ class PipedSource:
             if (opened := read(begin)) is None:
                 return
             self._begins.append(begin)
-            yield SourceFile(self.path, self.kind, opened), 0
+            yield SourceFile(self.path, self.kind, opened, None, self._illegal), 0
 
     def check_end(self) -> None:
         if self._damage is not None:
@@ -67,7 +70,7 @@ class PipedSource:
         self.pipe.fill(_HEADER)
         wanted = _native.chunk_bytes(bytes(self.pipe.held[:_HEADER])) or _HEADER
         self.pipe.fill(wanted)
-        found = _native.BinpackFile.hold(self.path, self.pipe.take(wanted), begin)
+        found = _native.BinpackFile.hold(self.path, self.pipe.take(wanted), begin, *self._illegal)
         if found.header_damage is not None:
             self._damage = damage_error(self.path, found.header_damage, in_chunk=False)
             return None
@@ -76,7 +79,7 @@ class PipedSource:
     def _next_units(self, begin: int) -> _native.EntryFile:
         codec = self.kind.codec
         data = self.pipe.take(self._next_size(codec, begin))
-        found = _native.hold_entries(codec, self.path, data, begin, self._units, self._needs_ply)
+        found = _native.hold_entries(codec, self.path, data, begin, self._units, self._needs_ply, *self._illegal)
         self._units += _native.count_units(codec, data)
         return found
 

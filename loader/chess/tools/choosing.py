@@ -11,7 +11,7 @@ from loader import _native
 from loader.chess.files.reader import raise_fault
 from loader.chess.files.units import UnitBlock
 from loader.chess.tools.kind import Kind, kind_of_name
-from loader.chess.tools.source import SourceFile, cut
+from loader.chess.tools.source import Changes, SourceFile, cut
 from loader.errors import UsageError
 from loader.formats.binpack.file import damage_error
 from loader.formats.faults import Fault
@@ -42,6 +42,7 @@ class Chunk:
         self._target = target
         self._units: UnitBlock | None = None
         self._walk: _native.ChunkWalk | None = None
+        self.changes = Changes()  # of what has been taken
         if source.kind == target and not target.keeps_games:
             self._units = source.read_units(number)
         elif isinstance(source.opened, _native.EntryFile):
@@ -71,6 +72,7 @@ class Chunk:
         else:
             self._source.copy_to(self._number, some)
         writer.finish()
+        self.changes.update(dict(writer.changes))
         block, rest = cut(self._target, writer.take())
         assert not rest, f"{self._target.name}: what was written does not read"
         return block

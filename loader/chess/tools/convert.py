@@ -19,6 +19,7 @@ from loader.chess.tools.source import (
     Tick,
     all_units,
     bytes_from,
+    changes_of,
     expected_bytes,
     refuse_empty,
     silent,
@@ -52,32 +53,36 @@ def convert(sources: Sequence[SourceFile], target: Target, output: Path, threads
     """Writes all entries of the files, one file after another.
 
     Units of the same format keep their bytes. What is written is kept where the work is interrupted, and the same call
-    goes on with it. Raises DataError at damage and for an entry that the target can't hold.
+    goes on with it. What was changed on the way is in the sources' `changes`. Raises DataError at damage and for an
+    entry that the target can't hold.
     """
     refuse_empty(sources)
     whole, settings = sum(source.size for source in sources), work_settings("convert", sources, target)
-    with ResumedOutput(output, target, settings, (0, 0), lambda: expected_bytes(sources, target.kind)) as out:
+    settings = {**settings, "--on-bad-data": sources[0].illegal.on_bad_data}
+    with ResumedOutput(output, target, settings, (0, 0, {}), lambda: expected_bytes(sources, target.kind)) as out:
         begin, before = out.place, 0
+        sources[0].changes.update(begin[2])
         for number, source in enumerate(sources):
             if number >= begin[0] and not out.done:
-                for done in _converted(source, number, begin, target, out, threads):
+                for done in _converted(sources, number, begin, target, out, threads):
                     tick(before + done, whole)
             before += source.size
         out.publish()
 
 
 def _converted(
-    source: SourceFile, number: int, begin: Place, target: Target, out: ResumedOutput, threads: int
+    sources: Sequence[SourceFile], number: int, begin: Place, target: Target, out: ResumedOutput, threads: int
 ) -> Iterator[int]:
     """Writes what comes behind `begin` of file `number`; bytes of it that are done, again and again."""
+    source = sources[number]
     first = begin[1] if begin[0] == number else 0
     if target.kind.is_binpack:
         for block, chunk in units_from(source, target.kind, threads, first):
-            out.write(block, (number, chunk))
+            out.write(block, (number, chunk, changes_of(sources)))
             yield source.offset(chunk)
     else:
         for data, chunk in bytes_from(source, target.kind, threads, first):
-            out.write_bytes(data, (number, chunk))
+            out.write_bytes(data, (number, chunk, changes_of(sources)))
             yield source.offset(chunk)
     source.check_end()
 

@@ -19,7 +19,7 @@ from loader.chess.tools.external.memory import SMALLEST_MEMORY, anonymous_memory
 from loader.chess.tools.kind import Kind, Target
 from loader.chess.tools.repetitions import ROW, START, Limits, Repetitions, keys_of
 from loader.chess.tools.resumed_output import Place, ResumedOutput, kept_work, work_settings
-from loader.chess.tools.source import SourceFile, Tick, expected_bytes, has_chunks_from, refuse_empty, silent
+from loader.chess.tools.source import Changes, SourceFile, Tick, expected_bytes, has_chunks_from, refuse_empty, silent
 from loader.errors import UsageError
 from loader.formats.parallel import map_in_order
 from loader.resumable.work_file import WorkFile, bytes_begun
@@ -132,12 +132,14 @@ def _without(
     chunks = [(i, each) for i, source in enumerate(sources) for each in range(source.num_chunks)]
     first = sum(source.num_chunks for source in sources[:file]) + chunk
 
-    def take(work: tuple[int, Chosen]) -> UnitBlock:
-        file, chunk = chunks[work[0]]
-        return Chunk(sources[file], chunk, target).take(work[1])
+    def take(work: tuple[int, Chosen]) -> tuple[UnitBlock, Changes]:
+        file, number = chunks[work[0]]
+        chunk = Chunk(sources[file], number, target)
+        return chunk.take(work[1]), chunk.changes
 
     work = ((each, chosen.next(int(counts[each]))) for each in range(first, len(chunks)))
-    for each, block in enumerate(map_in_order(take, work, threads), first):
+    for each, (block, changes) in enumerate(map_in_order(take, work, threads), first):
         file, chunk = chunks[each]
+        sources[file].changes.update(changes)
         number += int(counts[each])
         yield block, (file, chunk + 1, number)

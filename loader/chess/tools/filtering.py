@@ -18,7 +18,16 @@ from loader.chess.filters.native_settings import filter_settings
 from loader.chess.tools.choosing import Chunk, refuse_games
 from loader.chess.tools.kind import Kind, Target
 from loader.chess.tools.resumed_output import Place, ResumedOutput, work_settings
-from loader.chess.tools.source import Source, SourceFile, Tick, expected_bytes, map_sources, refuse_empty, silent
+from loader.chess.tools.source import (
+    Changes,
+    Source,
+    SourceFile,
+    Tick,
+    expected_bytes,
+    map_sources,
+    refuse_empty,
+    silent,
+)
 from loader.errors import UsageError
 
 
@@ -93,9 +102,11 @@ def _passing(
     filter_ = _native.Filter(filter_settings(filters), seed)
     numbers = [sum(source.num_chunks for source in sources[:file]) for file in range(len(sources))]
 
-    def one(file: int, number: int) -> tuple[int, UnitBlock]:
+    def one(file: int, number: int) -> tuple[int, UnitBlock, Changes]:
         chunk = Chunk(sources[file], number, target)
         chosen = filter_.choose(chunk.records(), numbers[file] + number)
-        return len(chosen), chunk.take(chosen)
+        return len(chosen), chunk.take(chosen), chunk.changes
 
-    return map_sources(one, sources, threads, (first[0], first[1]))
+    for file, number, (read, block, changes) in map_sources(one, sources, threads, (first[0], first[1])):
+        sources[file].changes.update(changes)
+        yield file, number, (read, block)

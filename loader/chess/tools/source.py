@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
@@ -14,14 +15,16 @@ import numpy as np
 from loader import _native
 from loader.chess.entry import Entry, entry_of
 from loader.chess.files.format import PositionFormat
-from loader.chess.files.opening import open_file
-from loader.chess.files.reader import LINES_AT_ONCE, fault_behind, raise_fault
+from loader.chess.files.opening import KEPT, IllegalRule, open_file
+from loader.chess.files.reader import LINES_AT_ONCE, fault_behind, judge_chunk, raise_fault
 from loader.chess.files.units import UnitBlock, block_of
+from loader.chess.files.verdict import Judged
 from loader.chess.filters import MOVE
 from loader.chess.tools.kind import Kind, kind_of_file
 from loader.errors import DataChangedError, DataError, UsageError
 from loader.files.identity import DataFile, identify
 from loader.files.pipes import input_of
+from loader.formats.binpack import file as binpack_file
 from loader.formats.binpack.file import damage_error
 from loader.formats.faults import Fault
 from loader.formats.parallel import map_chunks, map_in_order
@@ -29,6 +32,7 @@ from loader.formats.registry import format_by_name
 
 T = TypeVar("T")
 Tick = Callable[[int, int], None]  # bytes of the files done, and all of them; may raise to stop
+Changes = Counter[str]  # positions that were written otherwise than they are, or left out, by what was done
 Piece = tuple["SourceFile", int]  # a chunk: what reads it, and its number there
 _HEADER = struct.Struct("<4sI")  # of a binpack chunk
 
@@ -49,6 +53,10 @@ class Source(Protocol):
     @property
     def size(self) -> int:
         """Bytes; 0: not known."""
+
+    @property
+    def changes(self) -> Changes:
+        """Of what has been written so far."""
 
     @property
     def is_empty(self) -> bool:
@@ -76,6 +84,8 @@ class SourceFile:
     kind: Kind
     opened: _native.BinpackFile | _native.EntryFile
     known: DataFile | None = None  # as it was when it was opened; None: what has come out of a pipe
+    illegal: IllegalRule = KEPT
+    changes: Changes = field(default_factory=Counter, compare=False)
 
     @property
     def size(self) -> int:
@@ -132,6 +142,18 @@ class SourceFile:
             return read, error
         return read, None
 
+    def judged(self, chunk: int) -> Judged:
+        """A chunk's positions by what is wrong with them; of other formats than binpack as the file was opened."""
+        if isinstance(self.opened, _native.BinpackFile):
+            return binpack_file.judge_chunk(self.path, self.opened, chunk)
+        return judge_chunk(self.opened, chunk)
+
+    def left_out(self, chunk: int) -> Changes:
+        """What is left out of a chunk since no game can have it."""
+        if self.illegal.on_bad_data != "skip":
+            return Counter()
+        return Counter({f"left out: {found.kind}": found.entries for found in self.judged(chunk).illegal})
+
     def lines(self, chunk: int) -> Iterator[bytes]:
         """A chunk's entries as blocks of lines: FEN, move, score, ply, result, tab separated. Raises DataError at
         damage, after those before it."""
@@ -176,15 +198,15 @@ def open_sources(paths: Sequence[Path], given: str | None = None, *, needs_ply: 
     return [open_file_of(file, given, needs_ply=needs_ply) for file in identify([each.path for each in inputs])]
 
 
-def open_file_of(file: DataFile, given: str | None, *, needs_ply: bool) -> SourceFile:
+def open_file_of(file: DataFile, given: str | None, *, needs_ply: bool, illegal: IllegalRule = KEPT) -> SourceFile:
     """Raises UsageError, DataError."""
     kind = kind_of_file(file.path, given)
     if kind.is_binpack:
-        opened: _native.BinpackFile | _native.EntryFile = _native.BinpackFile(file.path, file.identity)
+        opened: _native.BinpackFile | _native.EntryFile = _native.BinpackFile(file.path, file.identity, False, *illegal)
     else:
         found = cast(PositionFormat, getattr(format_by_name(kind.name), "FORMAT"))  # noqa: B009 (not in its interface)
-        opened = open_file(found, file, needs_ply=needs_ply)
-    return SourceFile(file.path, kind, opened, file)
+        opened = open_file(found, file, needs_ply=needs_ply, illegal=illegal)
+    return SourceFile(file.path, kind, opened, file, illegal)
 
 
 def whole_size(sources: Sequence[Source]) -> int:
@@ -214,13 +236,13 @@ def units_of(source: Source, target: Kind, threads: int) -> Iterator[tuple[UnitB
 def units_from(source: Source, target: Kind, threads: int, first: int = 0) -> Iterator[tuple[UnitBlock, int]]:
     """From chunk `first` on: the units of some chunks, and the chunk behind them. Raises DataError."""
 
-    def units(pieces: Sequence[Piece]) -> UnitBlock:
-        if source.kind == target:
-            ((file, chunk),) = pieces
-            return file.read_units(chunk)
-        block, rest = cut(target, _encoded(pieces, target))
+    def units(pieces: Sequence[Piece]) -> tuple[UnitBlock, Changes]:
+        if (block := _unchanged(source, target, pieces)) is not None:
+            return block, Counter()
+        encoded, changes = _encoded(pieces, target)
+        block, rest = cut(target, encoded)
         assert not rest, f"{target.name}: what was written does not read"
-        return block
+        return block, changes
 
     return _by_chunks(source, target, threads, first, units)
 
@@ -228,10 +250,9 @@ def units_from(source: Source, target: Kind, threads: int, first: int = 0) -> It
 def bytes_from(source: Source, target: Kind, threads: int, first: int = 0) -> Iterator[tuple[bytes, int]]:
     """The same as bytes, which are not read again; not for binpack, whose units are put into chunks of their own."""
 
-    def data(pieces: Sequence[Piece]) -> bytes:
-        if source.kind == target:
-            ((file, chunk),) = pieces
-            return file.read_units(chunk).bytes.tobytes()
+    def data(pieces: Sequence[Piece]) -> tuple[bytes, Changes]:
+        if (block := _unchanged(source, target, pieces)) is not None:
+            return block.bytes.tobytes(), Counter()
         return _encoded(pieces, target)
 
     return _by_chunks(source, target, threads, first, data)
@@ -267,23 +288,35 @@ def _together(source: Kind, target: Kind) -> int:
 
 
 def _by_chunks(
-    source: Source, target: Kind, threads: int, first: int, done: Callable[[Sequence[Piece]], T]
+    source: Source, target: Kind, threads: int, first: int, done: Callable[[Sequence[Piece]], tuple[T, Changes]]
 ) -> Iterator[tuple[T, int]]:
     """done(pieces) of as many as are written together, from `first` on; and the chunk behind each."""
     chunks = source.chunks(first)
     groups = iter(lambda: list(islice(chunks, _together(source.kind, target))), [])
     behind = first
-    for found, count in map_in_order(lambda pieces: (done(pieces), len(pieces)), groups, threads):
+    for (found, changes), count in map_in_order(lambda pieces: (done(pieces), len(pieces)), groups, threads):
+        source.changes.update(changes)
         behind += count
         yield found, behind
 
 
-def _encoded(pieces: Sequence[Piece], target: Kind) -> bytes:
+def _unchanged(source: Source, target: Kind, pieces: Sequence[Piece]) -> UnitBlock | None:
+    """A chunk as it is, if it is of the target's format and nothing is left out of it."""
+    if source.kind != target:
+        return None
+    ((file, chunk),) = pieces
+    return None if file.left_out(chunk) else file.read_units(chunk)
+
+
+def _encoded(pieces: Sequence[Piece], target: Kind) -> tuple[bytes, Changes]:
     writer = target.make_writer()
+    changes = Changes()
     for file, chunk in pieces:
         file.copy_to(chunk, writer)
+        changes.update(file.left_out(chunk))
     writer.finish()
-    return writer.take()
+    changes.update(dict(writer.changes))
+    return writer.take(), changes
 
 
 def cut(target: Kind, encoded: bytes) -> tuple[UnitBlock, bytes]:
@@ -315,6 +348,10 @@ def expected_bytes(sources: Sequence[Source], target: Kind) -> int:
             made = len(writer.take())
         total += made * source.size / max(source.offset(1), 1)
     return int(total)
+
+
+def changes_of(sources: Sequence[Source]) -> Changes:
+    return sum((source.changes for source in sources), Changes())
 
 
 def has_chunks_from(sources: Sequence[SourceFile], file: int, chunk: int) -> bool:

@@ -10,6 +10,7 @@ from loader.files.identity import DataFile
 
 if TYPE_CHECKING:
     from loader.chess.inspecting.statistics import FileStatistics
+    from loader.config import DataConfig
     from loader.formats.binpack.reader import BinpackReader
     from loader.formats.format import OnProgress, Verdict
 
@@ -27,6 +28,13 @@ def open_files(files: Sequence[DataFile], may_grow: bool, skip_damaged: bool) ->
     from loader.formats.binpack.reader import BinpackReader
 
     return BinpackReader(files, may_grow=may_grow, skip_damaged=skip_damaged)
+
+
+def open_with(config: DataConfig, files: Sequence[DataFile]) -> BinpackReader:
+    from loader.formats.binpack.reader import BinpackReader
+
+    skip = config.on_bad_data == "skip"
+    return BinpackReader(files, may_grow=config.may_grow, skip_damaged=skip, on_illegal=config.on_bad_data)
 
 
 def whole_size(file: DataFile) -> int:

@@ -7,12 +7,14 @@ what was read before it is good, and it ends in a DataError or a verdict that na
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from loader._native import BinpackFile, BinpackWriter, ChunkPrinter, Damage
 from loader.chess.entry import Entry, entry_of
+from loader.chess.files.verdict import Judged, illegal_of, verdict
 from loader.errors import DataError
 from loader.files.identity import identify
 from loader.formats.format import OnProgress, Verdict
@@ -38,25 +40,25 @@ def damage_error(path: Path | str, damage: Damage, in_chunk: bool) -> DataError:
 
 
 def verify(path: Path | str, threads: int = 1, progress: OnProgress | None = None) -> Verdict:
-    """Reads every entry of a file, up to the first damage."""
-    name = str(path)
-    try:
+    """Reads and judges every entry of a file, up to the first damage."""
+
+    def chunks() -> Iterator[Judged]:
         file = _opened(path)
-    except DataError as error:
-        return Verdict(name, False, 0, None, error.reason)
-    entries = 0
-    try:
-        for chunk, (read, _, damage) in enumerate(map_chunks(file.count, file.num_chunks, threads)):
-            entries += read
-            if damage is not None:
-                return Verdict(name, False, entries, damage.offset, describe(damage, in_chunk=True))
+        for chunk, judged in enumerate(map_chunks(partial(judge_chunk, path, file), file.num_chunks, threads)):
+            yield judged
             if progress is not None:
                 progress(sum(file.chunk(chunk)), file.size)
-    except DataError as error:  # a chunk that can't be read any more
-        return Verdict(name, False, entries, error.offset, error.reason)
-    if file.header_damage is not None:
-        return Verdict(name, False, entries, file.header_damage.offset, file.header_damage.reason)
-    return Verdict(name, True, entries)
+        if file.header_damage is not None:
+            raise damage_error(path, file.header_damage, in_chunk=False)
+
+    return verdict(str(path), chunks())
+
+
+def judge_chunk(path: Path | str, file: BinpackFile, chunk: int) -> Judged:
+    """Raises DataError for a chunk that can't be read any more."""
+    entries, illegal, damage = file.judge(chunk)
+    error = None if damage is None else damage_error(path, damage, in_chunk=True)
+    return Judged(entries, illegal_of(illegal), error)
 
 
 def dump(path: Path | str, limit: int | None = None) -> Iterator[bytes]:

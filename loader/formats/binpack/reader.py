@@ -15,8 +15,12 @@ from loader.formats.format import Place
 class BinpackReader:
     """`loader.formats.format.Reader`. A damaged chunk header and what is behind it count as one chunk."""
 
-    def __init__(self, files: Sequence[DataFile], *, may_grow: bool, skip_damaged: bool) -> None:
-        self._files = [(known, _native.BinpackFile(known.path, known.identity, may_grow)) for known in files]
+    def __init__(
+        self, files: Sequence[DataFile], *, may_grow: bool, skip_damaged: bool, on_illegal: str | None = None
+    ) -> None:
+        self._files = [
+            (known, _native.BinpackFile(known.path, known.identity, may_grow, on_illegal)) for known in files
+        ]
         usable = any(file.num_chunks for _, file in self._files)
         for known, file in self._files:
             # A file damaged further on is used up to there; one with nothing before it can't be meant.

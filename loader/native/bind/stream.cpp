@@ -127,7 +127,7 @@ std::vector<std::uint64_t> count_kept(const Source& source, const std::vector<st
     std::vector<ChunkRead> reads;
     for (const std::size_t chunk : chunks) {
         require(chunk < source.num_chunks(), "chunk ", chunk, " of ", source.num_chunks());
-        reads.push_back({chunk, 0, RecordBuffer(source.record_size()), 0, {}});
+        reads.push_back({chunk, 0, RecordBuffer(source.record_size()), 0, {}, {}});
     }
     {
         const nb::gil_scoped_release release;

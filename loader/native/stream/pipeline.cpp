@@ -39,7 +39,8 @@ Pipeline::Pipeline(std::shared_ptr<const Source> source, const PipelineSettings&
       cutter_(source_->batch_size(), chunk_order_.num_windows(), settings.drop_tail),
       entries_(source_->record_size()),
       carried_(source_->record_size()),
-      damaged_(source_->num_chunks()) {
+      damaged_(source_->num_chunks()),
+      thinned_(source_->num_chunks()) {
     for (std::size_t i = 0; i < settings.components.size() && !settings.validation; ++i) {
         require(chunk_order_.has(i), "data.validation_share: ", settings.validation_share,
                 " takes all chunks of entry ", i + 1, " of data.train: lower it, or name files in data.validation");
@@ -195,7 +196,7 @@ Pipeline::DecodeJob Pipeline::next_decode() {
             spare_.pop_back();
         }
         const auto [chunk, pass] = loading_.chunks[parts.claimed++];
-        job.chunks.push_back({chunk, pass, std::move(records), 0, {}});
+        job.chunks.push_back({chunk, pass, std::move(records), 0, {}, {}});
     }
     return job;
 }
@@ -242,7 +243,8 @@ void Pipeline::finish(Job& job, double seconds) {
             ChunkRead& read = decode->chunks[i];
             progress_.read += read.entries;
             progress_.kept += read.records.size();
-            loading_.loaded[decode->part + i] = {std::move(read.records), std::move(read.fault)};
+            loading_.loaded[decode->part + i] = {std::move(read.records), std::move(read.fault),
+                                                 std::move(read.left_out)};
             ++loading_.parts.finished;
         }
     }

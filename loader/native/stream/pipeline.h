@@ -90,7 +90,8 @@ class Pipeline {
     [[nodiscard]] int descriptor() const { return event_.descriptor(); }  // readable while `take` has something
     [[nodiscard]] Progress progress();
 
-    // The damaged chunks left out of the windows opened so far, each once, in stream order: those not told before.
+    // The damaged chunks, and entries of others, left out of the windows opened so far, each once, in stream order:
+    // those not told before.
     [[nodiscard]] std::vector<SourceFault> take_skipped();
     void close();
 
@@ -164,6 +165,7 @@ class Pipeline {
     Loading loading_;
     std::vector<RecordBuffer> spare_;   // chunk buffers to use again
     std::vector<bool> damaged_;         // chunks found damaged and left out
+    std::vector<bool> thinned_;         // chunks of which some entries are
     std::vector<SourceFault> skipped_;  // of these, what was not told yet
     std::optional<StreamFault> end_;
     Progress progress_;

@@ -45,20 +45,26 @@ void Pipeline::load(std::uint64_t epoch, std::uint64_t window) {
     loading_.chunks = chunk_order_.window(epoch, window);
     loading_.loaded.clear();
     for (std::size_t i = 0; i < loading_.chunks.size(); ++i) {
-        loading_.loaded.push_back({RecordBuffer(source_->record_size()), {}});
+        loading_.loaded.push_back({RecordBuffer(source_->record_size()), {}, {}});
     }
     loading_.parts = {loading_.chunks.size(), 0, 0};
 }
 
-// From here on, damaged chunks are chunks without entries. They are reported in stream order.
+// From here on, damaged chunks are chunks without entries. They are reported in stream order, and so is what has been
+// left out of others.
 void Pipeline::skip_damaged() {
     for (std::size_t i = 0; i < loading_.loaded.size(); ++i) {
         std::optional<SourceFault>& fault = loading_.loaded[i].fault;
-        if (!fault || !can_be_skipped(*fault)) continue;
+        std::optional<SourceFault>& left_out = loading_.loaded[i].left_out;
         const std::uint32_t chunk = loading_.chunks[i].chunk;
-        if (!damaged_[chunk]) skipped_.push_back(std::move(*fault));
-        damaged_[chunk] = true;
-        fault.reset();
+        if (fault && can_be_skipped(*fault)) {
+            if (!damaged_[chunk]) skipped_.push_back(std::move(*fault));
+            damaged_[chunk] = true;
+            fault.reset();
+        } else if (left_out) {
+            if (!thinned_[chunk]) skipped_.push_back(std::move(*left_out));
+            thinned_[chunk] = true;
+        }
     }
 }
 

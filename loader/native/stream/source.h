@@ -33,6 +33,7 @@ struct ChunkRead {
     RecordBuffer records;
     std::uint64_t entries = 0;  // in the chunk; `records` has those that pass the filters
     std::optional<SourceFault> fault;
+    std::optional<SourceFault> left_out;  // of its entries, as the settings demand: what a user is told
 };
 
 // Writes whole batches into slots. One a thread: it holds that thread's scratch memory.

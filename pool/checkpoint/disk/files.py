@@ -14,6 +14,7 @@ from pathlib import Path
 from loader.files.regular import open_regular
 from loader.files.whole_file import is_temporary, temporary
 from pool.crash_points import crash_point
+from pool.run_dir import FILE_MODE
 
 _PIECE = 1 << 20
 
@@ -34,7 +35,7 @@ def naming(path: Path) -> Iterator[None]:
 def write_new(path: Path, pieces: Iterable[Buffer]) -> None:
     """A new file, on the disk when this returns. Raises OSError; FileExistsError if there is one."""
     with naming(path):
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
         try:
             for piece in pieces:
                 rest = memoryview(piece)

@@ -130,6 +130,7 @@ class Metrics:
         best: Validation | None,
         best_metric: str = LOSS,
         finished: bool,
+        waits_for_disk: bool = False,
         waits_for_nets: bool = False,
     ) -> RunReport:
         seconds = 0.0 if self._begin is None else time.monotonic() - self._begin
@@ -153,6 +154,7 @@ class Metrics:
             best_metric=best_metric,
             validation_metrics=self._validation_metrics,
             noted=self._noted,
+            waits_for_disk=waits_for_disk,
             waits_for_nets=waits_for_nets,
         )
 

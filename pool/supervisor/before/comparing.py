@@ -17,7 +17,7 @@ from pool.checkpoint.fingerprint import differences
 from pool.checkpoint.fit import first_difference
 from pool.checkpoint.state import WEIGHTS, OptimizerNumbers, SavedState, read_header
 from pool.config.tree import Config
-from pool.errors import CheckpointError, ConfigError
+from pool.errors import CheckpointError, ConfigError, UnavailableError
 from pool.process.launch import Launch
 from pool.supervisor.holding.run_folder import RunFolder
 from pool.tasks.start import KEY
@@ -44,7 +44,8 @@ def compare_model(launch: Launch, checkpoint: Path, saved: SavedState, *, to_sta
 
 
 def compare_numerics(launch: Launch, checkpoint: Path, saved: SavedState, folder: RunFolder, *, allowed: bool) -> None:
-    """Other numerics give other bits (I2), so they have to be asked for."""
+    """Other numerics give other bits (I2), so they have to be asked for. Raises ConfigError if the config makes them,
+    UnavailableError if the machine or the installation does, which an update may put back."""
     then, now = saved.fingerprint, launch.planned.fingerprint
     different = printable(differences(then, now), 1000)
     if not different:
@@ -56,7 +57,7 @@ def compare_numerics(launch: Launch, checkpoint: Path, saved: SavedState, folder
             if of_config
             else "--allow-different-numerics goes on all the same"
         )
-        raise ConfigError(
+        raise (ConfigError if of_config else UnavailableError)(
             f"other numerics than those of {checkpoint}: {different}; the run would not end with the bits "
             f"it would have had; {advice}"
         )

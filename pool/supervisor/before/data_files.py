@@ -16,14 +16,14 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from loader.errors import DataError
+from loader.errors import DataError, comes_from
 from loader.exit_codes import EXIT_DATA
 from loader.files.identity import DataFile, check_unchanged, identify
 from loader.mixture.finding import find_entries, with_entries
-from loader.sources import start_notes
+from loader.sources import NoFileError, start_notes
 from pool.checkpoint.state import CHUNK_SUMS, SavedState, describe_files, describe_mixture, describe_scales
 from pool.config.tree import Config
-from pool.errors import CheckpointError, ConfigError, RunError
+from pool.errors import AWAY_ERRORS, CheckpointError, ConfigError, RunError, UnavailableError
 from pool.process.launch import Launch
 from pool.protocol.messages import Purpose
 from pool.supervisor.before.file_lines import mixed_units, score_lines
@@ -42,7 +42,7 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
     """The files that the config names, as they are now; `saved`: of the checkpoint that the run goes on from.
 
     With data.growing = "ignore_new" files that are newer than the checkpoint are left out, and bytes at files' ends.
-    Raises ConfigError; RunError for a file that can't be found.
+    Raises ConfigError, of which UnavailableError for files that are not there now.
     """
     data = config.data
     recorded: Mapping[str, Recorded] = {}
@@ -61,7 +61,9 @@ def find(config: Config, saved: SavedState | None) -> DataFiles:
             if data.may_grow and _names(found[key]) == [name for name, _ in known]:
                 found[key] = tuple(file.up_to(int(size)) for file, (_, size) in zip(found[key], known, strict=True))
     except DataError as error:
-        raise RunError(str(error), EXIT_DATA) from None
+        raise (UnavailableError if comes_from(error, AWAY_ERRORS) else ConfigError)(str(error)) from None
+    except NoFileError as error:
+        raise UnavailableError(str(error)) from None
     except ValueError as error:
         raise ConfigError(str(error)) from None
     if data.validation_share:

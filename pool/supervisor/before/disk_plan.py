@@ -31,7 +31,8 @@ def disk_plan(launch: Launch) -> DiskPlan:
     """Those that are kept, and the one that is being written. Raises RunError."""
     train = launch.config.train
     data = _OF_A_FILE * sum(map(len, launch.files.values())) + _OF_A_CHUNK * sum(launch.planned.num_chunks.values())
-    due = 1 if train.checkpoint_every == 0 else 1 + (train.steps - launch.step) // train.checkpoint_every
+    every = 1 if train.checkpoint_minutes else train.checkpoint_every
+    due = 1 if every == 0 else 1 + (train.steps - launch.step) // every
     best = 1 if launch.config.validates else 0
     folder = launch.run_dir / FOLDER
     there = len(checkpoints(folder))

@@ -15,7 +15,7 @@ from loader.sources import generates
 from pool.checkpoint.disk import files
 from pool.checkpoint.state import FOLDER
 from pool.config.tree import Config
-from pool.errors import ConfigError, ResourceError
+from pool.errors import ConfigError, ResourceError, exit_code_of
 from pool.run_dir import make_folder
 
 _DESCRIPTORS = 64  # of a process of a run: libraries, log, segments, sockets
@@ -92,5 +92,6 @@ def check_folder(run_dir: Path) -> None:
     except OSError as error:
         files.remove_quietly(probe)
         raise ConfigError(
-            f"run.dir: {error.filename or folder}: checkpoints can't be written there: {error.strerror}"
+            f"run.dir: {error.filename or folder}: checkpoints can't be written there: {error.strerror}",
+            exit_code_of(error),
         ) from None

@@ -22,7 +22,14 @@ class Program:
     """Has a process group of its own. `pidfd` is readable once it has ended."""
 
     def __init__(
-        self, module: str, arguments: Sequence[str], *, output: Path, errors: Path, folder: int | None = None
+        self,
+        module: str,
+        arguments: Sequence[str],
+        *,
+        output: Path,
+        errors: Path,
+        folder: int | None = None,
+        standard_input: bytes = b"",
     ) -> None:
         """Runs a module of ours, which is told our pid first: it has to die with us; `output`, `errors`: what it
         writes is added to these logs; `folder`: a descriptor that it gets. Raises OSError."""
@@ -30,14 +37,17 @@ class Program:
         self._begins = {fd: os.fstat(fd).st_size for fd in (self._output, self._errors)}  # of what it writes
         options = [] if lies_in_current_folder() else ["-P"]
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, *options, "-m", module, str(os.getpid()), *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=self._output,
-                stderr=self._errors,
-                pass_fds=() if folder is None else (folder,),
-                process_group=0,
-            )
+            with os.fdopen(os.memfd_create("input"), "w+b") as given:
+                given.write(standard_input)
+                given.seek(0)
+                self._process = subprocess.Popen(
+                    [sys.executable, *options, "-m", module, str(os.getpid()), *arguments],
+                    stdin=given,
+                    stdout=self._output,
+                    stderr=self._errors,
+                    pass_fds=() if folder is None else (folder,),
+                    process_group=0,
+                )
             self.pidfd = os.pidfd_open(self._process.pid)
         except OSError:
             self._close()
@@ -87,3 +97,8 @@ class Program:
     def _close(self) -> None:
         os.close(self._output)
         os.close(self._errors)
+
+
+def ended(code: int) -> str:
+    """What an exit code says, in words."""
+    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"

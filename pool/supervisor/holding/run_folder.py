@@ -1,4 +1,4 @@
-"""The folder of a run: made 0700 if it is not there, held by a descriptor, locked by its one supervisor.
+"""The folder of a run: made if it is not there, held by a descriptor, locked by its one supervisor.
 
 config.json   status.json   checkpoints/   nets/   metrics.jsonl   history.jsonl   tensorboard/   poison/   trace/
 logs/   lock
@@ -26,7 +26,7 @@ from pool.checkpoint.overrides import Override
 from pool.checkpoint.state import BEST, FOLDER, LAST
 from pool.config.reading import CONFIG, recorded_tree
 from pool.config.tree import Config
-from pool.errors import CheckpointError, ConfigError, PoolError
+from pool.errors import CheckpointError, ConfigError, PoolError, UnavailableError, exit_code_of
 from pool.nets.record import NETS
 from pool.telemetry.status import LOCK, STATUS, Status, write_status
 
@@ -48,7 +48,7 @@ class RunFolder:
         try:
             self.fd = run_dir.hold(self.path)
         except OSError as error:
-            raise ConfigError(self._account(error)) from None
+            raise self._refusal(error) from None
         try:
             self._lock = locked(self.inside)
             run_dir.check_below(self.inside, _NAMES, links_in=FOLDER)
@@ -59,11 +59,11 @@ class RunFolder:
             run_dir.make_folder(self.logs)
         except BlockingIOError:
             self.close()
-            raise ConfigError(f"run.dir: {self.path} is in use by another run") from None
+            raise UnavailableError(f"run.dir: {self.path} is in use by another run") from None
         except OSError as error:
-            reason = self._account(error)
+            refusal = self._refusal(error)
             self.close()
-            raise ConfigError(reason) from None
+            raise refusal from None
         except PoolError:
             self.close()
             raise
@@ -154,7 +154,7 @@ class RunFolder:
         try:
             files.replace_file(self.inside / CONFIG, text.encode())
         except OSError as error:
-            raise ConfigError(self._account(error)) from None
+            raise self._refusal(error) from None
         self._say(self._status or Status(time.time()))
 
     def restarted(self) -> None:
@@ -186,8 +186,9 @@ class RunFolder:
         self._status = status
         write_status(self.inside, status)
 
-    def _account(self, error: OSError) -> str:
-        return run_dir.shown(f"run.dir: {error.filename or self.path}: {error.strerror}")
+    def _refusal(self, error: OSError) -> ConfigError:
+        text = run_dir.shown(f"run.dir: {error.filename or self.path}: {error.strerror}")
+        return ConfigError(text, exit_code_of(error))
 
     def _make_again(self) -> None:
         """In the place of the config, if there is none or an empty one. Raises OSError."""

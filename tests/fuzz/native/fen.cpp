@@ -42,7 +42,7 @@ void check_position_text(const chess::Position& position) {
 
 void check_move_text(const chess::Position& position, chess::Move move) {
     char text[chess::kMaxUci];
-    const char* end = chess::write_uci(move, text);
+    const char* end = chess::write_uci(move, false, text);
     FUZZ_REQUIRE(end <= text + sizeof text);
     chess::Move again;
     FUZZ_REQUIRE(chess::parse_uci({text, static_cast<std::size_t>(end - text)}, position, again).empty());

@@ -47,7 +47,7 @@ std::string line_of(const chess::Entry& entry) {
     char text[chess::kMaxFen + chess::kMaxUci + 1];
     char* end = chess::write_fen(entry.position, 1, text);
     *end++ = ';';
-    end = chess::write_uci(entry.move, end);
+    end = chess::write_uci(entry.move, entry.position.chess960, end);
     return std::string(text, end) + ";" + std::to_string(entry.score) + ";" + std::to_string(entry.ply) + ";" +
            std::to_string(entry.result) + "\n";
 }

@@ -43,7 +43,7 @@ void check_position(const chess::Position& position) {
 
 Found read_all(std::span<const std::uint8_t> bytes) {
     Found found;
-    chess::Walk walk(codec().kernels(), bytes, false);
+    chess::Walk walk(codec().kernels(), bytes);
     while (const chess::Entry* entry = walk.next()) {
         check_position(entry->position);
         FUZZ_REQUIRE(entry->result >= -1 && entry->result <= 1);
@@ -56,7 +56,7 @@ Found read_all(std::span<const std::uint8_t> bytes) {
 }
 
 void check_blocks(std::span<const std::uint8_t> bytes, const Found& found, std::size_t block) {
-    chess::Walk walk(codec().kernels(), bytes, false);
+    chess::Walk walk(codec().kernels(), bytes);
     std::vector<chess::Record> records(block);
     std::size_t done = 0;
     std::size_t read = 0;
@@ -95,8 +95,8 @@ void check_round_trip_of(const Found& found) {
 }
 
 chess::OpenedFile open(const std::string& path) {
-    if (&codec() == &text::codec()) return text::open_lines(path, std::nullopt, false);
-    return chess::open_unit_file(path, std::nullopt, codec(), false, std::nullopt);
+    if (&codec() == &text::codec()) return text::open_lines(path, std::nullopt, {});
+    return chess::open_unit_file(path, std::nullopt, codec(), {}, std::nullopt);
 }
 
 // Entries of all pieces up to the first fault; whether there was one.

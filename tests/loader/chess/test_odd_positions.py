@@ -15,8 +15,12 @@ import pytest
 
 from loader._native import extract_fen, pack_records, set_simd_level, simd_levels
 from loader.batch.slots import read_batches
+from loader.chess.fields import batch_schema
+from loader.chess.stream import ChessStream
 from loader.config import DataConfig
-from loader.sources import data_config, open_stream
+from loader.files.identity import identify
+from loader.formats.text import FORMAT as TEXT
+from loader.sources import data_config
 from tests.loader.chess.test_features import FeatureSet, check
 from tests.loader.stream.batch_contents import digest
 
@@ -62,7 +66,8 @@ def config_of(features: str, batch_size: int) -> DataConfig:
 def rows_and_digests(config: DataConfig, file: Path) -> tuple[list[list[int]], list[str]]:
     """Own bags then the opponents' of each batch, and what identifies it."""
     rows, digests = [], []
-    with closing(open_stream(config, [file], seed=1)) as stream:
+    reader = TEXT.open_files(identify([file]), may_grow=False, skip_damaged=False)  # keeps what no game can have
+    with closing(ChessStream(config, batch_schema(config), [reader], seed=1)) as stream:
         for batch in islice(read_batches(stream, 8), 8):
             (field,) = batch.sparse.values()
             borders = field.offsets.tolist()

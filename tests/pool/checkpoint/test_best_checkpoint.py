@@ -8,6 +8,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +18,11 @@ import numpy as np
 import pytest
 import torch
 
+from loader.exit_codes import EXIT_FAILED, EXIT_RESOURCES
 from loader.stream import Cursor
 from pool.checkpoint import snapshot, store
 from pool.checkpoint.folder import checkpoints, linked_step, step_path
+from pool.checkpoint.schedule import FINAL_SECONDS
 from pool.checkpoint.snapshot import Snapshot
 from pool.checkpoint.state import BEST, FOLDER, LAST, OptimizerNumbers, read_state
 from pool.checkpoint.store import Checkpoint
@@ -27,6 +30,7 @@ from pool.checkpoint.validations import NONE, Goal, Validation, Validations
 from pool.checkpoint.writer import CheckpointWriter, Written
 from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.snapshots import Snapshots
+from pool.errors import CheckpointError
 from pool.protocol.messages import RunReport, Shares
 from pool.supervisor.closing import closing_lines
 from pool.supervisor.successor import choose
@@ -98,10 +102,10 @@ class SlowWriter:
         self.begun.append(checkpoint.step)
         self.in_work = checkpoint
 
-    def end(self, problem: str | None = None) -> None:
+    def end(self, problem: str | None = None, *, lasting: bool = False) -> None:
         assert self.in_work is not None
         assert torch.equal(self.in_work.weights["w"], state(self.in_work.step).weights["w"]), "overwritten"
-        self._ended = Written(self.in_work.step, problem)
+        self._ended = Written(self.in_work.step, problem, lasting)
         if problem is None:
             self.written.append(self.in_work.step)
         self.in_work = None
@@ -198,6 +202,41 @@ def test_a_best_that_could_not_be_written_is_not_the_best() -> None:
     run.advance(2.0)
     run.written()
     assert run.checkpoints.best == Validation(3, 2.0)
+
+
+def test_the_last_checkpoint_is_kept_in_memory_until_the_disk_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For an hour; what is said is said once, and nothing is tried without a pause."""
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    run = Run(SlowWriter())
+    run.advance()
+    assert not run.checkpoints.finish(1)
+    run.written("No space left on device")
+    assert run.checkpoints.waits
+    assert not run.checkpoints.finish(1)
+    assert run.writer.begun == [1], "after a pause"
+    now += 0.99 * FINAL_SECONDS
+    assert not run.checkpoints.finish(1)
+    run.written("No space left on device")
+    assert len(run.said) == 1
+    assert "checkpoint of step 1 can't be written: No space left on device; there is none yet; the run" in run.said[0]
+    assert "Ctrl-C twice; --resume then begins with step 1" in run.said[0]
+    now += 0.02 * FINAL_SECONDS
+    assert not run.checkpoints.finish(1)
+    run.writer.end("No space left on device")
+    with pytest.raises(CheckpointError, match=r"No space left on device; .*tried for 60 minutes") as error:
+        run.checkpoints.hear()
+    assert error.value.exit_code == EXIT_RESOURCES
+
+
+def test_a_state_without_a_form_on_disk_is_not_waited_for() -> None:
+    run = Run(SlowWriter())
+    run.advance()
+    run.checkpoints.finish(1)
+    run.writer.end("optimizer keeps what is no plain data", lasting=True)
+    with pytest.raises(CheckpointError, match="no plain data") as error:
+        run.checkpoints.hear()
+    assert error.value.exit_code == EXIT_FAILED
 
 
 @pytest.mark.parametrize(("best_step", "begun"), [(-1, [5]), (3, [5]), (5, [])])

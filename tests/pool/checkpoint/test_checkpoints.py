@@ -22,7 +22,18 @@ from pool.checkpoint import store
 from pool.checkpoint.disk import files
 from pool.checkpoint.folder import Wanted, checkpoints, newest_good
 from pool.checkpoint.overrides import Override
-from pool.checkpoint.schedule import FIRST_PAUSE, LONG_COPY, LONGEST_PAUSE, SHARE, Schedule, SnapshotSpacing
+from pool.checkpoint.schedule import (
+    FINAL_PAUSE,
+    FINAL_SECONDS,
+    FIRST_PAUSE,
+    LONG_COPY,
+    LONGEST_FINAL_PAUSE,
+    LONGEST_PAUSE,
+    SHARE,
+    FinalAttempts,
+    Schedule,
+    SnapshotSpacing,
+)
 from pool.checkpoint.state import FORMAT, LAST, STATE, WEIGHTS, OptimizerNumbers, read_state, verify
 from pool.checkpoint.store import Checkpoint
 from pool.checkpoint.writer import CheckpointWriter, Written
@@ -83,7 +94,6 @@ def test_what_is_saved_is_loaded_and_saved_again_as_the_same_bytes(tmp_path: Pat
     second = store.save(tmp_path / "two", loaded, keep=2)
     assert content(first) == content(second)
     assert content(first).keys() == NAMES
-    assert (first.stat().st_mode & 0o777, (first / STATE).stat().st_mode & 0o777) == (0o700, 0o600)
 
 
 def test_others_read_the_files_as_safetensors(tmp_path: Path) -> None:
@@ -296,13 +306,13 @@ def test_a_checkpoint_is_due_every_so_many_steps_and_after_a_failure_when_the_pa
     due = []
     for step in range(1, 31):
         if schedule.committed(step, 0.0):
-            schedule.begun()
+            schedule.begun(0.0)
             due.append(step)
     assert due == [10, 20, 30]
     assert schedule.ended(30, 100.0, well=False) == FIRST_PAUSE
     assert not schedule.committed(31, 100.0 + FIRST_PAUSE - 1)
     assert schedule.committed(32, 100.0 + FIRST_PAUSE)
-    schedule.begun()
+    schedule.begun(100.0 + FIRST_PAUSE)
     assert schedule.ended(32, 200.0, well=False) == 2 * FIRST_PAUSE
     assert [schedule.ended(33, 0.0, well=False) for _ in range(10)][-1] == LONGEST_PAUSE
     assert schedule.saved == -1
@@ -340,6 +350,32 @@ def test_snapshots_take_at_most_a_tenth_of_the_time(
 
 def test_without_an_interval_there_are_no_snapshots() -> None:
     assert not any(SnapshotSpacing(0).due(step, 1e9) for step in range(20))
+
+
+@pytest.mark.parametrize(
+    ("every", "seconds", "due"),
+    [(0, 50.0, [6, 12, 18]), (10, 50.0, [6, 10, 16, 20]), (4, 50.0, [4, 8, 12, 16, 20]), (0, 3.0, [*range(1, 21)])],
+)
+def test_a_checkpoint_is_due_when_the_one_before_is_so_old(every: int, seconds: float, due: list[int]) -> None:
+    """Steps of 9 s. Time counts from the newest checkpoint, whatever it was for."""
+    schedule, found = Schedule(every, -1, seconds=seconds, now=1000.0), []
+    for step in range(1, 21):
+        if schedule.committed(step, now := 1000.0 + 9.0 * step):
+            found.append(step)
+            schedule.begun(now)
+    assert found == due
+
+
+def test_the_last_checkpoint_is_tried_again_for_an_hour() -> None:
+    attempts, now, tried = FinalAttempts(), 5.0, [5.0]
+    assert attempts.due(now)
+    while attempts.failed(now):
+        assert not attempts.due(now)
+        now = next(now + second for second in range(1, 100) if attempts.due(now + second))
+        tried.append(now)
+    assert tried[1] - tried[0] == FINAL_PAUSE
+    assert max(after - before for before, after in itertools.pairwise(tried)) == LONGEST_FINAL_PAUSE
+    assert FINAL_SECONDS <= now - tried[0] < FINAL_SECONDS + LONGEST_FINAL_PAUSE
 
 
 def test_without_an_interval_only_the_last_checkpoint_is_written() -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from safetensors.numpy import load_file
 
+from loader.exit_codes import EXIT_RESOURCES
 from loader.stream import Cursor
 from pool.checkpoint import store
 from pool.checkpoint.folder import remove_old, step_path
 from pool.checkpoint.state import FOLDER, OptimizerNumbers
 from pool.config.reading import parse_config
-from pool.errors import CheckpointError, ConfigError
+from pool.errors import CheckpointError, ConfigError, PoolError
+from pool.nets import exporting
 from pool.nets.exporting import Export, write_nets
 from pool.nets.numbers import joined, numbers_of
 from pool.nets.plan import NetPlan
@@ -73,6 +77,35 @@ def test_what_can_not_be_exported_is_not_tried_again() -> None:
     plan.exported(Net.NOT_WRITTEN)
     plan.saved([5])
     assert (plan.unsettled, plan.next_export(), plan.next_command()) == ([], None, None)
+
+
+def test_what_the_disk_did_not_take_is_exported_again() -> None:
+    plan = NetPlan(5, {}, has_command=True)
+    plan.saved([5])
+    plan.next_export()
+    assert plan.postponed() == 5
+    assert (plan.unsettled, plan.next_export(), plan.next_command()) == ([5], 5, None)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(errno.ENOSPC, EXIT_RESOURCES), (errno.EDQUOT, EXIT_RESOURCES), (errno.EIO, EXIT_RESOURCES), (errno.EACCES, 1)],
+)
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_an_export_says_by_its_exit_code_whether_the_disk_was_full(
+    number: int, code: int, wrapped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_export: Export) -> None:
+        try:
+            raise OSError(number, os.strerror(number), "net")
+        except OSError as error:
+            if wrapped:
+                raise PoolError(str(error)) from None
+            raise
+
+    monkeypatch.setattr(exporting, "write_nets", fails)
+    monkeypatch.setattr(exporting.lifeline, "die_with_parent", lambda _: None)
+    assert exporting.main(["1", *Export(Path("run"), 5, ".nnue", "clicks", 1, "").arguments()]) == code
 
 
 def test_a_run_that_is_stopped_begins_nothing_and_waits_for_nothing() -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from loader.exit_codes import EXIT_CRASH_LOOP, EXIT_FAILED
 from pool.exchange.choice import Exchange, after_loss
 from pool.process.failure import Failure, crash_place
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, WORKER, Peer
+from pool.protocol.messages import RunReport, Shares
 from pool.supervisor.deaths import Death, account
 from pool.supervisor.holding.signals import StopSignals
 from pool.supervisor.holding.system_memory import oom_kills
@@ -133,6 +135,13 @@ def test_a_hang_up_that_was_to_be_ignored_is() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
+def test_a_run_that_waits_for_the_disk_is_ended_by_a_second_signal_alone() -> None:
+    plan = StopPlan(timeout=10)
+    plan.signals(1, 0.0)
+    assert [plan.signals(1, now, waits=True) for now in (9.0, 60.0, 3000.0)] == ["", "", ""]
+    assert plan.signals(2, 3001.0, waits=True) == "stopped at once; nothing more is saved"
+
+
 def test_finishing_the_step_has_a_deadline() -> None:
     plan = StopPlan(timeout=10)
     plan.signals(1, 0.0)
@@ -244,6 +253,9 @@ def test_kills_for_want_of_memory_are_counted_where_the_kernel_counts_them(
         assert oom_kills(proc) == 0
 
 
+REPORT = RunReport(9, 12, 0, 32, 64, 4.0, (0.1,), (), -1, 1e-3, Shares(), 1.0, -1, False)
+
+
 def test_the_service_manager_hears_that_we_are_ready_and_then_only_of_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,15 +265,26 @@ def test_the_service_manager_hears_that_we_are_ready_and_then_only_of_progress(
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         service = ServiceManager()
         for computed in (0.0, 0.5, 0.5, 0.7):
-            service.progress(computed)
-        service.progress(0.7, waits=True)  # for what is none of its processes'
+            service.progress(replace(REPORT, computed=computed))
+        waits = replace(REPORT, step=12, computed=0.7)  # for what is none of its processes'
+        service.progress(replace(waits, waits_for_nets=True))
+        service.progress(replace(waits, waits_for_disk=True))
         service.stopping()
-        assert [manager.recv(100) for _ in range(4)] == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1", b"STOPPING=1"]
+        assert [manager.recv(100) for _ in range(8)] == [
+            b"STATUS=step 9/12, ETA 0:06",
+            b"READY=1",
+            b"WATCHDOG=1",
+            b"WATCHDOG=1",
+            b"STATUS=step 12/12, waits for nets to be exported and tried",
+            b"WATCHDOG=1",
+            b"STATUS=step 12/12, the last checkpoint can't be written: waits for room on the disk",
+            b"STOPPING=1",
+        ]
 
 
 def test_a_service_manager_that_is_gone_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
-    ServiceManager().progress(1.0)
+    ServiceManager().progress(REPORT)
 
 
 CARDS = {0: "cuda:0", 1: "cuda:1", 2: "cuda:2"}  # of workers

@@ -6,11 +6,15 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "bind/errors.h"
 #include "bind/files.h"
 #include "chess/native/files/codec.h"
 #include "chess/native/files/file.h"
+#include "common/check.h"
 
 // What the bindings of formats have in common.
 namespace sparsepool::chess {
@@ -18,6 +22,31 @@ namespace sparsepool::chess {
 // The function `name` of the module, which gives a format's codec.
 inline void bind_codec(nanobind::module_& module, const char* name, const Codec& (*codec)()) {
     module.def(name, codec, nanobind::rv_policy::reference, "The format of this name, both ways.");
+}
+
+// `on_illegal`: as data.on_bad_data, or none to keep illegal positions.
+[[nodiscard]] inline Demands demands_of(bool needs_ply, const std::optional<std::string>& on_illegal, bool every) {
+    require(!on_illegal || *on_illegal == "stop" || *on_illegal == "skip", "on_illegal is None, stop or skip");
+    const OnIllegal what = !on_illegal             ? OnIllegal::kKeep
+                           : *on_illegal == "stop" ? OnIllegal::kStop
+                                                   : OnIllegal::kLeaveOut;
+    return {.ply = needs_ply, .on_illegal = what, .every = every};
+}
+
+// What, how many, and of the first its offset and its place in words.
+using IllegalKind = std::tuple<std::string, std::uint64_t, std::optional<std::uint64_t>, std::string>;
+
+// `fault_of(first, words)`: the place of the first of a kind, as a fault has it.
+template <class FaultOf>
+[[nodiscard]] std::vector<IllegalKind> illegal_kinds(const IllegalTally& tally, FaultOf fault_of) {
+    std::vector<IllegalKind> kinds;
+    for (std::size_t i = 0; i < tally.kinds.size(); ++i) {
+        if (tally.kinds[i].count == 0) continue;
+        const char* words = words_of(static_cast<Illegal>(i));
+        const stream::SourceFault first = fault_of(tally.kinds[i], words);
+        kinds.emplace_back(words, tally.kinds[i].count, first.offset, first.reason);
+    }
+    return kinds;
 }
 
 // What `open` gives for the file that is expected. Raises DataError.

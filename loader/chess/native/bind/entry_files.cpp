@@ -37,9 +37,11 @@ constexpr std::size_t kBlock = 4096;  // records decoded at once
 
 std::shared_ptr<const EntryFile> open_entries(const Codec& codec, const FileName& name,
                                               const std::optional<Identity>& identity, bool may_grow, bool needs_ply,
-                                              std::optional<std::vector<std::uint64_t>> borders) {
+                                              std::optional<std::vector<std::uint64_t>> borders,
+                                              const std::optional<std::string>& on_illegal, bool every) {
+    const Demands demands = demands_of(needs_ply, on_illegal, every);
     return opened_file(name, identity, may_grow, [&](const std::optional<ExpectedFile>& expected) {
-        return open_unit_file(name.path, expected, codec, needs_ply, std::move(borders));
+        return open_unit_file(name.path, expected, codec, demands, std::move(borders));
     });
 }
 
@@ -66,6 +68,13 @@ class ChunkWalk {
     [[nodiscard]] std::optional<stream::SourceFault> fault() const {
         const std::optional<Damage> damage = walk_.damage();
         return damage ? file_->fault_of(chunk_, piece_, *damage) : piece_.fault;
+    }
+
+    // What was left out.
+    [[nodiscard]] std::vector<IllegalKind> illegal() const {
+        return illegal_kinds(walk_.illegal(), [&](const IllegalTally::Kind& kind, const char* words) {
+            return file_->fault_of(chunk_, piece_, {kind.offset, kind.unit, words, false});
+        });
     }
 
     // Of an entry read last that a writer refuses.
@@ -137,7 +146,7 @@ RecordBytes read_records(Walk& walk, std::uint64_t limit) {
 }
 
 RecordBytes decode_units(const Codec& codec, const Bytes& units) {
-    Walk walk(codec.kernels(), {units.data(), units.size()}, false);
+    Walk walk(codec.kernels(), {units.data(), units.size()});
     return read_records(walk, std::numeric_limits<std::uint64_t>::max());
 }
 
@@ -160,15 +169,15 @@ nb::object copy_to(ChunkWalk& self, EntryWriter& writer) {
 
 // Whether the bytes begin with a good entry, and are good as far as they go.
 bool begins_a_file(const Codec& codec, const nb::bytes& head) {
-    Walk walk(codec.kernels(), {reinterpret_cast<const std::uint8_t*>(head.data()), head.size()}, false);
+    Walk walk(codec.kernels(), {reinterpret_cast<const std::uint8_t*>(head.data()), head.size()});
     std::uint64_t entries = 0;
     while (walk.next() != nullptr) ++entries;
     const std::optional<Damage> damage = walk.damage();
     return entries != 0 && (!damage || damage->cut);
 }
 
-void add_entry(EntryWriter& writer, std::string_view fen, std::string_view move, std::int64_t score, std::int64_t ply,
-               std::int64_t result) {
+void add_entry(EntryWriter& writer, std::string_view fen, std::string_view move, std::int64_t score,
+               std::optional<std::int64_t> ply, std::int64_t result) {
     require_storable(writer.add(make_entry(fen, move, score, ply, result)), fen, move);
 }
 
@@ -184,19 +193,23 @@ void check_chunk(const EntryFile& file, std::size_t chunk) {
 std::string_view view(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
 
 std::shared_ptr<const EntryFile> hold_entries(const Codec& codec, const FileName& name, const nb::bytes& bytes,
-                                              std::uint64_t begin, std::uint64_t first_unit, bool needs_ply) {
-    return std::make_shared<HeldFile>(name.path, codec, needs_ply, std::string(view(bytes)), begin, first_unit);
+                                              std::uint64_t begin, std::uint64_t first_unit, bool needs_ply,
+                                              const std::optional<std::string>& on_illegal, bool every) {
+    return std::make_shared<HeldFile>(name.path, codec, demands_of(needs_ply, on_illegal, every),
+                                      std::string(view(bytes)), begin, first_unit);
 }
 
 }  // namespace
 
 void bind_entry_files(nb::module_& module) {
     nb::class_<EntryWriter>(module, "EntryWriter", "Turns entries into the bytes of a file of one format.")
-        .def("add", &add_entry, "fen"_a, "move"_a, "score"_a, "ply"_a, "result"_a,
-             "Adds an entry. Raises ValueError if it can't be stored; then nothing has changed.")
+        .def("add", &add_entry, "fen"_a, "move"_a, "score"_a, "ply"_a.none(), "result"_a,
+             "Adds an entry; ply None: not known. Raises ValueError if it can't be stored; then nothing has changed.")
         .def("finish", &EntryWriter::finish, "Ends what is begun: a game, a chunk.")
         .def("take", &take_bytes, "The bytes that are done since the last call.")
-        .def_prop_ro("entries", &EntryWriter::entries);
+        .def_prop_ro("entries", &EntryWriter::entries)
+        .def_prop_ro("changes", &EntryWriter::changes,
+                     "what was written otherwise than the entries have it, in words, and of how many of them");
     nb::class_<RescoringWriter, EntryWriter>(module, "RescoringWriter",
                                              "Hands entries on to another writer, with scores of a list's.")
         .def(
@@ -238,11 +251,13 @@ void bind_entry_files(nb::module_& module) {
             "chunk"_a, "Bytes of the file before the chunk, about.");
     module.def(
         "open_entries", &open_entries, "codec"_a, "path"_a, "identity"_a = nb::none(), "may_grow"_a = false,
-        "needs_ply"_a = false, "borders"_a = nb::none(),
+        "needs_ply"_a = false, "borders"_a = nb::none(), "on_illegal"_a = nb::none(), "every"_a = false,
         "A file of records or games. Raises DataError if it can't be read at all. `identity`: as BinpackFile's.\n"
-        "needs_ply: an entry whose ply is unknown is damage. borders: as EntryFile.borders gave them.");
+        "needs_ply: an entry whose ply is unknown is damage. borders: as EntryFile.borders gave them.\n"
+        "on_illegal: None keeps positions that no game can have, \"stop\" takes them for damage, \"skip\" leaves them\n"
+        "out. With `every` each position is judged, else of a game the first.");
     module.def("hold_entries", &hold_entries, "codec"_a, "name"_a, "bytes"_a, "begin"_a, "first_unit"_a,
-               "needs_ply"_a = false,
+               "needs_ply"_a = false, "on_illegal"_a = nb::none(), "every"_a = false,
                "A piece of what comes out of a pipe, as a file of one chunk; begin, first_unit: bytes and records, "
                "lines or games before it.");
     module.def(
@@ -270,6 +285,8 @@ void bind_entry_files(nb::module_& module) {
         .def("count", &count, "How many more there are, up to damage.")
         .def("rewind", &ChunkWalk::rewind, "Begins again, without reading the file.")
         .def("copy_to", &copy_to, "writer"_a, "Adds all more entries to the writer. The fault, if any, or None.")
+        .def_prop_ro("illegal", &ChunkWalk::illegal,
+                     "left out so far: (what, how many, offset of the first, its place in words)")
         .def_prop_ro("units", &ChunkWalk::units, "records, lines or games begun")
         .def_prop_ro(
             "fault", [](const ChunkWalk& self) { return as_tuple(self.fault()); },

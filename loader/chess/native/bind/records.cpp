@@ -1,5 +1,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
@@ -13,6 +14,7 @@
 
 #include "chess/native/bind/bind.h"
 #include "chess/native/bind/entry.h"
+#include "chess/native/board/legality.h"
 #include "chess/native/make_record.h"
 
 namespace nb = nanobind;
@@ -22,12 +24,16 @@ namespace sparsepool::chess {
 namespace {
 
 using RecordBytes = nb::ndarray<nb::numpy, std::uint8_t, nb::shape<-1, sizeof(Record)>, nb::c_contig>;
-using EntryTuple = std::tuple<std::string_view, std::string_view, std::int64_t, std::int64_t, std::int64_t>;
+using EntryTuple =
+    std::tuple<std::string_view, std::string_view, std::int64_t, std::optional<std::int64_t>, std::int64_t>;
 
-RecordBytes pack_records(const std::vector<EntryTuple>& entries) {
+RecordBytes pack_records(const std::vector<EntryTuple>& entries, bool legal) {
     auto records = std::make_unique<std::vector<Record>>();
     for (const auto& [fen, move, score, ply, result] : entries) {
-        records->push_back(make_record(make_entry(fen, move, score, ply, result)));
+        const Entry entry = make_entry(fen, move, score, ply, result);
+        const Illegal illegal = legal ? find_illegal(entry.position) : Illegal::kNone;
+        if (illegal != Illegal::kNone) require_storable(words_of(illegal), fen, move);
+        records->push_back(make_record(entry));
     }
     auto* data = reinterpret_cast<std::uint8_t*>(records->data());
     const std::size_t count = records->size();
@@ -50,9 +56,9 @@ std::string play_uci(std::string_view fen, std::string_view move) {
 }  // namespace
 
 void bind_records(nb::module_& module) {
-    module.def("pack_records", &pack_records, "entries"_a,
+    module.def("pack_records", &pack_records, "entries"_a, "legal"_a = false,
                "Entries (FEN, move, score, ply, result) as records (chess/native/record.h), uint8 [entries, 32].\n"
-               "Raises ValueError for what is no entry.");
+               "Raises ValueError for what is no entry; with `legal` also for a position that no game can have.");
     module.def("play", &play_uci, "fen"_a, "move"_a,
                "The FEN after a move (move number 1), as training data plays it. Raises ValueError.");
 }

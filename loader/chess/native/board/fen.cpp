@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <optional>
+#include <limits>
 
-#include "chess/native/board/rules.h"
+#include "chess/native/board/legality.h"
 #include "common/utf8.h"
 
 namespace sparsepool::chess {
@@ -62,10 +62,12 @@ bool parse_square(std::string_view text, unsigned& square) {
     return true;
 }
 
+// Of digits alone; a number beyond any that is allowed is the largest.
 bool parse_number(std::string_view text, unsigned& number) {
     const char* end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, number);
-    return error == std::errc{} && stop == end && number <= 65535;
+    if (error == std::errc::result_out_of_range) number = std::numeric_limits<unsigned>::max();
+    return error != std::errc::invalid_argument && stop == end;
 }
 
 struct Fields {
@@ -150,7 +152,7 @@ bool read_board(std::string_view text, Position& position) {
         if (file > 8) return "a rank has more than 8 squares";
     }
     if (rank != 0 || file != 8) return "a rank has not 8 squares, or there are not 8 ranks";
-    return "a side has not exactly one king";
+    return kNotOneKingEach;
 }
 
 // The right of a letter of KQkq, or of the file of its rook. One of KQkq is that of the corner's rook, or if there is
@@ -165,6 +167,7 @@ bool grant_castling(char letter, Position& position) {
     unsigned bit = static_cast<unsigned>(known);
     unsigned rook = file;
     if (known == std::string_view::npos) {
+        position.chess960 = true;
         bit = (white ? 0U : 2U) + (file > (king & 7) ? 0U : 1U);
     } else {
         const Bitboard rooks =
@@ -195,8 +198,8 @@ std::string parse_state(const Fields& found, Position& position) {
     position.ep_square = static_cast<std::uint8_t>(passed);
     if (found.count < 5) return {};
     unsigned clock = 0;
-    if (!parse_number(fields[4], clock)) return "the half-move clock must be 0 to 65535";
-    position.rule50 = static_cast<std::uint8_t>(clock);  // modulo 256, as readers keep it
+    if (!parse_number(fields[4], clock) || clock > 65535) return "the half-move clock must be 0 to 65535";
+    position.rule50 = static_cast<std::uint16_t>(clock);
     return {};
 }
 
@@ -227,31 +230,40 @@ MoveType type_of(const Position& position, unsigned from, unsigned to) {
 
 }  // namespace
 
-char* write_fen(const Position& position, unsigned move_number, char* out) {
+char* write_fen(const Position& position, unsigned move_number, char* out, unsigned fields) {
     out = write_board(position, out);
     *out++ = ' ';
     *out++ = position.side == kWhite ? 'w' : 'b';
+    if (fields < 3) return out;
     *out++ = ' ';
     out = write_castling(position, out);
+    if (fields < 4) return out;
     *out++ = ' ';
     if (position.ep_square == kNoSquare) {
         *out++ = '-';
     } else {
         out = write_square(position.ep_square, out);
     }
+    if (fields < 5) return out;
     *out++ = ' ';
     out = write_number(position.rule50, out);
+    if (fields < 6) return out;
     *out++ = ' ';
     return write_number(move_number, out);
 }
 
-char* write_uci(Move move, char* out) {
+unsigned known_fields(const Entry& entry) {
+    static_assert(kRightsPart == 1U << 0 && kEnPassantPart == 1U << 1 && kClockPart == 1U << 2 && kPlyPart == 1U << 3);
+    return 2U + (entry.lacks == 0 ? 4U : first_square(entry.lacks));
+}
+
+char* write_uci(Move move, bool chess960, char* out) {
     if (move.word == 0) {
         for (int i = 0; i < 4; ++i) *out++ = '0';
         return out;
     }
     unsigned to = move.to();
-    if (move.type() == MoveType::kCastling && (move.from() & 7) == 4 && is_corner(to)) {
+    if (move.type() == MoveType::kCastling && !chess960 && (move.from() & 7) == 4 && is_corner(to)) {
         to = (move.from() & 56) + (to > move.from() ? 6 : 2);
     }
     out = write_square(to, write_square(move.from(), out));
@@ -260,22 +272,28 @@ char* write_uci(Move move, char* out) {
 }
 
 std::string parse_fen(std::string_view text, Position& position) {
-    std::optional<unsigned> number;
-    return parse_fen(text, 4, position, number);
+    unsigned number = 0;
+    std::uint8_t lacks = 0;
+    return parse_fen(text, 4, position, number, lacks);
 }
 
-std::string parse_fen(std::string_view text, std::size_t least, Position& position, std::optional<unsigned>& number) {
+std::string parse_fen(std::string_view text, std::size_t least, Position& position, unsigned& number,
+                      std::uint8_t& lacks) {
     position = Position{};
-    number.reset();
+    number = 0;
     const Fields fields = split(text);
     if (fields.count < least || fields.count > fields.texts.size()) [[unlikely]] {
         return "a FEN has " + std::to_string(least) + " to 6 fields, not " + std::to_string(fields.count);
     }
     if (!read_board(fields.texts[0], position)) [[unlikely]]
         return board_fault(fields.texts[0]);
-    unsigned read = 0;
-    if (fields.count == 6 && parse_number(fields.texts[5], read) && read != 0) number = read;
-    return parse_state(fields, position);
+    if (fields.count == 6 && !parse_number(fields.texts[5], number)) number = 0;
+    constexpr unsigned kParts = kRightsPart | kEnPassantPart | kClockPart;
+    lacks =
+        static_cast<std::uint8_t>((kParts << (fields.count - 2) & kParts) | (number == 0 ? unsigned{kPlyPart} : 0U));
+    std::string wrong = parse_state(fields, position);
+    position.chess960 = position.chess960 || (position.castling != 0 && shows_chess960(position));
+    return wrong;
 }
 
 std::string parse_uci(std::string_view text, const Position& position, Move& move) {

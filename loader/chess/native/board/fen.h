@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,20 +14,24 @@ inline constexpr std::size_t kMaxFen = 112;  // 71 board, 2 side, 5 castling, 3 
 inline constexpr std::size_t kMaxUci = 8;
 
 // Writes at most kMaxFen characters (no terminator) and gives back the end. Castling rights are KQkq, or letters of
-// files if a rook of theirs stands in no corner.
-char* write_fen(const Position& position, unsigned move_number, char* out);
+// files if a rook of theirs stands in no corner. `fields`: how many of the six, 2 at least.
+char* write_fen(const Position& position, unsigned move_number, char* out, unsigned fields = 6);
 
-// Writes at most kMaxUci characters and gives back the end. Castling is the king's two-step move, of
+// The fields of an entry's FEN before the first that it lacks.
+[[nodiscard]] unsigned known_fields(const Entry& entry);
+
+// Writes at most kMaxUci characters and gives back the end. Castling is the king's two-step move, in a game of
 // Chess960 the king onto its rook; a promotion's letter is lower case, the null move is 0000.
-char* write_uci(Move move, char* out);
+char* write_uci(Move move, bool chess960, char* out);
 
 // Reads a FEN of 4 to 6 fields; the move number is ignored, a missing clock is 0. The en-passant square is
 // taken as it stands. Gives back what is wrong, or an empty text.
 [[nodiscard]] std::string parse_fen(std::string_view text, Position& position);
 
-// The same for one of `least` to 6 fields, with its move number; none if it has none or a nonsense one.
-[[nodiscard]] std::string parse_fen(std::string_view text, std::size_t least, Position& position,
-                                    std::optional<unsigned>& number);
+// The same for one of `least` to 6 fields, with its move number, which may be 0 or too large; 0 if it has none or what
+// is no number. `lacks` (EntryPart): what it does not say.
+[[nodiscard]] std::string parse_fen(std::string_view text, std::size_t least, Position& position, unsigned& number,
+                                    std::uint8_t& lacks);
 
 // The move as it is stored: also castling by two steps of the king is onto its rook. It may be illegal.
 [[nodiscard]] Move stored_move(const Position& position, unsigned from, unsigned to);

@@ -33,7 +33,8 @@ struct Position {
     std::uint8_t side = kWhite;          // to move
     std::uint8_t castling = 0;           // CastlingRight, as announced: king and rook may be elsewhere
     std::uint8_t ep_square = kNoSquare;  // only if an en-passant capture is legal, or as a file says
-    std::uint8_t rule50 = 0;             // half-moves since a pawn move or capture, modulo 256
+    bool chess960 = false;               // the game castles as Chess960 does, which its later positions may not show
+    std::uint16_t rule50 = 0;            // half-moves since a pawn move or capture; 65535: that and more
     // Three bits for each CastlingRight, the first lowest: the file of its rook. Others than these are of Chess960.
     std::uint16_t rook_files = kCornerRooks;
 
@@ -103,6 +104,14 @@ struct Position {
     return ((position.rook_files ^ kCornerRooks) & held) == 0;
 }
 
+// Whether the rights that are held tell Chess960: a king off the e-file, or a rook out of its corner.
+[[nodiscard, gnu::always_inline]] inline bool shows_chess960(const Position& position) {
+    constexpr Bitboard kFileE = 0x1010101010101010;
+    const bool white = (position.castling & 3U) != 0 && (position.kings() & position.of_colour(kWhite) & kFileE) == 0;
+    const bool black = (position.castling & 12U) != 0 && (position.kings() & position.of_colour(kBlack) & kFileE) == 0;
+    return white || black || !castles_from_corners(position);
+}
+
 enum class MoveType : std::uint8_t { kNormal, kPromotion, kCastling, kEnPassant };
 
 // A move as a binpack stores it: type << 14 | from << 8 | to << 2 | promotion (knight, bishop, rook, queen).
@@ -123,14 +132,22 @@ struct Move {
     return Move{static_cast<std::uint16_t>(static_cast<unsigned>(type) << 14 | from << 8 | to << 2 | promotion)};
 }
 
+// What an entry may lack; it then has what a FEN of only a board gives: no rights, no square, 0.
+enum EntryPart : std::uint8_t { kRightsPart = 1, kEnPassantPart = 2, kClockPart = 4, kPlyPart = 8 };
+
 // An entry of training data: a position and the move recorded in it.
 // Score and result are from the side to move's point of view.
 struct Entry {
     Position position;
     Move move;
     std::int16_t score = 0;
-    std::uint16_t ply = 0;
+    std::uint16_t ply = 0;  // 65535: that and more
     std::int8_t result = 0;
+    std::uint8_t lacks = 0;  // EntryPart
 };
+
+[[nodiscard, gnu::always_inline]] inline std::uint16_t one_more(std::uint16_t count) {
+    return static_cast<std::uint16_t>(count + (count != 65535 ? 1 : 0));
+}
 
 }  // namespace sparsepool::chess

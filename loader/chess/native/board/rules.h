@@ -58,16 +58,17 @@ inline namespace SPARSEPOOL_ISA {
             (bishop_attacks(square, occupied) & position.slanted() & theirs)) != 0;
 }
 
-[[nodiscard]] inline bool in_check(const Position& position) {
-    const unsigned us = position.side;
-    const unsigned square = king_square(position, us);
-    const Bitboard theirs = position.of_colour(us ^ 1);
-    const Bitboard checkers =
-        (knight_attacks(square) & position.knights()) | (pawn_attacks(us, square) & position.pawns()) |
+[[nodiscard]] inline bool king_is_attacked(const Position& position, unsigned colour) {
+    const unsigned square = king_square(position, colour);
+    const Bitboard theirs = position.of_colour(colour ^ 1);
+    const Bitboard attackers =
+        (knight_attacks(square) & position.knights()) | (pawn_attacks(colour, square) & position.pawns()) |
         (king_attacks(square) & position.kings()) | (rook_attacks(square, position.occupied) & position.straight()) |
         (bishop_attacks(square, position.occupied) & position.slanted());
-    return (checkers & theirs) != 0;
+    return (attackers & theirs) != 0;
 }
+
+[[nodiscard]] inline bool in_check(const Position& position) { return king_is_attacked(position, position.side); }
 
 // Whether the side to move has a pawn that can take en passant on `square` (a pawn of the other side has just
 // passed over it to `pawn_square`) without leaving its king attacked by a bishop, rook or queen.
@@ -173,7 +174,7 @@ inline namespace SPARSEPOOL_ISA {
         position.lift(target);
         position.drop(target, 2U * move.promotion() + us);
     }
-    position.rule50 = static_cast<std::uint8_t>((pawn | takes) ? 0 : position.rule50 + 1);
+    position.rule50 = (pawn | takes) ? std::uint16_t{0} : one_more(position.rule50);
     const Bitboard beside = (target & ~kFileA) >> 1 | (target & ~kFileH) << 1;
     const bool twice = ((from >> 3) == 1 + 5 * us) & (to == from + 16 - 32 * us);
     return pawn & twice & ((beside & enemy_pawns) != 0);
@@ -200,7 +201,7 @@ template <Variant kVariant = Variant::kNormal>
     if (move.type() == MoveType::kCastling) [[unlikely]] {
         const MoveFault fault = k960 ? play_castling960(position, move) : play_castling(position, move);
         if (fault != MoveFault::kNone) return fault;
-        position.rule50 = static_cast<std::uint8_t>(position.rule50 + 1);
+        position.rule50 = one_more(position.rule50);
     } else {
         const MoveFault fault = find_fault(position, move);
         if (fault != MoveFault::kNone) [[unlikely]]

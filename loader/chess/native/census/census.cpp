@@ -29,6 +29,7 @@ void count_score(Census& census, const Record& record) {
     ++census.scores[static_cast<std::size_t>(record.result + 1) * Census::kScores +
                     static_cast<std::size_t>(score + 32768)];
     if (score < -Census::kLastScore || score >= Census::kLastScore) return;
+    if ((record.flags & kNoPly) != 0) return;
     const auto column = static_cast<std::size_t>((score + Census::kLastScore) / Census::kScoreStep);
     const std::size_t row = std::min<std::size_t>(record.ply / Census::kPlyStep, Census::kPlySteps - 1);
     ++census.score_plies[column * Census::kPlySteps + row];
@@ -49,7 +50,7 @@ void Census::add(std::span<const Record> records) {
         ++piece_counts[count_squares(record.occupied)];
         ++phases[static_cast<std::size_t>(pieces.phase())];
         ++materials[static_cast<std::size_t>(pieces.material())];
-        ++plies[record.ply];
+        if ((record.flags & kNoPly) == 0) ++plies[record.ply];
         count_kings(*this, record, pieces);
         count_move(*this, record);
         count_score(*this, record);

@@ -33,12 +33,12 @@ struct Census {
     Counts move_types = Counts(4);  // normal, promotion, castling, en passant
     Counts piece_counts = Counts(33);
     Counts phases = Counts(25);
-    Counts materials = Counts(kMaterials);  // of both sides
-    Counts own_kings = Counts(64);          // squares as the side to move sees the board
-    Counts opponent_kings = Counts(64);     // the same view
-    Counts scores = Counts(3 * kScores);    // of entries that were lost, drawn, won by the side to move
-    Counts plies = Counts(kPlies);
-    Counts score_plies = Counts(kScoreSteps * kPlySteps);  // those with a score in the plane
+    Counts materials = Counts(kMaterials);                 // of both sides
+    Counts own_kings = Counts(64);                         // squares as the side to move sees the board
+    Counts opponent_kings = Counts(64);                    // the same view
+    Counts scores = Counts(3 * kScores);                   // of entries that were lost, drawn, won by the side to move
+    Counts plies = Counts(kPlies);                         // of entries whose ply is known
+    Counts score_plies = Counts(kScoreSteps * kPlySteps);  // of these, those with a score in the plane
     Counts lengths = Counts(kPlies);                       // entries of games and chains
 
     void add(std::span<const Record> records);

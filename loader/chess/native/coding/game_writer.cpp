@@ -1,5 +1,6 @@
 #include "chess/native/coding/game_writer.h"
 
+#include "chess/native/coding/marlin_record.h"
 #include "chess/native/coding/storable.h"
 
 namespace sparsepool::chess {
@@ -13,8 +14,9 @@ void put16(std::vector<std::uint8_t>& bytes, unsigned value) {
 }  // namespace
 
 bool GameWriter::follows(const Entry& entry) const {
-    return open_ && entry.result == -last_.result && entry.ply == static_cast<std::uint16_t>(last_.ply + 1) &&
-           is_same(entry.position, next_);
+    const bool lacks_ply = (entry.lacks & last_.lacks & kPlyPart) != 0;
+    const bool next_ply = entry.lacks == last_.lacks && (lacks_ply || entry.ply == one_more(last_.ply));
+    return open_ && entry.result == -last_.result && next_ply && is_same(entry.position, next_);
 }
 
 std::string GameWriter::add(const Entry& entry) {
@@ -25,6 +27,7 @@ std::string GameWriter::add(const Entry& entry) {
         if (const char* wrong = why_no_start(entry)) return wrong;
         finish();
         put_header(done_, entry);
+        count_changes(entry, kMarlinKeeps, kMarlinClock);
         open_ = true;
     }
     put16(done_, word_of(entry));

@@ -38,6 +38,14 @@ inline constexpr const char* kNoPiecesMove = "a move that no piece can make ther
     return words_of(play_castling960(next, move));
 }
 
+// Moves of the game whose header begins here, up to its end or that of the bytes.
+[[nodiscard, gnu::noinline, gnu::cold]] inline std::uint64_t moves_behind(const WalkState& state, std::size_t header) {
+    std::uint64_t moves = 0;
+    std::size_t at = state.at + header;
+    for (; at + 4 <= state.bytes.size() && load<std::uint32_t>(state.bytes.data() + at) != 0; at += 4) ++moves;
+    return moves;
+}
+
 // `Format`: kHeader, its bytes; read_header(bytes, needs_ply, entry, white_result) and read_move(word, position, move),
 // which give what is wrong, null if nothing is.
 template <class Format>
@@ -50,11 +58,19 @@ template <class Format>
         if (!state.inside) {
             if (left == 0) return false;
             if (left < Format::kHeader) return stop(state, "the data end within the header of a game", true);
-            if (const char* wrong = Format::read_header(bytes, state.needs_ply, state.entry, state.white_result)) {
-                return stop(state, wrong);
+            const char* wrong = Format::read_header(bytes, state.demands.ply, state.entry, state.white_result);
+            const Illegal illegal = wrong != nullptr       ? meaning_of(wrong)
+                                    : !state.demands.every ? judged(state)
+                                                           : Illegal::kNone;
+            if (wrong != nullptr || illegal != Illegal::kNone) [[unlikely]] {
+                if (!leaves_out(state, illegal, moves_behind(state, Format::kHeader))) {
+                    return stop(state, wrong != nullptr ? wrong : words_of(illegal));
+                }
+                state.at += Format::kHeader + 4 * moves_behind(state, Format::kHeader);
+            } else {
+                state.next = state.entry.position;
+                state.at += Format::kHeader;
             }
-            state.next = state.entry.position;
-            state.at += Format::kHeader;
             state.number = 0;
             state.inside = true;
             ++state.units;
@@ -78,11 +94,15 @@ template <class Format>
             wrong = kBadScore;
         if (wrong != nullptr) [[unlikely]]
             return stop(state, wrong);
-        entry.ply = static_cast<std::uint16_t>(entry.ply + (state.number != 0 ? 1 : 0));
+        const Illegal illegal = state.demands.every ? judged(state) : Illegal::kNone;
+        if (illegal != Illegal::kNone && !leaves_out(state, illegal)) [[unlikely]]
+            return stop(state, words_of(illegal));
+        if (state.number != 0) entry.ply = one_more(entry.ply);
         entry.result = static_cast<std::int8_t>(side == kWhite ? state.white_result : -state.white_result);
         ++state.number;
         state.at += 4;
-        return true;
+        if (illegal == Illegal::kNone) [[likely]]
+            return true;
     }
 }
 

@@ -1,5 +1,7 @@
 #include "chess/native/coding/marlin_record.h"
 
+#include <algorithm>
+
 #include "chess/native/coding/storable.h"
 
 namespace sparsepool::chess {
@@ -24,8 +26,8 @@ void write_marlin_record(const Entry& entry, std::int16_t white_score, std::uint
     const Position& position = entry.position;
     write_nibbles(position, unmoved_rooks(position), out);
     out[24] = static_cast<std::uint8_t>(position.ep_square | position.side << 7);
-    out[25] = position.rule50;
-    const auto number = static_cast<std::uint16_t>(entry.ply / 2 + 1);
+    out[25] = static_cast<std::uint8_t>(std::min<unsigned>(position.rule50, kMarlinClock));
+    const std::uint16_t number = number_of(entry);
     std::memcpy(out + 26, &number, sizeof number);
     std::memcpy(out + 28, &white_score, sizeof white_score);
     out[30] = static_cast<std::uint8_t>(white_result(entry) + 1);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "chess/native/board/legality.h"
 #include "chess/native/coding/nibbles.h"
 
 // The 32 bytes of marlinformat, which also begin a game of viriformat:
@@ -28,23 +29,14 @@ inline namespace SPARSEPOOL_ISA {
         const unsigned colour = code & 1;
         const Bitboard king = position.kings() & position.of_colour(colour);
         const unsigned home = colour == kWhite ? 0 : 7;
-        if (king == 0 || square >> 3 != home || first_square(king) >> 3 != home) {
-            return "a castling right of a king or rook that is not on its first rank";
-        }
+        if (king == 0 || square >> 3 != home || first_square(king) >> 3 != home) return kNoCastling;
         const unsigned bit = 2 * colour + (square < first_square(king) ? 1U : 0U);
         if ((position.castling >> bit & 1U) != 0) return "two rooks with the same castling right";
         position.castling = static_cast<std::uint8_t>(position.castling | 1U << bit);
         position.set_castling_rook(bit, square & 7);
     }
+    position.chess960 = shows_chess960(position);
     return nullptr;
-}
-
-// An en-passant square that a pawn can have passed over in the move before.
-[[nodiscard]] inline bool is_passed_over(const Position& position, unsigned square) {
-    if (square >> 3 != (position.side == kWhite ? 5U : 2U)) return false;
-    const Bitboard theirs = position.pawns() & position.of_colour(position.side ^ 1U);
-    const unsigned pawn = position.side == kWhite ? square - 8 : square + 8;
-    return (theirs & bit_of(pawn)) != 0 && (position.occupied & bit_of(square)) == 0;
 }
 
 // All but the score; `white_result`: -1, 0, 1.
@@ -57,9 +49,9 @@ inline namespace SPARSEPOOL_ISA {
     if (of_type_6_or_7(position) != 0) {
         if (const char* wrong = take_rights(position)) return wrong;
     }
-    if (!has_one_king_each(position)) return "a side has not exactly one king";
+    if (!has_one_king_each(position)) return kNotOneKingEach;
     if (passed > 64) return "the en-passant square is beyond 64";
-    if (passed != 64 && !is_passed_over(position, passed)) return "an en-passant square that no pawn has passed";
+    if (passed != 64 && !is_passed_over(position, passed)) return kNotPassed;
     position.ep_square = static_cast<std::uint8_t>(passed);
     position.rule50 = bytes[25];
     const auto number = load<std::uint16_t>(bytes + 26);
@@ -67,13 +59,17 @@ inline namespace SPARSEPOOL_ISA {
     if (bytes[30] > 2) return "the result is not 0, 1 or 2";
     white_result = static_cast<std::int8_t>(bytes[30] - 1);
     entry.ply = ply_of(number, position.side);
+    entry.lacks = number == 0 ? kPlyPart : 0;
     entry.result = static_cast<std::int8_t>(position.side == kWhite ? white_result : -white_result);
     return nullptr;
 }
 
 }  // namespace SPARSEPOOL_ISA
 
-// Why the record can't hold the position; empty if it can.
+inline constexpr unsigned kMarlinKeeps = kPlyPart;  // of what an entry lacks
+inline constexpr unsigned kMarlinClock = 255;       // at most
+
+// Why the record can't hold the position; null if it can.
 [[nodiscard]] const char* why_no_marlin_board(const Position& position);
 
 // Writes 32 bytes, the score of `white_score`.

@@ -4,7 +4,8 @@
 #include <iterator>
 
 #include "chess/native/board/destinations.h"
-#include "chess/native/coding/marlin_record.h"
+#include "chess/native/board/legality.h"
+#include "chess/native/coding/walking.h"
 
 namespace sparsepool::chess {
 unsigned taken_on(const Position& position) {
@@ -24,16 +25,7 @@ std::uint16_t held_files(const Position& position) {
 }
 
 const char* why_no_castling(const Position& position) {
-    for (unsigned bit = 0; bit < 4; ++bit) {
-        if ((position.castling >> bit & 1U) == 0) continue;
-        const unsigned colour = bit / 2;
-        const unsigned rook = position.castling_rook(bit);
-        const unsigned king = king_square(position, colour);
-        const bool there = (position.rooks() & position.of_colour(colour) & bit_of(rook)) != 0;
-        const bool beside = king >> 3 == rook >> 3 && (rook > king) == (bit % 2 == 0);
-        if (!there || !beside) return "a castling right without its king and rook on the first rank";
-    }
-    return nullptr;
+    return position.castling != 0 && has_rights_without_pieces(position) ? kNoCastling : nullptr;
 }
 
 const char* why_no_en_passant(const Position& position) {

@@ -30,6 +30,11 @@ inline bool stop(WalkState& state, const char* fault, bool cut = false) {
     return static_cast<std::uint16_t>(2 * (move_number == 0 ? 0 : move_number - 1) + side);
 }
 
+// The move number of a FEN; 0 if it is unknown.
+[[nodiscard]] inline std::uint16_t number_of(const Entry& entry) {
+    return static_cast<std::uint16_t>((entry.lacks & kPlyPart) != 0 ? 0 : entry.ply / 2 + 1);
+}
+
 // What is wrong with a move number; null if nothing is.
 [[nodiscard]] inline const char* number_fault(unsigned move_number, bool needs_ply) {
     if (move_number > 32768) return "the move number is beyond 32768";
@@ -43,21 +48,39 @@ inline bool stop(WalkState& state, const char* fault, bool cut = false) {
     return side == kWhite || white != -32768;
 }
 
+// What is wrong with the position of the entry that was decoded, if that is looked for.
+[[nodiscard]] inline Illegal judged(const WalkState& state) {
+    if (state.demands.on_illegal == OnIllegal::kKeep) return Illegal::kNone;
+    return find_illegal(state.entry.position);
+}
+
+// Whether the walk goes on behind what is illegal: `entries` of them are noted then, at its place.
+[[nodiscard, gnu::noinline, gnu::cold]] inline bool leaves_out(WalkState& state, Illegal illegal,
+                                                               std::uint64_t entries = 1) {
+    if (illegal == Illegal::kNone || state.demands.on_illegal != OnIllegal::kLeaveOut) return false;
+    state.illegal.add(illegal, state.at, state.units, entries);
+    return true;
+}
+
 inline constexpr const char* kBadScore = "a score of -32768 has no opposite";
 
 // `kDecode(bytes, needs_ply, entry)`: what is wrong with a record; null if nothing is.
 template <std::size_t kBytes, auto kDecode>
 [[nodiscard]] inline bool next_record(WalkState& state) {
-    const std::size_t left = state.bytes.size() - state.at;
-    if (left < kBytes || !state.fault.empty()) [[unlikely]] {
-        return left != 0 && state.fault.empty() ? stop(state, "the data end within a record", true) : false;
+    while (true) {
+        const std::size_t left = state.bytes.size() - state.at;
+        if (left < kBytes || !state.fault.empty()) [[unlikely]] {
+            return left != 0 && state.fault.empty() ? stop(state, "the data end within a record", true) : false;
+        }
+        const char* wrong = kDecode(state.bytes.data() + state.at, state.demands.ply, state.entry);
+        const Illegal illegal = wrong == nullptr ? judged(state) : meaning_of(wrong);
+        if (wrong != nullptr || illegal != Illegal::kNone) [[unlikely]] {
+            if (!leaves_out(state, illegal)) return stop(state, wrong != nullptr ? wrong : words_of(illegal));
+        }
+        state.at += kBytes;
+        ++state.units;
+        if (illegal == Illegal::kNone) return true;
     }
-    if (const char* wrong = kDecode(state.bytes.data() + state.at, state.needs_ply, state.entry)) [[unlikely]] {
-        return stop(state, wrong);
-    }
-    state.at += kBytes;
-    ++state.units;
-    return true;
 }
 
 template <auto kNext, bool kChecks>

@@ -21,8 +21,8 @@ using packed::Piece;
 class EntryFile {
   public:
     EntryFile(std::string path, std::optional<ExpectedFile> expected, std::uint64_t size, const Codec& codec,
-              bool needs_ply)
-        : path_(std::move(path)), expected_(expected), size_(size), codec_(codec), needs_ply_(needs_ply) {}
+              const Demands& demands)
+        : path_(std::move(path)), expected_(expected), size_(size), codec_(codec), demands_(demands) {}
     virtual ~EntryFile() = default;
     EntryFile(const EntryFile&) = delete;
     EntryFile& operator=(const EntryFile&) = delete;
@@ -33,6 +33,7 @@ class EntryFile {
 
     [[nodiscard]] virtual std::size_t num_pieces() const = 0;
     [[nodiscard]] virtual std::uint64_t offset(std::size_t piece) const = 0;  // bytes of the file, about
+    [[nodiscard]] const Demands& demands() const { return demands_; }
     [[nodiscard]] virtual bool is_packed() const = 0;
     [[nodiscard]] std::string change() const { return expected_ ? change_since(*expected_, path_) : std::string(); }
     [[nodiscard]] virtual Piece read(std::size_t piece) const = 0;
@@ -44,10 +45,10 @@ class EntryFile {
     [[nodiscard]] virtual stream::SourceFault fault_of(std::size_t piece, const Piece& read,
                                                        const Damage& damage) const = 0;
 
-    [[nodiscard]] Walk walk(const Piece& piece) const {
-        return {codec_.kernels(),
-                {reinterpret_cast<const std::uint8_t*>(piece.bytes.data()), piece.bytes.size()},
-                needs_ply_};
+    [[nodiscard]] Walk walk(const Piece& piece) const { return walk(piece, demands_); }
+    [[nodiscard]] Walk walk(const Piece& piece, const Demands& demands) const {
+        return {
+            codec_.kernels(), {reinterpret_cast<const std::uint8_t*>(piece.bytes.data()), piece.bytes.size()}, demands};
     }
 
   protected:
@@ -60,7 +61,7 @@ class EntryFile {
     std::optional<ExpectedFile> expected_;
     std::uint64_t size_;
     const Codec& codec_;
-    bool needs_ply_;
+    Demands demands_;
 };
 
 struct OpenedFile {
@@ -72,7 +73,7 @@ struct OpenedFile {
 // of the one that is there; any other is a fault, here and whenever a piece is read. `borders`: where pieces of games
 // begin, and where the last one ends, if that is known; else the file is read for it.
 [[nodiscard]] OpenedFile open_unit_file(const std::string& path, std::optional<ExpectedFile> expected,
-                                        const Codec& codec, bool needs_ply,
+                                        const Codec& codec, const Demands& demands,
                                         std::optional<std::vector<std::uint64_t>> borders);
 
 }  // namespace sparsepool::chess

@@ -1,6 +1,8 @@
 #include "chess/native/files/printer.h"
 
+#include <algorithm>
 #include <charconv>
+#include <string_view>
 
 namespace sparsepool::chess {
 namespace {
@@ -15,9 +17,10 @@ char* write_field(int number, char* out) {
 char* write_line(const Entry& entry, unsigned move_number, char* out) {
     out = write_fen(entry.position, move_number, out);
     *out++ = '\t';
-    out = write_uci(entry.move, out);
+    out = write_uci(entry.move, entry.position.chess960, out);
     out = write_field(entry.score, out);
-    out = write_field(entry.ply, out);
+    out = (entry.lacks & kPlyPart) != 0 ? std::ranges::copy(std::string_view("\tnone"), out).out
+                                        : write_field(entry.ply, out);
     out = write_field(entry.result, out);
     *out++ = '\n';
     return out;

@@ -16,6 +16,7 @@ FileReader::FileReader(std::vector<std::shared_ptr<const EntryFile>> files) : fi
     for (const auto& file : files_) {
         for (std::size_t piece = 0; piece < file->num_pieces(); ++piece) chunks_.push_back({file.get(), piece});
     }
+    legal_ = std::make_unique<std::atomic<bool>[]>(chunks_.size());
 }
 
 std::string FileReader::name() const {
@@ -41,7 +42,9 @@ void FileReader::read(std::span<Reading> readings, bool checks, const Appended& 
                                         SourceFault::Kind::kChanged};
             continue;
         }
-        Walk walk = file->walk(piece);
+        Demands demands = file->demands();
+        if (legal_[reading.chunk].load(std::memory_order_relaxed)) demands.on_illegal = OnIllegal::kKeep;
+        Walk walk = file->walk(piece, demands);
         std::size_t count = 0;
         do {
             count = walk.read(reading.records->room<Record>(kBlock), kBlock, checks);
@@ -50,6 +53,12 @@ void FileReader::read(std::span<Reading> readings, bool checks, const Appended& 
         } while (count == kBlock);
         const std::optional<Damage> damage = walk.damage();
         reading.fault = damage ? file->fault_of(number, piece, *damage) : std::move(piece.fault);
+        const bool legal = !reading.fault && walk.illegal().first() == nullptr;
+        legal_[reading.chunk].store(legal, std::memory_order_relaxed);
+        if (const IllegalTally::Kind* first = walk.illegal().first()) {
+            reading.left_out =
+                file->fault_of(number, piece, {first->offset, first->unit, walk.illegal().describe(), false});
+        }
     }
 }
 

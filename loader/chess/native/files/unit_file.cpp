@@ -22,7 +22,7 @@ bool fits(const std::vector<std::uint64_t>& borders, std::uint64_t size) {
 }  // namespace
 
 OpenedFile open_unit_file(const std::string& path, std::optional<ExpectedFile> expected, const Codec& codec,
-                          bool needs_ply, std::optional<std::vector<std::uint64_t>> borders) {
+                          const Demands& demands, std::optional<std::vector<std::uint64_t>> borders) {
     const FileDescriptor descriptor(path);
     std::optional<FileFault> fault = descriptor.opening_fault(expected);
     if (fault) return {nullptr, std::move(*fault)};
@@ -32,9 +32,9 @@ OpenedFile open_unit_file(const std::string& path, std::optional<ExpectedFile> e
     fault = descriptor.read(head, 0);
     if (!fault) {
         if (const packed::MakeUnpacker make = packed::unpacker_of(head)) {
-            return {std::make_shared<PackedUnitFile>(path, expected, size, codec, needs_ply, make), {}};
+            return {std::make_shared<PackedUnitFile>(path, expected, size, codec, demands, make), {}};
         }
-        const auto file = std::make_shared<PlainUnitFile>(path, expected, size, codec, needs_ply);
+        const auto file = std::make_shared<PlainUnitFile>(path, expected, size, codec, demands);
         fault = file->cut(descriptor, std::move(borders));
         if (!fault) fault = descriptor.change(expected);
         if (!fault) return {file, {}};

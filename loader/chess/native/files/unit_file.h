@@ -43,8 +43,8 @@ class PlainUnitFile final : public EntryFile {
 class PackedUnitFile final : public EntryFile {
   public:
     PackedUnitFile(std::string path, std::optional<ExpectedFile> expected, std::uint64_t size, const Codec& codec,
-                   bool needs_ply, packed::MakeUnpacker make)
-        : EntryFile(std::move(path), expected, size, codec, needs_ply),
+                   const Demands& demands, packed::MakeUnpacker make)
+        : EntryFile(std::move(path), expected, size, codec, demands),
           sequence_(path_, expected, size, make, codec.units()) {}
 
     [[nodiscard]] std::size_t num_pieces() const override { return sequence_.num_pieces(); }

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "chess/native/board/position.h"
+#include "chess/native/board/legality.h"
 #include "chess/native/record.h"
 
 namespace sparsepool::chess {
@@ -19,10 +19,18 @@ struct Damage {
     bool cut = false;  // only that the bytes end too early
 };
 
+// What is asked of entries while they are read.
+struct Demands {
+    bool ply = false;  // an entry whose ply can't be known is damage
+    OnIllegal on_illegal = OnIllegal::kKeep;
+    // Every position is judged; else of a game or chain the first, and if that is illegal, all of them are.
+    bool every = false;
+};
+
 // Where a walk through whole units stands. A walk may be continued by the code of another instruction set.
 struct WalkState {
     std::span<const std::uint8_t> bytes;
-    bool needs_ply = false;        // an entry whose ply can't be known is damage
+    Demands demands;
     std::uint64_t at = 0;          // where the next thing to read begins
     std::uint64_t units = 0;       // records, lines or games begun
     std::uint64_t number = 0;      // of the entry within its game
@@ -30,6 +38,7 @@ struct WalkState {
     std::int8_t white_result = 0;  // of the game
     bool cut = false;              // the fault is only that the bytes end too early
     std::string fault;             // then `at` is its place
+    IllegalTally illegal;          // of what was left out
     Position next;                 // of the game, after the move of the current entry
     Entry entry;                   // the current one once `next` has said true
 };
@@ -46,9 +55,10 @@ struct WalkKernels {
 // Through the entries of whole units. Not for two threads at once.
 class Walk {
   public:
-    Walk(const WalkKernels& kernels, std::span<const std::uint8_t> bytes, bool needs_ply) : kernels_(kernels) {
+    Walk(const WalkKernels& kernels, std::span<const std::uint8_t> bytes, const Demands& demands = {})
+        : kernels_(kernels) {
         state_.bytes = bytes;
-        state_.needs_ply = needs_ply;
+        state_.demands = demands;
     }
 
     // The next entry; null at the end or at damage.
@@ -60,6 +70,8 @@ class Walk {
 
     [[nodiscard]] std::uint64_t units() const { return state_.units; }
     [[nodiscard]] std::uint64_t at() const { return state_.at; }  // bytes walked through
+
+    [[nodiscard]] const IllegalTally& illegal() const { return state_.illegal; }  // left out so far
 
     [[nodiscard]] std::optional<Damage> damage() const {
         if (state_.fault.empty()) return std::nullopt;

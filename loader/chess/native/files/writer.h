@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -32,9 +33,27 @@ class EntryWriter {
 
     [[nodiscard]] std::uint64_t entries() const { return entries_; }
 
+    // What was written otherwise than the entries have it, in words, and of how many of them.
+    [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> changes() const;
+
   protected:
+    // Counts what the entry lacks, but for `kept` (EntryPart), and a clock beyond `most_clock`, which is the same
+    // always.
+    void count_changes(const Entry& entry, unsigned kept, unsigned most_clock) {
+        if ((entry.lacks & ~kept) == 0 && entry.position.rule50 <= most_clock) [[likely]]
+            return;
+        for (unsigned i = 0; i < made_up_.size(); ++i) made_up_[i] += (entry.lacks & ~kept) >> i & 1U;
+        clocks_cut_ += entry.position.rule50 > most_clock ? 1 : 0;
+        most_clock_ = most_clock;
+    }
+
     std::vector<std::uint8_t> done_;
     std::uint64_t entries_ = 0;
+
+  private:
+    std::array<std::uint64_t, 4> made_up_{};  // by bit of EntryPart
+    std::uint64_t clocks_cut_ = 0;
+    unsigned most_clock_ = 0;
 };
 
 }  // namespace sparsepool::chess

@@ -14,9 +14,9 @@ namespace sparsepool::chess {
 class HeldFile final : public EntryFile {
   public:
     // `begin`, `first_unit`: bytes and units before the piece.
-    HeldFile(std::string name, const Codec& codec, bool needs_ply, std::string bytes, std::uint64_t begin,
+    HeldFile(std::string name, const Codec& codec, const Demands& demands, std::string bytes, std::uint64_t begin,
              std::uint64_t first_unit)
-        : EntryFile(std::move(name), std::nullopt, bytes.size(), codec, needs_ply),
+        : EntryFile(std::move(name), std::nullopt, bytes.size(), codec, demands),
           bytes_(std::move(bytes)),
           begin_(begin),
           first_unit_(first_unit) {}

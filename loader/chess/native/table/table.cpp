@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "chess/native/board/fen.h"
-#include "chess/native/board/rules.h"
+#include "chess/native/board/legality.h"
 
 namespace sparsepool::chess {
 namespace {
@@ -20,7 +20,7 @@ std::string fill_board(const Row& row, Position& position) {
         const unsigned code = 2U * type + (piece < 0 ? 1U : 0U);
         position.drop(bit_of(square), code);
     }
-    return has_one_king_each(position) ? std::string{} : "a side has not exactly one king";
+    return has_one_king_each(position) ? std::string{} : kNotOneKingEach;
 }
 
 std::string fill_state(const Row& row, Position& position) {
@@ -36,6 +36,7 @@ std::string fill_state(const Row& row, Position& position) {
     if (row.en_passant > kNoSquare) return "en_passant must be a square, or 64";
     position.ep_square = row.en_passant;
     position.rule50 = row.clock;
+    position.chess960 = shows_chess960(position);
     return {};
 }
 

@@ -24,11 +24,10 @@ struct Row {
     std::int8_t result = 0;
     std::uint8_t side_to_move = 0;  // Colour
     std::uint8_t en_passant = kNoSquare;
-    std::uint8_t clock = 0;
     std::uint8_t move_from = kNoSquare;  // no move: both are kNoSquare; castling: onto the own rook
+    std::uint16_t clock = 0;
     std::uint8_t move_to = kNoSquare;
     std::uint8_t promotion = 0;  // as on the board; 0 none
-    std::uint8_t unused = 0;
 };
 static_assert(sizeof(Row) == 80);
 

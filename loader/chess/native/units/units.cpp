@@ -62,7 +62,7 @@ UnitBlock read_units(const EntryFile& file, std::size_t piece) {
 
 UnitBlock cut_units(const Codec& codec, std::string_view bytes) {
     UnitBlock block;
-    Walk walk(codec.kernels(), {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, false);
+    Walk walk(codec.kernels(), {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
     cut(codec, walk, bytes, block);
     block.bytes = bytes.substr(0, block.ends.empty() ? 0 : block.ends.back());
     return block;
@@ -81,7 +81,7 @@ std::vector<Record> first_entries(const Codec& codec, std::string_view bytes, st
     for (std::size_t unit = 0; unit < begins.size(); ++unit) {
         const std::size_t end = unit + 1 < begins.size() ? begins[unit + 1] : bytes.size();
         const std::string_view one = bytes.substr(begins[unit], end - begins[unit]);
-        Walk walk(codec.kernels(), {reinterpret_cast<const std::uint8_t*>(one.data()), one.size()}, false);
+        Walk walk(codec.kernels(), {reinterpret_cast<const std::uint8_t*>(one.data()), one.size()});
         if (const Entry* entry = walk.next()) records[unit] = make_record(*entry);
     }
     return records;

@@ -14,6 +14,7 @@
 
 #include "bind/errors.h"
 #include "bind/files.h"
+#include "chess/native/bind/codecs.h"
 #include "chess/native/bind/entry.h"
 #include "chess/native/bind/unit_block.h"
 #include "formats/binpack/native/file/chains.h"
@@ -38,13 +39,15 @@ struct FilePrinter {
     ChunkPrinter printer;
 };
 
-std::shared_ptr<const File> open_file(const FileName& name, const std::optional<Identity>& identity, bool may_grow) {
+std::shared_ptr<const File> open_file(const FileName& name, const std::optional<Identity>& identity, bool may_grow,
+                                      const std::optional<std::string>& on_illegal, bool every) {
+    const chess::Demands demands = chess::demands_of(false, on_illegal, every);
     std::optional<ExpectedFile> expected;
     if (identity) expected = expected_file(*identity, may_grow);
     File::Opened opened;
     {
         const nb::gil_scoped_release release;
-        opened = File::open(name.path, expected);
+        opened = File::open(name.path, expected, demands);
     }
     if (!opened.file) raise_data_error(name.given, opened.fault.reason, std::nullopt, opened.fault.changed);
     return opened.file;
@@ -92,12 +95,25 @@ std::tuple<std::uint64_t, std::uint64_t, std::optional<Damage>> count(const File
     return {entries, reader.chains(), reader.damage()};
 }
 
+std::tuple<std::uint64_t, std::vector<chess::IllegalKind>, std::optional<Damage>> judge(const File& file,
+                                                                                        std::size_t chunk) {
+    const File::Bytes bytes = read_chunk(file, chunk);
+    const nb::gil_scoped_release release;
+    const Judged judged = judge_chunk(bytes.payload(), file.payload_offset(chunk));
+    const auto illegal =
+        chess::illegal_kinds(judged.illegal, [&](const chess::IllegalTally::Kind& kind, const char* words) {
+            const std::string entry = " (entry " + std::to_string(kind.unit) + " of its chain)";
+            return stream::SourceFault{file.path(), file.payload_offset(chunk) + kind.offset, words + entry};
+        });
+    return {judged.entries, illegal, judged.damage};
+}
+
 nb::object read_units(const File& file, std::size_t chunk) {
     const File::Bytes bytes = read_chunk(file, chunk);
     Chains chains;
     {
         const nb::gil_scoped_release release;
-        chains = cut_chains(bytes.payload(), file.payload_offset(chunk));
+        chains = cut_chains(bytes.payload(), file.payload_offset(chunk), file.demands());
         if (chains.damage) {
             chains.block.fault = stream::SourceFault{file.path(), chains.damage->offset, chains.damage->reason};
         }
@@ -132,7 +148,9 @@ std::optional<Damage> copy_chunk(chess::EntryWriter& writer, const File& file, s
                                  std::uint32_t first_chain) {
     const File::Bytes bytes = read_chunk(file, chunk);
     const nb::gil_scoped_release release;
-    return binpack::copy_chunk(bytes.payload(), file.payload_offset(chunk), first_chain, writer);
+    chess::IllegalTally left_out;
+    return binpack::copy_chunk(bytes.payload(), file.payload_offset(chunk), first_chain, writer, file.demands(),
+                               &left_out);
 }
 
 void bind_file(nb::module_& module) {
@@ -142,14 +160,19 @@ void bind_file(nb::module_& module) {
         .def_ro("reason", &Damage::reason);
     nb::class_<File>(module, "BinpackFile", "The chunks of a binpack file; usable by any number of threads.")
         .def(nb::new_(&open_file), "path"_a, "identity"_a = nb::none(), "may_grow"_a = false,
+             "on_illegal"_a = nb::none(), "every"_a = false,
              "Raises DataError if the file can't be read at all. `identity`: (size, device, inode, modified) of "
-             "loader.files.identity; another file is a DataChangedError, here and when a chunk is read.")
+             "loader.files.identity; another file is a DataChangedError, here and when a chunk is read. on_illegal, "
+             "every: as "
+             "open_entries has them; they count where entries are copied, cut or streamed.")
         .def_static(
             "hold",
-            [](const FileName& name, const nb::bytes& bytes, std::uint64_t begin) {
-                return File::hold(name.path, {bytes.c_str(), bytes.size()}, begin);
+            [](const FileName& name, const nb::bytes& bytes, std::uint64_t begin,
+               const std::optional<std::string>& on_illegal, bool every) {
+                return File::hold(name.path, {bytes.c_str(), bytes.size()}, begin,
+                                  chess::demands_of(false, on_illegal, every));
             },
-            "name"_a, "bytes"_a, "begin"_a,
+            "name"_a, "bytes"_a, "begin"_a, "on_illegal"_a = nb::none(), "every"_a = false,
             "A chunk that has come out of a pipe, or what came instead of one; begin: bytes before it.")
         .def_prop_ro("size", &File::size, "bytes")
         .def_prop_ro("change", &File::change, "what is different now from the file that was opened; empty: nothing")
@@ -165,6 +188,9 @@ void bind_file(nb::module_& module) {
             "chunk"_a, "Offset of the header and bytes of the payload.")
         .def("decode", &decode, "chunk"_a, "All entries as records (record.h), uint8 [entries, 32], up to damage.")
         .def("count", &count, "chunk"_a, "Entries, chains, damage; every entry is decoded.")
+        .def("judge", &judge, "chunk"_a,
+             "Legal entries; others by kind: (what, how many, offset of the first, its place in\n"
+             "words); damage.")
         .def("read_units", &read_units, "chunk"_a, "The chains of a chunk: bytes, ends, entries, fault.")
         .def(
             "copy_to",

@@ -2,4 +2,16 @@
 
 #include "formats/binpack/native/entries/lanes.h"
 
-const sparsepool::binpack::Kernels sparsepool::binpack::Kernels::SPARSEPOOL_ISA{sparsepool::binpack::read_lanes};
+namespace {
+
+using namespace sparsepool;
+
+std::uint64_t walk_to_the_end(binpack::ChunkState& state) {
+    std::uint64_t entries = 0;
+    while (binpack::next_entry(state)) ++entries;
+    return entries;
+}
+
+}  // namespace
+
+const binpack::Kernels binpack::Kernels::SPARSEPOOL_ISA{binpack::read_lanes, walk_to_the_end};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "formats/binpack/native/entries/lane.h"
 
@@ -9,6 +10,9 @@ namespace sparsepool::binpack {
 struct Kernels {
     // Decodes `count` entries of each of up to kMaxLanes lanes (lanes.h).
     void (*read_lanes)(Lane* const* lanes, std::size_t num_lanes, std::size_t count, bool checks);
+
+    // Walks to the end of the payload, or to a fault.
+    std::uint64_t (*count_entries)(ChunkState& state);
 
     static const Kernels baseline, avx2, avx512;  // common/simd.h
 };

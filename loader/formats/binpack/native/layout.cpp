@@ -17,6 +17,7 @@ const char* describe(Fault fault) {
         case Fault::kBadCastling: return "castling without king and rook in place and a free way";
         case Fault::kIndexTooLarge: return "index past the last candidate";
         case Fault::kScoreTooLong: return "score of more than 4 groups";
+        case Fault::kIllegal: return "a position that no game can have";
         case Fault::kPastTheEnd: return "move text runs past the end of its chunk";
     }
     return "unknown fault";

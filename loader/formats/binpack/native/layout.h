@@ -39,6 +39,7 @@ enum class Fault : std::uint8_t {
     kIndexTooLarge,
     kScoreTooLong,
     kPastTheEnd,
+    kIllegal,  // ChunkState::illegal says what
 };
 
 [[nodiscard]] const char* describe(Fault fault);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "chess/native/board/legality.h"
 #include "chess/native/coding/nibbles.h"
 
 // A record, 32 bytes, all of it as the side to move sees it, which is read as White:
@@ -18,7 +19,7 @@ inline namespace SPARSEPOOL_ISA {
     chess::Position& position = entry.position;
     if (const char* wrong = chess::read_nibbles(bytes, position)) return wrong;
     if (chess::of_type_6_or_7(position) != 0) return "no piece has the numbers 6 and 7";
-    if (!chess::has_one_king_each(position)) return "a side has not exactly one king";
+    if (!chess::has_one_king_each(position)) return chess::kNotOneKingEach;
     if (bytes[26] > 2) return "the result is not 0, 1 or 2";
     const bool agrees =
         king_square(position, chess::kWhite) == bytes[27] && (king_square(position, chess::kBlack) ^ 56U) == bytes[28];
@@ -26,6 +27,7 @@ inline namespace SPARSEPOOL_ISA {
     entry.move = {};
     entry.score = chess::load<std::int16_t>(bytes + 24);
     entry.ply = 0;
+    entry.lacks = chess::kPlyPart;
     entry.result = static_cast<std::int8_t>(bytes[26] - 1);
     return nullptr;
 }

@@ -13,6 +13,7 @@ class Writer final : public chess::EntryWriter {
         std::int16_t white_score = 0;
         if (const char* wrong = chess::why_no_marlin_board(entry.position)) return wrong;
         if (const char* wrong = chess::why_no_white_score(entry, white_score)) return wrong;
+        count_changes(entry, chess::kMarlinKeeps, chess::kMarlinClock);
         done_.resize(done_.size() + kBytes);
         chess::write_marlin_record(entry, white_score, done_.data() + done_.size() - kBytes);
         ++entries_;

@@ -1,5 +1,6 @@
 #include "formats/montyvalue/native/codec.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "chess/native/coding/game_writer.h"
@@ -27,8 +28,8 @@ class Writer final : public chess::GameWriter {
         std::memcpy(header, boards, sizeof boards);
         header[32] = position.side;
         header[33] = position.ep_square == chess::kNoSquare ? std::uint8_t{0} : position.ep_square;
-        header[35] = position.rule50;
-        const auto number = static_cast<std::uint16_t>(entry.ply / 2 + 1);
+        header[35] = static_cast<std::uint8_t>(std::min<unsigned>(position.rule50, chess::kMarlinClock));
+        const std::uint16_t number = chess::number_of(entry);
         std::memcpy(header + 36, &number, sizeof number);
         for (unsigned i = 0; i < 4; ++i) {
             const unsigned bit = kRightOrder[i];

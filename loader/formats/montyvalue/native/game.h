@@ -35,15 +35,17 @@ struct Game {
         position.side = bytes[32];
         if (bytes[33] > 63) return "the en-passant square is beyond 63";
         if (bytes[33] != 0 && !chess::is_passed_over(position, bytes[33])) {
-            return "an en-passant square that no pawn has passed";
+            return chess::kNotPassed;
         }
         position.ep_square = bytes[33] != 0 ? bytes[33] : chess::kNoSquare;
         if (const char* wrong = read_rights(bytes, position)) return wrong;
         if (const char* wrong = chess::why_no_castling(position)) return wrong;
+        position.chess960 = chess::shows_chess960(position);
         position.rule50 = bytes[35];
         const auto number = chess::load<std::uint16_t>(bytes + 36);
         if (const char* wrong = chess::number_fault(number, needs_ply)) return wrong;
         entry.ply = chess::ply_of(number, position.side);
+        entry.lacks = number == 0 ? chess::kPlyPart : 0;
         if (bytes[42] > 2) return "the result is not 0, 1 or 2";
         white_result = static_cast<std::int8_t>(bytes[42] - 1);
         return nullptr;
@@ -97,7 +99,7 @@ struct Game {
         position.planes[1] = ~low & occupied;
         position.planes[2] = (low & middle) | (high & ~low & ~middle);
         position.planes[3] = high & (low | middle);
-        return chess::has_one_king_each(position) ? nullptr : "a side has not exactly one king";
+        return chess::has_one_king_each(position) ? nullptr : chess::kNotOneKingEach;
     }
 
     [[nodiscard]] static const char* read_rights(const std::uint8_t* bytes, chess::Position& position) {

@@ -1,5 +1,6 @@
 #include "formats/packedsfen/native/codec.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "chess/native/coding/storable.h"
@@ -45,9 +46,10 @@ void put_position(const chess::Position& position, unsigned number, std::uint8_t
     const bool passed = position.ep_square != chess::kNoSquare;
     bits.put(passed ? 1 : 0, 1);
     if (passed) bits.put(position.ep_square, 6);
-    bits.put(position.rule50 & 63U, 6);
+    const unsigned clock = std::min<unsigned>(position.rule50, kLongestClock);
+    bits.put(clock & 63U, 6);
     bits.put(number, 16);
-    bits.put(position.rule50 >> 6, 1);
+    bits.put(clock >> 6, 1);
 }
 
 class Writer final : public chess::EntryWriter {
@@ -56,10 +58,10 @@ class Writer final : public chess::EntryWriter {
         const chess::Position& position = entry.position;
         if (const char* wrong = chess::why_no_en_passant(position)) return wrong;
         if (!castles_from_corners(position)) return "castling rights of Chess960 can't be stored";
-        if (position.rule50 > kLongestClock) return "a half-move clock beyond 127 can't be stored";
         if (entry.move.word != 0) {
             if (const char* wrong = chess::why_no_move(entry)) return wrong;
         }
+        count_changes(entry, 0, kLongestClock);
         std::uint8_t bytes[kBytes] = {};
         put_position(position, entry.ply / 2U + 1, bytes);
         constexpr Kind kKinds[] = {Kind::kNormal, Kind::kPromotion, Kind::kCastling, Kind::kEnPassant};  // by MoveType

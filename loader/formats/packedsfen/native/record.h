@@ -126,13 +126,13 @@ inline constexpr unsigned kPlaces = 62;    // squares without those of the kings
     position.castling = static_cast<std::uint8_t>(bits.take(4));
     if (bits.take(1) != 0) {
         const unsigned passed = bits.take(6);
-        if (!chess::is_passed_over(position, passed)) return "an en-passant square that no pawn has passed";
+        if (!chess::is_passed_over(position, passed)) return chess::kNotPassed;
         position.ep_square = static_cast<std::uint8_t>(passed);
     }
     unsigned clock = bits.take(6);
     bits.skip(16);  // the move number, which the ply says
     clock |= bits.take(1) << 6;
-    position.rule50 = static_cast<std::uint8_t>(clock);
+    position.rule50 = static_cast<std::uint16_t>(clock);
     return bits.overrun() ? kTooLong : nullptr;
 }
 
@@ -151,6 +151,7 @@ inline constexpr unsigned kPlaces = 62;    // squares without those of the kings
     }
     entry.score = chess::load<std::int16_t>(bytes + 32);
     entry.ply = chess::load<std::uint16_t>(bytes + 36);
+    entry.lacks = 0;
     entry.result = static_cast<std::int8_t>(bytes[38]);
     return entry.result < -1 || entry.result > 1 ? "the result is not -1, 0 or 1" : nullptr;
 }

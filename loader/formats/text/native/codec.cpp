@@ -31,7 +31,7 @@ class Writer final : public chess::EntryWriter {
         std::int16_t white_score = 0;
         if (const char* wrong = chess::why_no_white_score(entry, white_score)) return wrong;
         char line[chess::kMaxFen + 16];
-        char* end = chess::write_fen(entry.position, entry.ply / 2U + 1, line);
+        char* end = chess::write_fen(entry.position, entry.ply / 2U + 1, line, chess::known_fields(entry));
         end = std::ranges::copy(std::string_view(" | "), end).out;
         end = std::to_chars(end, end + 6, white_score).ptr;
         end = std::ranges::copy(std::string_view(" | "), end).out;

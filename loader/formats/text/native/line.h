@@ -60,12 +60,12 @@ inline namespace SPARSEPOOL_ISA {
 [[nodiscard]] inline std::string read_parts(std::string_view fen, std::string_view score, std::string_view result,
                                             bool needs_ply, chess::Entry& entry) {
     chess::Position& position = entry.position;
-    std::optional<unsigned> number;
-    std::string wrong = chess::parse_fen(fen, 2, position, number);
+    unsigned number = 0;
+    std::string wrong = chess::parse_fen(fen, 2, position, number, entry.lacks);
     if (!wrong.empty()) return wrong;
-    if (!number && needs_ply) return "the FEN has no move number: no ply is known, and a filter needs it";
-    if (const char* fault = chess::number_fault(number.value_or(1), false)) return fault;
-    entry.ply = chess::ply_of(number.value_or(0), position.side);
+    if (number == 0 && needs_ply) return "the FEN has no move number: no ply is known, and a filter needs it";
+    if (const char* fault = chess::number_fault(number, false)) return fault;
+    entry.ply = chess::ply_of(number, position.side);
     entry.move = {};
     std::int16_t white_score = 0;
     if (score.starts_with('+')) score.remove_prefix(1);
@@ -98,17 +98,22 @@ inline namespace SPARSEPOOL_ISA {
         std::string_view line = text.substr(state.at, end - state.at);
         if (line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
         line = trimmed(line);
-        if (!line.empty()) {
-            const std::string wrong = read_line(line, state.needs_ply, state.entry);
-            if (!wrong.empty()) [[unlikely]] {
-                state.fault = wrong;
+        bool good = !line.empty();
+        if (good) {
+            const std::string wrong = read_line(line, state.demands.ply, state.entry);
+            const chess::Illegal illegal = wrong.empty()                     ? chess::judged(state)
+                                           : wrong == chess::kNotOneKingEach ? chess::Illegal::kKings
+                                                                             : chess::Illegal::kNone;
+            good = wrong.empty() && illegal == chess::Illegal::kNone;
+            if (!good && !chess::leaves_out(state, illegal)) [[unlikely]] {
+                state.fault = wrong.empty() ? chess::words_of(illegal) : wrong;
                 state.cut = end == text.size();
                 return false;
             }
         }
         state.at = std::min(end + 1, text.size());
         ++state.units;
-        if (!line.empty()) return true;
+        if (good) return true;
     }
     return false;
 }

@@ -18,10 +18,11 @@ stream::SourceFault LinePieces::fault_of(std::size_t piece, const chess::Piece& 
     return {path_, at, "line " + line + ": " + damage.reason};
 }
 
-chess::OpenedFile open_lines(const std::string& path, const std::optional<ExpectedFile>& expected, bool needs_ply) {
+chess::OpenedFile open_lines(const std::string& path, const std::optional<ExpectedFile>& expected,
+                             const chess::Demands& demands) {
     rows::LineFile::Opened opened = rows::LineFile::open(path, expected);
     if (!opened.file) return {nullptr, std::move(opened.fault)};
-    return {std::make_shared<LinePieces>(std::move(opened.file), codec(), needs_ply), {}};
+    return {std::make_shared<LinePieces>(std::move(opened.file), codec(), demands), {}};
 }
 
 }  // namespace sparsepool::text

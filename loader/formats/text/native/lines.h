@@ -11,8 +11,8 @@ namespace sparsepool::text {
 // A file of lines, plain or compressed, as `LineFile` cuts it.
 class LinePieces final : public chess::EntryFile {
   public:
-    LinePieces(std::shared_ptr<const rows::LineFile> lines, const chess::Codec& codec, bool needs_ply)
-        : EntryFile(lines->path(), lines->expected(), lines->size(), codec, needs_ply), lines_(std::move(lines)) {}
+    LinePieces(std::shared_ptr<const rows::LineFile> lines, const chess::Codec& codec, const chess::Demands& demands)
+        : EntryFile(lines->path(), lines->expected(), lines->size(), codec, demands), lines_(std::move(lines)) {}
 
     [[nodiscard]] std::size_t num_pieces() const override { return lines_->num_pieces(); }
     [[nodiscard]] std::uint64_t offset(std::size_t piece) const override { return lines_->offset(piece); }
@@ -28,6 +28,6 @@ class LinePieces final : public chess::EntryFile {
 
 // As chess::open_unit_file.
 [[nodiscard]] chess::OpenedFile open_lines(const std::string& path, const std::optional<ExpectedFile>& expected,
-                                           bool needs_ply);
+                                           const chess::Demands& demands);
 
 }  // namespace sparsepool::text

@@ -64,7 +64,7 @@ struct Reading {
 // As wide as a register: gcc 12 keeps narrower ones of two lanes in one word, and reading that waits for a store.
 enum class Next : std::uint64_t { kNone, kWhole, kToRead };
 
-[[nodiscard, gnu::noinline]] inline Next begin_chain(ChunkState& state) {
+[[nodiscard, gnu::noinline]] inline Next read_first(ChunkState& state) {
     const std::uint64_t begin = (state.bit + 7) / 8;
     if (state.payload.size() < begin + kSmallestChain) return Next::kNone;
     const std::uint8_t* bytes = state.payload.data() + begin;
@@ -76,6 +76,31 @@ enum class Next : std::uint64_t { kNone, kWhole, kToRead };
     state.followers = load_big_endian16(bytes + kStemBytes);
     state.bit = 8 * (begin + kSmallestChain);
     return Next::kWhole;
+}
+
+// Whether the walk goes on behind the entry, which is illegal and noted then.
+[[nodiscard, gnu::noinline, gnu::cold]] inline bool leaves_out(ChunkState& state, chess::Illegal illegal) {
+    if (state.demands.on_illegal == chess::OnIllegal::kLeaveOut) {
+        state.left_out->add(illegal, state.stem, state.number);
+        return true;
+    }
+    state.illegal = illegal;
+    state.fault = Fault::kIllegal;
+    return false;
+}
+
+[[nodiscard]] inline bool pass_over_chain(ChunkState& state, chess::Illegal illegal);
+
+// Unless every entry is judged (`next_entry`), a chain that begins with an illegal position is left out whole.
+[[nodiscard, gnu::noinline]] inline Next begin_chain(ChunkState& state) {
+    while (read_first(state) == Next::kWhole) {
+        if (state.demands.on_illegal == chess::OnIllegal::kKeep || state.demands.every) return Next::kWhole;
+        const chess::Illegal illegal = chess::find_illegal(state.entry.position);
+        if (illegal == chess::Illegal::kNone) [[likely]]
+            return Next::kWhole;
+        if (!pass_over_chain(state, illegal)) return Next::kNone;
+    }
+    return Next::kNone;
 }
 
 [[nodiscard, gnu::always_inline]] inline Next begin_entry(ChunkState& state) {
@@ -181,18 +206,35 @@ enum class Next : std::uint64_t { kNone, kWhole, kToRead };
         return Next::kNone;
     entry.move = move;
     entry.score = score;
-    entry.ply = static_cast<std::uint16_t>(entry.ply + 1);
+    entry.ply = chess::one_more(entry.ply);
     entry.result = static_cast<std::int8_t>(-entry.result);
     return Next::kWhole;
 }
 
-// Steps to the next entry; false at the end of the payload or at a fault. After either it stays false.
-[[nodiscard]] inline bool next_entry(ChunkState& state) {
+[[nodiscard]] inline bool read_next(ChunkState& state) {
     Reading reading;
     Next next = begin_entry(state);
     if (next == Next::kToRead) next = find_piece(state, reading);
     if (next == Next::kToRead) next = finish_entry(state, reading);
     return next == Next::kWhole;
+}
+
+[[nodiscard]] inline bool pass_over_chain(ChunkState& state, chess::Illegal illegal) {
+    bool goes_on = leaves_out(state, illegal);
+    while (goes_on && state.followers != 0) goes_on = read_next(state) && leaves_out(state, illegal);
+    return goes_on;
+}
+
+// Steps to the next entry; false at the end of the payload or at a fault. After either it stays false.
+[[nodiscard]] inline bool next_entry(ChunkState& state) {
+    while (read_next(state)) {
+        if (state.demands.on_illegal == chess::OnIllegal::kKeep || !state.demands.every) return true;
+        const chess::Illegal illegal = chess::find_illegal(state.entry.position);
+        if (illegal == chess::Illegal::kNone) [[likely]]
+            return true;
+        if (!leaves_out(state, illegal)) return false;
+    }
+    return false;
 }
 
 }  // namespace SPARSEPOOL_ISA

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "chess/native/board/position.h"
+#include "chess/native/files/walk.h"
 #include "chess/native/record.h"
 #include "formats/binpack/native/layout.h"
 
@@ -14,12 +14,15 @@ namespace sparsepool::binpack {
 // instruction set. `entry` is the current entry once `next_entry` has said true.
 struct ChunkState {
     std::span<const std::uint8_t> payload;
-    std::uint64_t bit = 0;        // where the next thing to read begins
-    std::uint64_t stem = 0;       // offset of the current chain in the payload
-    std::uint32_t followers = 0;  // entries of the current chain still to come
-    std::uint32_t number = 0;     // of the current entry within its chain, the stem is 0
-    std::uint32_t chains = 0;     // begun so far
-    Fault fault = Fault::kNone;   // then `number` is that of the first entry not delivered
+    std::uint64_t bit = 0;                           // where the next thing to read begins
+    std::uint64_t stem = 0;                          // offset of the current chain in the payload
+    std::uint32_t followers = 0;                     // entries of the current chain still to come
+    std::uint32_t number = 0;                        // of the current entry within its chain, the stem is 0
+    std::uint32_t chains = 0;                        // begun so far
+    Fault fault = Fault::kNone;                      // then `number` is that of the first entry not delivered
+    chess::Illegal illegal = chess::Illegal::kNone;  // if that is the fault
+    chess::Demands demands;
+    chess::IllegalTally* left_out = nullptr;  // where illegal positions are left out; of whoever walks
     chess::Entry entry;
 };
 

@@ -32,9 +32,11 @@ inline namespace SPARSEPOOL_ISA {
         }
         case kWhiteRookRight:
             position.castling |= square == chess::kA1 ? chess::kWhiteQueenSide : chess::kWhiteKingSide;
+            if (square != chess::kA1) position.set_castling_rook(0, square & 7);
             return 2 * chess::kRook;
         case kBlackRookRight:
             position.castling |= square == chess::kA8 ? chess::kBlackQueenSide : chess::kBlackKingSide;
+            if (square != chess::kA8) position.set_castling_rook(2, square & 7);
             return 2 * chess::kRook + 1;
         default:  // kBlackKingToMove
             position.side = chess::kBlack;
@@ -74,7 +76,7 @@ inline namespace SPARSEPOOL_ISA {
     const std::uint16_t ply_result = load_big_endian16(bytes + 28);
     entry.ply = ply_result & kMaxStemPly;
     entry.result = static_cast<std::int8_t>(unzigzag(ply_result >> 14));
-    entry.position.rule50 = bytes[31];
+    entry.position.rule50 = load_big_endian16(bytes + 30);
     return entry.result >= -1 ? Fault::kNone : Fault::kBadResult;
 }
 

@@ -7,11 +7,14 @@
 
 namespace sparsepool::binpack {
 
-Chains cut_chains(std::span<const std::uint8_t> payload, std::uint64_t payload_offset) {
+Chains cut_chains(std::span<const std::uint8_t> payload, std::uint64_t payload_offset, const chess::Demands& demands) {
     Chains chains;
     chess::UnitBlock& block = chains.block;
     ChunkState state;
     state.payload = payload;
+    chess::IllegalTally left_out;
+    state.demands = demands;
+    state.left_out = &left_out;
     while (next_entry(state)) {
         if (state.chains > block.entries.size()) {
             if (!block.entries.empty()) block.ends.push_back(state.stem);

@@ -15,7 +15,8 @@ struct Chains {
 };
 
 // The chains of a chunk, up to damage.
-[[nodiscard]] Chains cut_chains(std::span<const std::uint8_t> payload, std::uint64_t payload_offset);
+[[nodiscard]] Chains cut_chains(std::span<const std::uint8_t> payload, std::uint64_t payload_offset,
+                                const chess::Demands& demands = {});
 
 // The first entry of each chain, which is good. Chain i begins at begins[i].
 [[nodiscard]] std::vector<chess::Record> first_entries(std::span<const std::uint8_t> chains,

@@ -7,9 +7,12 @@
 
 namespace sparsepool::binpack {
 
-ChunkReader::ChunkReader(std::span<const std::uint8_t> payload, std::uint64_t payload_offset)
+ChunkReader::ChunkReader(std::span<const std::uint8_t> payload, std::uint64_t payload_offset,
+                         const chess::Demands& demands, chess::IllegalTally* left_out)
     : payload_offset_(payload_offset) {
     lane_.state.payload = payload;
+    lane_.state.demands = demands;
+    lane_.state.left_out = left_out;
 }
 
 std::size_t ChunkReader::read(chess::Record* records, std::size_t capacity) {
@@ -41,7 +44,19 @@ std::optional<Damage> decode_chunk(std::span<const std::uint8_t> payload, std::u
 
 std::optional<Damage> damage_of(const ChunkState& state, std::uint64_t payload_offset) {
     if (state.fault == Fault::kNone) return std::nullopt;
-    return Damage{payload_offset + state.stem, state.number, describe(state.fault)};
+    const char* words = state.fault == Fault::kIllegal ? words_of(state.illegal) : describe(state.fault);
+    return Damage{payload_offset + state.stem, state.number, words};
+}
+
+Judged judge_chunk(std::span<const std::uint8_t> payload, std::uint64_t payload_offset) {
+    Judged judged;
+    ChunkState state;
+    state.payload = payload;
+    state.demands = {.on_illegal = chess::OnIllegal::kLeaveOut, .every = true};
+    state.left_out = &judged.illegal;
+    judged.entries = simd::kernels<Kernels>().count_entries(state);
+    judged.damage = damage_of(state, payload_offset);
+    return judged;
 }
 
 }  // namespace sparsepool::binpack

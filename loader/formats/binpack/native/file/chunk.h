@@ -16,7 +16,9 @@ namespace sparsepool::binpack {
 class ChunkReader {
   public:
     // `payload_offset`: where the payload lies in its file, for what `damage` says.
-    ChunkReader(std::span<const std::uint8_t> payload, std::uint64_t payload_offset);
+    // `left_out`: where illegal positions are noted if that is demanded of them.
+    ChunkReader(std::span<const std::uint8_t> payload, std::uint64_t payload_offset, const chess::Demands& demands = {},
+                chess::IllegalTally* left_out = nullptr);
 
     // Writes up to `capacity` records and gives back how many; fewer only at the end of the payload or at
     // damage. Everything written was well-formed.
@@ -42,6 +44,15 @@ class ChunkReader {
 // Appends all entries of a chunk to `out`, in file order. At damage the entries before it have been appended.
 std::optional<Damage> decode_chunk(std::span<const std::uint8_t> payload, std::uint64_t payload_offset,
                                    std::vector<chess::Record>& out);
+
+// The entries of a chunk up to damage, and what is left out of them.
+struct Judged {
+    std::uint64_t entries = 0;
+    chess::IllegalTally illegal;
+    std::optional<Damage> damage;
+};
+
+[[nodiscard]] Judged judge_chunk(std::span<const std::uint8_t> payload, std::uint64_t payload_offset);
 
 // What a walk's fault means to a user of the file.
 std::optional<Damage> damage_of(const ChunkState& state, std::uint64_t payload_offset);

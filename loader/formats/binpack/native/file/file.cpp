@@ -34,10 +34,10 @@ std::uint32_t load_little_endian(const std::uint8_t* bytes) {
 
 std::span<const std::uint8_t> File::Bytes::payload() const { return whole().subspan(kHeaderBytes); }
 
-File::Opened File::open(const std::string& path, std::optional<ExpectedFile> expected) {
+File::Opened File::open(const std::string& path, std::optional<ExpectedFile> expected, const chess::Demands& demands) {
     const FileDescriptor descriptor(path);
     if (std::optional<Fault> fault = descriptor.opening_fault(expected)) return {nullptr, std::move(*fault)};
-    const std::shared_ptr<File> file(new File(path, expected));
+    const std::shared_ptr<File> file(new File(path, expected, demands));
     file->size_ = expected->identity.size;
     std::optional<Fault> fault = file->list_chunks(descriptor);
     if (!fault) fault = descriptor.change(expected);
@@ -45,8 +45,9 @@ File::Opened File::open(const std::string& path, std::optional<ExpectedFile> exp
     return {file, {}};
 }
 
-std::shared_ptr<const File> File::hold(std::string name, std::string bytes, std::uint64_t begin) {
-    const std::shared_ptr<File> file(new File(std::move(name), std::nullopt));
+std::shared_ptr<const File> File::hold(std::string name, std::string bytes, std::uint64_t begin,
+                                       const chess::Demands& demands) {
+    const std::shared_ptr<File> file(new File(std::move(name), std::nullopt, demands));
     file->size_ = begin + bytes.size();
     const std::span all(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
     const auto header = all.first(std::min<std::size_t>(all.size(), kHeaderBytes));
@@ -65,7 +66,8 @@ std::uint64_t chunk_bytes(std::span<const std::uint8_t> header) {
     return size > kMaxPayload ? 0 : kHeaderBytes + size;
 }
 
-File::File(std::string path, std::optional<ExpectedFile> expected) : path_(std::move(path)), expected_(expected) {}
+File::File(std::string path, std::optional<ExpectedFile> expected, const chess::Demands& demands)
+    : path_(std::move(path)), expected_(expected), demands_(demands) {}
 
 File::Bytes File::read(std::size_t chunk) const {
     const auto [offset, payload] = chunks_[chunk];

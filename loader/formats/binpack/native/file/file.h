@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "chess/native/files/walk.h"
 #include "common/files/descriptor.h"
 #include "common/files/identity.h"
 #include "formats/binpack/native/damage.h"
@@ -49,16 +50,19 @@ class File {
 
     // Hops from header to header of the expected file, or of the one that is there; any other is a fault, here and
     // whenever a chunk is read. A file of 0 bytes is whole and has no chunks.
-    static Opened open(const std::string& path, std::optional<ExpectedFile> expected = std::nullopt);
+    static Opened open(const std::string& path, std::optional<ExpectedFile> expected = std::nullopt,
+                       const chess::Demands& demands = {});
 
     // What has come out of a pipe, in memory: a chunk, or what is there instead of one. `begin`: bytes before it.
-    static std::shared_ptr<const File> hold(std::string name, std::string bytes, std::uint64_t begin);
+    static std::shared_ptr<const File> hold(std::string name, std::string bytes, std::uint64_t begin,
+                                            const chess::Demands& demands = {});
 
     File(const File&) = delete;
     File& operator=(const File&) = delete;
 
     [[nodiscard]] const std::string& path() const { return path_; }
     [[nodiscard]] std::uint64_t size() const { return size_; }
+    [[nodiscard]] const chess::Demands& demands() const { return demands_; }  // of whoever reads entries
 
     // The chunks whose header and size are good, in file order, up to the first that is not.
     [[nodiscard]] const std::vector<Chunk>& chunks() const { return chunks_; }
@@ -72,12 +76,13 @@ class File {
     [[nodiscard]] std::uint64_t payload_offset(std::size_t chunk) const;
 
   private:
-    File(std::string path, std::optional<ExpectedFile> expected);
+    File(std::string path, std::optional<ExpectedFile> expected, const chess::Demands& demands);
     [[nodiscard]] std::optional<Fault> list_chunks(const FileDescriptor& file);
     [[nodiscard]] std::string header_fault(std::uint64_t offset, std::span<const std::uint8_t> header);
 
     std::string path_;
     std::optional<ExpectedFile> expected_;
+    chess::Demands demands_;
     std::uint64_t size_ = 0;
     std::optional<std::string> held_;  // the only chunk, if it is of a pipe
     std::vector<Chunk> chunks_;

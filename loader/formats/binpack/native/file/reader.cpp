@@ -75,11 +75,12 @@ File::Bytes Reader::bytes_of(Reading& reading) const {
 
 void Reader::read(std::span<Reading> readings, bool checks, const Appended& appended) const {
     std::vector<OpenChunk> open;
+    std::vector<chess::IllegalTally> left_out(readings.size());
     for (std::size_t i = 0; i < readings.size(); ++i) {
         File::Bytes bytes = bytes_of(readings[i]);
         if (readings[i].fault) continue;
         const auto [file, number] = chunks_[readings[i].chunk];
-        const ChunkReader reader(bytes.payload(), file->payload_offset(number));
+        const ChunkReader reader(bytes.payload(), file->payload_offset(number), file->demands(), &left_out[i]);
         open.push_back({i, std::move(bytes), reader});
     }
     while (!open.empty()) {
@@ -88,7 +89,12 @@ void Reader::read(std::span<Reading> readings, bool checks, const Appended& appe
         for (const OpenChunk& chunk : together) {
             appended(chunk.index);
             if (!chunk.reader.at_end()) continue;
-            readings[chunk.index].fault = fault_of(*chunks_[readings[chunk.index].chunk].file, chunk.reader);
+            const auto [file, number] = chunks_[readings[chunk.index].chunk];
+            readings[chunk.index].fault = fault_of(*file, chunk.reader);
+            if (const auto* first = left_out[chunk.index].first()) {
+                readings[chunk.index].left_out = SourceFault{file->path(), file->payload_offset(number) + first->offset,
+                                                             left_out[chunk.index].describe()};
+            }
         }
         std::erase_if(open, [](const OpenChunk& chunk) { return chunk.reader.at_end(); });
     }

@@ -78,6 +78,7 @@ std::string Writer::add(const chess::Entry& entry) {
         if (payload_.size() >= kFullChunk) end_chunk();
         begin_chain(entry);
     }
+    count_changes(entry, 0, 65535);
     last_ = entry;
     ++entries_;
     return {};
@@ -86,7 +87,7 @@ std::string Writer::add(const chess::Entry& entry) {
 // Writes the entry if it continues the open chain.
 bool Writer::add_follower(const chess::Entry& entry) {
     if (!open_ || followers_ == kMaxFollowers) return false;
-    if (entry.result != -last_.result || entry.ply != static_cast<std::uint16_t>(last_.ply + 1)) return false;
+    if (entry.result != -last_.result || entry.ply != chess::one_more(last_.ply)) return false;
     chess::Position next = last_.position;
     if (chess::play(next, last_.move) != chess::MoveFault::kNone || !same_position(next, entry.position)) return false;
     const std::optional<MoveIndices> indices = find_indices(entry.position, entry.move);
@@ -154,11 +155,14 @@ void Writer::put_score(std::uint16_t value) {
 }
 
 std::optional<Damage> copy_chunk(std::span<const std::uint8_t> payload, std::uint64_t payload_offset,
-                                 std::uint32_t first_chain, chess::EntryWriter& writer) {
+                                 std::uint32_t first_chain, chess::EntryWriter& writer, const chess::Demands& demands,
+                                 chess::IllegalTally* left_out) {
     for (const bool before : {false, true}) {
         if (before && first_chain == 0) break;
         ChunkState state;
         state.payload = payload;
+        state.demands = demands;
+        state.left_out = left_out;
         std::uint32_t chains = 0;
         while (next_entry(state)) {
             if (before && state.chains > first_chain) break;

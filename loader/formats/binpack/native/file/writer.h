@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "chess/native/board/position.h"
+#include "chess/native/files/walk.h"
 #include "chess/native/files/writer.h"
 #include "formats/binpack/native/damage.h"
 
@@ -44,8 +45,9 @@ class Writer final : public chess::EntryWriter {
 };
 
 // Adds all entries of a chunk, its chain number `first_chain` first and those before it last.
-// Damage ends it; the entries before it have been added.
+// Damage ends it; the entries before it have been added. Illegal positions that are left out are noted.
 std::optional<Damage> copy_chunk(std::span<const std::uint8_t> payload, std::uint64_t payload_offset,
-                                 std::uint32_t first_chain, chess::EntryWriter& writer);
+                                 std::uint32_t first_chain, chess::EntryWriter& writer,
+                                 const chess::Demands& demands = {}, chess::IllegalTally* left_out = nullptr);
 
 }  // namespace sparsepool::binpack

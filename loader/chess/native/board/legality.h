@@ -1,0 +1,111 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "chess/native/board/rules.h"
+
+// Positions that no game can have, Chess960 included. What is only unlikely is none: a double check that no move gives,
+// a right that can't be used now.
+namespace sparsepool::chess {
+
+// Of several the first is told.
+enum class Illegal : std::uint8_t {
+    kNone,
+    kKings,
+    kTooMany,
+    kPawns,
+    kKingsTouch,
+    kCheck,
+    kCastling,
+    kEnPassant,
+};
+inline constexpr std::size_t kNumIllegal = 8;
+
+// Words of a decoder for what a Position can't hold; the variables' addresses tell which.
+inline constexpr char kNotOneKingEach[] = "a side has not exactly one king";
+inline constexpr char kNoCastling[] = "a castling right without its king and rook on the first rank";
+inline constexpr char kNotPassed[] = "an en-passant square that no pawn has passed";
+
+[[nodiscard]] const char* words_of(Illegal illegal);
+
+// What a decoder's words, as above, mean; kNone for others.
+[[nodiscard]] Illegal meaning_of(const char* words);
+
+// What becomes of illegal positions while entries are read.
+enum class OnIllegal : std::uint8_t { kKeep, kStop, kLeaveOut };
+
+// How many of each kind, and where the first one is: an offset in the bytes that are read, and a number of a unit.
+struct IllegalTally {
+    struct Kind {
+        std::uint64_t count = 0;
+        std::uint64_t offset = 0;
+        std::uint64_t unit = 0;
+    };
+    std::array<Kind, kNumIllegal> kinds{};
+
+    void add(Illegal illegal, std::uint64_t offset, std::uint64_t unit, std::uint64_t count = 1);
+    [[nodiscard]] const Kind* first() const;     // in the bytes; null if there is none
+    [[nodiscard]] std::string describe() const;  // all kinds in one line
+};
+
+inline namespace SPARSEPOOL_ISA {
+
+[[nodiscard]] inline bool has_too_many_pieces(const Position& position, unsigned colour) {
+    const Bitboard own = position.of_colour(colour);
+    const Bitboard queens = position.straight() & position.slanted();
+    const auto count = [own](Bitboard pieces) { return count_squares(pieces & own); };
+    const auto promoted = [](unsigned pieces, unsigned at_the_start) {
+        return pieces > at_the_start ? pieces - at_the_start : 0U;
+    };
+    // With eight pawns and no promoted piece there are 16 pieces at most.
+    return count(position.pawns()) + promoted(count(position.knights()), 2) +
+               promoted(count(position.slanted() & ~queens), 2) + promoted(count(position.rooks()), 2) +
+               promoted(count(queens), 1) >
+           8;
+}
+
+// An en-passant square that a pawn can have passed over in the move before, its first one.
+[[nodiscard]] inline bool is_passed_over(const Position& position, unsigned square) {
+    if (square >> 3 != (position.side == kWhite ? 5U : 2U)) return false;
+    const Bitboard theirs = position.pawns() & position.of_colour(position.side ^ 1U);
+    const unsigned pawn = position.side == kWhite ? square - 8 : square + 8;
+    return (theirs & bit_of(pawn)) != 0 && (position.occupied & bit_of(square)) == 0;
+}
+
+[[nodiscard]] inline bool has_rights_without_pieces(const Position& position) {
+    bool wrong = false;
+    for (unsigned bit = 0; bit < 4; ++bit) {
+        const unsigned colour = bit / 2;
+        const unsigned rook = position.castling_rook(bit);
+        const unsigned king = king_square(position, colour);
+        const bool there = (position.rooks() & position.of_colour(colour) & bit_of(rook)) != 0;
+        const bool beside = king >> 3 == rook >> 3 && (rook > king) == (bit % 2 == 0);
+        wrong |= (position.castling >> bit & 1U) != 0 && !(there && beside);
+    }
+    return wrong;
+}
+
+[[nodiscard]] inline bool is_no_first_step(const Position& position) {
+    if (position.ep_square == kNoSquare) return false;
+    if (!is_passed_over(position, position.ep_square)) return true;
+    const unsigned origin = position.side == kWhite ? position.ep_square + 8U : position.ep_square - 8U;
+    return (position.occupied & bit_of(origin)) != 0;
+}
+
+// Of a position with one king each.
+[[nodiscard]] inline Illegal find_illegal(const Position& position) {
+    constexpr Bitboard kOuterRanks = kRank1 | kRank1 << 56;
+    if (has_too_many_pieces(position, kWhite) || has_too_many_pieces(position, kBlack)) return Illegal::kTooMany;
+    if ((position.pawns() & kOuterRanks) != 0) return Illegal::kPawns;
+    if (king_is_attacked(position, position.side ^ 1U)) {
+        const bool touch = (king_attacks(king_square(position, kWhite)) & position.kings()) != 0;
+        return touch ? Illegal::kKingsTouch : Illegal::kCheck;
+    }
+    if (position.castling != 0 && has_rights_without_pieces(position)) return Illegal::kCastling;
+    return is_no_first_step(position) ? Illegal::kEnPassant : Illegal::kNone;
+}
+
+}  // namespace SPARSEPOOL_ISA
+}  // namespace sparsepool::chess

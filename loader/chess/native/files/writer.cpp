@@ -1,0 +1,21 @@
+#include "chess/native/files/writer.h"
+
+namespace sparsepool::chess {
+
+std::vector<std::pair<std::string, std::uint64_t>> EntryWriter::changes() const {
+    constexpr const char* kWords[] = {
+        "castling rights unknown, written as none",
+        "en passant unknown, written as none",
+        "half-move clock unknown, written as 0",
+        "ply unknown, written as 0",
+    };
+    std::vector<std::pair<std::string, std::uint64_t>> changes;
+    for (std::size_t i = 0; i < made_up_.size(); ++i) {
+        if (made_up_[i] != 0) changes.emplace_back(kWords[i], made_up_[i]);
+    }
+    const std::string most = std::to_string(most_clock_);
+    if (clocks_cut_ != 0) changes.emplace_back("half-move clock beyond " + most + ", written as " + most, clocks_cut_);
+    return changes;
+}
+
+}  // namespace sparsepool::chess

@@ -1,0 +1,117 @@
+"""How a run ended, for the program of `train.on_end`, which the supervisor runs once when nothing of the run lives.
+
+Whatever that program does, the run's exit code stays; a line says what went wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import select
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+from loader.exit_codes import EXIT_DONE, EXIT_SIGNALLED
+from pool.checkpoint.folder import step_path
+from pool.checkpoint.state import FOLDER, LAST
+from pool.config.tree import Config
+from pool.protocol.messages import RunReport
+from pool.supervisor.children.program import Program, ended
+from pool.supervisor.holding.run_folder import RunFolder
+from pool.supervisor.holding.signals import StopSignals
+
+LONGEST = 60.0  # seconds that the program may take
+_LOOK = 0.5  # seconds between two looks at its logs
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the program is told. Paths are absolute; None: there is none."""
+
+    outcome: str  # finished, stopped (by a signal) or failed
+    exit_code: int  # of `pool train`
+    reason: str | None  # why it failed: what is on stderr
+    run: str  # the run folder
+    step: int  # steps done
+    steps: int  # of the whole run
+    loss: float | None  # of the newest step, the median over members
+    checkpoint: str | None  # the newest
+    best_checkpoint: str | None  # the one that validated best
+    best_metric: str | None  # by this number
+    best_value: float | None
+    resume: str | None  # the command that goes on with the run
+
+    def to_json(self) -> bytes:
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+
+def outcome_of(
+    config: Config,
+    folder: RunFolder,
+    report: RunReport | None,
+    code: int,
+    reason: str,
+    again: Callable[[str], str] | None,
+) -> Outcome:
+    """`report`: the run's last; `code`: its exit code; `again`: makes the command that goes on with the run in a
+    folder."""
+    run = (folder.moved_to or folder.path).absolute()
+    saved = folder.linked_step(LAST)
+    best = -1 if report is None else report.best_step
+    return Outcome(
+        outcome="finished" if code == EXIT_DONE else "stopped" if code > EXIT_SIGNALLED else "failed",
+        exit_code=code,
+        reason=reason or None,
+        run=str(run),
+        step=max(saved, 0) if report is None else report.step,
+        steps=config.train.steps,
+        loss=None if report is None else _number(report.loss),
+        checkpoint=None if saved < 0 else str(step_path(run / FOLDER, saved)),
+        best_checkpoint=None if best < 0 else str(step_path(run / FOLDER, best)),
+        best_metric=None if best < 0 or report is None else report.best_metric,
+        best_value=None if best < 0 or report is None else _number(report.best_value),
+        resume=None if code == EXIT_DONE or again is None else again(str(run)),
+    )
+
+
+def tell(
+    command: Sequence[str],
+    outcome: Outcome,
+    folder: RunFolder,
+    signals: StopSignals,
+    say: Callable[[str], object],
+    longest: float = LONGEST,
+) -> None:
+    """Runs the program with the outcome on its standard input, and waits for its end; another signal ends it at once,
+    as its time being over does."""
+    log, before = folder.logs / "on_end.log", signals.count
+    try:
+        program = Program(
+            "pool.process.become",
+            command,
+            output=folder.logs / "on_end.out.log",
+            errors=log,
+            standard_input=outcome.to_json(),
+        )
+    except OSError as error:
+        say(f"train.on_end: no process for it: {error.strerror}")
+        return
+    deadline = time.monotonic() + longest
+    has_ended = False
+    while not has_ended and signals.count == before and time.monotonic() < deadline:
+        readable, _, _ = select.select([program.pidfd, signals.fileno()], [], [], _LOOK)
+        signals.drain()
+        program.cut_logs()
+        has_ended = program.pidfd in readable
+    code = program.end()
+    last = program.close()
+    if not has_ended:
+        why = f"it has not ended within {longest:.0f} s" if signals.count == before else "a signal came"
+        say(f"train.on_end: {why}: killed")
+    elif code:
+        say(f"train.on_end: {ended(code)}{f': {last}' if last else ''}")
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
