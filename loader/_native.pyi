@@ -688,6 +688,8 @@ class LabelKind(enum.Enum):
 
     CLASS = 2
 
+    NONE = 3
+
 class RowField:
     """Features begin .. end - 1 of all, with a table of their own."""
 

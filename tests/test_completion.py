@@ -53,6 +53,8 @@ COMMANDS = {
     "find-lr",
     "runs",
     "status",
+    "clean",
+    "validate",
     "settings",
     "configs",
 }

@@ -119,11 +119,14 @@ def generate_file(
         raise UsageError("loader generate needs python-chess: pip install 'sparsepool[generate]'")
     from loader.chess.tools.kind import BINPACK, target_of
     from loader.commands.position_progress import position_progress
+    from loader.files.pipes import is_stream
     from loader.selfplay.game import GameSettings
     from loader.selfplay.generate import DROPPED, GAMES, POSITIONS, generate
     from loader.selfplay.settings import GenerateSettings
     from loader.uci.engine import EngineSettings, Limits
 
+    if is_stream(output):
+        raise UsageError(f"{output}: is no file, and generate writes one, so that it can be gone on with: name it")
     try:
         target_of(output, BINPACK)
     except UsageError:

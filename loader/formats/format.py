@@ -80,6 +80,14 @@ class GrowingFormat(Protocol):
 
 
 @runtime_checkable
+class ColumnFormat(Protocol):
+    """What a format has besides, if its entries have columns that are known by their names."""
+
+    def texts(self, config: DataConfig, file: DataFile, column: str) -> Iterator[str]:
+        """That column of each entry, as text. Raises DataError; also for a column that is not there."""
+
+
+@runtime_checkable
 class ConfiguredFormat(Protocol):
     """What a format has besides, if it needs the settings of its source: called instead of `open_files`."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from loader import _native
-from loader.rows.fields import QID, WEIGHT
+from loader.rows.fields import LABEL, QID, WEIGHT
 
 _MOST = np.iinfo(np.int64).max
 Array = npt.NDArray[Any]
@@ -39,6 +39,9 @@ def native_block(rows: Rows, shape: _native.RowShape) -> Block:
         raise ValueError(f"loader.Rows are expected, not {type(rows).__name__}")
     if not isinstance(rows.dense, Mapping) or not isinstance(rows.sparse, Mapping):
         raise ValueError("dense and sparse of loader.Rows must be mappings of names to arrays")
+    if shape.label == _native.LabelKind.NONE:
+        count = next((len(parts[0]) - 1 for parts in rows.sparse.values() if isinstance(parts, tuple)), 0)
+        rows = replace(rows, dense={**rows.dense, LABEL: np.zeros(count), WEIGHT: np.ones(count)})
     if shape.dense[0] not in rows.dense:
         raise ValueError(f"{shape.dense[0]} is missing")
     dense = [_dense(rows, name, np.float32, "fiub") for name in shape.dense]

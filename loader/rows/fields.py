@@ -14,12 +14,18 @@ _KINDS = {
     "real": _native.LabelKind.REAL,
     "binary": _native.LabelKind.BINARY,
     "class": _native.LabelKind.CLASS,
+    "none": _native.LabelKind.NONE,
 }
 
 
 def dense_names(settings: RowsConfig) -> list[str]:
     """Of the float32 numbers."""
     return [LABEL, *([WEIGHT] if settings.weight else []), *settings.dense]
+
+
+def left_out(settings: RowsConfig) -> list[str]:
+    """Those of the numbers that rows need not have: 0 for a label, 1 for a weight."""
+    return [LABEL, WEIGHT] if settings.label == "none" else []
 
 
 def batch_schema(config: DataConfig) -> BatchSchema:

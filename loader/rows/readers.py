@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
 from loader import _native
 from loader.config import DataConfig
 from loader.files.identity import DataFile
 from loader.formats import opening
-from loader.formats.format import Format, Reader
+from loader.formats.format import ColumnFormat, Format, Reader
 from loader.rows.python_reader import PythonBlocks
 from loader.rows.settings import RowsConfig
 
@@ -37,6 +38,31 @@ def open_readers(config: DataConfig, files: Sequence[DataFile], *, validation: b
     from loader.rows.synthetic import SyntheticReader
 
     return [SyntheticReader(settings, validation=validation)]
+
+
+def without_labels(config: DataConfig) -> DataConfig:
+    """The same for data that need not have any; that of another source as it is."""
+    if not isinstance(config.settings, RowsConfig):
+        return config
+    section = type(config).section
+    assert section is not None
+    return config.model_copy(update={section: config.settings.model_copy(update={"label": "none"})})
+
+
+def texts_of(config: DataConfig, files: Sequence[DataFile], column: str) -> Iterator[str]:
+    """A column of every row of the files, in their order, by its name, or its number if columns have none.
+
+    Raises ValueError for data without such columns, and when it comes to a file that lacks it; DataError.
+    """
+    if not isinstance(config.settings, RowsConfig):
+        raise ValueError(f"--id {column}: samples of data.source = {config.source} have no columns with names")
+    formats = [(file, format_of(config, file)) for file in files]
+    for file, found in formats:
+        if not isinstance(found, ColumnFormat):
+            raise ValueError(f"--id {column}: {file.path} has no columns with names, as csv and parquet have")
+    return itertools.chain.from_iterable(
+        found.texts(config, file, column) for file, found in formats if isinstance(found, ColumnFormat)
+    )
 
 
 def native_reader(reader: Reader, shape: _native.RowShape) -> _native.RowReader:

@@ -61,8 +61,11 @@ class RowsConfig(Section):
         Effect.FIXED,
     ] = True
     label: Annotated[
-        Literal["real", "binary", "class"],
-        Field(description="any number; 1, and 0 or -1; or a class number from 0 on"),
+        Literal["real", "binary", "class", "none"],
+        Field(
+            description="any number; 1, and 0 or -1; a class number from 0 on; or none: neither labels nor weights are "
+            "read, and rows need not have them (pool predict sets it)"
+        ),
         Effect.FIXED,
     ] = "real"
     num_classes: Annotated[

@@ -126,17 +126,26 @@ def point(folder: Path, name: str, checkpoint: Path) -> None:
     files.sync_folder(folder)
 
 
-def remove_old(folder: Path, keep: int, keep_every: int = 0, wanted: Wanted = nothing_wanted) -> None:
+def old_checkpoints(folder: Path, keep: int, keep_every: int = 0, wanted: Wanted = nothing_wanted) -> list[Path]:
     """All but the newest `keep`, the best, those of each `keep_every` steps (0: none), and those whose steps are
-    `wanted`. What can't be removed now stays for the next time."""
+    `wanted`. Raises OSError."""
+    best = linked_step(folder, BEST)
+
+    def stays(step: int) -> bool:
+        return step == best or (keep_every > 0 and step % keep_every == 0) or wanted(step)
+
+    return [path for path in checkpoints(folder)[:-keep] if not stays(int(path.name.removeprefix(PREFIX)))]
+
+
+def remove_old(folder: Path, keep: int, keep_every: int = 0, wanted: Wanted = nothing_wanted) -> None:
+    """Removes the `old_checkpoints`. What can't be removed now stays for the next time."""
     with contextlib.suppress(OSError):
-        best = linked_step(folder, BEST)
-        for old in checkpoints(folder)[:-keep]:
-            step = int(old.name.removeprefix(PREFIX))
-            if step == best or (keep_every > 0 and step % keep_every == 0):
-                continue
-            if wanted(step):
-                continue
-            doomed = temporary(old)
-            old.rename(doomed)
-            files.remove(doomed)
+        for old in old_checkpoints(folder, keep, keep_every, wanted):
+            remove(old)
+
+
+def remove(checkpoint: Path) -> None:
+    """Under another name first: what has the name of a checkpoint is whole. Raises OSError."""
+    doomed = temporary(checkpoint)
+    checkpoint.rename(doomed)
+    files.remove(doomed)

@@ -51,13 +51,14 @@ class Ranking:
         return self.found[member] if math.isfinite(self.value(member)) else None
 
 
-def rank(checkpoint: Path, state: SavedState) -> Ranking | None:
-    """By train.best_metric in the newest validation; of a run without one by the training loss of the last steps, which
-    metrics.jsonl of the run's folder has. None if nothing is known."""
+def rank(checkpoint: Path, state: SavedState, *, at_best: bool = False) -> Ranking | None:
+    """By train.best_metric in the newest validation, or `at_best` in each member's best; of a run without one by the
+    training loss of the last steps, which metrics.jsonl of the run's folder has. None if nothing is known."""
     known = state.validations.of_members
-    newest = tuple(each.newest for each in known if each.newest is not None)
-    if newest and len(newest) == len(known):
-        return Ranking(state.goal, newest)
+    each = ((of_member.record if at_best else None) or of_member.newest for of_member in known)
+    found = tuple(validation for validation in each if validation is not None)
+    if found and len(found) == len(known):
+        return Ranking(state.goal, found)
     steps = [
         record
         for record in read_records(checkpoint.parent.parent / METRICS)

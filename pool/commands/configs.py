@@ -26,10 +26,11 @@ def _config_names(incomplete: str) -> list[str]:
 def configs(
     name: Annotated[str, typer.Argument(metavar="NAME", help="the config to copy", autocompletion=_config_names)] = "",
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="new file to write; else it is printed")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="new file to write; - or none: it is printed")
     ] = None,
 ) -> None:
     """List the configs that come with the package, or copy one to begin with."""
+    from loader.files.pipes import is_stream
     from pool.config import bundled
 
     if not name:
@@ -39,7 +40,7 @@ def configs(
         lines = [f"{name:<{width}}{bundled.about(name)}" for name in bundled.names()]
         lines += ["", "Copy one: pool configs NAME -o my.toml", f"Sample data: {bundled.folder() / 'sample'}"]
         sys.stdout.write("\n".join(lines) + "\n")
-    elif output is None:
+    elif output is None or is_stream(output):
         sys.stdout.write(bundled.text(name))
     else:
         bundled.copy(name, output)

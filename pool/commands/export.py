@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -18,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 def export(
     checkpoint: Checkpoint,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="file to write")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="file to write; - is standard output")],
     description: Annotated[
         str | None,
         typer.Option(
@@ -64,6 +66,7 @@ def export(
 
     Of an ensemble a file holds one network: --member or --average says which.
     """
+    from loader.files.pipes import output_pipe
     from pool.trained.choosing import parse_member
     from pool.trained.export import export_checkpoint, header_path
 
@@ -71,19 +74,30 @@ def export(
         raise ConfigError("--average: is of all members; leave out --member")
     one = parse_member(member)
     language = None if header == "none" else header
+    pipe = output_pipe(output)
+    if pipe is not None and (language is not None or pipe.isatty()):
+        wrong = "is a terminal" if pipe.isatty() else "--header writes a file beside FILE"
+        raise ConfigError(f"-o {output}: {wrong}: name a file, or redirect the output")
     check_new([output] if language is None else [output, header_path(output, language)], force)
-    exported = export_checkpoint(
-        checkpoint,
-        output,
-        description,
-        task,
-        member=one,
-        average=average,
-        averaged=averaged,
-        header=language,
-        permute=permute or (),
-        say=lambda gained: sys.stdout.write(f"{gained}\n"),
-    )
-    sys.stdout.write(f"{output}: {output.stat().st_size:,} bytes, from {exported}\n")
+    news = sys.stdout if pipe is None else sys.stderr
+    with contextlib.nullcontext() if pipe is None else tempfile.TemporaryDirectory(prefix="pool-export-") as folder:
+        place = output if folder is None else Path(folder) / "network"
+        exported = export_checkpoint(
+            checkpoint,
+            place,
+            description,
+            task,
+            member=one,
+            average=average,
+            averaged=averaged,
+            header=language,
+            permute=permute or (),
+            say=lambda gained: news.write(f"{gained}\n"),
+        )
+        news.write(f"{output}: {place.stat().st_size:,} bytes, from {exported}\n")
+        if pipe is not None:
+            pipe.write(place.read_bytes())
+            pipe.flush()
+            pipe.close()
     if language is not None:
         sys.stdout.write(f"{header_path(output, language)}: what {output.name} holds\n")

@@ -20,30 +20,42 @@ def predict(
     data: Annotated[
         list[str], typer.Option("--data", metavar="FILES", help="data to ask about; * and ? match; several in order")
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.tsv", help="new file to write")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE.tsv", help="new file to write; - is standard output")
+    ],
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="change a key of [data]; may be given several times"),
     ] = None,
+    ids: Annotated[
+        str | None,
+        typer.Option(
+            "--id", metavar="COLUMN", help="begin each line with that column of the data, by its name (csv, parquet)"
+        ),
+    ] = None,
+    header: Annotated[
+        bool, typer.Option("--header", help="begin with a line of names: the --id column, prediction")
+    ] = False,
     member: Member = None,
     averaged: Averaged = False,
     task: TrustedTask = None,
 ) -> None:
     """Write what a checkpoint's network says of each sample: a line of numbers, separated by tabs, in the data's order.
 
-    The data is read with the settings of the run, filters included, and without shuffling. The file is written as a
-    whole or not at all. Of an ensemble each number is the mean of its members'. The network is asked about
-    data.batch_size samples at once; the last digits may depend on that number, since libraries add up matrix products
-    in an order that depends on their size.
+    The data is read with the settings of the run, filters included, and without shuffling; rows need no labels. The
+    file is written as a whole or not at all. Of an ensemble each number is the mean of its members'. The network is
+    asked about data.batch_size samples at once; the last digits may depend on that number, since libraries add up
+    matrix products in an order that depends on their size.
     """
     from loader.commands.terminal import sample_count
+    from loader.files.pipes import is_stream
     from pool.config.changes import Change
-    from pool.runs.predict import predict_file
+    from pool.runs.predict import Asked, predict_file
     from pool.trained.choosing import parse_member
 
     parsed = [Change.parse(text) for text in changes or ()]
+    asked = Asked.open(checkpoint, task, "predict", parse_member(member), averaged=averaged)
     with sample_count("predict") as told:
-        asked, samples = predict_file(
-            checkpoint, data, output, task, parsed, parse_member(member), told, averaged=averaged
-        )
-    sys.stdout.write(f"{output}: {samples:,} samples, from {asked}\n")
+        samples = predict_file(asked, data, output, parsed, told, ids=ids, header=header)
+    news = sys.stderr if is_stream(output) else sys.stdout
+    news.write(f"{output}: {samples:,} samples, from {asked}\n")

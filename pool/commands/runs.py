@@ -18,6 +18,7 @@ STATE_CODES = {"finished": 0, "crashed": 1, "running": 3, "stopped": 4}
 def register(app: typer.Typer) -> None:
     app.command(name="runs")(runs)
     app.command(name="status")(status)
+    app.command(name="clean")(clean)
 
 
 def runs(
@@ -83,6 +84,38 @@ def status(
     else:
         sys.stdout.writelines(f"{line}\n" for line in status_lines(run))
     raise typer.Exit(STATE_CODES[run.state])
+
+
+def clean(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN", help="folders of runs, or folders that hold some")],
+    keep: Annotated[int, typer.Option("--keep", min=1, metavar="N", help="newest checkpoints that stay")] = 1,
+    every: Annotated[
+        int | None,
+        typer.Option(
+            "--every", min=0, metavar="N", help="those of each N steps stay, 0: none; else train.keep_every of the run"
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="remove them; without, it is only said what would go")] = False,
+) -> None:
+    """Thin the checkpoints of runs that have ended: say what would be freed, and with --yes remove it.
+
+    The newest checkpoints, the best, and those that the run's config keeps (train.keep_every) stay, and so does one
+    whose numbered network has still to be exported. Checkpoints are read first: the newest good one, which --resume
+    takes, always stays. Damaged ones (damaged-step-N) go. A run that goes on is left alone, with exit code 1: it thins
+    its own (train.keep_checkpoints).
+    """
+    from pool.runs.clean import clean_run
+    from pool.runs.records import run_folders
+
+    running = False
+    total = 0
+    for folder in run_folders(folders):
+        freed = clean_run(folder, keep, every, _note, remove=yes)
+        running |= freed is None
+        total += freed or 0
+    _note(f"{total / 1e6:,.1f} MB {'freed' if yes else 'would be freed: add --yes to remove them'}")
+    if running:
+        raise typer.Exit(1)
 
 
 def _note(line: str) -> None:

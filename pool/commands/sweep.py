@@ -45,8 +45,9 @@ def sweep(
     """Train a network for each combination of some settings, all in one run, and show which is the best.
 
     The networks are members of an ensemble: they share one stream of batches, and each trains as it would alone. The
-    table has the numbers of the last validation, the best by train.best_metric first; without validations the training
-    loss. Settings of the data and of the run can't differ. Example: pool sweep
+    table has the numbers of each one's best validation by train.best_metric, the best first; without validations the
+    training loss. Settings of the data and of the run can't differ, nor those that change a tensor's shape: one layout
+    of memory holds all members. Train such runs one by one, and compare them by pool runs. Example: pool sweep
     configs/clicks.toml --vary optimizer.args.lr=1e-3,3e-3,1e-2 --seeds 3
     """
     from pool.commands.showing import show

@@ -173,7 +173,10 @@ def _look_at_members(launch: Launch, schema: BatchSchema) -> Members:
     plans = []
     for m, (config, look) in enumerate(zip(configs, looks, strict=True)):
         if (difference := _difference(look.tensors, first.tensors)) is not None:
-            raise ConfigError(f"ensemble.member.{m}: {difference}; members have the same tensors")
+            raise ConfigError(
+                f"ensemble.member.{m}: {difference}; members have the same tensors, as one layout of memory holds them "
+                "all: train each shape in a run of its own, and compare them by pool runs"
+            )
         _check_plateau(launch.config, config, look.measured, m)
         if look.measured != first.measured:
             raise ConfigError(f"ensemble.member.{m}: its task has other metrics than that of member 0")

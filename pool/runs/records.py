@@ -126,25 +126,30 @@ class Run:
         return [rate for record in self.steps if (rate := float(record.get("samples_per_second", 0))) > 0]
 
 
-def read_runs(folders: Sequence[Path], warn: Callable[[str], object]) -> list[Run]:
-    """The runs of these folders: each is a run's, or one of runs', whose damaged ones are left out and named to `warn`.
-
-    Raises ConfigError for what is neither.
-    """
-    runs = []
+def run_folders(folders: Sequence[Path]) -> list[Path]:
+    """Folders of runs: each that is given is one, or holds some. Raises ConfigError for what is neither."""
+    found = []
     for folder in folders:
-        inside = [folder]
-        if folder.is_dir() and not os.path.lexists(folder / CONFIG):
-            inside = sorted(path.parent for path in folder.glob(f"*/{CONFIG}"))
-            if not inside:
-                raise ConfigError(f"{folder}: is no folder of a run, and none is in it: no {CONFIG}")
-        for run in inside:
-            try:
-                runs.append(read_run(run))
-            except ConfigError as error:
-                if run == folder:
-                    raise
-                warn(f"left out: {error}")
+        if not folder.is_dir() or os.path.lexists(folder / CONFIG):
+            found.append(folder)
+        elif inside := sorted(path.parent for path in folder.glob(f"*/{CONFIG}")):
+            found += inside
+        else:
+            raise ConfigError(f"{folder}: is no folder of a run, and none is in it: no {CONFIG}")
+    return found
+
+
+def read_runs(folders: Sequence[Path], warn: Callable[[str], object]) -> list[Run]:
+    """The runs of these folders, as `run_folders` finds them. Raises ConfigError; a folder that was found, not given,
+    and is damaged is left out and named to `warn`."""
+    runs = []
+    for folder in run_folders(folders):
+        try:
+            runs.append(read_run(folder))
+        except ConfigError as error:
+            if folder in folders:
+                raise
+            warn(f"left out: {error}")
     return runs
 
 

@@ -15,6 +15,7 @@ from pool.checkpoint.state import SavedState, read_state
 from pool.config.members import differing, flat
 from pool.errors import CheckpointError
 from pool.metrics.digits import in_digits
+from pool.runs.table import moves
 from pool.trained.choosing import members_of
 
 
@@ -36,9 +37,11 @@ class Found:
         metric, trained = self.ranking.goal.metric, self.ranking.trained
         if trained:
             return f"no validation: ordered by the training loss, the mean of {trained}"
-        note = f"ordered by validation {metric}, train.best_metric"
+        note = f"ordered by the best validation {metric} of each, train.best_metric"
         if metric == "loss" and any(key.startswith("loss.") for key in differing(self.settings)):
             note += "; [loss] is not the same for all members, whose losses then measure different things"
+        elif metric == "loss" and any(moves(each) for each in self.settings):
+            note += "; lambda changes during the run, so losses of different steps measure different things"
         return note
 
 
@@ -50,7 +53,7 @@ def look_at(run_dir: Path) -> Found:
     except OSError as error:
         raise CheckpointError(f"{error.filename or checkpoint}: {error.strerror}") from None
     settings = [dict(flat(member)) for member in members_of(checkpoint, state)]
-    ranking = rank(checkpoint, state)
+    ranking = rank(checkpoint, state, at_best=True)
     if ranking is None or len(ranking.found) != len(settings):
         raise CheckpointError(f"{checkpoint}: says nothing of its members: neither validations nor losses are there")
     return Found(state, ranking, settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -97,7 +97,7 @@ def incomparable(runs: Sequence[Run]) -> list[str]:
         )
     if own := [key for key in keys if key in _VALIDATION]:
         lines.append(f"validations do not compare: {_listed(own)} not the same in all runs")
-    if moving := [run.name for run in runs if _moves(run)]:
+    if moving := [run.name for run in runs if moves(run.config)]:
         names = ", ".join(moving[:_SHOWN]) + (", ..." if len(moving) > _SHOWN else "")
         lines.append(f"losses of different steps measure different things, as lambda changes during the run: {names}")
     return lines
@@ -108,9 +108,9 @@ def _listed(keys: Sequence[str]) -> str:
     return f"{shown} {'is' if len(keys) == 1 else 'are'}"
 
 
-def _moves(run: Run) -> bool:
-    """Whether the target of the loss depends on the step."""
-    start, end, parts = (run.config.get(f"loss.{key}") for key in ("lambda_start", "lambda_end", "lambda_parts"))
+def moves(config: Mapping[str, Any]) -> bool:
+    """Whether the target of the loss depends on the step; `config`: by dotted key."""
+    start, end, parts = (config.get(f"loss.{key}") for key in ("lambda_start", "lambda_end", "lambda_parts"))
     return bool(parts) or start != end
 
 

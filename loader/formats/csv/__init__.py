@@ -35,6 +35,12 @@ def open_with(config: DataConfig, files: Sequence[DataFile]) -> CsvReader:
     return CsvReader(files, config.settings, may_grow=config.may_grow, skip_damaged=config.on_bad_data == "skip")
 
 
+def texts(config: DataConfig, file: DataFile, column: str) -> Iterator[str]:
+    from loader.formats.csv.reader import texts
+
+    return texts(file, config.settings, column, may_grow=config.may_grow)
+
+
 def whole_size(file: DataFile) -> int:
     from loader.rows.chunks import whole_size
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from loader import _native
 from loader.files.identity import DataFile
-from loader.formats.csv.table import columns_of, naming_first_line
+from loader.formats.csv.table import column_index, columns_of, cut_of, has_header, names_of, naming_first_line
 from loader.formats.format import Place
 from loader.formats.opening import usable
 from loader.rows.block import Rows
@@ -51,6 +51,20 @@ class CsvReader:
         yield rows
         if error is not None:
             raise error
+
+
+def texts(known: DataFile, settings: RowsConfig, column: str, *, may_grow: bool) -> Iterator[str]:
+    """That column of each row. Raises DataError; also for a column that is not there."""
+    file = _native.LineFile(known.path, known.identity, may_grow)
+    with naming_first_line(known.path):
+        cut = cut_of(settings, known.path.name)
+        names, width = names_of(settings, cut, file.first_line())
+        number = int(column) if not names and column.isdecimal() else column
+        index = column_index("--id", number, names, width)
+    for chunk in range(file.num_chunks):
+        lines = [line for line in file.text(chunk).split(b"\n") if line.removesuffix(b"\r")]
+        for line in lines[1 if chunk == 0 and has_header(settings) else 0 :]:
+            yield cut.split(line)[index].decode(errors="replace")
 
 
 def _open(known: DataFile, settings: RowsConfig, shape: _native.RowShape, *, may_grow: bool) -> Opened:

@@ -9,6 +9,7 @@ from pathlib import Path
 from loader import _native
 from loader.errors import DataError
 from loader.rows.columns import LAYOUTS, Column
+from loader.rows.fields import LABEL, left_out
 from loader.rows.settings import RowsConfig
 
 _MARK = b"\xef\xbb\xbf"  # of UTF-8, at a file's beginning
@@ -32,7 +33,10 @@ def names_of(settings: RowsConfig, cut: _native.CsvCut, first_line: bytes) -> tu
     """The names of the columns, none if they have numbers only, and how many there are. Raises ValueError."""
     layout = LAYOUTS.get(settings.columns.layout)
     if layout:
-        return layout.names, len(layout.names)
+        names = layout.names
+        if left_out(settings) and len(cut.split(first_line)) < len(names):
+            names = tuple(name for name in names if name != LABEL)
+        return names, len(names)
     texts = cut.split(first_line.removeprefix(_MARK))
     if not settings.columns.header:
         return (), len(texts)
@@ -58,10 +62,13 @@ def columns_of(settings: RowsConfig, shape: _native.RowShape, name: str, first_l
     columns = settings.columns
     found = _native.CsvColumns(cut_of(settings, name))
     names, found.width = names_of(settings, found.cut, first_line)
-    found.dense = [_index(*columns.column_of_number(number), names, found.width) for number in shape.dense]
-    found.qid = _index(*columns.column_of_number("qid"), names, found.width) if settings.qid else None
+    found.dense = [
+        0 if number in left_out(settings) else _column(*columns.column_of_number(number), names, found.width)
+        for number in shape.dense
+    ]
+    found.qid = _column(*columns.column_of_number("qid"), names, found.width) if settings.qid else None
     found.fields = [
-        [_index(f"sparse.{field.name}", column, names, found.width) for column in columns.columns_of_field(field.name)]
+        [_column(f"sparse.{field.name}", column, names, found.width) for column in columns.columns_of_field(field.name)]
         for field in shape.fields
     ]
     found.seed = columns.seed
@@ -71,8 +78,17 @@ def columns_of(settings: RowsConfig, shape: _native.RowShape, name: str, first_l
     return found
 
 
-def _index(key: str, column: Column, names: Sequence[str], width: int) -> int:
-    key = f"data.rows.columns.{key}"
+def _column(key: str, column: Column, names: Sequence[str], width: int) -> int:
+    return column_index(f"data.rows.columns.{key}", column, names, width)
+
+
+def has_header(settings: RowsConfig) -> bool:
+    """Whether a file's first line has the names of its columns."""
+    return settings.columns.header and not settings.columns.layout
+
+
+def column_index(key: str, column: Column, names: Sequence[str], width: int) -> int:
+    """The number of a column, which `key` names. Raises ValueError for one that is not there."""
     if isinstance(column, int):
         if column >= width:
             raise ValueError(f"no column {column} ({key}): there are 0 to {width - 1}")

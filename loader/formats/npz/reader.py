@@ -21,7 +21,7 @@ from loader.files.regular import open_regular
 from loader.formats.format import Place
 from loader.rows.block import Array, Rows
 from loader.rows.csr import rows_of_csr
-from loader.rows.fields import LABEL, QID, dense_names
+from loader.rows.fields import LABEL, QID, dense_names, left_out
 from loader.rows.settings import RowsConfig
 
 LABELS = "y"
@@ -69,7 +69,8 @@ class NpzReader:
     def _rows(self, archive: zipfile.ZipFile) -> Rows:
         if "format.npy" in archive.namelist() and read_array(archive, "format").tolist() not in (b"csr", "csr"):
             raise ValueError("the matrix is not in the csr format; convert it by .tocsr()")
-        names = dense_names(self._settings) + ([QID] if self._settings.qid else [])
+        read = [name for name in dense_names(self._settings) if name not in left_out(self._settings)]
+        names = read + ([QID] if self._settings.qid else [])
         dense = {name: read_array(archive, LABELS if name == LABEL else name) for name in names}
         indptr = read_array(archive, "indptr")
         if "shape.npy" in archive.namelist() and (shape := read_array(archive, "shape").tolist())[:1] != [

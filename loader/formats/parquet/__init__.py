@@ -35,6 +35,12 @@ def open_with(config: DataConfig, files: Sequence[DataFile]) -> ParquetReader:
     return ParquetReader(files, config.settings, skip_damaged=config.on_bad_data == "skip")
 
 
+def texts(config: DataConfig, file: DataFile, column: str) -> Iterator[str]:  # noqa: ARG001 (as others)
+    from loader.formats.parquet.reader import texts
+
+    return texts(file, column)
+
+
 def rows_nbytes(file: DataFile) -> tuple[int, int]:
     from loader.formats.parquet.reader import rows_nbytes
 

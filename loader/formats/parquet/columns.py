@@ -12,7 +12,7 @@ from pyarrow import types
 
 from loader.rows.block import Array, Rows, Sparse
 from loader.rows.columns import Column
-from loader.rows.fields import LABEL, QID, WEIGHT, dense_names
+from loader.rows.fields import LABEL, QID, WEIGHT, dense_names, left_out
 from loader.rows.hashing import hashed_field
 from loader.rows.settings import RowsConfig
 
@@ -24,7 +24,8 @@ class Columns:
 
     def __init__(self, settings: RowsConfig, names: Sequence[str]) -> None:
         self._settings = settings
-        wanted = [*dense_names(settings), *([QID] if settings.qid else [])]
+        read = (name for name in dense_names(settings) if name not in left_out(settings))
+        wanted = [*read, *([QID] if settings.qid else [])]
         self._dense = {name: _name(*settings.columns.column_of_number(name), names) for name in wanted}
         self._sparse = {
             field: [_name(f"sparse.{field}", column, names) for column in settings.columns.columns_of_field(field)]

@@ -75,6 +75,23 @@ class _File:
             raise DataError(self.file.path, f"row group {group}: {error}") from None
 
 
+def texts(file: DataFile, column: str) -> Iterator[str]:
+    """That column of each row. Raises DataError; also for a column that is not there, or of no texts or numbers."""
+    groups, names = ask(file, lambda opened: (opened.num_row_groups, opened.schema_arrow.names))
+    if names.count(column) != 1:
+        what = "no column" if column not in names else "more than one column"
+        raise DataError(file.path, f"{what} {column!r} (--id); there are {', '.join(names[:40])}")
+    for group in range(groups):
+        table = ask(file, lambda opened, group=group: opened.read_row_group(group, [column], use_threads=False))  # type: ignore[misc]
+        try:
+            found = table.column(0).cast(pyarrow.string()).to_pylist()
+        except pyarrow.ArrowException:
+            raise DataError(
+                file.path, f"{column} (--id): is of {table.column(0).type}, not of texts or numbers"
+            ) from None
+        yield from (text or "" for text in found)
+
+
 def rows_nbytes(file: DataFile) -> tuple[int, int]:
     """As `loader.rows.memory.SizedFormat`: of all columns, decoded. Raises DataError."""
     metadata = ask(file, lambda opened: opened.metadata)

@@ -12,6 +12,7 @@ enum class LabelKind : std::uint8_t {
     kReal,    // any finite number
     kBinary,  // 0 or -1, which becomes 0; or 1
     kClass,   // 0, 1, ... num_classes - 1
+    kNone,    // labels and weights are 0 and 1, whether there are any or not
 };
 
 // A table's features: numbers begin .. end - 1 of all, which count from 0 within the field.
@@ -35,6 +36,10 @@ struct RowShape {
     std::vector<std::size_t> order;  // of the schema: fields[order[i]] is its field i
     std::uint64_t first_number = 0;  // that text formats give the first feature
 
+    // Whether that number of a row is a label or a weight, and neither is read.
+    [[nodiscard]] bool left_out(std::size_t index) const {
+        return label == LabelKind::kNone && (index == 0 || (index == 1 && weight));
+    }
     [[nodiscard]] std::size_t qid_at() const { return dense.size(); }  // word of a record (record.h)
     [[nodiscard]] std::size_t counts_at() const { return dense.size() + (qid ? 2 : 0); }
     [[nodiscard]] std::size_t head_words() const { return counts_at() + fields.size(); }
@@ -49,6 +54,7 @@ struct RowShape {
 [[nodiscard]] inline const char* take_label(const RowShape& shape, float& label) {
     switch (shape.label) {
         case LabelKind::kReal: return nullptr;
+        case LabelKind::kNone: label = 0.0F; return nullptr;
         case LabelKind::kBinary:
             if (label != 0.0F && label != 1.0F && label != -1.0F) return "a label of 0, 1 or -1 (data.rows.label)";
             if (label != 1.0F) label = 0.0F;

@@ -50,7 +50,7 @@ class RunFolder:
         except OSError as error:
             raise self._refusal(error) from None
         try:
-            self._lock = _locked(self.inside)
+            self._lock = locked(self.inside)
             run_dir.check_below(self.inside, _NAMES, links_in=FOLDER)
             for folder in (self.inside, self.inside / FOLDER):
                 files.sweep(folder)
@@ -203,7 +203,7 @@ class RunFolder:
 
     def _lock_again(self, folder: Path) -> None:
         """The old lock is deleted, and keeps no other run out. Raises OSError."""
-        lock = _locked(folder)
+        lock = locked(folder)
         os.close(self._lock)
         self._lock = lock
 
@@ -230,7 +230,7 @@ class RunFolder:
         return found.good
 
 
-def _locked(folder: Path) -> int:
+def locked(folder: Path) -> int:
     """A descriptor of the folder's lock, held exclusively. Raises BlockingIOError if another run has it."""
     fd = run_dir.open_file(folder / LOCK, os.O_CREAT | os.O_RDWR)
     deadline = time.monotonic() + _LOOKING_SECONDS

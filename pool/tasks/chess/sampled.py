@@ -44,12 +44,13 @@ def _of_data(files: Sequence[Path], inputs: Inputs, option: str) -> Iterator[Pos
     config = parse_config({"data": {"batch_size": _BATCH, "chess": chess}}, option)
     try:
         for batch, order in batches_in_order(config.data, identify(files), seed=0):
-            yield from itertools.islice(_of_batch(batch, len(order)), 0, None, _APART)
+            yield from itertools.islice(positions_of(batch, len(order)), 0, None, _APART)
     except OSError as error:
         raise ConfigError(f"{option}: {error.filename}: {error.strerror}") from None
 
 
-def _of_batch(batch: SparseBatch, samples: int) -> Iterator[Position]:
+def positions_of(batch: SparseBatch, samples: int) -> Iterator[Position]:
+    """What networks see of the samples, in the order of the batch."""
     view = batch.sparse[_FIELD]
     borders = view.offsets.tolist()
     features = view.features.astype("int64")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from loader.exit_codes import EXIT_DATA, EXIT_USAGE
-from tests.pool.integration.test_endings import SLOW
+from pool.config.schedule import MOST_STEPS
 from tests.support.runs import ROOT, TOY, command, steps_done
 from tests.support.tools import need_program
 from tests.support.wait import wait_for
@@ -85,7 +85,7 @@ def test_what_would_fail_again_is_not_started_again(
 
 
 def test_sigterm_ends_the_run_with_a_checkpoint_and_the_script_with_it(tmp_path: Path) -> None:
-    process = supervise(tmp_path / "run", SLOW)
+    process = supervise(tmp_path / "run", {**QUICK, "train.steps": MOST_STEPS})
     wait_for(lambda: steps_done(tmp_path / "run") >= 2, "two steps")
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)

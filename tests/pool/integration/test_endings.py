@@ -21,7 +21,7 @@ from pool.config.schedule import MOST_STEPS
 from pool.supervisor.holding.run_folder import RunFolder
 from pool.supervisor.holding.signals import StopSignals
 from pool.supervisor.outcome import outcome_of, tell
-from tests.support.processes import children, role_pid
+from tests.support.processes import children, role_pid, roles
 from tests.support.runs import ROOT, TOY, Ended, WholeRun, command, pids_of, run, run_well, steps_done
 from tests.support.wait import wait_for
 
@@ -41,6 +41,25 @@ def started(dir: Path, settings: dict[str, object]) -> Iterator[subprocess.Popen
         process.communicate()
 
 
+@contextmanager
+def held_at(
+    step: int, dir: Path, settings: dict[str, object], *points: str
+) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A run, and its coordinator, which has stopped itself after that step: however late the test comes by, the run is
+    no further. SIGCONT lets it go on."""
+    settings = {**SLOW, **settings, "testing.crash_points": [f"coordinator.after_commit@{step}=stop", *points]}
+    with started(dir, settings) as process:
+        wait_for(lambda: steps_done(dir) >= step - 1 and is_stopped("coordinator", process.pid), "the step")
+        yield process, role_pid("coordinator", process.pid)
+
+
+def is_stopped(role: str, parent: int) -> bool:
+    for pid, its in roles(parent).items():
+        if its == role:
+            return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "T"
+    return False
+
+
 def gone(pids: list[int]) -> bool:
     return not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
@@ -53,15 +72,15 @@ def finish(process: subprocess.Popen[str], dir: Path) -> Ended:
 def test_ctrl_c_writes_a_checkpoint_and_a_resumed_run_ends_with_the_same_bits(
     whole_run: WholeRun, tmp_path: Path
 ) -> None:
-    with started(tmp_path / "cut", SLOW) as process:
-        wait_for(lambda: steps_done(tmp_path / "cut") >= 5, "five steps")
+    with held_at(5, tmp_path / "cut", {}) as (process, coordinator):
         pids = list(children(process.pid))
         process.send_signal(signal.SIGINT)
+        until(process, "finishing the step")
+        os.kill(coordinator, signal.SIGCONT)
         ended = finish(process, tmp_path / "cut")
     assert ended.code == 130, ended.err
-    assert "finishing the step" in ended.out
     assert gone(pids)
-    assert 5 <= steps_done(tmp_path / "cut") < 60
+    assert 5 <= steps_done(tmp_path / "cut") <= 6
     shown = ended.out.splitlines()[-1]
     assert shown == f"to go on: python -m pool train --resume {tmp_path / 'cut'}"
     subprocess.run([sys.executable, *shlex.split(shown)[4:]], cwd=ROOT, check=True, capture_output=True, timeout=110)
@@ -106,8 +125,9 @@ def test_a_reader_that_goes_away_does_not_end_the_run(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_before_the_first_process_ends_the_run_at_once(tmp_path: Path) -> None:
-    with started(tmp_path / "run", SLOW) as process:
-        wait_for(lambda: len(children(process.pid)) == 1, "the fork server")
+    settings = {**SLOW, "testing.crash_points": ["forkserver.before_ready=stop"]}
+    with started(tmp_path / "run", settings) as process:
+        wait_for(lambda: is_stopped("forkserver", process.pid), "the fork server")
         process.send_signal(signal.SIGINT)
         ended = finish(process, tmp_path / "run")
     assert (ended.code, ended.err) == (130, "pool: stopped before the first step\n")
@@ -119,12 +139,10 @@ def test_a_killed_feeder_is_replaced_and_one_that_dies_with_the_fork_server_wait
     whole_run: WholeRun, tmp_path: Path
 ) -> None:
     """The ring has 6 slots, so there is another feeder when 12 steps of two batches are done."""
-    with started(tmp_path / "run", SLOW) as process:
-        wait_for(lambda: steps_done(tmp_path / "run") >= 3, "three steps")
-        os.kill(role_pid("feeder", process.pid), signal.SIGKILL)
-        wait_for(lambda: steps_done(tmp_path / "run") >= 12, "twelve steps")
+    with held_at(12, tmp_path / "run", {}, "feeder.batch_taken@9=kill") as (process, coordinator):
         for role in ("forkserver", "feeder"):
             os.kill(role_pid(role, process.pid), signal.SIGKILL)
+        os.kill(coordinator, signal.SIGCONT)
         ended = finish(process, tmp_path / "run")
     assert ended.code == 0, ended.err
     assert "fork server (incarnation 1) was killed by SIGKILL; restarted" in ended.out
@@ -151,11 +169,10 @@ def test_a_killed_coordinator_is_replaced_and_changes_nothing(
     checkpoint_every: int, whole_run: WholeRun, tmp_path: Path
 ) -> None:
     """I9: its successor goes on as a resumed run does, from the last checkpoint or from the start."""
-    settings = {**SLOW, "train.checkpoint_every": checkpoint_every}
-    with started(tmp_path / "run", settings) as process:
-        wait_for(lambda: steps_done(tmp_path / "run") >= 6, "six steps")
+    settings: dict[str, object] = {"train.checkpoint_every": checkpoint_every}
+    with held_at(6, tmp_path / "run", settings) as (process, coordinator):
         pids = list(children(process.pid))
-        os.kill(role_pid("coordinator", process.pid), signal.SIGKILL)
+        os.kill(coordinator, signal.SIGKILL)
         ended = finish(process, tmp_path / "run")
     assert ended.code == 0, ended.err
     assert "coordinator (incarnation 1) was killed by SIGKILL; restarted" in ended.out
@@ -186,16 +203,10 @@ def signal_until_it_ends(process: subprocess.Popen[str]) -> None:
 @contextmanager
 def without_room(dir: Path, settings: dict[str, object]) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     """A run whose checkpoints can't be written any more after its fifth step; the file that is in their way."""
-    stops = {**settings, "testing.crash_points": ["coordinator.after_commit@5=stop"]}
-    with started(dir, {**SLOW, "train.checkpoint_every": 0, **stops}) as process:
-        wait_for(lambda: steps_done(dir) >= 4 and is_stopped(role_pid("coordinator", process.pid)), "five steps")
+    with held_at(5, dir, {**settings, "train.checkpoint_every": 0}) as (process, coordinator):
         (dir / "checkpoints").write_text("in the way")
-        os.kill(role_pid("coordinator", process.pid), signal.SIGCONT)
+        os.kill(coordinator, signal.SIGCONT)
         yield process, dir / "checkpoints"
-
-
-def is_stopped(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "T"
 
 
 @pytest.mark.parametrize("stopped", [False, True], ids=["all steps are done", "a signal"])
@@ -284,7 +295,7 @@ def test_others_read_a_run_as_far_as_the_umask_lets_them_and_write_nothing(umask
 
 def test_when_the_supervisor_is_killed_everybody_is_gone(tmp_path: Path) -> None:
     """I6: nothing is left that would have to be cleaned up."""
-    with started(tmp_path / "run", SLOW) as process:
+    with started(tmp_path / "run", {**SLOW, "train.steps": MOST_STEPS}) as process:
         wait_for(lambda: steps_done(tmp_path / "run") >= 2, "two steps")
         pids = list(children(process.pid))
         assert len(pids) == 5

@@ -156,7 +156,28 @@ def test_the_best_comes_first_and_what_is_no_number_last(tmp_path: Path) -> None
             "2 0.4 0.200000 0.800000 1 0 0.1 0.300000 0.700000 1 1 0.2 nan nan 1 1"
         ).split()
     )
-    assert found.note == "ordered by validation auc, train.best_metric"
+    assert found.note == "ordered by the best validation auc of each, train.best_metric"
+
+
+def test_each_member_stands_with_its_best_validation_not_its_last(tmp_path: Path) -> None:
+    save(tmp_path / "run", TREE, step=3, validations=validated(0.7, 0.75, 0.8), goal=Goal("auc", "max"))
+
+    def later(tree: dict[str, Any]) -> None:
+        """A second validation: the first member is now the best, and was better once."""
+        for member, auc in zip(tree["validations"]["members"], (0.78, 0.74, 0.77), strict=True):
+            newest = {"step": 3, "loss": 1 - auc, "metrics": {"auc": auc}}
+            better = auc > member["record"]["metrics"]["auc"]
+            member.update(
+                newest=newest, since=0 if better else 1, **({"best": newest, "record": newest} if better else {})
+            )
+
+    reseal(tmp_path / "run/checkpoints/step-000000003", later)
+    rows = as_data(look_at(tmp_path / "run"), [LR])
+    assert [(row["member"], row["validation_auc"], row["step"]) for row in rows] == [
+        (2, 0.8, 1),
+        (0, 0.78, 3),
+        (1, 0.75, 1),
+    ]
 
 
 def test_without_validations_it_is_the_training_loss(tmp_path: Path) -> None:
@@ -187,9 +208,11 @@ def test_a_sweep_ends_with_the_bits_and_numbers_of_its_members_own_runs(tmp_path
     best, worst = found[0], found[-1]
     for row in (best, worst):
         alone = run_well(tmp_path / f"alone-{row['member']}", {**settings, **row["config"]})
-        last = [record for record in alone.metrics() if "validation_auc" in record][-1]
+        own = max(
+            (record for record in alone.metrics() if "validation_auc" in record), key=lambda at: at["validation_auc"]
+        )
         for name in ("validation_auc", "validation_loss", "validation_log_loss", "step"):
-            assert row[name] == last[name]
+            assert row[name] == own[name]
         assert digest(tmp_path / "run/checkpoints/last", row["member"]) == digest(alone.dir / "checkpoints/last")
     net = tmp_path / "best.safetensors"
     assert main(["export", str(tmp_path / "run"), "--member", "best", "-o", str(net)]) == 0
@@ -200,5 +223,5 @@ def test_a_sweep_ends_with_the_bits_and_numbers_of_its_members_own_runs(tmp_path
     assert all((exported[name] == array).all() for name, array in expected.items())
     again = call_pool("sweep", str(tmp_path / "x.toml"), "--vary", f"{LR}=0.02,0.5", "--seeds", "2", "--resume")
     assert again.returncode == 0, again.stderr
-    assert again.stdout.splitlines()[-1] == "ordered by validation auc, train.best_metric"
+    assert again.stdout.splitlines()[-1] == "ordered by the best validation auc of each, train.best_metric"
     assert [line.split()[0] for line in again.stdout.splitlines()[-5:-1]] == [str(row["member"]) for row in found]

@@ -41,7 +41,8 @@ void bind(nb::module_& module) {
     nb::enum_<LabelKind>(module, "LabelKind", "Which labels rows have; see loader.rows.settings.")
         .value("REAL", LabelKind::kReal)
         .value("BINARY", LabelKind::kBinary)
-        .value("CLASS", LabelKind::kClass);
+        .value("CLASS", LabelKind::kClass)
+        .value("NONE", LabelKind::kNone);
     nb::class_<Field>(module, "RowField", "Features begin .. end - 1 of all, with a table of their own.")
         .def(
             "__init__",

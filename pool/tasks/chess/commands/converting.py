@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from loader.files.pipes import is_stream
 from pool.errors import ConfigError, PoolError
 from pool.tasks.chess.commands.arguments import NetConfig
 from pool.tasks.chess.network import families, read_file
@@ -34,6 +35,8 @@ def convert(
             f"-o {output}: a checkpoint is a folder, and {output.suffix} names a network's file: convert to a folder "
             f"first, then pool export FOLDER -o {output.name}"
         )
+    if is_stream(output):
+        raise ConfigError(f"-o {output}: a checkpoint is a folder, which no pipe can hold: name one")
     if output.exists():
         raise ConfigError(f"{output}: is there already; give another name, or remove it first")
     family, network = read_file(net, config)

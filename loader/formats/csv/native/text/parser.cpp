@@ -73,6 +73,10 @@ class LineParser {
     }
 
     bool read_dense(std::size_t index) {
+        if (shape_.left_out(index)) {
+            builder_.dense(index, index == 0 ? 0.0F : 1.0F);
+            return true;
+        }
         const std::size_t column = columns_.dense[index];
         const std::string_view text = cells_[column];
         const bool never_missing = index == 0 || (index == 1 && shape_.weight);

@@ -80,6 +80,10 @@ class LineParser {
     }
 
     const char* read_label(const char* text) {
+        if (shape_.left_out(0) && !shape_.weight && begins_with_feature(text)) {
+            builder_.dense(0, 0.0F);
+            return text;
+        }
         float label = 0;
         const char* end = read_number(text, "a label", label, shape_.weight ? ':' : ' ');
         if (end == nullptr) return nullptr;
@@ -93,8 +97,14 @@ class LineParser {
             if (end == nullptr) return nullptr;
             if (weight < 0.0F) return fail(begin, "expected a weight of 0 or more, got ", quoted(begin));
         }
-        if (shape_.weight) builder_.dense(1, weight);
+        if (shape_.weight) builder_.dense(1, shape_.left_out(1) ? 1.0F : weight);
         return end;
+    }
+
+    // Rather than with a label: a line without one may.
+    [[nodiscard]] static bool begins_with_feature(const char* text) {
+        while (*text != ':' && !ends_part(*text)) ++text;
+        return *text == ':';
     }
 
     const char* read_qid(const char* text) {
