@@ -92,7 +92,7 @@ class Bindings:
         return ""
 
     def problem(self) -> str:
-        """Says what can't be carried on (`lets the parameter mid.weight be trained, ...`); empty if there is nothing."""
+        """Says what can't be carried on (`lets the parameter mid.weight be trained, ...`), or nothing."""
         for table in self._tables:
             if table.now.keys() != table.then.keys():
                 name = min(table.now.keys() ^ table.then.keys())
