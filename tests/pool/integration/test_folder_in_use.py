@@ -17,7 +17,7 @@ import pytest
 from pool.process import prctl
 from pool.supervisor.children.orphans import Orphans
 from tests.chaos.oracle import check_nothing_left_outside, left_outside
-from tests.pool.integration.test_endings import SLOW, WHOLE, finish, gone, started
+from tests.pool.integration.test_endings import SLOW, WHOLE, finish, gone, held_at, started
 from tests.support.processes import children, role_pid
 from tests.support.runs import ROOT, TOY, Ended, WholeRun, command, pids_of, steps_done
 from tests.support.wait import wait_for
@@ -56,8 +56,7 @@ def test_a_run_outlives_what_happens_to_its_folder_and_deaths_after_it(
     harm: Callable[[Path], Path], whole_run: WholeRun, tmp_path: Path
 ) -> None:
     outside = left_outside()
-    with started(tmp_path / "run", SETTINGS) as process:
-        wait_for(lambda: steps_done(tmp_path / "run") >= 10, "ten steps")
+    with held_at(10, tmp_path / "run", SETTINGS) as (process, _):
         now = harm(tmp_path / "run")
         for role in ("worker", "feeder", "coordinator"):
             victim = role_pid(role, process.pid)
