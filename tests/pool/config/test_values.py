@@ -68,7 +68,7 @@ def everywhere(config: Config, folder: Path) -> Iterator[tuple[str, Config]]:
     told = launch(folder, Peer(WORKER, 0))
     yield "a process", Launch.from_json(replace(told, config=config).to_json(), folder).config
     run = RunFolder.__new__(RunFolder)
-    run.path = folder
+    run.path, run._status = folder, None
     run.fd = os.open(folder, os.O_RDONLY)
     run.record(config)
     os.close(run.fd)
