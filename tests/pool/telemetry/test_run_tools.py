@@ -307,7 +307,7 @@ def test_a_picture_or_one_line_that_says_what_it_needs(tmp_path: Path, capsys: A
             rates = [10 ** (-6 + 6 * step / 199) for step in range(200)]
             plot_rates(judge(rates, curve(rates)), picture)
             assert picture.read_bytes().startswith(begin)
-        code = main(["runs", str(one), "--plot", str(picture)])
+        code = main(["runs", str(one), "--plot", str(picture), "--force"])
         if HAS_MATPLOTLIB:
             assert code == 0
             assert picture.read_bytes().startswith(begin)
