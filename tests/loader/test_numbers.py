@@ -131,7 +131,7 @@ def merged(lengths: Sequence[int], shares: Sequence[Fraction]) -> list[int]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_positions_come_in_the_ratio_of_any_shares(seed: int, tmp_path: Path) -> None:
-    """Of six digits, too, whose common multiple takes more than 64 bits."""
+    """Shares may have six digits, whose common multiple takes more than 64 bits."""
     draw = random.Random(seed)
     lengths = [draw.randrange(20, 60) for _ in range(draw.choice((2, 3, 5)))]
     shares = [

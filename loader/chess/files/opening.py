@@ -12,7 +12,7 @@ from loader.files.identity import DataFile, identify
 
 
 class IllegalRule(NamedTuple):
-    """What becomes of positions that no game can have."""
+    """The way to treat positions that no game can have."""
 
     on_bad_data: str | None  # as data.on_bad_data; None: they are kept
     every: bool  # all are judged; else of a game or chain the first

@@ -56,7 +56,7 @@ class Source(Protocol):
 
     @property
     def changes(self) -> Changes:
-        """Of what has been written so far."""
+        """Counts of what was changed in all that has been written so far."""
 
     @property
     def is_empty(self) -> bool:
@@ -149,10 +149,10 @@ class SourceFile:
         return judge_chunk(self.opened, chunk)
 
     def left_out(self, chunk: int) -> Changes:
-        """What is left out of a chunk since no game can have it."""
+        """Counts positions of a chunk that are left out since no game can have them."""
         if self.illegal.on_bad_data != "skip":
             return Counter()
-        return Counter({f"left out: {found.kind}": found.entries for found in self.judged(chunk).illegal})
+        return Counter({f"left out: {kind.kind}": kind.entries for kind in self.judged(chunk).illegal})
 
     def lines(self, chunk: int) -> Iterator[bytes]:
         """A chunk's entries as blocks of lines: FEN, move, score, ply, result, tab separated. Raises DataError at

@@ -7,6 +7,7 @@ two states of one file, never a wait for a pipe that nobody writes to.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,8 +18,10 @@ import pytest
 from loader.cli import main
 from loader.errors import DataError
 from loader.exit_codes import EXIT_FAILED
+from loader.files.identity import identify
 from loader.formats import parallel
 from loader.formats.registry import format_by_name
+from loader.rescore.settings import digest_of_all
 from tests.loader.formats.position_files import SAMPLE, SUFFIXES, encode, sample
 
 Change = Callable[[Path], None]
@@ -186,3 +189,15 @@ def test_a_file_that_is_gone_or_a_folder_is_one_line(
         for command in ("verify", "dump"):
             assert main([command, str(tmp_path / name), "--format", kind]) == EXIT_FAILED
             assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_rescore_takes_no_digest_of_a_file_that_has_changed(
+    change: Change, inputs: dict[str, Path], tmp_path: Path
+) -> None:
+    file = tmp_path / "some.psv"
+    file.write_bytes(inputs["packedsfen"].read_bytes())
+    (known,) = identify([file])
+    change(file)
+    with pytest.raises((DataError, OSError), match=re.escape(str(file))):
+        digest_of_all([known])
