@@ -155,7 +155,8 @@ def test_an_input_that_changes_ends_a_dump(kind: str, change: Change, inputs: di
         file.write_bytes(inputs[kind].read_bytes())
     else:
         file = tmp_path / f"some.{kind}"
-        file.write_text("1 2:3\n" * 190_000 if kind == "svmlight" else "label,a\n" + "1,2\n" * 290_000)
+        line = f"1 2:3 #{'comment' * 100}\n" if kind == "svmlight" else "1,2\n"
+        file.write_text("label,a\n" * (kind == "csv") + line * (1_150_000 // len(line)))
     os.utime(file, ns=(0, 0))
     blocks: Any = getattr(format_by_name(kind), "dump")(file, None)  # noqa: B009 (not of every format)
     next(blocks)
