@@ -107,8 +107,9 @@ class TrainedMember:
         for place, tensor in zip(self._in(step), [*_trained(self._made), *_carried(self._made)], strict=True):
             place.copy_(tensor.detach())
         self._made = None
-        to_device(attributes(self._task, self._model), self._parameters[0].device)
-        self._bindings = Bindings(self._model, self._task, weights_change=True)
+        held = attributes(self._task, self._model)
+        to_device(held, self._parameters[0].device)
+        self._bindings = Bindings(self._model, held, weights_change=True)
         for piece in self.steppings.pieces:
             piece.forget()
         self._point_to(step)

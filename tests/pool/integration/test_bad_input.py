@@ -14,7 +14,7 @@ import pytest
 from loader.exit_codes import EXIT_UNAVAILABLE, EXIT_USAGE
 from tests.chaos.oracle import check_nothing_left_outside, left_outside
 from tests.support.refusals import refused
-from tests.support.runs import ROOT, TOY, WholeRun, command, copied, pids_of, run, run_well
+from tests.support.runs import ROOT, TOY, WholeRun, command, copied, elsewhere, pids_of, run, run_well
 from tests.support.warm import call_pool
 
 SAMPLE = ROOT / "configs/sample/validation.binpack"
@@ -308,6 +308,7 @@ def test_a_broken_task_is_one_line_with_its_place(source: str, complaint: str, t
     done = subprocess.run(
         [sys.executable, "-c", "import sys; from pool.__main__ import main; sys.exit(main())", "train", str(config)],
         cwd=tmp_path,
+        env=elsewhere(),
         capture_output=True,
         text=True,
         timeout=60,
