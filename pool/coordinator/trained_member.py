@@ -107,8 +107,9 @@ class TrainedMember:
         for place, tensor in zip(self._in(step), [*_trained(self._made), *_carried(self._made)], strict=True):
             place.copy_(tensor.detach())
         self._made = None
-        to_device(attributes(self._task, self._model), self._parameters[0].device)
-        self._bindings = Bindings(self._model, self._task, weights_change=True)
+        held = attributes(self._task, self._model)
+        to_device(held, self._parameters[0].device)
+        self._bindings = Bindings(self._model, held, weights_change=True)
         for piece in self.steppings.pieces:
             piece.forget()
         self._point_to(step)
@@ -216,7 +217,7 @@ class TrainedMember:
 def _settle(
     bindings: Bindings, buffers: Sequence[torch.Tensor], weights: Sequence[torch.Tensor], method: Callable[..., object]
 ) -> None:
-    """After a call of the task's method. Raises PluginError if it has left what can't be carried on."""
+    """Brings back what a call of the task's method has bound anew. Raises PluginError for what can't be carried on."""
     if problem := bindings.settle(buffers, weights):
         raise PluginError(f"{method.__name__} {problem} ({definition_of(method)})")
 

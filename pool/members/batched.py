@@ -97,7 +97,8 @@ class Stack:
         models = [member.model for member in members]
         task = members[0].task
         self.model = members[0].another_model()  # weights without numbers: those of a call stand for them
-        to_device(attributes(task, self.model), next(models[0].parameters()).device)
+        held = attributes(task, self.model)
+        to_device(held, next(models[0].parameters()).device)
         self.model.train()
         self._loss = _Loss(task, self.model)
         self._shapes: dict[str, Tensor] = {}
@@ -117,7 +118,7 @@ class Stack:
             _inside(name): [model.get_buffer(name) for model in models] for name, _ in self.model.named_buffers()
         }
         self._new_buffers: Mapping[str, Tensor] = {}
-        self._bindings = Bindings(self.model, members[0].task)
+        self._bindings = Bindings(self.model, held)
 
     def losses(self, batch: TensorBatch, progress: Progress, frozen: Collection[int]) -> Tensor:
         """[members]. Raises whatever the task raises, or torch in its stead."""

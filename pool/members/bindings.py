@@ -1,4 +1,4 @@
-"""What a model's modules hold by name, and what a call of the task's code has made of that.
+"""Compares what a model and its task hold with what a call of the task's code has made of that.
 
 The run knows a model's tensors since it was built: it loads weights into them, and carries on what is in the buffers.
 Code of the task may bind others in their place: they are brought back, with the new numbers, as if they had been
@@ -9,7 +9,7 @@ and what is computed later would depend on who computes it (I2).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +17,15 @@ import torch
 from torch import Tensor, nn
 
 from pool.buckets.tensors import carried, count_hooks, trained
+from pool.tasks.attributes import Attribute
 
 _KINDS = {"_parameters": "parameter", "_buffers": "buffer", "_modules": "module"}
-_OURS = ("training", "_last_backward")  # attributes that the runtime itself changes
+_MOST = 1000  # numbers in one container: more are a vocabulary, no state, and to compare them would take long
 
 
 @dataclass(frozen=True)
 class _Table:
-    """What a module has by name: its parameters, its buffers, or its modules."""
+    """The parameters, the buffers or the modules of a module."""
 
     prefix: str  # of the names
     kind: str
@@ -36,22 +37,20 @@ class _Table:
 
 
 @dataclass(frozen=True)
-class Attribute:
-    """A tensor or a number of a model or a task that is no part of the weights."""
+class _Constant:
+    """A tensor or a number of a model or a task that is no part of the weights, and stays as it is."""
 
-    name: str
-    holder: Mapping[str, Any]
-    key: str
-    value: Any
+    attribute: Attribute
+    value: Tensor | float
     version: int  # of a tensor, which a change in place raises
 
 
 class Bindings:
-    """Of a model as it is now."""
+    """Holds what a model and its task have when it is made."""
 
-    def __init__(self, model: nn.Module, task: object = None, *, weights_change: bool = False) -> None:
-        """`task`: whose tensors and numbers, like those of the model that are no part of the weights, must stay as they
-        are; None: they need not. `weights_change`: what is called may change trained parameters."""
+    def __init__(self, model: nn.Module, held: Sequence[Attribute] = (), *, weights_change: bool = False) -> None:
+        """`held`: values besides the weights, whose tensors and numbers must stay as they are. `weights_change`: what
+        is called may change trained parameters."""
         self._tables = [
             _Table(f"{path}." if path else "", kind, now, dict(now))
             for path, module in model.named_modules()
@@ -62,14 +61,14 @@ class Bindings:
         self._trained = [parameter for _, parameter in trained(model)]
         self._carried = [tensor for _, tensor in carried(model)]
         self._needs_gradient = {id(parameter): parameter.requires_grad for parameter in model.parameters()}
-        held = [id(value) for table in self._tables for value in table.then.values() if value is not None]
-        self._names_of = Counter(held)
+        named = (value for table in self._tables for value in table.then.values() if value is not None)
+        self._names_of = Counter(map(id, named))
         self._hooks = {id(parameter): count_hooks(parameter) for parameter in self._trained}
         self._shapes = {id(tensor): (tensor.shape, tensor.dtype) for tensor in (*self._trained, *self._carried)}
-        self._attributes = [] if task is None else list(attributes(model, task))
+        self._constants = [_Constant(each, each.value, _version(each.value)) for each in held if _is_state(each)]
 
     def settle(self, buffers: Sequence[Tensor], weights: Sequence[Tensor] = ()) -> str:
-        """After a call of the task's code, and its backward: brings back what was bound anew. `buffers`, `weights`: the
+        """Brings back what a call of the task's code, and its backward, has bound anew. `buffers`, `weights`: the
         memory of what is carried, and of what is trained if it may change. What can't be carried on, in words, as
         `problem` has it; empty if there is nothing."""
         if problem := self.problem():
@@ -93,7 +92,7 @@ class Bindings:
         return ""
 
     def problem(self) -> str:
-        """What can't be carried on, as `lets the parameter mid.weight be trained, ...`; empty if there is nothing."""
+        """Says what can't be carried on (`lets the parameter mid.weight be trained, ...`), or nothing."""
         for table in self._tables:
             if table.now.keys() != table.then.keys():
                 name = min(table.now.keys() ^ table.then.keys())
@@ -103,10 +102,10 @@ class Bindings:
                 now = table.now[name]
                 if (now is not then or id(then) in self._shapes) and (problem := self._difference(now, then)):
                     return problem.format(table.named(name))
-        return next(filter(None, map(_change, self._attributes)), "")
+        return next(filter(None, map(_change, self._constants)), "")
 
     def _difference(self, now: Any, then: Any) -> str:
-        """Of what is bound to a name and what was; `{}` stands for that."""
+        """Compares what is bound to a name with what was; `{}` stands for that."""
         shape, dtype = self._shapes.get(id(then), ((), None))
         if not isinstance(now, Tensor) or dtype is None:
             return "puts something else in the place of {}: build_model must make what the model has"
@@ -131,43 +130,27 @@ def _described(dtype: torch.dtype, shape: Sequence[int]) -> str:
     return f"{str(dtype).removeprefix('torch.')} {' x '.join(map(str, shape)) or 'scalar'}"
 
 
-def attributes(model: nn.Module, task: object) -> Iterator[Attribute]:
-    """Tensors and numbers of the model's modules, of the task, and of modules that the task holds, but for the model's
-    parameters and buffers."""
-    weights = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
-    own = getattr(task, "__dict__", {})
-    holders = [(path or type(model).__name__, vars(module)) for path, module in model.named_modules()]
-    holders.append((type(task).__name__, own))
-    for key, value in own.items():
-        if isinstance(value, nn.Module) and value is not model:
-            for path, module in value.named_modules(prefix=f"{type(task).__name__}.{key}"):
-                holders += [(path, table) for table in (vars(module), module._parameters, module._buffers)]
-    for path, holder in holders:
-        parameters = holder.get("_parameters", ())
-        for key, value in holder.items():
-            computed = f"{key}_g" in parameters or f"{key}_orig" in parameters  # by torch.nn.utils, in each forward
-            if isinstance(value, Tensor | int | float) and not (id(value) in weights or key in _OURS or computed):
-                yield Attribute(f"{path}.{key}", holder, key, value, _version(value))
+def _is_state(attribute: Attribute) -> bool:
+    """Whether a call could leave something there for the next one."""
+    if isinstance(attribute.value, Tensor):
+        return True
+    return isinstance(attribute.value, int | float) and attribute.siblings <= _MOST
 
 
-def _change(attribute: Attribute) -> str:
-    """What became of it, as `Bindings.problem` has it."""
-    now: Any = attribute.holder.get(attribute.key)
-    then = attribute.value
+def _change(constant: _Constant) -> str:
+    """Names what became of it, as `Bindings.problem` does."""
+    path, then, now = constant.attribute.path, constant.value, constant.attribute.now
     if not isinstance(then, Tensor):
         if now is then or (type(now) is type(then) and now == then):
             return ""
-        return (
-            f"changes the number {attribute.name}, which no other process gets to know: use progress, or a buffer of "
-            "the model"
-        )
+        return f"changes the number {path}, which no other process gets to know: use progress, or a buffer of the model"
     moved = isinstance(now, Tensor) and now.device != then.device
     if now is then and then.is_leaf and then.requires_grad and then.grad is not None:
-        return f"gives {attribute.name} a gradient, and nothing trains it: make it a parameter of the model"
-    if moved or (now is then and _version(then) == attribute.version):
+        return f"gives {path} a gradient, and nothing trains it: make it a parameter of the model"
+    if moved or (now is then and _version(then) == constant.version):
         return ""
     return (
-        f"changes {attribute.name}, a tensor that no other process gets to know: register it as a buffer of the model "
+        f"changes {path}, a tensor that no other process gets to know: register it as a buffer of the model "
         "(register_buffer)"
     )
 

@@ -15,9 +15,9 @@ from loader.batch.schema import BatchSchema
 from pool.buckets.tensors import carried, count_hooks, row_sparse_tables, trained
 from pool.checkpoint.store import DTYPES
 from pool.errors import ConfigError
-from pool.members.bindings import attributes
 from pool.nn.sparse_linear import SparseLinear
 from pool.protocol.codec import MAX_ITEMS
+from pool.tasks.attributes import attributes, tensors
 
 
 def check_model(model: Any, schema: BatchSchema) -> None:
@@ -60,14 +60,14 @@ def _sharing(model: nn.Module) -> Iterator[str]:
     """Parameters and buffers whose memory others have, too: in a run each has its own, so that a change of one would
     not reach the other."""
     own = [*trained(model), *carried(model)]
-    others = [(each.name, each.value) for each in attributes(model, None) if isinstance(each.value, Tensor)]
+    others = [(each.path, each.value) for each in tensors(attributes(None, model))]
     of_memory = defaultdict[int, list[tuple[str, Tensor]]](list)
     for name, tensor in (*own, *others):
         if not isinstance(tensor, UninitializedParameter) and tensor.layout == torch.strided and tensor.numel():
             of_memory[tensor.untyped_storage()._cdata].append((name, tensor))
     names = {name for name, _ in own}
-    for tensors in of_memory.values():
-        for (name, one), (other_name, other) in combinations(tensors, 2):
+    for neighbours in of_memory.values():
+        for (name, one), (other_name, other) in combinations(neighbours, 2):
             if name in names and _overlap(one, other):
                 way_out = (
                     "share the parameter itself (b.weight = a.weight, not its data), or make one a clone()"

@@ -1,5 +1,5 @@
-"""What a task and its model hold besides parameters and buffers: tensors and plain values in attributes, containers,
-modules of the task's own, and functions' closures.
+"""Looks through a task and its model for what they hold besides parameters and buffers: tensors and plain values in
+attributes, containers, modules of the task's own, and functions' closures.
 
 In every process these are made anew, by the task's code; nothing of the runtime carries them from one to another.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import types
-from collections.abc import Iterator, MutableMapping, MutableSequence
+from collections.abc import Iterator, MutableMapping, MutableSequence, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,6 +23,7 @@ from pool.tasks.task import Task
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.ndarray, torch.dtype, torch.Size)
 _MOST = 100_000  # entries of a container that is looked through
 _DEEPEST = 50
+_OURS = ("training", "_last_backward")  # attributes of modules that the runtime itself changes
 _HOOKS = ("_hooks", "_hooks_with_kwargs", "_hooks_always_called")  # endings: their keys count all hooks of a process
 
 
@@ -36,32 +37,47 @@ class Attribute:
 
     @property
     def value(self) -> Any:
+        """Raises LookupError or ValueError if nothing is there any more."""
         return self.holder.cell_contents if isinstance(self.holder, types.CellType) else self.holder[self.key]
 
+    @property
+    def now(self) -> Any:
+        """The value; None if nothing is there any more."""
+        try:
+            return self.value
+        except (LookupError, ValueError):
+            return None
+
+    @property
+    def siblings(self) -> int:
+        """Number of values that its holder has, with this one."""
+        return 1 if isinstance(self.holder, types.CellType) else len(self.holder)
+
     def put(self, value: object) -> None:
-        """In its place. A tuple stays as it is."""
+        """Puts another value in its place. A tuple stays as it is."""
         if isinstance(self.holder, types.CellType):
             self.holder.cell_contents = value
         elif not isinstance(self.holder, tuple):
             self.holder[self.key] = value
 
 
-def attributes(task: Task, model: nn.Module) -> list[Attribute]:
-    """Tensors and plain values, in an order that the code decides; not the model's own parameters and buffers."""
+def attributes(task: Task | None, model: nn.Module) -> list[Attribute]:
+    """Tensors and plain values, in an order that the code decides; not the model's own parameters and buffers. `task`:
+    None for the model's alone."""
     own = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
     seen: dict[int, object] = {}
-    found = [*_below(task, "task", seen), *_below(model, "model", seen)]
-    return [each for each in found if id(each.value) not in own]
+    held = [*_below(task, "task", seen), *_below(model, "model", seen)]
+    return [each for each in held if id(each.value) not in own]
 
 
-def tensors(found: list[Attribute]) -> list[Attribute]:
-    return [each for each in found if isinstance(each.value, Tensor)]
+def tensors(held: Sequence[Attribute]) -> list[Attribute]:
+    return [each for each in held if isinstance(each.value, Tensor)]
 
 
-def to_device(found: list[Attribute], device: torch.device) -> None:
+def to_device(held: Sequence[Attribute], device: torch.device) -> None:
     """Moves tensors, one that has several places to one. What is not reached stays, as in plain torch."""
     moved: dict[int, tuple[Tensor, Tensor]] = {}
-    for each in tensors(found):
+    for each in tensors(held):
         tensor: Tensor = each.value
         if not tensor.is_meta and tensor.device != device:
             if id(tensor) not in moved:
@@ -69,14 +85,14 @@ def to_device(found: list[Attribute], device: torch.device) -> None:
             each.put(moved[id(tensor)][1])
 
 
-def digests(found: list[Attribute]) -> dict[str, str]:
-    """Of tensors that have numbers, by path."""
-    return {each.path: _digest(each.value) for each in tensors(found) if not each.value.is_meta}
+def digests(held: Sequence[Attribute]) -> dict[str, str]:
+    """Digests of the tensors that have numbers, by path."""
+    return {each.path: _digest(each.value) for each in tensors(held) if not each.value.is_meta}
 
 
-def values(found: list[Attribute]) -> list[tuple[str, object]]:
-    """What two models of one structure can be compared by."""
-    return [(each.path, _comparable(each.value)) for each in found]
+def values(held: Sequence[Attribute]) -> list[tuple[str, object]]:
+    """Values by which two tasks and models of one structure can be compared."""
+    return [(each.path, _comparable(each.value)) for each in held]
 
 
 def _on(tensor: Tensor, device: torch.device) -> Tensor:
@@ -102,7 +118,7 @@ def _below(value: object, path: str, seen: dict[int, object], depth: int = 0) ->
 
 
 def _entries(value: object) -> Iterator[tuple[str, Any, Any]]:
-    """Name, holder and key of each."""
+    """Yields name, holder and key of each."""
     if isinstance(value, type | types.ModuleType):
         return
     if isinstance(value, dict):
@@ -127,18 +143,26 @@ def _entries(value: object) -> Iterator[tuple[str, Any, Any]]:
 
 def _of_object(value: object) -> Iterator[tuple[str, Any, Any]]:
     held = getattr(value, "__dict__", None)
-    package = type(value).__module__.partition(".")[0]
+    package, _, inside = type(value).__module__.partition(".")
     of_python = package in sys.stdlib_module_names and not isinstance(value, types.SimpleNamespace)
-    if not isinstance(held, dict) or of_python:  # a logger leads to all others
+    of_torch = package == "torch" and inside.startswith("_")
+    if not isinstance(held, dict) or of_python or of_torch:  # a logger leads to all others, a compiler to its books
         return
-    inside = ("_parameters", "_buffers", "_modules") if isinstance(value, nn.Module) else ()
+    if isinstance(value, nn.Module):
+        yield from _of_module(held)
+    else:
+        yield from ((f".{key}", held, key) for key in held)
+
+
+def _of_module(held: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    parameters = held["_parameters"]
     for key in held:
-        if key in inside:
+        if key in ("_parameters", "_buffers", "_modules"):
             yield from ((f".{name}", held[key], name) for name in held[key])
-        elif not (isinstance(value, nn.Module) and key.endswith(_HOOKS)):
-            yield f".{key}", held, key
-        else:
+        elif key.endswith(_HOOKS):
             yield from ((f".{key}", held[key], hook) for hook in held[key])
+        elif not (key in _OURS or f"{key}_g" in parameters or f"{key}_orig" in parameters):  # torch.nn.utils': each
+            yield f".{key}", held, key  # forward computes them from parameters
 
 
 def _few(value: Any) -> Any:

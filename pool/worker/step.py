@@ -96,7 +96,7 @@ class Computer:
             self._execution, self.how = choose(self._members, schema, self._execution)
             log.info(self.how)
         self._writer = GradientWriter(self._model, plans, self._exchange)
-        self._bindings = [Bindings(member.model, member.task) for member in self._members]
+        self._bindings = [Bindings(member.model, member.attributes) for member in self._members]
         self._buffers = [[tensor.detach() for _, tensor in carried(member.model)] for member in self._members]
         self._tables = [module for module in self._model.modules() if isinstance(module, SparseLinear)]
         self._prepared: dict[tuple[int, int], Taken] = {}  # by attempt and number of the batch

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -67,11 +66,9 @@ def everywhere(config: Config, folder: Path) -> Iterator[tuple[str, Config]]:
     """The config as processes, config.json and state.json have it."""
     told = launch(folder, Peer(WORKER, 0))
     yield "a process", Launch.from_json(replace(told, config=config).to_json(), folder).config
-    run = RunFolder.__new__(RunFolder)
-    run.path, run._status = folder, None
-    run.fd = os.open(folder, os.O_RDONLY)
+    run = RunFolder(config.model_copy(update={"run": config.run.model_copy(update={"dir": str(folder)})}), resume=True)
     run.record(config)
-    os.close(run.fd)
+    run.close()
     recorded = json.loads((folder / "config.json").read_bytes())
     del recorded["overrides"]
     yield "config.json", parse_config(recorded, "config.json")

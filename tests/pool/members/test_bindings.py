@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from pool.buckets.tensors import carried, replace_tensors, trained
 from pool.members.bindings import Bindings
+from pool.tasks.attributes import attributes
 
 
 class Net(nn.Module):
@@ -38,6 +39,15 @@ class Holder:
         self.history = torch.zeros(3)
         self.norm = nn.BatchNorm1d(3)
         self.scale = torch.zeros((), requires_grad=True)
+        self.counts = {"batches": 0, "means": [torch.zeros(3)]}
+        self.words = dict.fromkeys(range(100_000), 0)
+        calls = 0
+
+        def count() -> None:
+            nonlocal calls
+            calls += 1
+
+        self.count = count
 
 
 Change = Callable[[Any, Any], object]
@@ -65,7 +75,7 @@ BROUGHT_BACK: dict[str, Change] = {
 def test_a_batch_leaves_its_buffers_in_the_tensors_that_the_run_knows(change: str) -> None:
     model = Net()
     known, memory = [each for _, each in carried(model)], [each.detach() for _, each in carried(model)]
-    bindings = Bindings(model, Holder())
+    bindings = Bindings(model, attributes(cast(Any, Holder()), model))
     for count in (1, 2):
         BROUGHT_BACK[change](model, None)
         assert bindings.settle(memory) == ""
@@ -116,21 +126,34 @@ NAMED: dict[str, tuple[Change, str]] = {
         lambda model, _: model.mid.bias.register_post_accumulate_grad_hook(lambda _: None),
         "changes the hooks of the parameter mid.bias",
     ),
-    "number of the model": (lambda model, _: setattr(model, "steps", model.steps + 1), "changes the number Net.steps"),
-    "number of the task": (lambda _, task: setattr(task, "rate", task.rate / 2), "changes the number Holder.rate"),
-    "number that becomes a tensor": (lambda _, task: setattr(task, "rate", torch.ones(1)), "the number Holder.rate"),
+    "number of the model": (
+        lambda model, _: setattr(model, "steps", model.steps + 1),
+        "changes the number model.steps",
+    ),
+    "number of the task": (lambda _, task: setattr(task, "rate", task.rate / 2), "changes the number task.rate"),
+    "number that becomes a tensor": (lambda _, task: setattr(task, "rate", torch.ones(1)), "the number task.rate"),
     "tensor of the model": (
         lambda model, _: setattr(model, "mean", model.mean + 1),
-        "changes Net.mean, a tensor that no other process gets to know: register it as a buffer",
+        "changes model.mean, a tensor that no other process gets to know: register it as a buffer",
     ),
-    "tensor of the task in place": (lambda _, task: task.history.add_(1), "changes Holder.history, a tensor"),
+    "tensor of the task in place": (lambda _, task: task.history.add_(1), "changes task.history, a tensor"),
     "buffers of a module of the task": (
         lambda _, task: task.norm(torch.ones(2, 3)),
-        "changes Holder.norm.num_batches_tracked, a tensor",
+        "changes task.norm.num_batches_tracked, a tensor",
     ),
+    "number in a container": (
+        lambda _, task: task.counts.update(batches=1),
+        "changes the number task.counts.batches",
+    ),
+    "tensor in a container": (
+        lambda _, task: task.counts["means"].insert(0, torch.ones(3)),
+        "changes task.counts.means[0], a tensor",
+    ),
+    "tensor taken out of a container": (lambda _, task: task.counts["means"].clear(), "changes task.counts.means[0]"),
+    "number of a function": (lambda _, task: task.count(), "changes the number task.count.calls"),
     "what nothing trains": (
         lambda _, task: (task.scale * 2).backward(),
-        "gives Holder.scale a gradient, and nothing trains it: make it a parameter of the model",
+        "gives task.scale a gradient, and nothing trains it: make it a parameter of the model",
     ),
 }
 
@@ -139,7 +162,7 @@ NAMED: dict[str, tuple[Change, str]] = {
 def test_what_would_stay_in_one_process_is_named(change: str) -> None:
     model, task = Net(), Holder()
     memory = [each.detach() for _, each in carried(model)]
-    bindings = Bindings(model, task)
+    bindings = Bindings(model, attributes(cast(Any, task), model))
     change_it, complaint = NAMED[change]
     change_it(model, task)
     assert complaint in bindings.settle(memory)
