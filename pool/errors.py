@@ -39,7 +39,7 @@ class ConfigError(PoolError):
 
 
 class UnavailableError(ConfigError):
-    """What the config names is not there now, or in use: another start may find it, with the same config."""
+    """Something that the config names is not there now, or in use: another start may find it, with the same config."""
 
     exit_code = EXIT_UNAVAILABLE
 

@@ -82,13 +82,13 @@ def check_coordinator(fingerprint: Fingerprint, peer: Peer) -> None:
 
 
 def check_constants(fingerprint: Fingerprint, peer: Peer, members: Sequence[Member]) -> None:
-    """In a process that has made the members. Raises RunError as `check_worker`."""
+    """Compares the constants of a process that has made the members. Raises RunError as `check_worker`."""
     own = _constants([digests(member.attributes) for member in members])
     _check(fingerprint, peer, {CONSTANTS: UNKNOWN, **own})
 
 
 def _constants(of_members: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Not of a run that has none."""
+    """Returns nothing for a run that has none."""
     texts = [
         f"{prefix(m, len(of_members))}{path} {digest}"
         for m, constants in enumerate(of_members)

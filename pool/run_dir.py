@@ -40,7 +40,7 @@ def hold(path: Path) -> int:
 
 
 def keep_others_from_writing() -> None:
-    """What this process makes from now on, by whatever call, only this user can write to."""
+    """Lets only this user write to what this process makes from now on, by whatever call."""
     os.umask(os.umask(_WRITABLE_BY_OTHERS) | _WRITABLE_BY_OTHERS)
 
 

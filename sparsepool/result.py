@@ -25,7 +25,7 @@ class Result:
 
     @property
     def exit_code(self) -> int | None:
-        """With which the run ended: 0 with all steps done, 128 + the signal's number if it was stopped by one; None
+        """The code with which the run ended: 0 with all steps done, 128 + the signal's number if one stopped it; None
         while it goes on, and if it was killed."""
         from pool.telemetry.status import goes_on, read_status
 
@@ -47,8 +47,8 @@ class Result:
     def weights(
         self, checkpoint: Path | None = None, *, member: One | None = None
     ) -> dict[str, npt.NDArray[np.generic]]:
-        """What the model's `load_state_dict` takes, as arrays by its names, in their shapes and dtypes (bfloat16 as
-        float32); checked against the checkpoint's checksums.
+        """Returns what the model's `load_state_dict` takes: arrays by its names, in their shapes and dtypes (bfloat16
+        as float32), checked against the checkpoint's checksums.
 
         checkpoint: another than the newest, such as `best_checkpoint`. member: of an ensemble, by its number from 0, or
         "best" by train.best_metric in the checkpoint's newest validation; None: all, with names as `member.3.weight`.

@@ -73,7 +73,7 @@ def replace_tensors(model: nn.Module, named: Iterable[tuple[str, torch.Tensor]])
 
 
 def _give_memory(own: torch.Tensor, tensor: torch.Tensor) -> None:
-    """Not by `own.data = tensor`: from the meta device torch refuses that."""
+    """Swaps what they are inside: torch refuses `own.data = tensor` from the meta device."""
     other = tensor.data  # has versions of its own
     if isinstance(own, nn.Parameter):
         other.requires_grad_(own.requires_grad)
@@ -83,12 +83,12 @@ def _give_memory(own: torch.Tensor, tensor: torch.Tensor) -> None:
 
 
 def count_hooks(parameter: torch.Tensor) -> tuple[int, int]:
-    """How many its gradient has: register_hook's, and register_post_accumulate_grad_hook's."""
+    """Counts the hooks of its gradient: register_hook's, and register_post_accumulate_grad_hook's."""
     return len(parameter._backward_hooks or ()), len(parameter._post_accumulate_grad_hooks or ())
 
 
 def tied_names(model: nn.Module) -> dict[str, str]:
-    """The further names of tensors that have several, each with the first one."""
+    """Returns the further names of tensors that have several, each with the first one."""
     named = *model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)
     first: dict[int, str] = {}
     return {name: first[id(tensor)] for name, tensor in named if first.setdefault(id(tensor), name) != name}

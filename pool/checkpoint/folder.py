@@ -127,8 +127,8 @@ def point(folder: Path, name: str, checkpoint: Path) -> None:
 
 
 def old_checkpoints(folder: Path, keep: int, keep_every: int = 0, wanted: Wanted = nothing_wanted) -> list[Path]:
-    """All but the newest `keep`, the best, those of each `keep_every` steps (0: none), and those whose steps are
-    `wanted`. Raises OSError."""
+    """Returns all but the newest `keep`, the best, those of each `keep_every` steps (0: none), and those whose steps
+    are `wanted`. Raises OSError."""
     best = linked_step(folder, BEST)
 
     def stays(step: int) -> bool:
@@ -145,7 +145,7 @@ def remove_old(folder: Path, keep: int, keep_every: int = 0, wanted: Wanted = no
 
 
 def remove(checkpoint: Path) -> None:
-    """Under another name first: what has the name of a checkpoint is whole. Raises OSError."""
+    """Renames it first: what has the name of a checkpoint is whole. Raises OSError."""
     doomed = temporary(checkpoint)
     checkpoint.rename(doomed)
     files.remove(doomed)

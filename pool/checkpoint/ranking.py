@@ -52,7 +52,7 @@ class Ranking:
 
 
 def rank(checkpoint: Path, state: SavedState, *, at_best: bool = False) -> Ranking | None:
-    """By train.best_metric in the newest validation, or `at_best` in each member's best; of a run without one by the
+    """Ranks by train.best_metric in the newest validation, or `at_best` in each member's best; without one by the
     training loss of the last steps, which metrics.jsonl of the run's folder has. None if nothing is known."""
     known = state.validations.of_members
     each = ((of_member.record if at_best else None) or of_member.newest for of_member in known)

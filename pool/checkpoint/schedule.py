@@ -51,7 +51,7 @@ class Schedule:
 
 
 class FinalAttempts:
-    """How often, and for how long, the checkpoint of a run's last step is tried. A disk that is full can be emptied
+    """Decides how often, and for how long, the checkpoint of a run's last step is tried. A full disk can be emptied
     meanwhile; nothing but this process has the steps since the checkpoint before."""
 
     def __init__(self) -> None:

@@ -221,7 +221,7 @@ def read_header(checkpoint: Path, state: SavedState, name: str) -> Header:
 
 
 def known_once(named: Mapping[str, T], facts: RunFacts) -> dict[str, T]:
-    """Without what has the further names of a tensor."""
+    """Leaves out what has the further names of a tensor."""
     return {name: value for name, value in named.items() if name not in facts.tied}
 
 

@@ -204,7 +204,7 @@ def _write(beside: Path, checkpoint: Checkpoint) -> None:
 
 
 def _under_all_names(tensors: Mapping[str, torch.Tensor], facts: RunFacts) -> dict[str, torch.Tensor]:
-    """So that the model's load_state_dict finds all that it asks for."""
+    """Returns all that the model's load_state_dict asks for."""
     return {**tensors, **{name: tensors[first] for name, first in facts.tied.items() if first in tensors}}
 
 

@@ -18,7 +18,7 @@ class Part(Protocol):
 class WrittenPart(Protocol):
     @property
     def steps(self) -> int | str | None:
-        """The same, or a share of the run's steps."""
+        """How many it lasts, or a share of the run's; None of the last."""
 
 
 def first_steps(parts: Sequence[Part]) -> list[int]:

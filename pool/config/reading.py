@@ -42,7 +42,7 @@ def load_config(path: Path, overrides: Iterable[str | Change] = (), *, trace: Pa
 
 
 def recorded_tree(folder: Path) -> dict[str, Any]:
-    """What a run's folder records of its settings. Raises ConfigError for what is none."""
+    """Returns what a run's folder records of its settings. Raises ConfigError for what is none."""
     try:
         tree = json.loads(read_named(folder / CONFIG))
     except OSError as error:

@@ -63,7 +63,8 @@ class Schedule:
 
     def due(self, step: int) -> int:
         """Returns how many steps the scheduler has made when `step` training steps are done."""
-        return math.ceil((step + Fraction(1, 2)) / self.every) - 1 if step else 0
+        steps, moves = self.every.as_integer_ratio()  # called at each step, for which fractions are slow
+        return -(-(2 * step + 1) * moves // (2 * steps)) - 1 if step else 0
 
     def begin(self, due: int) -> int:
         """Returns the number of training steps behind which the scheduler makes its step number `due`, from 1 on: the
@@ -131,8 +132,8 @@ class PlateauConfig(Section):
 
 
 class ScheduleConfig(Section):
-    """How the learning rate changes: one scheduler, or `[[schedule.parts]]`, one after the other. Steps, and arguments
-    that count steps of the scheduler, may be shares of train.steps, so that the schedule follows the length of the run.
+    """The change of the learning rate: one scheduler, or `[[schedule.parts]]`, one after the other. Steps, and
+    arguments that count steps of the scheduler, may be shares of train.steps: the schedule follows the run's length.
 
     [[schedule.parts]]                                 # a part without a name keeps the rate
     name = "torch.optim.lr_scheduler.LinearLR"         # each part begins with the rate of optimizer.args.lr

@@ -217,7 +217,7 @@ class TrainedMember:
 def _settle(
     bindings: Bindings, buffers: Sequence[torch.Tensor], weights: Sequence[torch.Tensor], method: Callable[..., object]
 ) -> None:
-    """After a call of the task's method. Raises PluginError if it has left what can't be carried on."""
+    """Brings back what a call of the task's method has bound anew. Raises PluginError for what can't be carried on."""
     if problem := bindings.settle(buffers, weights):
         raise PluginError(f"{method.__name__} {problem} ({definition_of(method)})")
 

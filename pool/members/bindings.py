@@ -69,7 +69,7 @@ class Bindings:
         self._constants = [_Constant(each, each.value, _state(each.value)) for each in held if _is_state(each)]
 
     def settle(self, buffers: Sequence[Tensor], weights: Sequence[Tensor] = ()) -> str:
-        """After a call of the task's code, and its backward: brings back what was bound anew. `buffers`, `weights`: the
+        """Brings back what a call of the task's code, and its backward, has bound anew. `buffers`, `weights`: the
         memory of what is carried, and of what is trained if it may change. What can't be carried on, in words, as
         `problem` has it; empty if there is nothing."""
         if problem := self.problem():

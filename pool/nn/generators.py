@@ -32,7 +32,7 @@ def seed_for(seed: int, what: int | str, device: torch.device) -> None:
 
 @dataclass(frozen=True)
 class GeneratorStates:
-    """Of this process, at one moment."""
+    """The states of this process, at one moment."""
 
     python: Any
     numpy: Any

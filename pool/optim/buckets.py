@@ -110,12 +110,12 @@ class BucketOptimizers:
         self._join(bucket)
 
     def end_step(self, step: int) -> None:
-        """After all buckets of step `step`: the schedule moves on as often as is due. Raises RunError if it can't."""
+        """Moves the schedule on as often as is due after all buckets of step `step`. Raises RunError if it can't."""
         for _ in range(self._schedule.due(step), self._schedule.due(step + 1)):
             self.step_schedule(step)
 
     def step_schedule(self, step: int) -> None:
-        """The schedule moves on, after step `step`. Raises RunError if it can't."""
+        """Moves the schedule on, after step `step`. Raises RunError if it can't."""
         for scheduler in self.schedulers:
             self._move(scheduler, step)
 
@@ -127,8 +127,8 @@ class BucketOptimizers:
             raise RunError(f"{part}: fails after step {step + 1}: {in_words(error)}") from error
 
     def follow_length(self, step: int) -> None:
-        """For a run that goes on before step `step` with another train.steps: a schedule in shares of it goes on as in
-        a run that has had this length from the start. Raises RunError if it can't, CheckpointError."""
+        """Puts a schedule in shares of train.steps, which has changed before step `step`, where it would be in a run
+        that has had this length from the start. Raises RunError if it can't, CheckpointError."""
         if not self._schedule.in_shares:
             return
         first = self._optimizers[0]

@@ -29,7 +29,7 @@ from pool.buckets.tensors import specs
 from pool.config.tree import Config
 from pool.crash_points import crash_point
 from pool.devices import parse_device, resolve_devices, unused_devices
-from pool.errors import AWAY_ERRORS, ConfigError, PoolError
+from pool.errors import AWAY_ERRORS, ConfigError, PoolError, UnavailableError
 from pool.members.making import described
 from pool.metrics.layout import Measured, measured
 from pool.optim.elementwise import ELEMENTWISE
@@ -90,7 +90,7 @@ def choose_devices(launch: Launch) -> tuple[tuple[str, ...], str]:
     try:
         hidden = said(os.environ.get(VARIABLE))
         return resolve_devices(specs, _cuda_count(), module, hidden, cpu_workers=workers), ""
-    except ConfigError as error:
+    except UnavailableError as error:
         if not launch.only_check:
             raise
         return resolve_devices(specs, None, module, cpu_workers=workers), str(error)

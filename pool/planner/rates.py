@@ -62,7 +62,7 @@ def _of_member(
     *,
     other_length: bool,
 ) -> LearningRates:
-    """From step `step` on, with what a checkpoint holds of the first bucket, as the coordinator goes on with it."""
+    """Returns the rates from step `step` on; `state`: what a checkpoint holds of the first bucket."""
     optimizers = one_optimizer(config, plan)
     try:
         if state is not None:

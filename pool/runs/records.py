@@ -184,7 +184,7 @@ def read_run(folder: Path) -> Run:
 
 
 def _goes_on(folder: Path) -> bool | None:
-    """None if its lock may not be looked at."""
+    """Whether its process lives; None if its lock may not be looked at."""
     try:
         return goes_on(folder)
     except OSError:

@@ -47,7 +47,7 @@ def as_data(run: Run, keys: Sequence[str]) -> dict[str, Any]:
 
 
 def status_data(run: Run) -> dict[str, Any]:
-    """What `pool status` says of one run, with the names of `as_data`. Of an ensemble the losses are medians."""
+    """Returns what `pool status` says of one run, with the names of `as_data`. Losses of an ensemble are medians."""
     status, newest = run.status, run.newest_validation or {}
     last = run.steps[-1] if run.steps else {}
     known = as_data(run, ())
@@ -66,7 +66,7 @@ def status_data(run: Run) -> dict[str, Any]:
 
 
 def status_lines(run: Run) -> list[str]:
-    """The same for people."""
+    """Puts `status_data` into lines for people."""
     data = status_data(run)
     ended = "" if data["exit_code"] is None else f", exit code {data['exit_code']}"
     lines = [f"{data['run']}: {data['state']}{ended}", f"step {data['step']}/{data['steps']}"]

@@ -1,4 +1,4 @@
-"""How a run ended, for the program of `train.on_end`, which the supervisor runs once when nothing of the run lives.
+"""Tells the program of `train.on_end` how a run ended; the supervisor runs it once when nothing of the run lives.
 
 Whatever that program does, the run's exit code stays; a line says what went wrong.
 """
@@ -27,7 +27,7 @@ _LOOK = 0.5  # seconds between two looks at its logs
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the program is told. Paths are absolute; None: there is none."""
+    """The end of a run, as the program gets it. Paths are absolute; None: there is none."""
 
     outcome: str  # finished, stopped (by a signal) or failed
     exit_code: int  # of `pool train`

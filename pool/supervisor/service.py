@@ -42,7 +42,7 @@ class ServiceManager:
 
 
 def _status(report: RunReport) -> str:
-    """For `systemctl status`."""
+    """Returns the line for `systemctl status`."""
     parts = [f"step {report.step}/{report.steps}", eta(report)]
     if report.waits_for_disk:
         parts.append("the last checkpoint can't be written: waits for room on the disk")

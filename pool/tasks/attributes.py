@@ -59,7 +59,7 @@ class Attribute:
         return 1 if isinstance(self.holder, types.CellType) else len(self.holder)
 
     def put(self, value: object) -> None:
-        """In its place. A tuple stays as it is."""
+        """Puts another value in its place. A tuple stays as it is."""
         if isinstance(self.holder, types.CellType):
             self.holder.cell_contents = value
         elif not isinstance(self.holder, tuple):
@@ -151,7 +151,7 @@ def _below(value: object, path: str, seen: dict[int, object], depth: int = 0) ->
 
 
 def _entries(value: object) -> Iterator[tuple[str, Any, Any]]:
-    """Name, holder and key of each."""
+    """Yields name, holder and key of each."""
     if isinstance(value, type | types.ModuleType):
         return
     if isinstance(value, dict):

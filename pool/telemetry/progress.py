@@ -87,7 +87,7 @@ class ProgressLine:
             sys.stdout.flush()
 
     def _is_due(self, report: RunReport) -> bool:
-        """For a plain line. The first with a speed, and so an ETA, does not wait behind one without."""
+        """Whether a plain line is due. The first with a speed, and so an ETA, does not wait behind one without."""
         return time.monotonic() >= self._next_plain or (report.samples > 0 and not self._knows_speed)
 
 

@@ -27,7 +27,7 @@ class Sink(Protocol):
 
 @runtime_checkable
 class ResumedSink(Protocol):
-    """What a Sink has besides, if it can take back what it has of steps that are done again."""
+    """A Sink that can take back what it has of steps that are done again."""
 
     def resume(self, step: int) -> object:
         """Called once, before the first `add`: the run begins or goes on with this many steps done, so what an earlier

@@ -47,7 +47,7 @@ def write_status(folder: Path, status: Status) -> None:
 
 
 def read_status(folder: Path) -> Status | None:
-    """None if no run has written it, or none of this version."""
+    """Returns None if no run has written it, or none of this version."""
     try:
         return _SCHEMA.validate_json(files.read_all(folder / STATUS, LONGEST))
     except (OSError, ValueError):

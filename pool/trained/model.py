@@ -142,7 +142,7 @@ class _Checkpoint:
         return Trained(self.path, self.members[m], self._name, task, model, description, who)
 
     def _model(self, m: int) -> tuple[Task, nn.Module]:
-        """As the run has made it. Raises CheckpointError."""
+        """Returns the model as the run has made it. Raises CheckpointError."""
         module = task_module(self._name)
         config = self.members[m]
         seed = _model_seed(config)
@@ -198,7 +198,7 @@ def _task_name(config: Mapping[str, Any], given: str | None, checkpoint: Path, v
 
 
 def _model_seed(config: Mapping[str, Any]) -> int:
-    """Of the member's run; 0 if the config has none."""
+    """Returns the seed of the member's run; 0 if the config has none."""
     run = config.get("run")
     seeds = [run.get(key) for key in ("model_seed", "seed")] if isinstance(run, Mapping) else []
     return next((seed for seed in seeds if isinstance(seed, int) and seed >= 0), 0)

@@ -1,4 +1,4 @@
-"""What is said of a run's data files before it begins: names, formats, and the units that scores usually have."""
+"""Describes a run's data files before it begins: names, formats, and the units that scores usually have."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def mixed_units(config: DataConfig, files: Files) -> str | None:
 
 
 def _kind(config: DataConfig, file: DataFile) -> _Kind | None:
-    """None of a file that can't be opened: the run says why."""
+    """Returns None for a file that can't be opened: the run says why."""
     try:
         return _Kind(format_name(config, file), score_unit(config, file), file.score_scale)
     except Exception:  # formats and sources are a user's code, too

@@ -15,7 +15,7 @@ from pool.checkpoint.overrides import Override
 from pool.config.members import equal
 from pool.config.tree import Config
 from pool.devices import idle_devices, resolve_devices
-from pool.errors import ConfigError, PoolError, ResourceError
+from pool.errors import PoolError, ResourceError, UnavailableError
 from pool.metrics.members import named
 from pool.process.launch import Launch
 from pool.protocol.address import new_key
@@ -117,7 +117,7 @@ def check(config: Config, show: Callable[[str], object]) -> None:
     disk = disk_plan(launch)
     show(check_page(launch, disk, table(rows, available)))
     if launch.planned.missing:
-        raise ConfigError(launch.planned.missing)
+        raise UnavailableError(launch.planned.missing)
     check_disk(disk)
     if (problem := shortage(rows, available)) is not None:
         raise ResourceError(problem)

@@ -61,7 +61,7 @@ def with_its_start(config: Config, saved: SavedState) -> tuple[Config, str]:
 
 
 def changed_settings(config: Config, then: Mapping[str, Any]) -> str:
-    """Which settings are others than `then`, in a line; empty if none is. Where the run lies is no setting of it."""
+    """Names the settings that are others than `then`, in a line; empty if none is. Where the run lies is none."""
     before = dict(flat(then))
     now = {key: value for key, value in flat(config.model_dump(mode="json")) if key in before}
     changes = [

@@ -100,5 +100,5 @@ class Program:
 
 
 def ended(code: int) -> str:
-    """What an exit code says, in words."""
+    """Puts an exit code into words."""
     return f"killed by signal {-code}" if code < 0 else f"exit code {code}"

@@ -129,7 +129,7 @@ class RunFolder:
             return -1
 
     def recorded(self) -> Mapping[str, Any]:
-        """What `record` has written down when the run was last started; empty before. Raises ConfigError."""
+        """Returns what `record` has written down when the run was last started; empty before. Raises ConfigError."""
         if not os.path.lexists(self.inside / CONFIG):
             return {}
         try:

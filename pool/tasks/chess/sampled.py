@@ -50,7 +50,7 @@ def _of_data(files: Sequence[Path], inputs: Inputs, option: str) -> Iterator[Pos
 
 
 def positions_of(batch: SparseBatch, samples: int) -> Iterator[Position]:
-    """What networks see of the samples, in the order of the batch."""
+    """The features that networks see of the samples, in the order of the batch."""
     view = batch.sparse[_FIELD]
     borders = view.offsets.tolist()
     features = view.features.astype("int64")

@@ -64,14 +64,14 @@ class Clicks(nn.Module):
 
 
 class Linear(Clicks):
-    """What the scores of samples are made of is linear in features and numbers."""
+    """A model whose scores come from a sum that is linear in features and numbers."""
 
     def __init__(self, config: ModelConfig, width: int) -> None:
         super().__init__(config, width)
         self.dense = nn.Linear(len(config.dense), width, bias=False) if config.dense else None
 
     def total(self, batch: TensorBatch) -> Tensor:
-        """Of all fields' rows and all numbers, [batch_size, width]."""
+        """Returns the sum of all fields' rows and all numbers, [batch_size, width]."""
         first, *others = self.sums(batch)
         total = sum(others, first)
         return total if self.dense is None or self.numbers is None else total + self.dense(self.numbers(batch))

@@ -35,7 +35,7 @@ def description(model: ModelConfig, loss: ChessLossConfig, data: bytes, text: st
 
 
 class Description(NamedTuple):
-    """What network a file holds."""
+    """The network that a file holds."""
 
     model: ModelConfig
     loss: ChessLossConfig
@@ -43,7 +43,7 @@ class Description(NamedTuple):
 
 
 def read_description(file: Path, data: bytes) -> Description | None:
-    """What lies beside a file with these bytes; None if nothing does. Raises DataError."""
+    """Reads the description beside a file with these bytes; None if there is none. Raises DataError."""
     path = beside(file)
     if not path.is_file():
         return None

@@ -40,7 +40,7 @@ class Shape:
         return rows
 
     def fold(self, floats: Floats) -> Floats:
-        """The same network without a factoriser: l0f is added to the rows of l0w."""
+        """Returns the network without a factoriser: l0f is added to the rows of l0w."""
         if not self.num_virtual:
             return floats
         rest = {name: values for name, values in floats.items() if name != "l0f"}
