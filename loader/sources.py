@@ -81,7 +81,7 @@ class MixingSource(Protocol):
 
 @runtime_checkable
 class ScoringSource(Protocol):
-    """What a source has besides, if its samples have scores: it multiplies them by `DataFile.score_scale`."""
+    """A source whose samples have scores: it multiplies them by `DataFile.score_scale`."""
 
     def score_unit(self, config: DataConfig, file: DataFile) -> str:
         """The unit that scores in files of this format usually have, in words; empty if that is not known. Raises as
@@ -267,8 +267,8 @@ def score_unit(config: DataConfig, file: DataFile) -> str | None:
 def format_name(config: DataConfig, file: DataFile) -> str:
     """The name of the file's format; empty if the source has no method `format_name` with these arguments. Raises
     DataError, ValueError."""
-    found = getattr(source_by_name(config.source), "format_name", None)
-    return "" if found is None else found(config, file)
+    name_of = getattr(source_by_name(config.source), "format_name", None)
+    return "" if name_of is None else name_of(config, file)
 
 
 def origin_of(config: DataConfig, files: Sequence[Path | DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:

@@ -22,7 +22,7 @@ Read = Callable[[Path, Any], Any]
 
 
 def printed(*words: str) -> Read:
-    """What `loader dump` says of the file."""
+    """Runs `loader dump` on the file; returns what it says."""
 
     def read(path: Path, capture: pytest.CaptureFixture[str]) -> str:
         code = loader(["dump", str(path), *words])

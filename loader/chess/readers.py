@@ -43,7 +43,7 @@ class ScaledReader:
 
 
 def format_of(config: DataConfig, file: DataFile) -> Format:
-    """As `loader.formats.opening.format_of`."""
+    """Finds a file's format as `loader.formats.opening.format_of`; otherwise it is binpack."""
     return opening.format_of(config, file, FAMILY, "binpack")
 
 
@@ -55,7 +55,7 @@ def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
         for need in wanted:
             if need.part in lacks:
                 raise ValueError(
-                    f"data.chess.filters.{need.key}: {need}, which files in {name_of(config, file)} do not have "
+                    f"data.chess.filters.{need.key}: {need}, which files in {format_name(config, file)} do not have "
                     f"({file.path}); leave {'that' if need.name else 'the filter'} out, or use data in another format"
                 )
     groups = [(scale, list(group)) for scale, group in groupby(files, lambda file: file.score_scale)]
@@ -66,8 +66,8 @@ def open_readers(config: DataConfig, files: Sequence[DataFile]) -> list[Reader]:
     return readers
 
 
-def name_of(config: DataConfig, file: DataFile) -> str:
-    return str(format_of(config, file).__name__).rpartition(".")[2]  # type: ignore[attr-defined]
+def format_name(config: DataConfig, file: DataFile) -> str:
+    return opening.name_of(config, format_of(config, file))
 
 
 def native_reader(reader: Reader) -> _native.PositionReader:

@@ -7,7 +7,7 @@ from typing import Any
 
 from loader.batch.schema import BatchSchema
 from loader.chess.fields import batch_schema
-from loader.chess.readers import FAMILY, format_of, in_file_order, name_of, open_readers
+from loader.chess.readers import FAMILY, format_name, format_of, in_file_order, open_readers
 from loader.chess.settings import ChessConfig
 from loader.chess.stream import ChessStream, position_source
 from loader.config import DataConfig
@@ -57,7 +57,7 @@ class ChessSource:
         return packed_notes(files, "positions")
 
     def format_name(self, config: DataConfig, file: DataFile) -> str:
-        return name_of(config, file)
+        return format_name(config, file)
 
     def score_unit(self, config: DataConfig, file: DataFile) -> str:
         return getattr(format_of(config, file), "SCORE_UNIT", "")

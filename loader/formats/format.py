@@ -81,10 +81,10 @@ class GrowingFormat(Protocol):
 
 @runtime_checkable
 class ColumnFormat(Protocol):
-    """What a format has besides, if its entries have columns that are known by their names."""
+    """A format whose entries have columns that are known by their names."""
 
     def texts(self, config: DataConfig, file: DataFile, column: str) -> Iterator[str]:
-        """That column of each entry, as text. Raises DataError; also for a column that is not there."""
+        """Yields that column of each entry, as text. Raises DataError; also for a column that is not there."""
 
 
 @runtime_checkable

@@ -23,10 +23,10 @@ def format_of(config: DataConfig, file: DataFile, family: str, otherwise: str) -
     else that is a DataError. Raises ValueError for a format that is no format, or not of the family."""
     strict = config.on_bad_data != "skip"
     if config.format is not None:
-        given = family_format(config.format, family)
+        named = family_format(config.format, family)
         if strict and config.format in built_in() and (reason := refused_packing(file.path, config.format)):
             raise DataError(file.path, reason)
-        return given
+        return named
     try:
         name = format_of_file(file.path, family)
     except ValueError as error:
@@ -34,6 +34,11 @@ def format_of(config: DataConfig, file: DataFile, family: str, otherwise: str) -
     if name is None and strict and (reason := unclaimed(file.path, family)):
         raise DataError(file.path, f"{reason}; data.format says which it is")
     return family_format(name or otherwise, family)
+
+
+def name_of(config: DataConfig, found: Format) -> str:
+    """Returns what data.format calls the format of a file."""
+    return config.format or str(found.__name__).rpartition(".")[2]  # type: ignore[attr-defined]  # bundled: a module
 
 
 def family_format(name: str, family: str) -> Format:

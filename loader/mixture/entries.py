@@ -38,8 +38,8 @@ class DataEntry(Section):
 
 
 def train_files(value: Any) -> Any:
-    """For BeforeValidator: names of files, and tables, which all have shares, or none. Raises ValueError that says
-    which entry."""
+    """Checks names of files, and tables, which all have shares, or none, for BeforeValidator. Raises ValueError that
+    says which entry."""
     if not isinstance(value, list | tuple) or not any(isinstance(entry, Mapping | DataEntry) for entry in value):
         return comma_list(value)
     entries = tuple(
@@ -56,7 +56,7 @@ def train_files(value: Any) -> Any:
 
 
 def validation_files(value: Any) -> Any:
-    """The same without shares."""
+    """Checks the same without shares."""
     if not isinstance(value, list | tuple) or not any(isinstance(entry, Mapping | DataEntry) for entry in value):
         return comma_list(value)
     keys = [key for key in DataEntry.model_fields if key != "share"]

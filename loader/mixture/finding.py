@@ -13,7 +13,7 @@ from loader.sources import find_files
 
 @dataclass(frozen=True)
 class Named:
-    """What an entry says of its files."""
+    """An entry as its files need it: its number, share and scale."""
 
     entry: int  # from 0 on
     component: Component | None = None
@@ -30,42 +30,36 @@ def find_entries(entries: Sequence[str | DataEntry], key: str) -> tuple[list[Pat
     known: dict[Path, Named] = {}
     for number, entry in enumerate(entries):
         if isinstance(entry, str):
-            found, named = find_files([entry], key), Named(number)
+            files, named = find_files([entry], key), Named(number)
         else:
-            found = find_files(entry.files, f"{key}: entry {number + 1}: files")
+            files = find_files(entry.files, f"{key}: entry {number + 1}: files")
             component = None if entry.share is None else Component(number, entry.share)
             named = Named(number, component, entry.score_scale)
-        for path in found:
-            if path in known:
-                _check_twice(key, path, known[path], named)
+        for path in files:
+            if path in known and (problem := _problem_of_two(key, path, known[path], named)):
+                raise ValueError(problem)
             known[path] = named
-        paths += found
+        paths += files
     return paths, known
 
 
 def with_entries(files: Sequence[DataFile], known: Mapping[Path, Named], key: str) -> tuple[DataFile, ...]:
-    """Returns the files with what their entries say. Raises ValueError for a file that has two names with shares."""
+    """Returns the files with what their entries say. Raises ValueError for a file that has two names with shares, or
+    with two scales."""
     seen: dict[tuple[int, int], DataFile] = {}
     for file in files:
         other = seen.setdefault((file.device, file.inode), file)
-        if other is not file and known[file.path].component is not None:
-            raise ValueError(f"{_twice(key, file.path, known[other.path], known[file.path])}: it is {other.path}, too")
+        if other is not file and (problem := _problem_of_two(key, file.path, known[other.path], known[file.path])):
+            raise ValueError(f"{problem}: it is {other.path}, too")
     return tuple(
         replace(file, component=known[file.path].component, score_scale=known[file.path].score_scale) for file in files
     )
 
 
-def _check_twice(key: str, path: Path, first: Named, second: Named) -> None:
-    """Raises ValueError."""
-    if second.component is not None:
-        raise ValueError(_twice(key, path, first, second))
-    if first.score_scale != second.score_scale:
-        raise ValueError(
-            f"{key}: {path} is in entry {first.entry + 1} and entry {second.entry + 1}: a file has one score_scale"
-        )
-
-
-def _twice(key: str, path: Path, first: Named, second: Named) -> str:
+def _problem_of_two(key: str, path: Path, first: Named, second: Named) -> str | None:
+    """Returns what is wrong with a file that two entries name, or one twice; None if nothing is."""
     one, other = first.entry + 1, second.entry + 1
-    where = f"entry {one} and entry {other}" if one != other else f"entry {one} twice"
-    return f"{key}: {path} is in {where}: a file has one share"
+    where = f"{key}: {path} is in " + (f"entry {one} and entry {other}" if one != other else f"entry {one} twice")
+    if second.component is not None:
+        return f"{where}: a file has one share"
+    return f"{where}: a file has one score_scale" if first.score_scale != second.score_scale else None

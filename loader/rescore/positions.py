@@ -38,8 +38,8 @@ class KnownScores:
 
     def get(self, position: int) -> int | None:
         at = int(np.searchsorted(self._positions, np.uint64(position)))
-        found = at < len(self._positions) and self._positions[at] == position
-        return int(self._scores[at]) if found else None
+        is_known = at < len(self._positions) and self._positions[at] == position
+        return int(self._scores[at]) if is_known else None
 
 
 class Tasks:
@@ -102,10 +102,10 @@ def rescored(
     """The entries in the target's format as a conversion would write them, each with its score of `scores`; with `drop`
     without those that the engine gave none. Raises DataError."""
     writer = target.make_writer()
-    found = scores <= NO_SCORE
-    chosen: Any = found.view(np.uint8)
+    scored = scores <= NO_SCORE
+    chosen: Any = scored.view(np.uint8)
     kept = _native.ChosenWriter(writer, chosen) if drop else writer
-    with_scores = _native.RescoringWriter(kept, np.where(found, scores, np.int16(NO_SCORE)))
+    with_scores = _native.RescoringWriter(kept, np.where(scored, scores, np.int16(NO_SCORE)))
     for source in sources:
         for chunk in range(source.num_chunks):
             source.copy_to(chunk, with_scores)

@@ -88,7 +88,7 @@ def rescore(
     Raises UsageError if `out` exists, or its work can't be gone on with; EngineError if the engine can't be used;
     InterruptedBySignalError; DataError; OSError. Scores are kept in its work file.
     """
-    files = digest_of_all([source.path for source in sources])
+    files = digest_of_all([source.known for source in sources if source.known is not None])
     with WorkFile(out, settings.identity(target), {FILES: files, BEFORE: 0, POSITIONS: 0}) as work:
 
         def blocks() -> Iterator[bytes]:
@@ -191,7 +191,7 @@ def _all_records(work: WorkFile) -> Records:
 
 
 def _records(work: WorkFile) -> Records:
-    """Those of the files as they are."""
+    """Returns the records of the files as they are."""
     return _all_records(work)[work.state[BEFORE] :]
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loader.chess.tools.kind import Target
+from loader.files.identity import DataFile
+from loader.files.part import read_part
 from loader.resumable.journal import Settings
 from loader.selfplay.settings import digest_of
 from loader.uci.engine import EngineSettings, Limits
@@ -18,6 +20,7 @@ CENTIPAWNS = 100  # units of 100 centipawns in a format that has them
 CENTIPAWN_FORMATS = ("bulletformat", "viriformat", "marlinformat", "text", "montyvalue")
 _PER_TASK = 100_000  # nodes that a task has, about
 _MOST = 64  # positions of a task
+_AT_ONCE = 1 << 24  # bytes of a file
 
 
 @dataclass(frozen=True)
@@ -49,10 +52,12 @@ class RescoreSettings:
         }
 
 
-def digest_of_all(paths: Sequence[Path]) -> str:
-    """Of the content of files."""
+def digest_of_all(files: Sequence[DataFile]) -> str:
+    """Returns a digest of the content of files. Raises DataChangedError, OSError."""
     whole = hashlib.sha256()
-    for path in paths:
-        with path.open("rb") as file:
-            whole.update(hashlib.file_digest(file, "sha256").digest())
+    for file in files:
+        one = hashlib.sha256()
+        for begin in range(0, file.size, _AT_ONCE):
+            one.update(read_part(file, begin, min(begin + _AT_ONCE, file.size), may_grow=False))
+        whole.update(one.digest())
     return whole.hexdigest()

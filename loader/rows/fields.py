@@ -24,7 +24,7 @@ def dense_names(settings: RowsConfig) -> list[str]:
 
 
 def left_out(settings: RowsConfig) -> list[str]:
-    """Those of the numbers that rows need not have: 0 for a label, 1 for a weight."""
+    """Names the numbers that rows need not have: a label is 0 then, a weight 1."""
     return [LABEL, WEIGHT] if settings.label == "none" else []
 
 

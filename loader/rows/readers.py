@@ -17,7 +17,7 @@ FAMILY = "rows"
 
 
 def format_of(config: DataConfig, file: DataFile) -> Format:
-    """As `loader.formats.opening.format_of`."""
+    """Finds a file's format as `loader.formats.opening.format_of`; otherwise it is svmlight."""
     return opening.format_of(config, file, FAMILY, "svmlight")
 
 
@@ -41,7 +41,7 @@ def open_readers(config: DataConfig, files: Sequence[DataFile], *, validation: b
 
 
 def without_labels(config: DataConfig) -> DataConfig:
-    """The same for data that need not have any; that of another source as it is."""
+    """Returns the config for data that need not have labels; that of another source as it is."""
     if not isinstance(config.settings, RowsConfig):
         return config
     section = type(config).section

@@ -11,7 +11,7 @@ from loader.config import DataConfig
 from loader.files.identity import DataFile
 from loader.files.packed import packed_notes
 from loader.formats.format import CountingReader, GrowingFormat
-from loader.formats.opening import family_format
+from loader.formats.opening import family_format, name_of
 from loader.formats.origin import origin
 from loader.mixture.rates import OpenedComponent, Portion, open_components, portions, rates
 from loader.native_stream import NativeStream, region_table
@@ -73,7 +73,7 @@ class RowsSource:
         return packed_notes(files, "rows")
 
     def format_name(self, config: DataConfig, file: DataFile) -> str:
-        return str(format_of(config, file).__name__).rpartition(".")[2]  # type: ignore[attr-defined]
+        return name_of(config, format_of(config, file))
 
     def whole_size(self, config: DataConfig, file: DataFile) -> int:
         found = format_of(config, file)

@@ -62,11 +62,11 @@ def read_book(path: Path) -> Book:
         raise DataError(path, str(error)) from None
     pgn = path.suffix.lower() == ".pgn" or text.lstrip().startswith("[")
     everything = list(positions_of_pgn(path, text) if pgn else positions_of_epd(text))
-    found = [(line, position) for line, position in everything if position is not None]
-    if not found:
+    starts = [(line, position) for line, position in everything if position is not None]
+    if not starts:
         raise DataError(path, "holds no positions")
-    lines, positions = zip(*found, strict=True)
-    return Book(path, hashlib.sha256(content).hexdigest(), positions, lines, len(everything) - len(found))
+    lines, positions = zip(*starts, strict=True)
+    return Book(path, hashlib.sha256(content).hexdigest(), positions, lines, len(everything) - len(starts))
 
 
 def positions_of_epd(text: str) -> Iterator[tuple[int, str]]:
@@ -109,6 +109,7 @@ def games_of_pgn(path: Path, text: str) -> Iterator[tuple[int, str]]:
     """
     begin, tags, moves = 0, list[str](), list[str]()
     in_comment, blank, ended = 0, False, False  # in_comment: the line in which it begins
+    text = text.rstrip("\x1a")  # the end of DOS's files
     for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1):
         word = line.strip()
         if in_comment:
@@ -140,7 +141,7 @@ _FIRST_MOVE = re.compile(r"1\s*\.(?!\s*\.)")
 
 
 def _outside_comments(line: str, *, inside: bool) -> tuple[str, bool]:
-    """What of a line stands in no comment, and whether one goes on behind it."""
+    """Returns what of a line stands in no comment, and whether one goes on behind it."""
     outside = ""
     while line:
         if inside:

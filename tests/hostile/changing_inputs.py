@@ -78,7 +78,7 @@ def contents(name: str) -> bytes:
 
 @dataclass(frozen=True)
 class Result:
-    """What a command has said and written."""
+    """A command's end: what it has said and written."""
 
     code: int
     said: str

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from loader import _native
 from loader.chess.files.borders import kept_borders
 from loader.chess.files.format import PositionFormat
-from loader.files.identity import DataFile, identify
+from loader.files.identity import DataFile
 
 
 class IllegalRule(NamedTuple):
-    """What becomes of positions that no game can have."""
+    """The way to treat positions that no game can have."""
 
     on_bad_data: str | None  # as data.on_bad_data; None: they are kept
     every: bool  # all are judged; else of a game or chain the first
@@ -31,8 +31,7 @@ def open_file(
 ) -> _native.EntryFile:
     """Opens the file that was identified, or the one that is there now; another one in its place is refused, here and
     whenever it is read. Raises DataError."""
-    known = file if isinstance(file, DataFile) else identify([file])[0]
-    path, identity = known.path, known.identity
+    path, identity = (file.path, file.identity) if isinstance(file, DataFile) else (file, None)
     if found.lines:
         return _native.open_text(path, identity, may_grow, needs_ply, *illegal)
     codec = found.codec

@@ -1,4 +1,4 @@
-"""What verify says of a file of positions: how many can be read, and what no game can have."""
+"""The verdict of `loader verify` on a file of positions: how many can be read, and what no game can have."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Judged:
     damage: DataError | None = None
 
 
-def illegal_of(found: Iterable[tuple[str, int, int | None, str]]) -> tuple[Illegal, ...]:
-    """Takes what native functions give."""
-    return tuple(Illegal(*kind) for kind in found)
+def illegal_of(kinds: Iterable[tuple[str, int, int | None, str]]) -> tuple[Illegal, ...]:
+    """Turns what native functions give into `Illegal`."""
+    return tuple(Illegal(*kind) for kind in kinds)
 
 
 def verdict(file: str, chunks: Iterable[Judged]) -> Verdict:
@@ -30,15 +30,14 @@ def verdict(file: str, chunks: Iterable[Judged]) -> Verdict:
     try:
         for chunk in chunks:
             entries += chunk.entries
-            for found in chunk.illegal:
-                entries += found.entries
-                before = kinds.get(found.kind)
-                kinds[found.kind] = replace(before, entries=before.entries + found.entries) if before else found
+            for illegal in chunk.illegal:
+                entries += illegal.entries
+                before = kinds.get(illegal.kind)
+                kinds[illegal.kind] = replace(before, entries=before.entries + illegal.entries) if before else illegal
             if chunk.damage is not None:
                 raise chunk.damage
     except DataError as error:
         damage = error
-    illegal = tuple(kinds.values())
     if damage is not None:
-        return Verdict(file, False, entries, damage.offset, damage.reason, illegal)
-    return Verdict(file, not illegal, entries, illegal=illegal)
+        return Verdict(file, False, entries, damage.offset, damage.reason, tuple(kinds.values()))
+    return Verdict(file, not kinds, entries, illegal=tuple(kinds.values()))

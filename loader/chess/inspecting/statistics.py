@@ -67,7 +67,7 @@ class FileStatistics:
         return int(self.counts.scores[:, NO_SCORE + ZERO].sum())
 
     def no_ply(self) -> int:
-        """Of a format that has plies."""
+        """Counts entries whose ply is not known, of a format that has plies."""
         return 0 if PLY in self.facts.lacks else self.entries - int(self.counts.plies.sum())
 
     def results(self) -> dict[str, int]:

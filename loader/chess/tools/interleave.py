@@ -146,7 +146,7 @@ def _mixed(lanes: Sequence[_Lane]) -> UnitBlock:
     since = min(lane.time for lane in lanes)
     times = [lane.times(since) for lane in lanes]
     horizon = min(int(each[-1]) for each in times)
-    counts = [int(np.searchsorted(each, horizon, side="right")) for each in times]
+    counts = [int(np.searchsorted(each, np.asarray(horizon, each.dtype), side="right")) for each in times]
     given = joined([lane.give(count) for lane, count in zip(lanes, counts, strict=True)])
     order = np.argsort(np.concatenate([each[:count] for each, count in zip(times, counts, strict=True)]), kind="stable")
     return given.take(order)

@@ -56,7 +56,7 @@ class Source(Protocol):
 
     @property
     def changes(self) -> Changes:
-        """Of what has been written so far."""
+        """Counts of what was changed in all that has been written so far."""
 
     @property
     def is_empty(self) -> bool:
@@ -129,19 +129,6 @@ class SourceFile:
             return int(self.opened.count(chunk)[0])
         return _native.ChunkWalk(self.opened, chunk).count()
 
-    def counted(self, chunk: int) -> tuple[int, DataError | None]:
-        """The same, and the damage."""
-        if isinstance(self.opened, _native.BinpackFile):
-            entries, _, damage = self.opened.count(chunk)
-            return int(entries), None if damage is None else damage_error(self.path, damage, in_chunk=True)
-        walk = _native.ChunkWalk(self.opened, chunk)
-        read = walk.count()
-        try:
-            raise_fault(fault_behind(walk))
-        except DataError as error:
-            return read, error
-        return read, None
-
     def judged(self, chunk: int) -> Judged:
         """A chunk's positions by what is wrong with them; of other formats than binpack as the file was opened."""
         if isinstance(self.opened, _native.BinpackFile):
@@ -149,10 +136,10 @@ class SourceFile:
         return judge_chunk(self.opened, chunk)
 
     def left_out(self, chunk: int) -> Changes:
-        """What is left out of a chunk since no game can have it."""
+        """Counts positions of a chunk that are left out since no game can have them."""
         if self.illegal.on_bad_data != "skip":
             return Counter()
-        return Counter({f"left out: {found.kind}": found.entries for found in self.judged(chunk).illegal})
+        return Counter({f"left out: {kind.kind}": kind.entries for kind in self.judged(chunk).illegal})
 
     def lines(self, chunk: int) -> Iterator[bytes]:
         """A chunk's entries as blocks of lines: FEN, move, score, ply, result, tab separated. Raises DataError at

@@ -16,18 +16,11 @@ from loader._native import BinpackFile, BinpackWriter, ChunkPrinter, Damage
 from loader.chess.entry import Entry, entry_of
 from loader.chess.files.verdict import Judged, illegal_of, verdict
 from loader.errors import DataError
-from loader.files.identity import identify
 from loader.formats.format import OnProgress, Verdict
 from loader.formats.parallel import map_chunks
 from loader.resumable.new_file import NewFile
 
 LINES_AT_ONCE = 4096
-
-
-def _opened(path: Path | str) -> BinpackFile:
-    """Raises DataError, here and whenever it is read, for a file that is not what it was now."""
-    (file,) = identify([Path(path)])
-    return BinpackFile(path, file.identity)
 
 
 def describe(damage: Damage, in_chunk: bool) -> str:
@@ -43,7 +36,7 @@ def verify(path: Path | str, threads: int = 1, progress: OnProgress | None = Non
     """Reads and judges every entry of a file, up to the first damage."""
 
     def chunks() -> Iterator[Judged]:
-        file = _opened(path)
+        file = BinpackFile(path)
         for chunk, judged in enumerate(map_chunks(partial(judge_chunk, path, file), file.num_chunks, threads)):
             yield judged
             if progress is not None:
@@ -66,7 +59,7 @@ def dump(path: Path | str, limit: int | None = None) -> Iterator[bytes]:
 
     Raises DataError at damage, after the entries before it.
     """
-    file = _opened(path)
+    file = BinpackFile(path)
     left = limit
     for chunk in range(file.num_chunks):
         printer = ChunkPrinter(file, chunk)
@@ -103,7 +96,7 @@ def encode(chain: Iterable[Entry]) -> bytes:
 def rechunk(path: Path | str) -> Iterator[bytes]:
     """The entries of a file in chunks of about 1 MiB, as a Writer would write them. Raises DataError at damage."""
     native = BinpackWriter()
-    file = _opened(path)
+    file = BinpackFile(path)
     for chunk in range(file.num_chunks):
         damage = native.copy_chunk(file, chunk)
         if damage is not None:
@@ -144,7 +137,7 @@ class Writer:
 
         Raises DataError at damage.
         """
-        file = _opened(path)
+        file = BinpackFile(path)
         for chunk in range(file.num_chunks):
             damage = self.native.copy_chunk(file, chunk, first_chain)
             self._flush()

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from loader import _native
 from loader.errors import DataChangedError, DataError
-from loader.files.identity import identify
 from loader.formats.csv.table import cut_of, names_of, naming_first_line
 from loader.formats.format import OnProgress, Verdict
 from loader.rows.looks.columns import Column, ColumnStatistics
@@ -32,9 +31,8 @@ class CsvFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        (known,) = identify([path])
-        self.size = known.size
-        self._file = _native.LineFile(path, known.identity)
+        self._file = _native.LineFile(path)
+        self.size = self._file.size
         self.cut = cut_of(_SETTINGS, path.name)
         with naming_first_line(path):
             self.names, width = names_of(_SETTINGS, self.cut, self._file.first_line())
@@ -59,7 +57,7 @@ class CsvFile:
             yield Lines(rows, None)
             if progress is not None:
                 more = piece + 1 < self._file.num_chunks
-                progress(self._file.offset(piece + 1) if more else self._file.size, self._file.size)
+                progress(self._file.offset(piece + 1) if more else self.size, self.size)
 
 
 def verify(path: Path, progress: OnProgress | None) -> Verdict:

@@ -54,7 +54,7 @@ class CsvReader:
 
 
 def texts(known: DataFile, settings: RowsConfig, column: str, *, may_grow: bool) -> Iterator[str]:
-    """That column of each row. Raises DataError; also for a column that is not there."""
+    """Yields that column of each row. Raises DataError; also for a column that is not there."""
     file = _native.LineFile(known.path, known.identity, may_grow)
     with naming_first_line(known.path):
         cut = cut_of(settings, known.path.name)

@@ -76,7 +76,8 @@ class _File:
 
 
 def texts(file: DataFile, column: str) -> Iterator[str]:
-    """That column of each row. Raises DataError; also for a column that is not there, or of no texts or numbers."""
+    """Yields that column of each row. Raises DataError; also for a column that is not there, or has neither texts nor
+    numbers."""
     groups, names = ask(file, lambda opened: (opened.num_row_groups, opened.schema_arrow.names))
     if names.count(column) != 1:
         what = "no column" if column not in names else "more than one column"

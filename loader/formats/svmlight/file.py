@@ -7,7 +7,6 @@ from pathlib import Path
 
 from loader import _native
 from loader.errors import DataError
-from loader.files.identity import identify
 from loader.formats.format import OnProgress
 from loader.rows.block import Rows
 from loader.rows.chunks import read_chunk
@@ -27,8 +26,7 @@ def any_shape() -> _native.RowShape:
 
 def chunks(path: Path, progress: OnProgress | None = None) -> Iterator[tuple[Rows, DataError | None]]:
     """Of a whole file, up to the first fault. Raises DataError if it can't be opened."""
-    (known,) = identify([path])
-    file = _native.LineFile(path, known.identity)
+    file = _native.LineFile(path)
     reader = _native.SvmlightReader([file])
     for chunk in range(file.num_chunks):
         rows, error = read_chunk(reader, chunk, any_shape())

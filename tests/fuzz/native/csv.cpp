@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
+#include "common/utf8.h"
 #include "formats/csv/native/text/cells.h"
 #include "formats/csv/native/text/parser.h"
-#include "common/utf8.h"
 #include "target.h"
 #include "text_rows.h"
 

@@ -114,7 +114,7 @@ def test_rights_en_passant_and_kings_are_judged_where_a_format_has_them(
 
 
 def test_no_legal_position_is_one(tmp_path: Path, capsys: Capture) -> None:
-    """Those of whole games too, as python-chess plays them."""
+    """Takes positions of whole games too, as python-chess plays them."""
     games = [entry.fen for entry in list(binpack_entries(ROOT / "configs/sample/validation.binpack"))[:2000]]
     starts = [chess.Board.from_chess960_pos(number).fen() for number in range(0, 960, 7)]
     path = made("text", tmp_path / "x.txt", [*ODD_BUT_LEGAL, *starts, *games])

@@ -58,7 +58,7 @@ def test_a_command_names_what_decompresses(
     for name in NAMES:
         path = tmp_path / name
         path.write_bytes(UNREAD[program](data))
-        for command in ("verify", "inspect", "dump", "count"):
+        for command in ("verify", "count", *(("inspect", "dump") if name == "data.psv" else ())):
             assert main([command, str(path)]) == EXIT_FAILED
             assert (
                 f"loader: {path}: is compressed in a way that is not read: decompress it first, with `{program}`"

@@ -1,4 +1,4 @@
-"""What single entries lack, and numbers beyond a format's: kept or named with their count, never made up in silence."""
+"""Single entries lack something, or hold numbers beyond a format's: kept or named with their count, never made up."""
 
 from __future__ import annotations
 

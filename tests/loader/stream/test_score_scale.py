@@ -46,7 +46,7 @@ def files(game_files: list[Path], tmp_path_factory: pytest.TempPathFactory) -> d
 
 
 def scores(config: DataConfig, files: Sequence[DataFile], batches: int = 8) -> npt.NDArray[np.int16]:
-    """Those of the first batches."""
+    """Returns the scores of the first batches."""
     found = []
     with closing(open_stream(config, files, 5)) as stream:
         slots = allocate_slots(stream.schema, 1)
@@ -131,11 +131,16 @@ def test_shares_are_of_all_entries_and_of_training_only() -> None:
         validation_files([{"files": "a", "share": 1}])
 
 
-def test_a_file_has_one_scale(files: dict[str, Path]) -> None:
+def test_a_file_has_one_scale(files: dict[str, Path], tmp_path: Path) -> None:
     name = str(files["p.bf"])
     with pytest.raises(ValueError, match="is in entry 1 and entry 2: a file has one score_scale"):
         find_entries(train_files([name, {"files": name, "score_scale": 2.0}]), "data.train")
     assert len(find_entries(train_files([name, {"files": name}]), "data.train")[0]) == 2
+    other = tmp_path / "p.bf"
+    other.hardlink_to(name)
+    paths, known = find_entries(train_files([name, {"files": str(other), "score_scale": 2.0}]), "data.train")
+    with pytest.raises(ValueError, match=f"is in entry 1 and entry 2: a file has one score_scale: it is {name}, too"):
+        with_entries(identify(paths), known, "data.train")
 
 
 def test_samples_without_scores_can_not_be_scaled(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ two states of one file, never a wait for a pipe that nobody writes to.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,8 +18,10 @@ import pytest
 from loader.cli import main
 from loader.errors import DataError
 from loader.exit_codes import EXIT_FAILED
+from loader.files.identity import identify
 from loader.formats import parallel
 from loader.formats.registry import format_by_name
+from loader.rescore.settings import digest_of_all
 from tests.loader.formats.position_files import SAMPLE, SUFFIXES, encode, sample
 
 Change = Callable[[Path], None]
@@ -152,7 +155,8 @@ def test_an_input_that_changes_ends_a_dump(kind: str, change: Change, inputs: di
         file.write_bytes(inputs[kind].read_bytes())
     else:
         file = tmp_path / f"some.{kind}"
-        file.write_text("1 2:3\n" * 190_000 if kind == "svmlight" else "label,a\n" + "1,2\n" * 290_000)
+        line = f"1 2:3 #{'comment' * 100}\n" if kind == "svmlight" else "1,2\n"
+        file.write_text("label,a\n" * (kind == "csv") + line * (1_150_000 // len(line)))
     os.utime(file, ns=(0, 0))
     blocks: Any = getattr(format_by_name(kind), "dump")(file, None)  # noqa: B009 (not of every format)
     next(blocks)
@@ -186,3 +190,15 @@ def test_a_file_that_is_gone_or_a_folder_is_one_line(
         for command in ("verify", "dump"):
             assert main([command, str(tmp_path / name), "--format", kind]) == EXIT_FAILED
             assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_rescore_takes_no_digest_of_a_file_that_has_changed(
+    change: Change, inputs: dict[str, Path], tmp_path: Path
+) -> None:
+    file = tmp_path / "some.psv"
+    file.write_bytes(inputs["packedsfen"].read_bytes())
+    (known,) = identify([file])
+    change(file)
+    with pytest.raises((DataError, OSError), match=re.escape(str(file))):
+        digest_of_all([known])

@@ -97,7 +97,7 @@ def through_binpack_writer(path: Path) -> None:
 
 
 def through_work(path: Path) -> None:
-    """As `loader generate` and `rescore` do it."""
+    """Delivers as `loader generate` and `rescore` do."""
     with WorkFile(path, {}, {}) as work:
         deliver_new(work, lambda: [b"x"])
 
