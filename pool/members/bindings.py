@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from pool.buckets.tensors import carried, count_hooks, trained
-from pool.tasks.attributes import Attribute
+from pool.tasks.attributes import COLLECTIONS, Attribute, is_generator, state_of
 
 _KINDS = {"_parameters": "parameter", "_buffers": "buffer", "_modules": "module"}
 _MOST = 1000  # numbers in one container: more are a vocabulary, no state, and to compare them would take long
@@ -38,11 +39,11 @@ class _Table:
 
 @dataclass(frozen=True)
 class _Constant:
-    """A tensor or a number of a model or a task that is no part of the weights, and stays as it is."""
+    """What a model or a task holds that is no part of the weights, and stays as it is."""
 
     attribute: Attribute
-    value: Tensor | float
-    version: int  # of a tensor, which a change in place raises
+    value: object
+    state: object  # differs after a change in place: a tensor's version, an array's numbers, a list's length
 
 
 class Bindings:
@@ -65,7 +66,7 @@ class Bindings:
         self._names_of = Counter(map(id, named))
         self._hooks = {id(parameter): count_hooks(parameter) for parameter in self._trained}
         self._shapes = {id(tensor): (tensor.shape, tensor.dtype) for tensor in (*self._trained, *self._carried)}
-        self._constants = [_Constant(each, each.value, _version(each.value)) for each in held if _is_state(each)]
+        self._constants = [_Constant(each, each.value, _state(each.value)) for each in held if _is_state(each)]
 
     def settle(self, buffers: Sequence[Tensor], weights: Sequence[Tensor] = ()) -> str:
         """Brings back what a call of the task's code, and its backward, has bound anew. `buffers`, `weights`: the
@@ -132,28 +133,48 @@ def _described(dtype: torch.dtype, shape: Sequence[int]) -> str:
 
 def _is_state(attribute: Attribute) -> bool:
     """Whether a call could leave something there for the next one."""
-    if isinstance(attribute.value, Tensor):
+    value = attribute.value
+    if isinstance(value, np.ndarray):
+        return value.size <= _MOST
+    if isinstance(value, (Tensor, *COLLECTIONS)) or is_generator(value):
         return True
-    return isinstance(attribute.value, int | float) and attribute.siblings <= _MOST
+    return isinstance(value, int | float | np.number) and attribute.siblings <= _MOST
 
 
 def _change(constant: _Constant) -> str:
     """Names what became of it, as `Bindings.problem` does."""
     path, then, now = constant.attribute.path, constant.value, constant.attribute.now
-    if not isinstance(then, Tensor):
-        if now is then or (type(now) is type(then) and now == then):
-            return ""
-        return f"changes the number {path}, which no other process gets to know: use progress, or a buffer of the model"
-    moved = isinstance(now, Tensor) and now.device != then.device
-    if now is then and then.is_leaf and then.requires_grad and then.grad is not None:
+    if isinstance(then, Tensor) and now is then and then.is_leaf and then.requires_grad and then.grad is not None:
         return f"gives {path} a gradient, and nothing trains it: make it a parameter of the model"
-    if moved or (now is then and _version(then) == constant.version):
+    moved = isinstance(then, Tensor) and isinstance(now, Tensor) and now.device != then.device
+    if moved or (_alike(now, then) and (_state(now),) == (constant.state,)):  # NaN is itself
         return ""
-    return (
-        f"changes {path}, a tensor that no other process gets to know: register it as a buffer of the model "
-        "(register_buffer)"
-    )
+    if isinstance(then, Tensor):
+        return (
+            f"changes {path}, a tensor that no other process gets to know: register it as a buffer of the model "
+            "(register_buffer)"
+        )
+    if is_generator(then):
+        return (
+            f"draws from {path}, of which no other process gets to know: draw from torch's, numpy's or Python's global "
+            "generator, which are seeded for each batch"
+        )
+    if isinstance(then, COLLECTIONS):
+        kind = f"length of the {type(then).__name__}"
+    else:
+        kind = "array" if isinstance(then, np.ndarray) else "number"
+    return f"changes the {kind} {path}, which no other process gets to know: use progress, or a buffer of the model"
 
 
-def _version(value: object) -> int:
-    return value._version if isinstance(value, Tensor) and not value.is_inference() else 0
+def _alike(now: object, then: object) -> bool:
+    return now is then or (type(now) is type(then) and not isinstance(then, Tensor))
+
+
+def _state(value: Any) -> object:
+    if isinstance(value, Tensor):
+        return 0 if value.is_inference() else value._version
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype, value.tobytes()
+    if isinstance(value, COLLECTIONS):
+        return len(value)
+    return state_of(value) if is_generator(value) else value

@@ -7,8 +7,10 @@ In every process these are made anew, by the task's code; nothing of the runtime
 from __future__ import annotations
 
 import hashlib
+import random
 import sys
 import types
+from collections import deque
 from collections.abc import Iterator, MutableMapping, MutableSequence, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +23,9 @@ from torch import Tensor, nn
 from pool.tasks.task import Task
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.ndarray, torch.dtype, torch.Size)
+COLLECTIONS = (list, deque, set)  # that grow; a dict may be a cache
+_GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, torch.Generator)
+_SEEDED = (random.gauss.__self__, np.random.mtrand._rand, torch.default_generator)  # type: ignore[attr-defined]
 _MOST = 100_000  # entries of a container that is looked through
 _DEEPEST = 50
 _OURS = ("training", "_last_backward")  # attributes of modules that the runtime itself changes
@@ -86,8 +91,34 @@ def to_device(held: Sequence[Attribute], device: torch.device) -> None:
 
 
 def digests(held: Sequence[Attribute]) -> dict[str, str]:
-    """Digests of the tensors that have numbers, by path."""
-    return {each.path: _digest(each.value) for each in tensors(held) if not each.value.is_meta}
+    """Digests of the tensors that have numbers and of generators, by path."""
+    numbers = {each.path: _digest(each.value) for each in tensors(held) if not each.value.is_meta}
+    return numbers | {each.path: state_of(each.value) for each in held if is_generator(each.value)}
+
+
+def is_generator(value: object) -> bool:
+    """Whether it draws numbers, and is none of the global ones, which the runtime seeds."""
+    return isinstance(value, _GENERATORS) and all(value is not each for each in _SEEDED)
+
+
+def state_of(generator: Any) -> str:
+    """Returns a digest of what a generator draws next."""
+    if isinstance(generator, torch.Generator):
+        return _digest(generator.get_state())
+    if isinstance(generator, random.Random):
+        state: object = None if isinstance(generator, random.SystemRandom) else generator.getstate()
+    elif isinstance(generator, np.random.Generator):
+        state = _plain(generator.bit_generator.state)
+    else:
+        state = _plain(generator.get_state(legacy=False))
+    return hashlib.sha256(repr(state).encode()).hexdigest()[:16]
+
+
+def _plain(state: Any) -> object:
+    """A numpy generator's state without arrays, whose text leaves numbers out."""
+    if isinstance(state, dict):
+        return {key: _plain(value) for key, value in state.items()}
+    return state.tolist() if isinstance(state, np.ndarray) else state
 
 
 def values(held: Sequence[Attribute]) -> list[tuple[str, object]]:
@@ -111,9 +142,11 @@ def _below(value: object, path: str, seen: dict[int, object], depth: int = 0) ->
             inner = each.value
         except ValueError:  # a closure's variable without a value
             continue
-        if isinstance(inner, (*_PLAIN, Tensor)):
+        if isinstance(inner, (*_PLAIN, Tensor)) or is_generator(inner):
             yield each
         else:
+            if isinstance(inner, COLLECTIONS):
+                yield each
             yield from _below(inner, each.path, seen, depth + 1)
 
 
@@ -124,7 +157,7 @@ def _entries(value: object) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(value, dict):
         yield from ((f".{key}", value, key) for key in _few(value) if isinstance(key, str))
         yield from ((f"[{place}]", value, key) for place, key in enumerate(_few(value)) if not isinstance(key, str))
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, list | tuple | deque):
         yield from ((f"[{place}]", value, place) for place in range(len(_few(value))))
     elif isinstance(value, types.FunctionType):
         names = value.__code__.co_freevars
@@ -174,7 +207,9 @@ def _comparable(value: Any) -> object:
         return tuple(value.shape), str(value.dtype), "" if value.is_meta else _digest(value)
     if isinstance(value, np.ndarray):
         return value.shape, str(value.dtype), value.tobytes() if value.dtype != object else ""
-    return value
+    if isinstance(value, COLLECTIONS):
+        return type(value), len(value)
+    return state_of(value) if is_generator(value) else value
 
 
 def _digest(tensor: Tensor) -> str:

@@ -36,7 +36,7 @@ SETTINGS: dict[str, Any] = {
     "pool.snapshot_steps": 3,
     "pool.devices": ["fake:0?compute_ms=15", "fake:1?compute_ms=15"],
 }
-FILES = ("config.json", "metrics.jsonl", "history.jsonl", "lock")
+FILES = ("config.json", "status.json", "metrics.jsonl", "history.jsonl", "lock")
 FOLDERS = ("logs", "checkpoints", "tensorboard", "poison", "trace")
 INNER = (
     *(f"logs/{name}.log" for name in ("supervisor-0", "forkserver-0", "planner-0", "coordinator-0", "worker-1")),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -40,6 +43,15 @@ class Holder:
         self.norm = nn.BatchNorm1d(3)
         self.scale = torch.zeros((), requires_grad=True)
         self.counts = {"batches": 0, "means": [torch.zeros(3)]}
+        self.array, self.losses, self.last = np.zeros(3), list[float](), deque[float](maxlen=10)
+        self.nan, self.gauss = float("nan"), random.gauss
+        self.generators = {
+            "numpy": np.random.default_rng(1),
+            "numpy's old": np.random.RandomState(1),
+            "python": random.Random(1),
+            "torch": torch.Generator().manual_seed(1),
+        }
+        self.cache = dict[int, Tensor]()
         self.words = dict.fromkeys(range(100_000), 0)
         calls = 0
 
@@ -67,6 +79,11 @@ BROUGHT_BACK: dict[str, Change] = {
         model.seen.add_(1),
         model.mid.requires_grad_(requires_grad=False),
     ),
+    "what is global, and a cache": lambda model, task: (
+        model.seen.add_(1),
+        task.gauss(0, 1),
+        task.cache.setdefault(int(model.seen), torch.ones(1)),
+    ),
     "what begins as nothing": lambda model, _: rebind(model, "cache", model.seen.add_(1)),
 }
 
@@ -75,9 +92,10 @@ BROUGHT_BACK: dict[str, Change] = {
 def test_a_batch_leaves_its_buffers_in_the_tensors_that_the_run_knows(change: str) -> None:
     model = Net()
     known, memory = [each for _, each in carried(model)], [each.detach() for _, each in carried(model)]
-    bindings = Bindings(model, attributes(cast(Any, Holder()), model))
+    task = Holder()
+    bindings = Bindings(model, attributes(cast(Any, task), model))
     for count in (1, 2):
-        BROUGHT_BACK[change](model, None)
+        BROUGHT_BACK[change](model, task)
         assert bindings.settle(memory) == ""
         assert [each for _, each in carried(model)] == known
         assert [each.data_ptr() for each in known] == [each.data_ptr() for each in memory]
@@ -146,10 +164,27 @@ NAMED: dict[str, tuple[Change, str]] = {
         "changes the number task.counts.batches",
     ),
     "tensor in a container": (
-        lambda _, task: task.counts["means"].insert(0, torch.ones(3)),
+        lambda _, task: task.counts["means"].__setitem__(0, torch.ones(3)),
         "changes task.counts.means[0], a tensor",
     ),
-    "tensor taken out of a container": (lambda _, task: task.counts["means"].clear(), "changes task.counts.means[0]"),
+    "tensor taken out of a container": (
+        lambda _, task: task.counts["means"].clear(),
+        "changes the length of the list task.counts.means",
+    ),
+    "array in place": (lambda _, task: task.array.__iadd__(1), "changes the array task.array, which"),
+    "array anew": (lambda _, task: setattr(task, "array", task.array + 1), "changes the array task.array, which"),
+    "list that grows": (lambda _, task: task.losses.append(0.5), "changes the length of the list task.losses"),
+    "deque that grows": (lambda _, task: task.last.append(0.5), "changes the length of the deque task.last"),
+    "generator of numpy": (
+        lambda _, task: task.generators["numpy"].random(),
+        "draws from task.generators.numpy, of which no other process gets to know: draw from torch's, numpy's or",
+    ),
+    "old generator of numpy": (lambda _, task: task.generators["numpy's old"].rand(), "draws from task.generators.n"),
+    "generator of Python": (lambda _, task: task.generators["python"].random(), "draws from task.generators.python"),
+    "generator of torch": (
+        lambda _, task: torch.rand((), generator=task.generators["torch"]),
+        "draws from task.generators.torch",
+    ),
     "number of a function": (lambda _, task: task.count(), "changes the number task.count.calls"),
     "what nothing trains": (
         lambda _, task: (task.scale * 2).backward(),

@@ -18,7 +18,7 @@ from pool.supervisor.holding.run_folder import RunFolder
 
 NOBODY = 65_534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give files away")
-FILES = ("config.json", "metrics.jsonl", "history.jsonl", "lock")
+FILES = ("config.json", "status.json", "metrics.jsonl", "history.jsonl", "lock")
 FOLDERS = ("logs", "checkpoints", "tensorboard", "poison", "trace")
 
 
