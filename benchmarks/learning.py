@@ -45,6 +45,7 @@ def split(source: Path, folder: Path) -> tuple[Path, Path, list[int]]:
     counts = [0, 0]
     game, last_ply = 0, -1
     for entry in entries(source):
+        assert entry.ply is not None
         game += entry.ply <= last_ply
         last_ply = entry.ply
         part = game % 10 == 0

@@ -141,7 +141,7 @@ def small_file(chains: int, skip: int = 0) -> bytes:
     begun = 0
     last: Entry | None = None
     for entry in entries(SAMPLE):
-        begun += last is None or entry.ply != last.ply + 1
+        begun += last is None or (last.ply is not None and entry.ply != last.ply + 1)
         last = entry
         if begun > skip + chains:
             break

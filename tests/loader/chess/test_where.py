@@ -51,6 +51,7 @@ def slow_values(entry: Entry) -> Mapping[str, float]:
     flip = 0 if board.turn else 56
     passing = board.is_en_passant(move)
     taken = board.piece_at(move.to_square) if move else None
+    assert entry.ply is not None
     return {
         "ply": entry.ply,
         "score": entry.score,

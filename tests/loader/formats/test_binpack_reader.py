@@ -124,6 +124,7 @@ def test_positions_of_a_chain_are_what_python_chess_says() -> None:
             followed += 1
         else:
             board = chess.Board(entry.fen)
+            assert entry.ply is not None
             board.fullmove_number = entry.ply // 2 + 1
         move = chess.Move.from_uci(entry.move)
         assert board.is_legal(move)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import chess
@@ -142,11 +143,11 @@ def test_convert_refuses_them_with_their_place_or_leaves_them_out(
 
 def test_training_stops_at_them_or_leaves_them_out(boards: Path) -> None:
     config = data_config(batch_size=2, shuffle=False)
-    with open_stream(config, [boards], seed=1) as stream, pytest.raises(DataError, match=PAWNS) as caught:
+    with closing(open_stream(config, [boards], seed=1)) as stream, pytest.raises(DataError, match=PAWNS) as caught:
         next(read_batches(stream, 2))
     assert caught.value.offset is not None
     config = config.model_copy(update={"on_bad_data": "skip"})
-    with open_stream(config, [boards], seed=1) as stream:
+    with closing(open_stream(config, [boards], seed=1)) as stream:
         batches = [sorted(batch.dense["piece_count"].tolist()) for batch in read_batches(stream, 3)]
         assert batches == [[3, 30]] * 3
         (left_out,) = stream.skipped()
@@ -179,11 +180,11 @@ def test_what_a_record_or_header_says_wrongly_is_counted_too(
     (found,) = verdict["illegal"]
     assert found["kind"].startswith(kind)
     assert (found["entries"], found["offset"]) == (1, 0)
-    with open_stream(data_config(batch_size=2, on_bad_data="skip"), [path], seed=1) as stream:
+    with closing(open_stream(data_config(batch_size=2, on_bad_data="skip"), [path], seed=1)) as stream:
         (batch,) = read_batches(stream, 1)
         assert sorted(batch.dense["piece_count"].tolist()) == [3, 30]
     with (
-        open_stream(data_config(batch_size=2), [path], seed=1) as stream,
+        closing(open_stream(data_config(batch_size=2), [path], seed=1)) as stream,
         pytest.raises(DataError, match=f"offset 0: {kind}"),
     ):
         next(read_batches(stream, 2))

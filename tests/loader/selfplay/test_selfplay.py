@@ -182,6 +182,7 @@ def check_entries(made: list[Entry]) -> None:
     for entry in made:
         board = chess.Board(entry.fen)
         assert board.is_legal(chess.Move.from_uci(entry.move))
+        assert entry.ply is not None
         assert entry.ply % 2 == (0 if board.turn else 1)
         assert entry.ply >= 8
 

@@ -55,6 +55,7 @@ def test_the_command_lists_prints_and_copies(tmp_path: Path) -> None:
 def test_every_config_is_accepted_says_what_it_is_and_finds_the_sample(name: str) -> None:
     settings = parse_config(tomllib.loads(bundled.text(name)), name)
     for file in (*settings.data.train, *settings.data.validation):
+        assert isinstance(file, str)
         assert "*" in file or Path(file).is_file()
     assert bundled.about(name).endswith(".")
     assert not re.search(r"`make |docs/|configs/[^s]", bundled.text(name)), "only a checkout has these"

@@ -23,6 +23,7 @@ from pool.nets.exporting import Export, write_nets
 from pool.nets.numbers import joined, numbers_of
 from pool.nets.plan import NetPlan
 from pool.nets.record import NETS, RECORD, Net, add_to_record, net_name, read_record, still_to_export, write_record
+from pool.process import lifeline
 from tests.support.checkpoints import weights_of
 
 CLICKS = {"task": "clicks", "model": {"fields": {"features": 50}}}
@@ -104,7 +105,7 @@ def test_an_export_says_by_its_exit_code_whether_the_disk_was_full(
             raise
 
     monkeypatch.setattr(exporting, "write_nets", fails)
-    monkeypatch.setattr(exporting.lifeline, "die_with_parent", lambda _: None)
+    monkeypatch.setattr(lifeline, "die_with_parent", lambda _: None)
     assert exporting.main(["1", *Export(Path("run"), 5, ".nnue", "clicks", 1, "").arguments()]) == code
 
 

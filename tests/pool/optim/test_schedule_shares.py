@@ -73,7 +73,7 @@ def test_a_share_is_due_at_the_nearest_steps_and_as_often_in_a_run_of_any_length
     schedule = ScheduleConfig(every=f"{share / 1000:.3f}%", args={}).of_run(steps)
     assert schedule.due(0) == 0
     exact = Fraction(due * share * steps, 100_000)
-    assert abs(schedule.begin(due) - max(1, exact)) <= Fraction(1, 2)
+    assert abs(schedule.begin(due) - max(Fraction(1), exact)) <= Fraction(1, 2)
     found = schedule.due(step)
     assert found == 0 or schedule.begin(found) <= step
     assert step == 0 or step < schedule.begin(found + 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -55,13 +55,13 @@ class Everywhere(FromSet):
         self.drawn = torch.rand(3), random.random(), np.random.rand(2), AT_IMPORT
 
     def build_model(self) -> nn.Module:
-        net = super().build_model()
+        net: Any = super().build_model()
         order = torch.randperm(8).tolist()
         random.shuffle(order)
         shift = torch.from_numpy(np.random.rand(8).astype(np.float32))
         middle: Any = net.middle
         net.middle = lambda x: middle(x[:, order] + shift)
-        return net
+        return cast(nn.Module, net)
 
     def initialize(self, model: nn.Module) -> None:
         for parameter in model.parameters():
@@ -70,7 +70,8 @@ class Everywhere(FromSet):
     def loss(self, model: nn.Module, batch: pool.TensorBatch, progress: pool.Progress) -> Tensor:
         tensor, python, array, (first, second) = self.drawn
         factor = _drawn() * (tensor.sum() + python + array.sum() + first + second)
-        return 0.1 * factor * super().loss(model, batch, progress)
+        scaled: Tensor = 0.1 * factor * super().loss(model, batch, progress)
+        return scaled
 
     def after_step(self, model: nn.Module) -> None:
         for parameter in model.parameters():
@@ -96,13 +97,14 @@ class Constants(Plain):
 
     def build_model(self) -> nn.Module:
         order, slope, scale = torch.randperm(8).tolist(), torch.rand(()).item(), torch.linspace(0.5, 1.5, 8)
-        net = Net(lambda x: nn.functional.leaky_relu(x[:, order], slope) * scale / net.temperature)
+        net: Any = Net(lambda x: nn.functional.leaky_relu(x[:, order], slope) * scale / net.temperature)
         net.temperature = torch.tensor(2.0)
-        return net
+        return cast(nn.Module, net)
 
     def loss(self, model: nn.Module, batch: pool.TensorBatch, progress: pool.Progress) -> Tensor:  # noqa: ARG002
         target = batch.dense["target"]
-        return ((model(batch) - target) ** 2 * self.weights[0][(target > 0).long()]).mean()
+        loss: Tensor = ((model(batch) - target) ** 2 * self.weights[0][(target > 0).long()]).mean()
+        return loss
 
 
 class Criterion(Plain):
