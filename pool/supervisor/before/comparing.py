@@ -22,6 +22,9 @@ from pool.process.launch import Launch
 from pool.supervisor.holding.run_folder import RunFolder
 from pool.tasks.start import KEY
 
+_LAYOUT = ("buckets", "optimizer")  # of the fingerprint: what the state of a checkpoint is made for
+_OF_CONFIG = ("batches_per_step", "batches_per_group", "gradient_dtype", "dense products", "members")
+
 
 def compare_model(launch: Launch, checkpoint: Path, saved: SavedState, *, to_start: bool = False) -> None:
     """`to_start`: every member may begin with the weights of the one that the checkpoint holds. Raises ConfigError that
@@ -51,10 +54,11 @@ def compare_numerics(launch: Launch, checkpoint: Path, saved: SavedState, folder
     if not different:
         return
     if not allowed:
-        of_config = any(then.get(key) != now.get(key) for key in ("buckets", "optimizer"))
+        changed = {key for key in then.keys() | now.keys() if then.get(key) != now.get(key)}
+        of_config = changed & {*_LAYOUT, *_OF_CONFIG}
         advice = (
             "go back to the checkpoint's pool.bucket_mb, pool.first_bucket_mb and optimizer"
-            if of_config
+            if changed & {*_LAYOUT}
             else "--allow-different-numerics goes on all the same"
         )
         raise (ConfigError if of_config else UnavailableError)(

@@ -199,8 +199,9 @@ def test_the_line_that_a_crash_struck_is_found_in_the_log(log: str, place: str) 
 def test_a_crash_in_a_worker_is_told_with_its_place_and_what_may_be_the_cause() -> None:
     line = death(1, how="was killed by SIGSEGV", crashed_in="loss (task.py:3)").line()
     assert line == (
-        "worker 1 (incarnation 1) was killed by SIGSEGV in loss (task.py:3), as a task does that changes weights in "
-        "place: workers may only read them, after_step may"
+        "worker 1 (incarnation 1) was killed by SIGSEGV in loss (task.py:3), as a task does that changes weights or "
+        "a batch in place: workers may only read them; a batch's tensors are to be copied first, weights are "
+        "after_step's to change"
     )
 
 
