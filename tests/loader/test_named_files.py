@@ -41,7 +41,7 @@ def named_socket(path: Path) -> Path:
 
 ODD: dict[str, tuple[Callable[[Path], Path], str]] = {
     "pipe without a writer": (pipe, "is a pipe that nobody writes to|is not a regular file"),
-    "folder": (folder, "(?i)is a (directory|folder)"),
+    "folder": (folder, "(?i)is (a (directory|folder)|no folder of a run)"),
     "device": (device, "is (neither|not) a regular file"),
     "socket": (named_socket, "is not a regular file"),
 }

@@ -106,7 +106,7 @@ def test_a_resumed_run_does_not_need_the_net_that_it_began_with(tmp_path: Path) 
     resumed = run_well(tmp_path / "run", {**settings, "train.steps": 3}, "--resume")
     assert len(resumed.metrics()) == 3
     again = refused(tmp_path / "other", settings)
-    assert again.exit_code == 65
+    assert again.exit_code == 69
     assert str(net) in str(again)
 
 

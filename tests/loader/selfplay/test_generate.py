@@ -80,6 +80,8 @@ def test_what_exists_is_never_replaced(kind: str, engine: Path, folder: Path, ca
         path.symlink_to(folder / "nowhere")
     assert main(command(path, engine)) == 2
     advice = "exists, and is never replaced; give another name, --append, or move it away"
+    if kind == "device":
+        advice = "is no file, and generate writes one, so that it can be gone on with: name it"
     assert capsys.readouterr().err == f"loader: {path}: {advice}\n"
     assert names(folder) == ([] if kind == "device" else [path.name])
     assert kind != "file" or path.read_bytes() == b"hours of work"

@@ -18,7 +18,7 @@ from loader.config import DataConfig
 from loader.sources import data_config, open_stream, schema_of
 from tests.loader.stream.batch_contents import digest
 
-MIRRORED = (0, 1, 2, 3, *(4,) * 12, *(9,) * 16)
+MIRRORED = (0, 1, 2, 3, *(4,) * 12, *(5,) * 16)
 FEATURES: tuple[dict[str, Any], ...] = (
     {"features": "HalfKAv2_hm"},
     {"features": "HalfKAv2_hm^"},
