@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from loader.batch.schema import BatchSchema
 from pool.nn.batch import TensorBatch
-from pool.tasks.task import Progress
+from pool.tasks.task import Progress, Task
 
 
 class EmptyModel(nn.Module):
@@ -18,7 +18,7 @@ class EmptyModel(nn.Module):
         self.parameter = nn.Parameter(torch.zeros(numbers))
 
 
-class EmptyTask:
+class EmptyTask(Task):
     def __init__(self, numbers: int) -> None:
         self._numbers = numbers
 
@@ -33,9 +33,6 @@ class EmptyTask:
 
     def loss(self, model: nn.Module, batch: TensorBatch, progress: Progress) -> Tensor:  # noqa: ARG002
         return model.get_parameter("parameter").sum()
-
-    def after_step(self, model: nn.Module) -> None:
-        pass
 
     def export(self, model: nn.Module, path: Path, description: str) -> None:
         raise NotImplementedError

@@ -79,7 +79,7 @@ def measured(
 
 def losses(config: Config, task: Task, model: Any, file: Path, positions: int) -> tuple[float, float, float]:
     """Of the model, and of what is exported; and how far their evaluations are apart."""
-    exported = families()[config.task].exported_network(Trained(Path(), {}, config.task, task, model))
+    exported = families()[config.task].exported_network(Trained(Path(), {}, config.task, task, model, ""))
     loss = config.loss
     assert isinstance(loss, LossConfig)
     share = score_weight(loss, Progress(0, 1))

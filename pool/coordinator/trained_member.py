@@ -23,6 +23,7 @@ from pool.nn.generators import seed_for
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.members import State
 from pool.tasks.attributes import attributes, to_device
+from pool.tasks.task import Task
 
 
 class TrainedMember:
@@ -195,8 +196,10 @@ class TrainedMember:
 
     def _after_step(self, version: int) -> None:
         """The task may change weights: of a parameter that it does change, any row."""
-        changes = [parameter._version for parameter in self._parameters]
         after_step = self._task.after_step
+        if getattr(after_step, "__func__", None) is Task.after_step:  # does nothing, and workers wait for this
+            return
+        changes = [parameter._version for parameter in self._parameters]
         seed_for(self._seed, f"step {version}", torch.device("cpu"))  # to seed a device would wait for it
         with torch.no_grad():
             after_step(self._model)

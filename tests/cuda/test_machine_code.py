@@ -6,13 +6,13 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from loader.files import whole_file
 from pool.cuda.compiler import CompileError, Compiler
 from pool.cuda.source import FOLDER, Source, kernels
 from tests.cuda import toolkit
@@ -195,9 +195,7 @@ def test_a_folder_that_cannot_be_written_costs_nothing_but_time(
 def test_a_full_disk_leaves_nothing_behind(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    full = tmp_path / "temporary"
-    full.symlink_to("/dev/full")
-    monkeypatch.setattr(tempfile, "mkstemp", lambda dir: (os.open(full, os.O_WRONLY), str(full)))  # noqa: ARG005
+    monkeypatch.setattr(whole_file, "open_new", lambda _: os.open("/dev/full", os.O_WRONLY))
     assert Compiler("sm_90", tmp_path).program(SOURCES["column_sums"])
     assert list(tmp_path.iterdir()) == []
     assert caplog.messages[0].endswith(": No space left on device")

@@ -129,6 +129,19 @@ class SourceFile:
             return int(self.opened.count(chunk)[0])
         return _native.ChunkWalk(self.opened, chunk).count()
 
+    def counted(self, chunk: int) -> tuple[int, DataError | None]:
+        """Returns the same, and the damage."""
+        if isinstance(self.opened, _native.BinpackFile):
+            entries, _, damage = self.opened.count(chunk)
+            return int(entries), None if damage is None else damage_error(self.path, damage, in_chunk=True)
+        walk = _native.ChunkWalk(self.opened, chunk)
+        read = walk.count()
+        try:
+            raise_fault(fault_behind(walk))
+        except DataError as error:
+            return read, error
+        return read, None
+
     def judged(self, chunk: int) -> Judged:
         """A chunk's positions by what is wrong with them; of other formats than binpack as the file was opened."""
         if isinstance(self.opened, _native.BinpackFile):

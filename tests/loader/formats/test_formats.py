@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,8 +25,9 @@ from loader.files.identity import DataFile, identify
 from loader.formats.binpack.file import entries
 from loader.formats.format import Format
 from loader.formats.registry import built_in, format_by_name, format_of_file
-from loader.sources import data_config, open_stream, origin_of, samples_per_epoch
+from loader.sources import data_config, format_name, open_stream, origin_of, samples_per_epoch
 from loader.stream import Cursor
+from tests.loader.formats.position_files import SAMPLE
 from tests.loader.stream.batch_contents import digest
 from tests.loader.stream.test_stream import KEEP_ALL, Sample, samples_of, wait
 from tests.support.data import text_format
@@ -120,6 +122,15 @@ def test_a_module_in_the_current_folder_is_a_format(tmp_path: Path) -> None:
     run = [sys.executable, "-P", "-c", code]
     done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "('.txt',)\n"
+
+
+def test_a_format_is_called_what_data_format_says(text_files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A format from outside may be an object, which has no name of its own."""
+    monkeypatch.setattr(text_format, "OBJECT", SimpleNamespace(**vars(text_format)), raising=False)
+    (file,) = identify(text_files[:1])
+    for name in (TEXT, f"{TEXT}:OBJECT", "text"):
+        assert format_name(CONFIG.model_copy(update={"format": name}), file) == name
+    assert format_name(CONFIG, *identify([SAMPLE])) == "binpack"
 
 
 @pytest.mark.parametrize("shuffle", [True, False])

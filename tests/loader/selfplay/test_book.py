@@ -96,6 +96,12 @@ def test_the_games_of_a_pgn_file_are_those_with_moves_however_it_is_laid_out(
     assert book(tmp_path, f"\ufeff{GAMES[kind]}".replace("\n", end), "book.pgn") == (AFTER_D4, AFTER_C5)
 
 
+def test_the_mark_at_the_end_of_a_file_of_dos_is_no_game(tmp_path: Path) -> None:
+    path = tmp_path / "book.pgn"
+    path.write_bytes(b"1. d4 *\r\n1. e4 c5 *\r\n\x1a")
+    assert (read_book(path).positions, read_book(path).empty) == ((AFTER_D4, AFTER_C5), 0)
+
+
 def test_a_pgn_file_may_be_latin_1_and_its_games_may_have_positions_of_their_own(tmp_path: Path) -> None:
     text = f'[White "Réti, Älö"]\n\n1. d4 *\n\n[FEN "{KINGS} 0 9"]\n[Variant "From Position"]\n\n*\n'
     chess960 = f'[Variant "Chess960"]\n[FEN "{START}"]\n\n1. e4 c5 *\n'

@@ -92,7 +92,7 @@ def test_a_resume_with_other_numerics_has_to_be_asked_for(
     assert "MKL_CBWR" in os.environ
     longer = {**TOY, "train.steps": 14}
     refused = run(tmp_path / "run", longer, "--resume")
-    assert refused.code == 2
+    assert refused.code == 69
     assert len(refused.err.splitlines()) == 1
     assert "environment: " in refused.err
     assert "MKL_CBWR=AVX2" in refused.err
