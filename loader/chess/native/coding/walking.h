@@ -43,8 +43,8 @@ inline bool stop(WalkState& state, const char* fault, bool cut = false) {
     return nullptr;
 }
 
-// White's score as the mover's, or the other way round. The mark of no score has no side, and programs that turn it write
-// its negative. False if that is no 16-bit number.
+// White's score as the mover's, or the other way round. The mark of no score has no side, and programs that turn it
+// write its negative. False if that is no 16-bit number.
 [[nodiscard]] inline bool turn_score(std::int16_t white, unsigned side, std::int16_t& score) {
     score = side == kWhite || white == kNoScore ? white : static_cast<std::int16_t>(-white);
     return side == kWhite || white != -32768;
