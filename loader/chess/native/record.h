@@ -9,6 +9,8 @@ namespace sparsepool::chess {
 // (The codes 12..15 of the file, which also tell castling and en passant, never occur here.)
 inline constexpr int kNumPieceCodes = 12;
 
+inline constexpr std::int16_t kNoScore = 32002;  // marks 'no value'
+
 enum RecordFlags : std::uint8_t {
     kBlackToMove = 1,  // side to move
     kInCheck = 2,      // the side to move is in check
@@ -22,7 +24,7 @@ enum RecordFlags : std::uint8_t {
 struct Record {
     std::uint64_t occupied = 0;    // bit a1 = 0 ... h8 = 63
     std::uint32_t planes[4] = {};  // bit j of planes[i]: bit i of the code of the piece on the j-th occupied square
-    std::int16_t score = 0;        // internal units of the engine; 32002 marks 'no value'
+    std::int16_t score = 0;        // internal units of the engine, or kNoScore
     std::uint16_t ply = 0;
     std::uint16_t move = 0;  // type << 14 | from << 8 | to << 2 | promotion
     std::int8_t result = 0;  // -1, 0, 1

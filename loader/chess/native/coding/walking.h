@@ -6,6 +6,7 @@
 
 #include "chess/native/files/walk.h"
 #include "chess/native/make_record.h"
+#include "chess/native/record.h"
 
 // Walks of formats whose units are records of one size, and what all walks have in common.
 namespace sparsepool::chess {
@@ -42,9 +43,10 @@ inline bool stop(WalkState& state, const char* fault, bool cut = false) {
     return nullptr;
 }
 
-// White's score as the mover's. False if that is no 16-bit number.
+// White's score as the mover's, or the other way round. The mark of no score has no side, and programs that turn it
+// write its negative. False if that is no 16-bit number.
 [[nodiscard]] inline bool turn_score(std::int16_t white, unsigned side, std::int16_t& score) {
-    score = side == kWhite ? white : static_cast<std::int16_t>(-white);
+    score = side == kWhite || white == kNoScore ? white : static_cast<std::int16_t>(-white);
     return side == kWhite || white != -32768;
 }
 

@@ -29,8 +29,6 @@ struct FilterSettings {
     Chances chances;
 };
 
-inline constexpr std::int16_t kNoScore = 32002;
-
 class Filter {
   public:
     Filter(const FilterSettings& settings, std::uint64_t seed);
