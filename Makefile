@@ -63,7 +63,7 @@ wheel-check: $(STAMP)  ## the wheel, built and used from an empty folder: 2 minu
 image-check:  ## the steps of deploy/Dockerfile without docker, as root: 2 minutes
 	unshare --mount $(PYTHON) -m tests.project.image
 
-test: $(STAMP) $(FAKEGPU)  ## all tests but those below: 11 minutes on two cores
+test: $(STAMP) $(FAKEGPU)  ## all tests but those below: 15 minutes on two cores
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 $(FAKEGPU): $(STAMP) $(wildcard tests/fakegpu/native/*)
