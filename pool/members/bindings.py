@@ -39,7 +39,7 @@ class _Table:
 
 @dataclass(frozen=True)
 class _Constant:
-    """What a model or a task holds that is no part of the weights, and stays as it is."""
+    """A value of a model or a task that is no part of the weights and must stay as it is."""
 
     attribute: Attribute
     value: object

@@ -65,7 +65,7 @@ class Run:
 
     @cached_property
     def newest_validation(self) -> Mapping[str, Any] | None:
-        """Its record; None before the first."""
+        """The record of the newest validation; None before the first."""
         return next((record for record in reversed(self.records) if "validation_loss" in record), None)
 
     @cached_property

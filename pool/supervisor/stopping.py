@@ -27,8 +27,8 @@ class StopPlan:
         self._deadline = 0.0
 
     def signals(self, count: int, now: float, *, waits: bool = False) -> str:
-        """So many signals have come: why `ending` is another now, for the user; empty if it is not. `waits`: for room
-        on the disk."""
+        """Takes in that `count` signals have come, and says to the user why `ending` is another now; empty if it is
+        not. `waits`: for room on the disk."""
         if self.ending is Ending.NOW:
             return ""
         if count > 1:
