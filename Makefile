@@ -11,7 +11,7 @@ NATIVE := $(shell find loader pool -name '*.cpp' -o -name '*.h' -o -name '*.cmak
 FAKEGPU := build/fakegpu/libfakegpu.so
 NATIVE_TESTS := $(shell find tests/native tests/fuzz tests/fakegpu/native -name '*.cpp' -o -name '*.h')
 NATIVE_BUILD := build/native-tests
-KERNELS := $(wildcard pool/cuda/kernels/*) tests/cuda/shim.h $(wildcard benchmarks/gpu/*.cu)
+KERNELS := $(wildcard pool/kernels/cuda/src/*) tests/pool/kernels/cuda/shim.h $(wildcard benchmarks/gpu/*.cu)
 CUDA_TOOLS ?= build/cuda-tools
 BENCHMARKS := sparse_layer nnue_step training loader pool_cost memory recovery clicks ensemble
 POSITIONS := configs/sample/positions.epd
@@ -74,26 +74,26 @@ fakegpu: $(FAKEGPU)  ## the GPU of the tests: a torch device made of threads
 
 cuda-tools: $(CUDA_TOOLS)/installed  ## NVIDIA's compiler and disassembler as packages, for tests of the kernels' machine code: 72 MB
 
-$(CUDA_TOOLS)/installed: tests/cuda/tools.txt | $(STAMP)
+$(CUDA_TOOLS)/installed: tests/pool/kernels/cuda/tools.txt | $(STAMP)
 	@$(PIP) --upgrade --no-deps --target $(CUDA_TOOLS) --requirement $<
 	@touch $@
 
 test-machine-code: $(CUDA_TOOLS)/installed  ## the kernels' machine code for every kind of GPU
-	CUDA_TOOLS=$(CUDA_TOOLS) $(BIN)/python -m pytest --numprocesses 2 -m machine_code tests/cuda
+	CUDA_TOOLS=$(CUDA_TOOLS) $(BIN)/python -m pytest --numprocesses 2 -m machine_code tests/pool/kernels/cuda
 
 # C++ unit tests, and the CUDA kernels as C++, under AddressSanitizer and UndefinedBehaviorSanitizer; needs doctest
 # (Debian's doctest-dev).
 test-native: $(STAMP) $(NATIVE_BUILD)/CMakeCache.txt  ## C++ tests and the CUDA kernels as C++, with sanitizers: 3 minutes
 	cmake --build $(NATIVE_BUILD) --parallel 2
 	ctest --test-dir $(NATIVE_BUILD) --output-on-failure
-	$(BIN)/python -m pytest -m sanitizers tests/cuda
+	$(BIN)/python -m pytest -m sanitizers tests/pool/kernels/cuda
 
 $(NATIVE_BUILD)/CMakeCache.txt: CMakeLists.txt
 	cmake -S . -B $(NATIVE_BUILD) -DCMAKE_CXX_FLAGS="-O1 -g" -DSPARSEPOOL_PYTHON=OFF -DSPARSEPOOL_TESTS=ON \
 	    -DSPARSEPOOL_SANITIZE=ON
 
 test-engines: $(STAMP)  ## newer networks in the engines themselves: downloads 0.5 GB once
-	$(BIN)/python -m pytest -m engines tests/stockfish
+	$(BIN)/python -m pytest -m engines tests/pool/tasks/stockfish
 
 test-crashes: $(STAMP) $(FAKEGPU)  ## real runs killed at every crash point: minutes
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m chaos tests/chaos/test_crash_points.py

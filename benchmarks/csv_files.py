@@ -25,7 +25,7 @@ from loader.files.identity import identify
 from loader.rows.columns import LAYOUTS
 from loader.rows.fields import row_shape
 from loader.rows.readers import open_readers
-from loader.sources import data_config
+from loader.stream.sources import data_config
 
 FEATURES = 1_000_000
 REQUIRED = 3.0  # times pyarrow

@@ -7,9 +7,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from loader.batch.schema import BatchSchema
+from loader.stream.schema import BatchSchema
 from pool.nn.batch import TensorBatch
-from pool.tasks.task import Progress, Task
+from pool.task.task import Progress, Task
 
 
 class EmptyModel(nn.Module):

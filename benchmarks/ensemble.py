@@ -1,7 +1,7 @@
 """Many members in one run: a step of K small networks, and whole runs of K chess networks.
 
 MLP: layers of 24, 200, 200, 200 and 22, or of another width in the middle, a batch of 32, K networks. Forward and
-backward as `pool.members.batched` computes them, and of one network after the other: by the same machinery, and by the
+backward as `pool.ensemble.batched` computes them, and of one network after the other: by the same machinery, and by the
 plainest loop over modules. The same losses in the same process, in turns; medians. No optimizer in any.
 
 Runs: `pool train` of the task stockfish, loader included, one CPU worker of one thread. A run of K members against K
@@ -35,12 +35,12 @@ from torch.nn import functional
 from benchmarks.endless_run import Record, endless_run
 from benchmarks.rotated import REAL, rotated_copies
 from pool import _native
-from pool.members.batched import Batched
-from pool.members.choice import FEWEST, MOST_WORK, dense
-from pool.members.execution import Execution, OneByOne
-from pool.members.member import Member
+from pool.ensemble.batched import Batched
+from pool.ensemble.batching import FEWEST, MOST_WORK, dense
+from pool.ensemble.execution import Execution, OneByOne
+from pool.ensemble.member import Member
 from pool.nn.batch import TensorBatch
-from pool.tasks.task import Progress, Task
+from pool.task.task import Progress, Task
 
 SAMPLES, INPUTS, OUTPUTS = 32, 24, 22
 POSITIONS = 16384  # a batch of the runs

@@ -1,4 +1,4 @@
-"""What the exchange of a step costs, per scheme, as the model in pool/preflight/traffic.py has it: no measurement.
+"""What the exchange of a step costs, per scheme, as the model in pool/cost_model/traffic.py has it: no measurement.
 
 For two networks, five kinds of cards and 1, 2, 4 and 8 of them: milliseconds of the busiest link / the host's memory /
 a card's own memory, for each batch of a card: with k batches in a group a step's cost is divided by k. A step takes at
@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pool.preflight.traffic import SCHEMES, Box, Load, Milliseconds, touched_by
+from pool.cost_model.traffic import SCHEMES, Box, Load, Milliseconds, touched_by
 
 TOUCHED = 0.6  # of the rows, by a batch of 16,384 positions
 WEIGHTS = {"l1 1024": 92.3e6, "l1 3072": 276.8e6}  # bytes: the table of HalfKAv2_hm

@@ -23,17 +23,17 @@ from benchmarks.learning import config_of, split
 from benchmarks.rotated import REAL
 from loader import _native
 from pool.config.changes import Change
-from pool.config.reading import changed_config
+from pool.config.load import changed_config
 from pool.config.tree import Config
+from pool.export.load import Trained
 from pool.nn.batch import TensorBatch
+from pool.task.factory import make_task
+from pool.task.task import Progress, Task
 from pool.tasks.chess.network import Network, families
 from pool.tasks.chess.positions import Position
 from pool.tasks.chess.training.batches import FIELD
 from pool.tasks.chess.training.loss import mean_loss, score_weight
 from pool.tasks.chess.training.loss_config import LossConfig
-from pool.tasks.making import make_task
-from pool.tasks.task import Progress, Task
-from pool.trained.model import Trained
 
 NETWORKS = ("SFNNv5@64", "SFNNv16@64", "simple@128", "king-buckets@128", "multi-layer@128")
 EVERYTHING = ("rows", "dense", "activations")

@@ -25,15 +25,15 @@ from rich.table import Table
 
 from benchmarks.rotated import REAL, SAMPLE, SHARED, rotated_copies
 from loader import _native
-from loader.batch.schema import SparseBatch
-from loader.batch.slots import Slot, allocate_slots
 from loader.chess.filters import FilterConfig
 from loader.chess.source import ChessSource
 from loader.chess.stream import ChessStream
-from loader.commands.throughput import NUM_SLOTS, bytes_used
+from loader.cli.throughput import NUM_SLOTS, bytes_used
 from loader.files.identity import identify
-from loader.sources import data_config
-from loader.stream import Filled
+from loader.stream.interface import Filled
+from loader.stream.schema import SparseBatch
+from loader.stream.slots import Slot, allocate_slots
+from loader.stream.sources import data_config
 
 FILTERS = FilterConfig(skip_captures=True, skip_in_check=True, win_draw_loss=True)
 MIRRORED10 = (0, 1, 2, 3, 4, 4, 5, 5, *(6,) * 4, *(7,) * 4, *(8,) * 8, *(9,) * 8)

@@ -25,8 +25,8 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from benchmarks.sparse_layer import Slot, fresh
-from loader.batch.schema import BatchSchema, SparseBatch, SparseField
-from loader.batch.slots import allocate_slots, write_batch
+from loader.stream.schema import BatchSchema, SparseBatch, SparseField
+from loader.stream.slots import allocate_slots, write_batch
 from pool import _native
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear

@@ -10,9 +10,9 @@ from typing import Any
 
 from torch import nn
 
-from loader.batch.schema import SparseBatch
-from loader.batch.slots import read_batches
-from loader.sources import data_config, open_stream
+from loader.stream.schema import SparseBatch
+from loader.stream.slots import read_batches
+from loader.stream.sources import data_config, open_stream
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks import perspective, stockfish
 from pool.tasks.chess.paths import Kernels

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.small_source import FIELD, LABEL
-from loader.batch.schema import BatchSchema
+from loader.stream.schema import BatchSchema
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.task import Progress
+from pool.task.task import Progress
 
 
 class SmallModel(nn.Module):

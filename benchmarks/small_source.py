@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loader.batch.schema import HEADER, BatchSchema, DenseField, SparseField
-from loader.batch.slots import Slot, allocate_slots, write_batch
-from loader.config import DataConfig
 from loader.files.identity import DataFile
 from loader.section import Section
-from loader.stream import Cursor
-from loader.synthetic import SyntheticStream
+from loader.stream.config import DataConfig
+from loader.stream.interface import Cursor
+from loader.stream.schema import HEADER, BatchSchema, DenseField, SparseField
+from loader.stream.slots import Slot, allocate_slots, write_batch
+from loader.stream.synthetic import SyntheticStream
 
 FIELD, LABEL = "features", "label"
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from loader.section import Section
 
 if TYPE_CHECKING:
-    from pool.tasks.task import Task
+    from pool.task.task import Task
 
 
 class ModelConfig(Section):

@@ -23,13 +23,13 @@ from rich.console import Console
 from rich.table import Table
 
 from loader import _native
-from loader.batch.slots import allocate_slots
-from loader.config import DataConfig
 from loader.files.identity import identify
-from loader.native_stream import NativeStream
 from loader.rows.fields import row_shape
 from loader.rows.source import RowsSource
-from loader.sources import data_config
+from loader.stream.config import DataConfig
+from loader.stream.native_stream import NativeStream
+from loader.stream.slots import allocate_slots
+from loader.stream.sources import data_config
 
 FEATURES = 1 << 20
 REQUIRED = 5.0  # times scikit-learn

@@ -32,7 +32,7 @@ from benchmarks.pace import enough, median_rate
 from benchmarks.rotated import REAL, ROOT, rotated_copies
 from pool import _native
 from pool.nn.batch import TensorBatch
-from pool.tasks.task import Progress
+from pool.task.task import Progress
 
 BATCH, PER_STEP = 8192, 2
 LEARNING_RATE = 1e-3

@@ -10,14 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from loader.batch.schema import BatchSchema as BatchSchema
-    from loader.batch.schema import DenseField as DenseField
-    from loader.batch.schema import SparseField as SparseField
-    from loader.batch.slots import allocate_slots as allocate_slots
-    from loader.batch.slots import read_batches as read_batches
-    from loader.batch.slots import write_batch as write_batch
-    from loader.chess.entry import Entry as Entry
-    from loader.config import DataConfig as DataConfig
+    from loader.chess.positions.entry import Entry as Entry
     from loader.errors import DataError as DataError
     from loader.files.identity import DataFile as DataFile
     from loader.formats.format import Format as Format
@@ -26,46 +19,53 @@ if TYPE_CHECKING:
     from loader.rows.block import Rows as Rows
     from loader.section import Effect as Effect
     from loader.section import Section as Section
-    from loader.sources import GeneratingSource as GeneratingSource
-    from loader.sources import GrowingSource as GrowingSource
-    from loader.sources import MixingSource as MixingSource
-    from loader.sources import ScoringSource as ScoringSource
-    from loader.sources import Source as Source
-    from loader.sources import SplittingSource as SplittingSource
-    from loader.sources import open_stream as open_stream
-    from loader.stream import Compared as Compared
-    from loader.stream import Cursor as Cursor
-    from loader.stream import Filled as Filled
-    from loader.stream import Stream as Stream
+    from loader.stream.config import DataConfig as DataConfig
+    from loader.stream.interface import Compared as Compared
+    from loader.stream.interface import Cursor as Cursor
+    from loader.stream.interface import Filled as Filled
+    from loader.stream.interface import Stream as Stream
+    from loader.stream.schema import BatchSchema as BatchSchema
+    from loader.stream.schema import DenseField as DenseField
+    from loader.stream.schema import SparseField as SparseField
+    from loader.stream.slots import allocate_slots as allocate_slots
+    from loader.stream.slots import read_batches as read_batches
+    from loader.stream.slots import write_batch as write_batch
+    from loader.stream.sources import GeneratingSource as GeneratingSource
+    from loader.stream.sources import GrowingSource as GrowingSource
+    from loader.stream.sources import MixingSource as MixingSource
+    from loader.stream.sources import ScoringSource as ScoringSource
+    from loader.stream.sources import Source as Source
+    from loader.stream.sources import SplittingSource as SplittingSource
+    from loader.stream.sources import open_stream as open_stream
 
 _HOMES = {
-    "BatchSchema": "loader.batch.schema",
-    "Compared": "loader.stream",
-    "Cursor": "loader.stream",
-    "DataConfig": "loader.config",
+    "BatchSchema": "loader.stream.schema",
+    "Compared": "loader.stream.interface",
+    "Cursor": "loader.stream.interface",
+    "DataConfig": "loader.stream.config",
     "DataError": "loader.errors",
     "DataFile": "loader.files.identity",
-    "DenseField": "loader.batch.schema",
+    "DenseField": "loader.stream.schema",
     "Effect": "loader.section",
-    "Entry": "loader.chess.entry",
-    "Filled": "loader.stream",
+    "Entry": "loader.chess.positions.entry",
+    "Filled": "loader.stream.interface",
     "Format": "loader.formats.format",
-    "GeneratingSource": "loader.sources",
-    "GrowingSource": "loader.sources",
-    "MixingSource": "loader.sources",
+    "GeneratingSource": "loader.stream.sources",
+    "GrowingSource": "loader.stream.sources",
+    "MixingSource": "loader.stream.sources",
     "Place": "loader.formats.format",
     "Reader": "loader.formats.format",
     "Rows": "loader.rows.block",
-    "ScoringSource": "loader.sources",
+    "ScoringSource": "loader.stream.sources",
     "Section": "loader.section",
-    "Source": "loader.sources",
-    "SparseField": "loader.batch.schema",
-    "SplittingSource": "loader.sources",
-    "Stream": "loader.stream",
-    "allocate_slots": "loader.batch.slots",
-    "open_stream": "loader.sources",
-    "read_batches": "loader.batch.slots",
-    "write_batch": "loader.batch.slots",
+    "Source": "loader.stream.sources",
+    "SparseField": "loader.stream.schema",
+    "SplittingSource": "loader.stream.sources",
+    "Stream": "loader.stream.interface",
+    "allocate_slots": "loader.stream.slots",
+    "open_stream": "loader.stream.sources",
+    "read_batches": "loader.stream.slots",
+    "write_batch": "loader.stream.slots",
 }
 __all__ = sorted(_HOMES)
 

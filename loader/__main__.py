@@ -13,7 +13,7 @@ def main() -> int:
         from loader.plugins.modules import forget_current_folder
 
         forget_current_folder()
-        from loader.cli import main as run
+        from loader.cli.main import main as run
     except KeyboardInterrupt:
         return INTERRUPTED
     return run()

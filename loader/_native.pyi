@@ -310,7 +310,7 @@ class PositionSource(Source):
         seed: int,
     ) -> None:
         """output_buckets: of each number of pieces, 0 to 32. regions: name -> (offset, count, item size), of
-        loader.batch.schema.
+        loader.stream.schema.
         """
 
 def feature_sets() -> list[str]:
@@ -967,7 +967,7 @@ class CsvCut:
         """The texts of a line, without its line feed. Raises ValueError: which byte."""
 
 class CsvColumns:
-    """Which columns of a file are what; see loader.formats.csv.table."""
+    """Which columns of a file are what; see loader.rows.formats.csv.table."""
 
     def __init__(self, cut: CsvCut) -> None: ...
     @property

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
-from loader.plugins.words import told
+from loader.plugins.error_text import told
 
 
 class Effect(Enum):

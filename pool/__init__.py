@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pool.nn.batch import SparseInput as SparseInput
     from pool.nn.batch import TensorBatch as TensorBatch
     from pool.nn.sparse_linear import SparseLinear as SparseLinear
-    from pool.tasks.task import MeasuredTask as MeasuredTask
-    from pool.tasks.task import Progress as Progress
-    from pool.tasks.task import Task as Task
+    from pool.task.task import MeasuredTask as MeasuredTask
+    from pool.task.task import Progress as Progress
+    from pool.task.task import Task as Task
     from pool.telemetry.sinks import Sink as Sink
 
 _HOMES = {
@@ -28,13 +28,13 @@ _HOMES = {
     "Accuracy": "pool.metrics.classification",
     "Column": "pool.metrics.metric",
     "LogLoss": "pool.metrics.classification",
-    "MeasuredTask": "pool.tasks.task",
+    "MeasuredTask": "pool.task.task",
     "Metric": "pool.metrics.metric",
-    "Progress": "pool.tasks.task",
+    "Progress": "pool.task.task",
     "Sink": "pool.telemetry.sinks",
     "SparseInput": "pool.nn.batch",
     "SparseLinear": "pool.nn.sparse_linear",
-    "Task": "pool.tasks.task",
+    "Task": "pool.task.task",
     "TensorBatch": "pool.nn.batch",
 }
 __all__ = sorted(_HOMES)

@@ -14,7 +14,7 @@ def main() -> int:
     try:
         gc.disable()  # until all is imported; what is then there stays, and is never looked at
         _find_our_own_only()
-        from pool.cli import main as run
+        from pool.commands.main import main as run
 
         gc.freeze()
         gc.enable()

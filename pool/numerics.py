@@ -20,18 +20,18 @@ from pathlib import Path
 
 import torch
 
-from pool.buckets.parts import prefix
-from pool.buckets.plan import Plan
 from pool.checkpoint.fingerprint import IMPLEMENTATION, UNKNOWN, Fingerprint
 from pool.config.sections import OptimizerConfig
 from pool.config.tree import Config
-from pool.cuda.launcher import computing_with
-from pool.devices import Device, parse_device
+from pool.device.names import Device, parse_device
+from pool.ensemble.batching import RULE
+from pool.ensemble.member import Member
 from pool.errors import RunError
-from pool.members.choice import RULE
-from pool.members.member import Member
+from pool.exchange.member_layout import prefix
+from pool.exchange.plan import Plan
+from pool.kernels.cuda.launcher import computing_with
 from pool.protocol.identity import Peer
-from pool.tasks.attributes import digests
+from pool.task.attributes import digests
 
 COORDINATOR_THREADS = "coordinator threads"
 DEVICES = "devices"

@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 def run() -> None:
     """Trains."""
     from pool.config.changes import Change
-    from pool.config.reading import changed_config, load_config
+    from pool.config.load import changed_config, load_config
     from pool.process.prctl import die_with_parent
     from pool.supervisor.train import train
 

@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from loader import _native
 from loader.chess.filters import MOVE, PLY, FilterConfig, needs
-from loader.chess.table import Table, dtype_of, lacked_by, read_table, rows_of
-from loader.chess.tools.kind import Kind, kind_of_name, lost, target_of
-from loader.chess.tools.output import Output, check_free
-from loader.chess.tools.source import Piece, SourceFile, open_sources
+from loader.chess.positions.input import Piece, SourceFile, open_sources
+from loader.chess.positions.kind import Kind, kind_of_name, lost, target_of
+from loader.chess.positions.output import Output, check_free
+from loader.chess.positions.table import Table, dtype_of, lacked_by, read_table, rows_of
 from loader.cores import allowed_cores
 from loader.formats.parallel import map_in_order
 from sparsepool.errors import SparsepoolError, one_line_errors

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from pool.trained.choosing import One
+    from pool.export.member import One
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ class Result:
         "best" by train.best_metric in the checkpoint's newest validation; None: all, with names as `member.3.weight`.
         Raises SparsepoolError.
         """
-        from pool.buckets.parts import prefix
         from pool.checkpoint.folder import locate
         from pool.checkpoint.state import WEIGHTS, read_state, verify_tensors
-        from pool.trained.choosing import choose, members_of
+        from pool.exchange.member_layout import prefix
+        from pool.export.member import choose, members_of
 
         with one_line_errors():
             folder = locate(Path(checkpoint or self.run_dir))
@@ -91,7 +91,7 @@ class Result:
                 records.append(json.loads(line))
         if member is None:
             return records
-        from pool.metrics.members import of_member
+        from pool.metrics.medians import of_member
 
         return [of_member(record, member) for record in records]
 
@@ -101,8 +101,8 @@ class Result:
 
 
 def _check_member(run_dir: Path, member: int) -> None:
-    from pool.runs.records import read_run
-    from pool.trained.choosing import check_member
+    from pool.analysis.records import read_run
+    from pool.export.member import check_member
 
     check_member(str(run_dir), member, len(read_run(run_dir).members) or 1)
 

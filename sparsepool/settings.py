@@ -7,12 +7,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loader.config import DataConfig
 from loader.files.identity import DataFile, identify
-from loader.mixture.entries import train_files
-from loader.mixture.finding import find_entries, with_entries
-from loader.sources import data_class
-from pool.config.reading import parse_config
+from loader.stream.config import DataConfig
+from loader.stream.mixture_entries import train_files
+from loader.stream.mixture_files import find_entries, with_entries
+from loader.stream.sources import data_class
+from pool.config.load import parse_config
 from sparsepool.plain import as_json
 
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Sequence[Mapping[str, Any]]

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
 
-from loader.batch.schema import SparseBatch
-from loader.batch.slots import allocate_slots
 from loader.errors import DataError
-from loader.sources import open_stream
-from loader.stream import Cursor, Filled, Stream
+from loader.stream.interface import Cursor, Filled, Stream
+from loader.stream.schema import SparseBatch
+from loader.stream.slots import allocate_slots
+from loader.stream.sources import open_stream
 from sparsepool.errors import SparsepoolError, one_line_errors
 from sparsepool.lending import Lent
 from sparsepool.settings import Files, data_config, data_files

@@ -15,7 +15,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
 from tests.chaos.oracle import CHESS, SETTINGS
 from tests.support.ensembles import ensemble
 from tests.support.runs import ROOT, TOY, Ended, command, pids_of, run, run_well, steps_done

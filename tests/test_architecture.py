@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from pool.tasks.registry import TASKS
+from pool.task.registry import TASKS
 
 ROOT = Path(__file__).resolve().parent.parent
 ROLES = ("planner", "coordinator", "feeder", "worker", "supervisor")
 TORCH_FREE = (
-    "loader.cli",
-    "loader.sources",
+    "loader.cli.main",
+    "loader.stream.sources",
     "loader.chess.source",
     "loader.formats.registry",
-    "pool.cli",
+    "pool.commands.main",
     "pool.exchange.contribution",
-    "pool.exchange.order",
+    "pool.kernels.tree",
     "pool.feeder.feeder",
     "pool.process.launch",
     "pool.protocol.channel",
@@ -47,24 +47,20 @@ CHESS_TASKS = ("pool.tasks.chess", "pool.tasks.perspective", "pool.tasks.stockfi
 TOP_LEVEL = {  # of pool/: what everybody uses; all else is a package
     "__init__",
     "__main__",
-    "cli",
     "crash_points",
-    "devices",
     "errors",
     "numerics",
-    "run_dir",
-    "threads",
 }
 DECIDE = (  # driven by events and the time that they are given
     "pool.feeder.filling",
     "pool.protocol.admission",
-    "pool.supervisor.closing",
+    "pool.supervisor.summary",
     "pool.supervisor.deaths",
-    "pool.supervisor.place",
-    "pool.supervisor.places",
+    "pool.supervisor.process_state",
+    "pool.supervisor.process_table",
     "pool.supervisor.policy",
     "pool.supervisor.stopping",
-    "pool.worker.desk",
+    "pool.worker.job_queue",
     "pool.worker.job",
 )
 EFFECTS = {"mmap", "os", "select", "signal", "socket", "subprocess", "threading", "time", "torch", "zmq"}
@@ -142,14 +138,14 @@ def test_no_role_imports_another() -> None:
     assert not wrong
 
 
-def test_the_coordinators_books_are_pure() -> None:
+def test_the_scheduler_is_pure() -> None:
     """They decide from events alone; what the simulation drives is what runs."""
     acting = ("torch", "zmq", "time", "os", "threading", "socket", "pool.protocol.channel", "pool.shm.memory")
     wrong = [
         (name, imported)
-        for name, path in modules("pool/coordinator/books")
+        for name, path in modules("pool/coordinator/scheduler")
         for imported in imports(path)
-        if imported in acting or (imported.startswith("pool.coordinator.") and ".books." not in imported)
+        if imported in acting or (imported.startswith("pool.coordinator.") and ".scheduler." not in imported)
     ]
     assert not wrong
 
@@ -180,10 +176,10 @@ def test_a_process_comes_to_be_without_knowing_roles() -> None:
 
 
 def test_what_happens_before_a_run_knows_nothing_of_watching_it() -> None:
-    lower = ("pool.supervisor.before", "pool.supervisor.children", "pool.supervisor.holding")
+    lower = ("pool.supervisor.prepare", "pool.supervisor.processes", "pool.supervisor.resources")
     wrong = [
         (name, imported)
-        for name, path in modules("pool/supervisor/before")
+        for name, path in modules("pool/supervisor/prepare")
         for imported in imports(path)
         if imported.startswith("pool.supervisor.") and not imported.startswith(lower)
     ]
@@ -295,7 +291,7 @@ def test_python_chess_is_needed_for_self_play_alone() -> None:
         if imported.split(".")[0] == "chess"
     }
     assert users
-    assert {name for name in users if not name.startswith("loader.selfplay.")} == set()
+    assert {name for name in users if not name.startswith("loader.engines.")} == set()
 
 
 # Folders of C++ and what each may include, its own files apart; the order is from the bottom up. `bind` folders and
@@ -305,31 +301,37 @@ NATIVE = {
     "loader/native/random": {"loader/native/common"},
     "loader/native/batch": {"loader/native/common"},
     "loader/native/stream": {"loader/native/common", "loader/native/random"},
-    "loader/native/packed": {"loader/native/common", "loader/native/stream"},
+    "loader/native/compression": {"loader/native/common", "loader/native/stream"},
     "loader/chess/native": {
         "loader/native/common",
         "loader/native/random",
         "loader/native/batch",
         "loader/native/stream",
-        "loader/native/packed",
+        "loader/native/compression",
     },
     "loader/rows/native": {
         "loader/native/common",
         "loader/native/batch",
         "loader/native/stream",
-        "loader/native/packed",
+        "loader/native/compression",
     },
-    "loader/formats": {
+    "loader/chess/formats": {
         "loader/native/common",
         "loader/native/stream",
-        "loader/native/packed",
+        "loader/native/compression",
         "loader/chess/native",
         "loader/rows/native",
     },
-    "pool/native": {"loader/native/common"},
-    "pool/tasks": {"loader/native/common", "pool/native"},
+    "loader/rows/formats": {
+        "loader/native/common",
+        "loader/native/stream",
+        "loader/native/compression",
+        "loader/rows/native",
+    },
+    "pool/kernels/cpu": {"loader/native/common"},
+    "pool/tasks": {"loader/native/common", "pool/kernels/cpu"},
 }
-ROOTS = {"loader": ("loader/native", "loader"), "pool": ("pool/native", "pool", "loader/native")}  # of includes
+ROOTS = {"loader": ("loader/native", "loader"), "pool": ("pool/kernels/cpu", "pool", "loader/native")}  # of includes
 
 
 def native_files() -> Iterator[Path]:
@@ -341,7 +343,7 @@ def native_files() -> Iterator[Path]:
 def native_folder(path: Path) -> str | None:
     """The folder of NATIVE that a file belongs to; none for those of the module itself (loader/native/bind)."""
     name = path.relative_to(ROOT).as_posix()
-    if name.startswith("pool/native/bind/"):
+    if name.startswith("pool/kernels/cpu/bind/"):
         return None
     return max((folder for folder in NATIVE if name.startswith(f"{folder}/")), key=len, default=None)
 
@@ -372,7 +374,7 @@ def test_includes_point_down() -> None:
 
 
 def test_a_format_and_a_task_see_no_other() -> None:
-    for parent in ("loader/formats", "pool/tasks"):
+    for parent in ("loader/chess/formats", "loader/rows/formats", "pool/tasks"):
         for path in native_files():
             if not path.is_relative_to(ROOT / parent):
                 continue
@@ -407,18 +409,7 @@ def test_a_header_is_included_by_some_file() -> None:
 
 
 def test_the_generic_loader_knows_no_chess() -> None:
-    generic = (
-        "batch_check",
-        "config",
-        "files",
-        "plugins",
-        "schema",
-        "section",
-        "slots",
-        "sources",
-        "stream",
-        "synthetic",
-    )
+    generic = ("files", "plugins", "section", "stream")
     wrong = [
         (name, imported)
         for name, path in modules("loader")

@@ -20,9 +20,9 @@ import pytest
 import typer
 
 from loader import exit_codes
-from loader.cli import PROGRAM as LOADER
-from pool.cli import PROGRAM as POOL
-from pool.config.reading import parse_config
+from loader.cli.main import PROGRAM as LOADER
+from pool.commands.main import PROGRAM as POOL
+from pool.config.load import parse_config
 from pool.coordinator.metrics.tensorboard import TAGS
 
 ROOT = Path(__file__).resolve().parent.parent

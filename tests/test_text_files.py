@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from loader.chess.filters.viriformat import rules_of_file
-from loader.cli import main as loader
-from loader.commands.inspecting import _layout_of
+from loader.cli.inspect import _layout_of
+from loader.cli.main import main as loader
+from loader.engines.book import read_book
 from loader.errors import DataError
-from loader.selfplay.book import read_book
-from pool.config.reading import load_config
+from pool.config.load import load_config
 from pool.tasks.chess.positions import Inputs, listed_positions
 
 KINGS = "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1"

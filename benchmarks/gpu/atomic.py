@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pool.cuda.compiler import Compiler
-from pool.cuda.launcher import packed_arguments
-from pool.cuda.source import Source
+from pool.kernels.cuda.compiler import Compiler
+from pool.kernels.cuda.launcher import packed_arguments
+from pool.kernels.cuda.source import Source
 from pool.nn.batch import SparseInput
 
 THREADS = 128

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.gpu.atomic import BenchmarkSource
-from pool.cuda.compiler import Compiler
-from pool.cuda.launcher import packed_arguments
+from pool.kernels.cuda.compiler import Compiler
+from pool.kernels.cuda.launcher import packed_arguments
 
 _CYCLES = 1 << 30
 _KERNELS = 16

@@ -17,10 +17,10 @@ from benchmarks.gpu.machine import Machine
 from benchmarks.gpu.network import task_of
 from benchmarks.gpu.report import Line, SkippedError
 from benchmarks.rotated import ROOT, SAMPLE
-from loader.batch.slots import read_batches
-from loader.sources import data_config, open_stream
+from loader.stream.slots import read_batches
+from loader.stream.sources import data_config, open_stream
 from pool.nn.batch import TensorBatch
-from pool.tasks.task import Progress
+from pool.task.task import Progress
 
 ONE_PROCESS, TWO_CARDS = 0.95, 1.6  # aims: of the loop's speed; times one card's speed
 LONGEST = 240  # seconds of a run

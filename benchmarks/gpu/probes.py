@@ -27,9 +27,9 @@ from benchmarks.gpu.busy import keep_busy
 from benchmarks.gpu.machine import Machine
 from benchmarks.gpu.report import Line
 from benchmarks.rotated import ROOT
-from pool.accelerator.added import add_devices
-from pool.accelerator.sharing import Exported, sharing
-from pool.preflight.proof import OPENED, OUTLIVES, STOPPED, WRITTEN, Setup
+from pool.device.plugins import add_devices
+from pool.device.proof import OPENED, OUTLIVES, STOPPED, WRITTEN, Setup
+from pool.device.sharing import Exported, sharing
 
 NBYTES = 2 << 20
 PATIENCE = 60  # seconds for an answer

@@ -16,7 +16,7 @@ from benchmarks.gpu.machine import Machine
 from benchmarks.gpu.report import Line
 from benchmarks.rotated import SAMPLE
 from benchmarks.sparse_layer import FIELD, from_file
-from pool.cuda import sparse_sums
+from pool.kernels.cuda import sparse_sums
 from pool.nn.batch import SparseInput, TensorBatch
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.stockfish.quantized.halfka import INPUTS as NUM_FEATURES

@@ -15,14 +15,14 @@ from typing import Any
 import typer
 
 from loader import _native
-from loader.batch.schema import BatchSchema, Region
 from loader.chess.filters import MOVE, PARTS, PLY, FilterConfig
 from loader.chess.filters.viriformat import ViriformatRules
-from loader.cli import PROGRAM as LOADER
+from loader.cli.main import PROGRAM as LOADER
 from loader.formats.registry import format_by_name, names_of_family
-from loader.sources import data_config, schema_of
-from pool.cli import PROGRAM as POOL
-from pool.config.page import markdown
+from loader.stream.schema import BatchSchema, Region
+from loader.stream.sources import data_config, schema_of
+from pool.commands.main import PROGRAM as POOL
+from pool.config.reference import markdown
 from pool.protocol import messages
 
 FOLDER = Path(__file__).resolve().parent

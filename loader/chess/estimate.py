@@ -5,13 +5,13 @@ from __future__ import annotations
 import select
 from collections.abc import Sequence
 
-from loader.batch.slots import allocate_slots
 from loader.chess.fields import batch_schema
 from loader.chess.readers import in_file_order, open_readers
 from loader.chess.stream import ChessStream
-from loader.config import DataConfig
 from loader.files.identity import DataFile
 from loader.formats.format import CountingReader, Reader
+from loader.stream.config import DataConfig
+from loader.stream.slots import allocate_slots
 
 CHUNKS = 8  # that are decoded
 SECONDS = 5.0  # that the filters' share may take to show itself

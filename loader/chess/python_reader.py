@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from loader import _native
 from loader.errors import DataError
-from loader.formats.faults import Fault, fault_of, place_of
+from loader.formats.errors import Fault, fault_of, place_of
 from loader.formats.format import Reader
 
 

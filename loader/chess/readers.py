@@ -7,13 +7,13 @@ from dataclasses import replace
 from itertools import groupby
 
 from loader import _native
-from loader.chess.entry import Entry
 from loader.chess.filters import needs
+from loader.chess.positions.entry import Entry
 from loader.chess.python_reader import PythonChunks
-from loader.config import DataConfig
 from loader.files.identity import DataFile
 from loader.formats import opening
 from loader.formats.format import Format, Place, Reader
+from loader.stream.config import DataConfig
 
 FAMILY = "chess"
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from loader.batch.schema import BatchSchema
 from loader.chess.fields import batch_schema
 from loader.chess.readers import FAMILY, format_name, format_of, in_file_order, open_readers
 from loader.chess.settings import ChessConfig
 from loader.chess.stream import ChessStream, position_source
-from loader.config import DataConfig
+from loader.files.compression import is_packed, packed_notes
 from loader.files.identity import DataFile
-from loader.files.packed import is_packed, packed_notes
 from loader.formats.format import GrowingFormat, Reader
+from loader.stream.mixture_rates import OpenedComponent, Portion, open_components, portions, rates
 from loader.formats.opening import family_format
-from loader.formats.origin import origin
-from loader.mixture.rates import OpenedComponent, Portion, open_components, portions, rates
-from loader.stream import Cursor
+from loader.formats.provenance import origin
+from loader.stream.config import DataConfig
+from loader.stream.interface import Cursor
+from loader.stream.schema import BatchSchema
 
 _MIB = 1 << 20
 _DECODED = 28  # bytes of memory for a byte of file, of formats that do not say it

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loader import _native
-from loader.batch.schema import BatchSchema
 from loader.chess.filters.native_settings import filter_settings
 from loader.chess.output_buckets import buckets_by_pieces
 from loader.chess.readers import native_reader
-from loader.config import DataConfig
 from loader.formats.format import Reader
-from loader.mixture.rates import OpenedComponent
-from loader.native_stream import NativeStream, region_table
+from loader.stream.mixture_rates import OpenedComponent
+from loader.stream.config import DataConfig
+from loader.stream.native_stream import NativeStream, region_table
+from loader.stream.schema import BatchSchema
 
 
 class ChessStream(NativeStream):

@@ -1,1 +1,1 @@
-"""Files by name: how what a user has written becomes a path, what may be opened, whether a file has changed."""
+"""Files as bytes: their names, identity and compression, written whole or resumed."""

@@ -6,7 +6,7 @@ import codecs
 import tomllib
 from typing import Any
 
-from loader.files.packed import decompressor
+from loader.files.compression import decompressor
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 

@@ -1,1 +1,1 @@
-"""File formats: a folder each, found by name or by a file's content (`loader.formats.registry`)."""
+"""What a file format is, and how one is found by its name or by a file's content."""

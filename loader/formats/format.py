@@ -1,7 +1,7 @@
 """What a file format is: a module, or a package, with these names.
 
 Formats in this folder are found automatically; a format of a user's own is named in `data.format`. A format belongs to
-a source (`data.source`), which decides what a reader's `read` gives: for chess, `loader.chess.entry.Entry`.
+a source (`data.source`), which decides what a reader's `read` gives: for chess, `loader.chess.positions.entry.Entry`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from loader.config import DataConfig
 from loader.files.identity import DataFile
+from loader.stream.config import DataConfig
 
 OnProgress = Callable[[int, int], None]  # bytes done, bytes in all
 HEAD_BYTES = 4096  # of a file's beginning, by which a format knows its own

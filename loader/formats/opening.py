@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import TypeVar
 
-from loader.config import DataConfig
 from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.formats.format import ConfiguredFormat, Format, Reader
 from loader.formats.registry import built_in, format_by_name, format_of_file, refused_packing, unclaimed
+from loader.stream.config import DataConfig
 
 log = logging.getLogger(__name__)
 

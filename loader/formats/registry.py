@@ -1,11 +1,12 @@
 """Formats by name, and by what a file holds.
 
-The packages in this folder are the formats that come with the loader; any other is named by its module. They are
-imported when they are asked for.
+The packages of loader.chess.formats and loader.rows.formats come with the loader; any other format is named by its
+module. They are imported when they are asked for.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import pkgutil
 from collections.abc import Mapping, Sequence
@@ -13,18 +14,31 @@ from functools import cache
 from pathlib import Path
 from typing import cast
 
-import loader.formats
-from loader.files.packed import ENDINGS, READ, decompressor
+from loader.files.compression import ENDINGS, READ, decompressor
 from loader.files.regular import open_regular
 from loader.formats.format import HEAD_BYTES, Format
 from loader.plugins.interface import interface_problem
 from loader.plugins.registry import Registry
 
+FAMILIES = ("loader.chess.formats", "loader.rows.formats")
+
 
 @cache
+def _modules() -> Mapping[str, str]:
+    """The modules of the formats that come with the loader, by the formats' names, in the names' order. Looked up once:
+    a run may have thousands of files."""
+    packages = [importlib.import_module(family) for family in FAMILIES]
+    names = {
+        module.name: f"{package.__name__}.{module.name}"
+        for package in packages
+        for module in pkgutil.iter_modules(package.__path__)
+    }
+    return dict(sorted(names.items()))
+
+
 def built_in() -> Sequence[str]:
-    """The names of the formats that come with the loader. Looked up once: a run may have thousands of files."""
-    return sorted(module.name for module in pkgutil.iter_modules(loader.formats.__path__) if module.ispkg)
+    """Returns the names of the formats that come with the loader, in order."""
+    return list(_modules())
 
 
 def format_by_name(name: str) -> Format:
@@ -104,8 +118,7 @@ def _formats(family: str | None) -> Mapping[str, Format]:
 
 @cache
 def _registry() -> Registry:
-    bundled = {name: f"loader.formats.{name}" for name in built_in()}
-    return Registry("data.format", "file format", bundled, "the name of a module")
+    return Registry("data.format", "file format", _modules(), "the name of a module")
 
 
 def _head(path: Path) -> bytes:

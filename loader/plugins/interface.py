@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from loader.plugins.words import definition_of, told
+from loader.plugins.error_text import definition_of, told
 
 
 def interface_problem(made: object, protocol: type, noun: str) -> str:

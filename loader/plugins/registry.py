@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from loader.plugins.error_text import told
 from loader.plugins.modules import look_in_current_folder
-from loader.plugins.words import told
 
 
 class UnknownNameError(ValueError):

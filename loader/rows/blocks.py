@@ -12,9 +12,9 @@ import numpy as np
 
 from loader.errors import DataError
 from loader.formats.format import Place
+from loader.plugins.error_text import PluginError, told
 from loader.plugins.interface import call_problem, interface_problem
 from loader.plugins.registry import Registry, load
-from loader.plugins.words import PluginError, told
 from loader.rows.block import Rows
 from loader.rows.csr import rows_of_csr
 from loader.rows.settings import RowsConfig

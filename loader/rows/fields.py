@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from loader import _native
-from loader.batch.schema import BatchSchema, DenseField, SparseField
-from loader.config import DataConfig
 from loader.rows.settings import RowsConfig
+from loader.stream.config import DataConfig
+from loader.stream.schema import BatchSchema, DenseField, SparseField
 
 LABEL = "label"
 WEIGHT = "weight"

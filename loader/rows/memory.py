@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from loader.config import DataConfig
 from loader.files.identity import DataFile
 from loader.rows.readers import format_of
+from loader.stream.config import DataConfig
 
 _MIB = 1 << 20
 _TEXT = 4  # bytes of memory for a byte of text, at most about

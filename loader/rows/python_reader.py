@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loader import _native
 from loader.errors import DataError
-from loader.formats.faults import Fault, fault_of, place_of, words_of
+from loader.formats.errors import Fault, fault_of, place_of, words_of
 from loader.formats.format import Reader
 from loader.rows.block import Block, native_block
 

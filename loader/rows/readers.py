@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from loader import _native
-from loader.config import DataConfig
 from loader.files.identity import DataFile
 from loader.formats import opening
 from loader.formats.format import ColumnFormat, Format, Reader
 from loader.rows.python_reader import PythonBlocks
 from loader.rows.settings import RowsConfig
+from loader.stream.config import DataConfig
 
 FAMILY = "rows"
 

@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from loader import _native
-from loader.batch.schema import BatchSchema
-from loader.config import DataConfig
+from loader.files.compression import packed_notes
 from loader.files.identity import DataFile
-from loader.files.packed import packed_notes
 from loader.formats.format import CountingReader, GrowingFormat
+from loader.stream.mixture_rates import OpenedComponent, Portion, open_components, portions, rates
 from loader.formats.opening import family_format, name_of
-from loader.formats.origin import origin
-from loader.mixture.rates import OpenedComponent, Portion, open_components, portions, rates
-from loader.native_stream import NativeStream, region_table
+from loader.formats.provenance import origin
 from loader.rows.blocks import GENERATOR, is_generator
 from loader.rows.fields import batch_schema, row_shape
 from loader.rows.memory import window_nbytes
 from loader.rows.readers import FAMILY, format_of, native_reader, open_readers
 from loader.rows.settings import RowsConfig
 from loader.section import Section
-from loader.stream import Cursor
+from loader.stream.config import DataConfig
+from loader.stream.interface import Cursor
+from loader.stream.native_stream import NativeStream, region_table
+from loader.stream.schema import BatchSchema
 
 _LOOKED_AT = 8  # chunks, for an estimate
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loader.files.whole_file import temporary
-from pool.checkpoint.disk import files
 from pool.checkpoint.state import BEST, FOLDER, LAST, STATE, verify
 from pool.errors import CheckpointError, DamagedCheckpointError
+from pool.run_folder import files
 
 DAMAGED = "damaged-"
 LINKS = (LAST, BEST)

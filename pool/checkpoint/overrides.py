@@ -14,8 +14,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from pool.checkpoint.disk.plain import same
 from pool.checkpoint.fingerprint import IMPLEMENTATION
+from pool.run_folder.strict_json import same
 
 OPTIMIZER, SCHEDULE = "optimizer.args.", "schedule.args."
 _RATES = ("initial_lr", "max_lr", "min_lr")  # of a parameter group: what schedules compute lr from

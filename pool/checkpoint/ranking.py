@@ -11,9 +11,9 @@ from statistics import fmean
 
 from pool.checkpoint.state import SavedState
 from pool.checkpoint.validations import LOWEST_LOSS, Goal, Validation
-from pool.metrics.digits import in_digits
-from pool.metrics.members import of_member
-from pool.telemetry.records import METRICS, read_records
+from pool.metrics.formatting import in_digits
+from pool.metrics.medians import of_member
+from pool.run_folder.records import METRICS, read_records
 
 LAST_STEPS = 100  # whose mean the training loss is
 

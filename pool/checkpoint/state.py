@@ -19,14 +19,15 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
 from loader.files.identity import DataFile
-from loader.stream import Cursor
-from pool.checkpoint.disk import files, plain, tensor_file
-from pool.checkpoint.disk.tensor_file import FileSums, Header
+from loader.stream.interface import Cursor
+from pool.checkpoint import tensor_file
+from pool.checkpoint.migrations import with_new_names
 from pool.checkpoint.overrides import Override
 from pool.checkpoint.plateau import Plateau
-from pool.checkpoint.renamed import with_new_names
+from pool.checkpoint.tensor_file import FileSums, Header
 from pool.checkpoint.validations import LOWEST_LOSS, NONE, Goal, Validations
 from pool.errors import CheckpointError, DamagedCheckpointError
+from pool.run_folder import files, strict_json
 
 T = TypeVar("T")
 
@@ -182,20 +183,22 @@ def read_state(checkpoint: Path) -> SavedState:
             f"{path}: is damaged: bytes {begin} to {begin + len(rest)} differ from what was written"
         )
     text = b"{" + rest
-    plain.parse(text, path)
+    strict_json.parse(text, path)
     try:
         state = _SCHEMA.validate_json(text, strict=True)
     except ValidationError as error:
-        raise plain.not_ours(path, plain.explained(error)) from None
+        raise strict_json.not_ours(path, strict_json.explained(error)) from None
     known = state.validations
     for name, validation in (("newest", known.newest), ("best", known.best), ("record", known.record)):
         if validation is not None and validation.step > state.step:
-            raise plain.not_ours(path, f"validations.{name}.step: {validation.step} is after step {state.step}")
+            raise strict_json.not_ours(path, f"validations.{name}.step: {validation.step} is after step {state.step}")
     for number, member in enumerate(state.members):
         if member.frozen_at is not None and member.frozen_at > state.step:
-            raise plain.not_ours(path, f"members.{number}.frozen_at: {member.frozen_at} is after step {state.step}")
+            raise strict_json.not_ours(
+                path, f"members.{number}.frozen_at: {member.frozen_at} is after step {state.step}"
+            )
     if state.members and all(member.frozen_at is not None for member in state.members):
-        raise plain.not_ours(path, "members: none is trained any more; a run ends before that")
+        raise strict_json.not_ours(path, "members: none is trained any more; a run ends before that")
     return replace(state, config=with_new_names(state.config))
 
 

@@ -14,10 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from loader.files.whole_file import temporary
-from pool.checkpoint import folder
-from pool.checkpoint.disk import files, tensor_file
-from pool.checkpoint.disk.plain import value_at
-from pool.checkpoint.disk.tensor_file import Header, TensorBytes
+from pool.checkpoint import folder, tensor_file
 from pool.checkpoint.state import (
     AVERAGE,
     BEST,
@@ -35,9 +32,12 @@ from pool.checkpoint.state import (
     verify,
     verify_tensors,
 )
+from pool.checkpoint.tensor_file import Header, TensorBytes
 from pool.crash_points import crash_point
 from pool.errors import CheckpointError
-from pool.run_dir import FOLDER_MODE, make_folder
+from pool.run_folder import files
+from pool.run_folder.opening import FOLDER_MODE, make_folder
+from pool.run_folder.strict_json import value_at
 
 DTYPES: dict[torch.dtype, str] = {getattr(torch, name): word for word, (name, _) in tensor_file.DTYPES.items()}
 

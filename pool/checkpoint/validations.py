@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from pool.checkpoint.disk.plain import same, value_at
 from pool.metrics.layout import LOSS
 from pool.metrics.metric import Best
+from pool.run_folder.strict_json import same, value_at
 
 Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 

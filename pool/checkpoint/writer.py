@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pool.checkpoint import store
-from pool.checkpoint.disk import files
 from pool.checkpoint.folder import Wanted, linked_step, nothing_wanted, remove_old
 from pool.checkpoint.state import BEST
 from pool.checkpoint.store import Checkpoint
 from pool.errors import CheckpointError, DamagedCheckpointError
+from pool.run_folder import files
 
 
 @dataclass(frozen=True)

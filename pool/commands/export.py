@@ -67,8 +67,8 @@ def export(
     Of an ensemble a file holds one network: --member or --average says which.
     """
     from loader.files.pipes import output_pipe
-    from pool.trained.choosing import parse_member
-    from pool.trained.export import export_checkpoint, header_path
+    from pool.export.export import export_checkpoint, header_path
+    from pool.export.member import parse_member
 
     if average and member is not None:
         raise ConfigError("--average: is of all members; leave out --member")

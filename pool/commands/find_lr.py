@@ -18,8 +18,8 @@ from pool.commands.arguments import Force, Overrides, check_new
 from pool.errors import PoolError
 
 if TYPE_CHECKING:
+    from pool.analysis.rates import RangeTest
     from pool.config.tree import Config
-    from pool.runs.rates import RangeTest
 
 
 def register(app: typer.Typer) -> None:
@@ -45,9 +45,9 @@ def find_lr(
     Suggested is a tenth of the rate at which the smoothed loss was lowest. It is a place to begin, not an answer: it
     depends on batch size, optimizer and data. The run may diverge at the end, which is what it is for.
     """
-    from pool.config.reading import load_config
-    from pool.runs.plot import check_plot, plot_rates
-    from pool.runs.rates import changes_for
+    from pool.analysis.plot import check_plot, plot_rates
+    from pool.analysis.rates import changes_for
+    from pool.config.load import load_config
 
     if plot is not None:
         check_plot(plot)
@@ -60,7 +60,7 @@ def find_lr(
     if as_json:
         sys.stdout.write(json.dumps(asdict(found)) + "\n")
     else:
-        from pool.runs.drawing import draw
+        from pool.analysis.drawing import draw
 
         sys.stdout.write(draw(found.rates, found.smoothed, found.suggested))
         sys.stdout.write(
@@ -72,8 +72,8 @@ def find_lr(
 
 def _tested(config: Config) -> RangeTest:
     """Runs it. Raises PoolError; a run that ends because it diverges has told what it was for."""
-    from pool.runs.rates import LEAST, judge
-    from pool.runs.records import read_run
+    from pool.analysis.rates import LEAST, judge
+    from pool.analysis.records import read_run
     from pool.supervisor.train import train
 
     sys.stderr.write(f"find-lr: {config.train.steps} steps\n")

@@ -47,11 +47,11 @@ def predict(
     asked about data.batch_size samples at once; the last digits may depend on that number, since libraries add up
     matrix products in an order that depends on their size.
     """
-    from loader.commands.terminal import sample_count
+    from loader.cli.terminal import sample_count
     from loader.files.pipes import is_stream
+    from pool.analysis.predict import Asked, predict_file
     from pool.config.changes import Change
-    from pool.runs.predict import Asked, predict_file
-    from pool.trained.choosing import parse_member
+    from pool.export.member import parse_member
 
     parsed = [Change.parse(text) for text in changes or ()]
     asked = Asked.open(checkpoint, task, "predict", parse_member(member), averaged=averaged)

@@ -39,11 +39,11 @@ def runs(
     validation is that of its best member, and the newest loss the median. Reads the folders alone; the runs may go on
     meanwhile. Losses that do not measure the same are named below the table.
     """
-    from pool.commands.showing import show
-    from pool.config.members import differing
-    from pool.runs.plot import check_plot, plot_runs
-    from pool.runs.records import read_runs
-    from pool.runs.table import as_data, incomparable, rows
+    from pool.analysis.plot import check_plot, plot_runs
+    from pool.analysis.records import read_runs
+    from pool.analysis.table import as_data, incomparable, rows
+    from pool.commands.tables import show
+    from pool.config.member_settings import differing
 
     if plot is not None:
         check_plot(plot)
@@ -72,8 +72,8 @@ def status(
     Exit codes: 0 finished, 3 running, 4 stopped by a signal, 1 crashed (killed, or ended by an error), 2 no run's
     folder. Example: until pool status runs/first > status.txt; do sleep 60; done
     """
-    from pool.runs.records import read_run
-    from pool.runs.table import status_data, status_lines
+    from pool.analysis.records import read_run
+    from pool.analysis.table import status_data, status_lines
     from pool.telemetry.status import LOCK
 
     run = read_run(folder)
@@ -104,8 +104,8 @@ def clean(
     takes, always stays. Damaged ones (damaged-step-N) go. A run that goes on is left alone, with exit code 1: it thins
     its own (train.keep_checkpoints).
     """
-    from pool.runs.clean import clean_run
-    from pool.runs.records import run_folders
+    from pool.analysis.clean import clean_run
+    from pool.analysis.records import run_folders
 
     running = False
     total = 0

@@ -20,8 +20,8 @@ def settings(
     as_markdown: Annotated[bool, typer.Option("--markdown", help="print docs/reference/configuration.md")] = False,
 ) -> None:
     """Show every key that a config file may have: default, allowed values, meaning."""
-    from loader.sources import SOURCES
-    from pool.config.page import markdown, plain, show
+    from loader.stream.sources import SOURCES
+    from pool.config.reference import markdown, plain, show
 
     sources = tuple(SOURCES.bundled) if source is None else (source,)
     if as_markdown:

@@ -50,11 +50,11 @@ def sweep(
     of memory holds all members. Train such runs one by one, and compare them by pool runs. Example: pool sweep
     configs/clicks.toml --vary optimizer.args.lr=1e-3,3e-3,1e-2 --seeds 3
     """
-    from pool.commands.showing import show
-    from pool.runs.sweep import as_data, look_at, rows
-    from pool.runs.variations import SEED, Variation, sweep_config
-    from pool.supervisor.before import preparation
-    from pool.supervisor.closing import sweep_command
+    from pool.analysis.sweep import as_data, look_at, rows
+    from pool.analysis.variations import SEED, Variation, sweep_config
+    from pool.commands.tables import show
+    from pool.supervisor.prepare import preparation
+    from pool.supervisor.summary import sweep_command
     from pool.supervisor.train import train
 
     vary = vary or []

@@ -52,10 +52,10 @@ def train(
     pool configs stockfish-15.1 -o my.toml, then pool train my.toml --set 'data.train=/data/*.binpack' --set
     run.dir=runs/first
     """
-    from pool.config.reading import load_config
-    from pool.supervisor.before import preparation
-    from pool.supervisor.before.overriding import parse
-    from pool.supervisor.closing import command
+    from pool.config.load import load_config
+    from pool.supervisor.prepare import preparation
+    from pool.supervisor.prepare.overriding import parse
+    from pool.supervisor.summary import command
     from pool.supervisor.train import train as run
 
     settings = load_config(config, overrides or (), trace=trace)

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from loader.config import DataConfig
-from loader.mixture.entries import DataEntry, comma_list, train_files, validation_files
 from loader.section import Effect, Section, WrongKeyError
+from loader.stream.config import DataConfig
+from loader.stream.mixture_entries import DataEntry, comma_list, train_files, validation_files
 from pool.config.average import AverageConfig
 from pool.config.ensemble import MOST_SEED
 from pool.config.schedule import MOST_STEPS

@@ -12,9 +12,9 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 from loader.cores import allowed_cores
 from loader.files.paths import absolute
 from loader.section import Effect, Section
-from loader.sources import data_class, generates
+from loader.stream.sources import data_class, generates
 from pool.config.ensemble import MOST_SEED, EnsembleConfig
-from pool.config.explaining import explained
+from pool.config.errors import explained
 from pool.config.schedule import Schedule, ScheduleConfig
 from pool.config.sections import (
     OptimizerConfig,
@@ -24,10 +24,10 @@ from pool.config.sections import (
     TestingConfig,
     TrainConfig,
 )
-from pool.devices import parse_device
+from pool.device.names import parse_device
 from pool.errors import ConfigError
-from pool.tasks.registry import task_module
-from pool.tasks.start import model_class
+from pool.task.registry import task_module
+from pool.task.start import model_class
 
 _DEFAULT_SOURCE: str = PoolDataConfig.model_fields["source"].default
 

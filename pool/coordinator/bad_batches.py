@@ -7,15 +7,15 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from loader.batch.schema import SparseBatch
-from loader.plugins.words import told
-from loader.sources import origin_of
+from loader.plugins.error_text import told
+from loader.stream.schema import SparseBatch
+from loader.stream.sources import origin_of
 from pool.coordinator import poison
-from pool.coordinator.books.actions import BadBatch
+from pool.coordinator.scheduler.actions import BadBatch
 from pool.errors import RunError
-from pool.metrics.members import named
+from pool.metrics.medians import named
 from pool.process.launch import Launch
-from pool.run_dir import shown
+from pool.run_folder.opening import shown
 from pool.shm.memory import Memory
 
 log = logging.getLogger(__name__)

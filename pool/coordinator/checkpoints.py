@@ -22,7 +22,7 @@ from pool.checkpoint.schedule import FINAL_SECONDS, FinalAttempts, Schedule, Sna
 from pool.checkpoint.store import Checkpoint
 from pool.checkpoint.validations import LOWEST_LOSS, Goal, Validation, Validations
 from pool.checkpoint.writer import CheckpointWriter, Written
-from pool.coordinator.memory.copies import Copied, Copies, InHostMemory
+from pool.coordinator.exchange_setup.copies import Copied, Copies, InHostMemory
 from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
 

@@ -13,41 +13,41 @@ import torch
 import zmq
 
 from pool import _native, numerics
-from pool.accelerator.opening import naming_lost_devices
-from pool.buckets.parts import member_of_bucket
 from pool.checkpoint.state import FOLDER
 from pool.checkpoint.validations import Goal
 from pool.checkpoint.writer import CheckpointWriter
 from pool.coordinator.bad_batches import BadBatches
-from pool.coordinator.books.actions import Action, Freeze
-from pool.coordinator.books.books import Books
-from pool.coordinator.books.inbox import Inbox
-from pool.coordinator.books.rules import Rules
 from pool.coordinator.checkpoints import Checkpoints
-from pool.coordinator.collected import Collected
-from pool.coordinator.committer import Committer
 from pool.coordinator.early_stopping import EarlyStopping
-from pool.coordinator.hands import CoordinatorHands
+from pool.coordinator.exchange_setup.exchanges import Exchanges, devices_of
+from pool.coordinator.exchange_setup.workers_memory import WorkersMemory
+from pool.coordinator.executor import CoordinatorHands
 from pool.coordinator.history import History
-from pool.coordinator.memory.exchanges import Exchanges, devices_of
-from pool.coordinator.memory.workers_memory import WorkersMemory
 from pool.coordinator.metrics.metrics import Metrics
-from pool.coordinator.record import Record
+from pool.coordinator.models import Committer
+from pool.coordinator.scheduler.actions import Action, Freeze
+from pool.coordinator.scheduler.inbox import Inbox
+from pool.coordinator.scheduler.rules import Rules
+from pool.coordinator.scheduler.scheduler import Books
 from pool.coordinator.snapshots import Snapshots
 from pool.coordinator.state import State
-from pool.coordinator.stepping.timing import Timing
+from pool.coordinator.step_record import Record
+from pool.coordinator.update.timing import Timing
+from pool.coordinator.validation_arrays import Collected
 from pool.crash_points import crash_point
-from pool.members.making import make_members
-from pool.metrics.members import median_of
+from pool.device.opening import naming_lost_devices
+from pool.ensemble.factory import make_members
+from pool.exchange.member_layout import member_of_bucket
+from pool.metrics.medians import median_of
 from pool.nets.record import still_to_export
 from pool.process.launch import Launch
-from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Hub, Link
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import Hello, NetNews, Notice, Roster
-from pool.run_dir import shown
+from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
+from pool.run_folder.opening import shown
 from pool.shm.memory import Memory
-from pool.tasks.making import metrics_of
+from pool.task.factory import metrics_of
 from pool.telemetry.trace import Trace
 
 REPORT_SECONDS = 0.2

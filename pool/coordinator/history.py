@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pool.coordinator.books.actions import (
+from pool.coordinator.scheduler.actions import (
     BadBatch,
     Collect,
     Commit,
@@ -26,7 +26,7 @@ from pool.coordinator.books.actions import (
     Update,
     Validated,
 )
-from pool.run_dir import open_file
+from pool.run_folder.opening import open_file
 
 HISTORY = "history.jsonl"
 

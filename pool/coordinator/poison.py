@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save as safetensors_of
 
-from loader.batch.schema import SparseBatch
-from pool.checkpoint.disk.files import replace_file, sweep
-from pool.coordinator.books.actions import BadBatch
-from pool.run_dir import make_folder
+from loader.stream.schema import SparseBatch
+from pool.coordinator.scheduler.actions import BadBatch
+from pool.run_folder.files import replace_file, sweep
+from pool.run_folder.opening import make_folder
 
 FOLDER = "poison"
 

@@ -14,7 +14,7 @@ import torch
 from pool.checkpoint import snapshot
 from pool.checkpoint.snapshot import Area, Placed, Snapshot
 from pool.checkpoint.store import DTYPES, Checkpoint, tensor_bytes
-from pool.coordinator.stepping.changes import Changes
+from pool.coordinator.update.changed_rows import Changes
 from pool.errors import CheckpointError
 
 WEIGHTS, OPTIMIZER, AVERAGE = "weights", "optimizer", "average"

@@ -6,15 +6,15 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from pool.checkpoint import store
-from pool.checkpoint.disk.plain import value_at
 from pool.checkpoint.state import MemberState, OptimizerNumbers, describe_files, describe_mixture, describe_scales
 from pool.checkpoint.validations import NONE, Goal, Validation, Validations, comparable
-from pool.coordinator.books.actions import Commit
-from pool.coordinator.committer import Committer
+from pool.coordinator.models import Committer
+from pool.coordinator.scheduler.actions import Commit
 from pool.coordinator.snapshots import Snapshots
-from pool.metrics.members import named
+from pool.metrics.medians import named
 from pool.optim.plateau import plateau_rule
 from pool.process.launch import Launch
+from pool.run_folder.strict_json import value_at
 from pool.shm.memory import Memory
 
 

@@ -7,23 +7,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import torch
 from torch import nn
 
-from loader.plugins.words import PluginError, definition_of
-from pool.buckets.plan import Plan
-from pool.buckets.tensors import carried, replace_tensors, tied_names, trained, transient_names
+from loader.plugins.error_text import PluginError, definition_of
 from pool.config.tree import Config
-from pool.coordinator.books.actions import TakeBuffers
-from pool.coordinator.stepping.average import WeightAverage
-from pool.coordinator.stepping.choice import choose
-from pool.coordinator.stepping.timing import Timing
+from pool.coordinator.scheduler.actions import TakeBuffers
+from pool.coordinator.update.bucket_step import choose
+from pool.coordinator.update.timing import Timing
+from pool.coordinator.update.weight_average import WeightAverage
+from pool.ensemble.bindings import Bindings
+from pool.ensemble.member import Member
 from pool.errors import CheckpointError
 from pool.exchange.interface import CoordinatorExchange
-from pool.members.bindings import Bindings
-from pool.members.member import Member
+from pool.exchange.plan import Plan
+from pool.exchange.tensors import carried, replace_tensors, tied_names, trained, transient_names
 from pool.nn.generators import seed_for
 from pool.optim.buckets import BucketOptimizers
-from pool.optim.members import State
-from pool.tasks.attributes import attributes, to_device
-from pool.tasks.task import Task
+from pool.optim.joined_state import State
+from pool.task.attributes import attributes, to_device
+from pool.task.task import Task
 
 
 class TrainedMember:

@@ -14,7 +14,7 @@ contribution goes to. The owner of a slot (I4):
 Weights. Version t lies in place t mod 2, and the coordinator alone writes it (I3). A worker reads version t from
 `publish(t)` until its batches of step t have ended.
 
-Bits. Every implementation adds up along the tree of `pool.exchange.order` (I2), and of a table the touched rows alone.
+Bits. Every implementation adds up along the tree of `pool.kernels.tree` (I2), and of a table the touched rows alone.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from typing import Protocol
 
 from torch import Tensor
 
-from pool.buckets.plan import Bucket
-from pool.exchange.addend import Addend, Touched
 from pool.exchange.contribution import Contribution
+from pool.exchange.plan import Bucket
+from pool.kernels.addend import Addend, Touched
 
 
 class PieceMemory(Protocol):

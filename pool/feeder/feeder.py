@@ -17,10 +17,10 @@ from pool.crash_points import crash_point
 from pool.feeder.filling import Filling
 from pool.feeder.watched import WatchedStream
 from pool.process.launch import Launch
-from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import FeederOrders, FeederReport, Heartbeat, Hello, Purpose, Roster, StreamOrders
+from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
 from pool.shm.memory import Memory
 from pool.telemetry.trace import Trace
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loader.stream import Cursor, Filled
+from loader.stream.interface import Cursor, Filled
 from pool.protocol.messages import StreamOrders, StreamReport
 
 

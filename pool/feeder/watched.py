@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import check_unchanged
-from loader.plugins.words import PluginError, told
-from loader.sources import open_stream, open_validation
-from loader.stream import Compared, Cursor, Filled, Stream
+from loader.plugins.error_text import PluginError, told
+from loader.stream.interface import Compared, Cursor, Filled, Stream
+from loader.stream.sources import open_stream, open_validation
 from pool.process.launch import Launch
 from pool.protocol.messages import Purpose
 from pool.shm.memory import Memory

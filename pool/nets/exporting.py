@@ -11,13 +11,13 @@ from pathlib import Path
 from loader.errors import SPACE_ERRORS, comes_from
 from loader.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_RESOURCES
 from loader.files.whole_file import temporary
-from pool.checkpoint.disk import files
 from pool.checkpoint.folder import step_path
 from pool.checkpoint.state import AVERAGE, FOLDER, read_state
 from pool.errors import CheckpointError, PoolError
 from pool.nets.record import NETS, net_name
 from pool.process import lifeline
-from pool.run_dir import keep_others_from_writing, make_folder, shown
+from pool.run_folder import files
+from pool.run_folder.opening import keep_others_from_writing, make_folder, shown
 
 _ROOM_ERRORS = (*SPACE_ERRORS, errno.EIO)  # the export is tried again
 
@@ -42,7 +42,7 @@ class Export:
 
 def write_nets(export: Export) -> None:
     """Writes the nets beside their place, and renames them when all are on the disk. Raises PoolError, OSError."""
-    from pool.trained.export import export_checkpoint
+    from pool.export.export import export_checkpoint
 
     checkpoint = step_path(export.run / FOLDER, export.step)
     try:

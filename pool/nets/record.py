@@ -8,9 +8,9 @@ from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
-from pool.checkpoint.disk import files
-from pool.run_dir import make_folder
-from pool.telemetry.line_file import LineFile
+from pool.run_folder import files
+from pool.run_folder.lines import LineFile
+from pool.run_folder.opening import make_folder
 
 NETS = "nets"
 RECORD = "record.jsonl"

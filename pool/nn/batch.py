@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from loader.batch.fields import Fields
-from loader.batch.schema import SparseBatch
+from loader.stream.fields import Fields
+from loader.stream.schema import SparseBatch
 from pool._native import SparsePlan
 
 _MIN_USES = 4  # of a touched row, on average: with fewer a plan can't be worth its use
@@ -17,7 +17,7 @@ _MIN_USES = 4  # of a touched row, on average: with fewer a plan can't be worth 
 
 @dataclass(frozen=True)
 class SparseInput:
-    """One sparse field; see loader.batch.schema.SparseView for what the arrays mean."""
+    """One sparse field; see loader.stream.schema.SparseView for what the arrays mean."""
 
     offsets: Tensor  # uint32 [num_bags + 1]
     features: Tensor  # uint16 or uint32 [active]

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from pool import _native
-from pool.accelerator.adam import step_adam
+from pool.kernels.adam import step_adam
 from pool.optim.native import Group, NativeOptimizer, Pass, State, check_not_negative, check_positive
 
 

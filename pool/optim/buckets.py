@@ -19,23 +19,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from loader.plugins.words import in_words
-from pool.buckets.plan import Bucket, Plan
-from pool.buckets.tensors import rows_of
-from pool.checkpoint.disk.plain import printable
+from loader.plugins.error_text import in_words
 from pool.checkpoint.overrides import Override, applied, with_rates
 from pool.checkpoint.plateau import Plateau, ReduceOnPlateau
 from pool.checkpoint.validations import Validation
 from pool.config.schedule import Schedule
 from pool.config.sections import OptimizerConfig
 from pool.errors import CheckpointError, RunError
-from pool.exchange.addend import Addend
+from pool.exchange.plan import Bucket, Plan
+from pool.exchange.tensors import rows_of
+from pool.kernels.addend import Addend
 from pool.optim.elementwise import ELEMENTWISE
-from pool.optim.making import made, tuples
+from pool.optim.factory import made, tuples
 from pool.optim.names import load_class
 from pool.optim.native import NativeOptimizer
 from pool.optim.plain_state import check_group
 from pool.optim.schedules import Parts, load_schedule, make_schedule
+from pool.run_folder.strict_json import printable
 
 _OF_CODE = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError)
 

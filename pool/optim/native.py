@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pool.exchange.addend import Addend, within
-from pool.threads import MEMORY_BOUND, SCATTERED, worthwhile
+from pool.kernels.addend import Addend, within
+from pool.kernels.threads import MEMORY_BOUND, SCATTERED, worthwhile
 
 Group = Mapping[str, Any]
 State = dict[str, Any]

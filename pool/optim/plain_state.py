@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from pool.checkpoint.disk.plain import printable
+from pool.run_folder.strict_json import printable
 
 _PER_GROUP = ("base_lrs", "_last_lr")  # of a schedule
 

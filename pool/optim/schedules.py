@@ -15,7 +15,7 @@ import torch
 from pool.config.parts import first_steps, in_force
 from pool.config.schedule import Schedule
 from pool.errors import ConfigError
-from pool.optim.making import made
+from pool.optim.factory import made
 from pool.optim.names import load_class
 from pool.optim.plain_state import check_schedule
 

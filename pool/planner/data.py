@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
-from loader.batch.schema import BatchSchema
 from loader.errors import DataError
 from loader.files.identity import DataFile
-from loader.plugins.words import told
-from loader.sources import open_stream, open_validation, schema_of, whole_files
-from loader.stream import Compared
+from loader.plugins.error_text import told
+from loader.stream.interface import Compared
+from loader.stream.schema import BatchSchema
+from loader.stream.sources import open_stream, open_validation, schema_of, whole_files
 from pool.errors import ConfigError
 from pool.process.launch import Launch
 from pool.protocol.messages import Purpose

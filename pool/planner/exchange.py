@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from pool.accelerator.arithmetic import MOST_PLACES
-from pool.accelerator.sharing import sharing
-from pool.buckets.plan import Plan
 from pool.config.tree import Config
-from pool.devices import Device, parse_device
+from pool.device.names import Device, parse_device
+from pool.device.proof import Verdict, judged, records
+from pool.device.sharing import sharing
 from pool.errors import ConfigError
-from pool.exchange.choice import HOST, Exchange
+from pool.exchange.exchange_choice import HOST, Exchange
 from pool.exchange.groups import Groups
+from pool.exchange.plan import Plan
+from pool.kernels.fold import MOST_PLACES
 from pool.optim.names import load_class
 from pool.optim.native import NativeOptimizer
-from pool.preflight.proof import Verdict, judged, records
 
 KEY = "pool.exchange"
 ALL = "all"  # of pool.coordinator_device

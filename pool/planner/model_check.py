@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
-from loader.batch.schema import BatchSchema
-from pool.buckets.tensors import carried, count_hooks, row_sparse_tables, trained
+from loader.stream.schema import BatchSchema
 from pool.checkpoint.store import DTYPES
 from pool.errors import ConfigError
+from pool.exchange.tensors import carried, count_hooks, row_sparse_tables, trained
 from pool.nn.sparse_linear import SparseLinear
 from pool.protocol.codec import MAX_ITEMS
-from pool.tasks.attributes import attributes, tensors
+from pool.task.attributes import attributes, tensors
 
 
 def check_model(model: Any, schema: BatchSchema) -> None:

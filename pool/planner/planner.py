@@ -15,46 +15,39 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from loader.batch.schema import BatchSchema
 from loader.errors import DataError, comes_from
 from loader.exit_codes import EXIT_DATA, EXIT_UNAVAILABLE
-from loader.plugins.words import told
+from loader.plugins.error_text import told
+from loader.stream.schema import BatchSchema
 from pool import numerics
-from pool.accelerator.added import add_devices
-from pool.accelerator.computing import choose_computing
-from pool.accelerator.visible import VARIABLE, said
-from pool.buckets.parts import joined, prefix
-from pool.buckets.plan import Plan, TensorSpec, make_plan
-from pool.buckets.tensors import specs
 from pool.config.tree import Config
 from pool.crash_points import crash_point
-from pool.devices import parse_device, resolve_devices, unused_devices
+from pool.device.cuda_visible import VARIABLE, said
+from pool.device.names import parse_device, resolve_devices, unused_devices
+from pool.device.plugins import add_devices
+from pool.device.precision import choose_computing
+from pool.device.probe import look_at_cards
+from pool.ensemble.factory import described
 from pool.errors import AWAY_ERRORS, ConfigError, PoolError, UnavailableError
-from pool.members.making import described
+from pool.exchange.member_layout import joined, prefix
+from pool.exchange.plan import Plan, TensorSpec, make_plan
+from pool.exchange.tensors import specs
 from pool.metrics.layout import Measured, measured
 from pool.optim.elementwise import ELEMENTWISE
 from pool.optim.plateau import plateau_rule
 from pool.planner.data import Data, look_at
 from pool.planner.exchange import choose_exchange
 from pool.planner.model_check import check_model
-from pool.planner.probe import look_at_cards
 from pool.planner.rates import learning_rates
 from pool.planner.trial import state_nbytes, try_state
 from pool.process.launch import Launch
-from pool.process.planned import Accepted, Answer, Planned, Refused
+from pool.process.plan_result import Accepted, Answer, Planned, Refused
 from pool.protocol.codec import MAX_ITEMS
-from pool.run_dir import shown
-from pool.tasks.attributes import Attribute, attributes, digests, tensors
-from pool.tasks.making import (
-    MOST_NUMBERS,
-    Allowance,
-    TooManyNumbersError,
-    build_model,
-    make_task,
-    metrics_of,
-)
-from pool.tasks.start import of_a_resumed_run
-from pool.tasks.task import Task
+from pool.run_folder.opening import shown
+from pool.task.attributes import Attribute, attributes, digests, tensors
+from pool.task.factory import MOST_NUMBERS, Allowance, TooManyNumbersError, build_model, make_task, metrics_of
+from pool.task.start import of_a_resumed_run
+from pool.task.task import Task
 from pool.telemetry.sinks import factory_of
 
 Tensors = tuple[list[TensorSpec], list[TensorSpec]]  # trained, carried

@@ -6,18 +6,18 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pool.buckets.plan import Plan
-from pool.checkpoint.disk.plain import value_at
 from pool.checkpoint.overrides import Override
 from pool.checkpoint.state import read_state
 from pool.config.schedule import Schedule
 from pool.config.tree import Config
 from pool.errors import ConfigError, RunError
+from pool.exchange.plan import Plan
 from pool.optim.buckets import BucketOptimizers
-from pool.optim.members import states_of
+from pool.optim.joined_state import states_of
 from pool.planner.trial import one_optimizer
 from pool.process.launch import Launch
-from pool.process.planned import LearningRates
+from pool.process.plan_result import LearningRates
+from pool.run_folder.strict_json import value_at
 
 MOST = 1_000_000  # steps of a schedule: three seconds
 _LOW = 1e-6  # of the highest rate so far

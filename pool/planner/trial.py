@@ -17,21 +17,21 @@ from typing import Any
 import torch
 from torch import nn
 
-from loader.plugins.words import in_words
-from pool.buckets.plan import Plan
-from pool.buckets.tensors import torch_dtype
-from pool.checkpoint.disk.tensor_file import DTYPES, Header
+from loader.plugins.error_text import in_words
 from pool.checkpoint.overrides import Override, allowed
 from pool.checkpoint.snapshot import area_nbytes
 from pool.checkpoint.state import OPTIMIZER, STATE, read_header, read_state
 from pool.checkpoint.store import tensor_bytes
-from pool.config.keys import dotted
+from pool.checkpoint.tensor_file import DTYPES, Header
+from pool.config.dotted import dotted
 from pool.config.parts import first_steps
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, PoolError, RunError
+from pool.exchange.plan import Plan
+from pool.exchange.tensors import torch_dtype
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.elementwise import ELEMENTWISE
-from pool.optim.members import states_of
+from pool.optim.joined_state import states_of
 from pool.optim.schedules import skip_to
 
 LONGEST = 16  # of a dimension of the small tensors

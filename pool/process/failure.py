@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from loader.errors import DataError
 from loader.exit_codes import EXIT_DATA, EXIT_FAILED
-from loader.plugins.words import LONGEST_REASON, place_of, shortened, text_of, told
+from loader.plugins.error_text import LONGEST_REASON, place_of, shortened, text_of, told
 from pool.errors import LostDeviceError, PoolError
 from pool.process.document import to_json
 

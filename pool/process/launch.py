@@ -14,16 +14,16 @@ from typing import Annotated
 from pydantic import PlainValidator, TypeAdapter
 
 from loader.files.identity import DataFile
-from loader.stream import Cursor
-from pool.buckets.parts import joined
-from pool.buckets.plan import Plan
-from pool.buckets.slots import slot_layout
+from loader.stream.interface import Cursor
 from pool.checkpoint.overrides import Override
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.exchange.host.lists import TouchedLists
+from pool.exchange.member_layout import joined
+from pool.exchange.plan import Plan
+from pool.exchange.slot_layout import slot_layout
 from pool.process.document import from_json, to_json
-from pool.process.planned import Planned
+from pool.process.plan_result import Planned
 from pool.protocol.identity import WORKER, Peer
 from pool.protocol.messages import Purpose
 from pool.shm.memory_map import MemoryMap
@@ -34,7 +34,7 @@ from pool.shm.segment import SegmentHandle
 class Launch:
     peer: Peer  # the process itself
     config: Annotated[Config, PlainValidator(lambda tree: parse_config(tree, "launch"))]
-    run_dir: Path  # through a descriptor of this process (`pool.run_dir`)
+    run_dir: Path  # through a descriptor of this process (`pool.run_folder.opening`)
     address_key: str  # of the run's hubs
     coordinator: Peer  # the living coordinator
     coordinator_pid: int | None  # None if it is still to be started

@@ -16,15 +16,15 @@ from types import ModuleType
 from typing import NoReturn
 
 from loader.exit_codes import EXIT_FAILED
-from loader.plugins.words import told
+from loader.plugins.error_text import told
 from pool import crash_points
 from pool.process import lifeline, prctl
 from pool.process.document import to_json
 from pool.process.failure import failure_of
 from pool.process.launch import Launch
-from pool.process.planned import Answer, Refused
+from pool.process.plan_result import Answer, Refused
 from pool.protocol.identity import COORDINATOR, FEEDER, PLANNER, WORKER
-from pool.run_dir import shown
+from pool.run_folder.opening import shown
 
 _ROLES = {
     COORDINATOR: "pool.coordinator.coordinator",

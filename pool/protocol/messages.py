@@ -12,8 +12,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from loader.stream import Cursor
-from pool.metrics.members import median_of
+from loader.stream.interface import Cursor
+from pool.metrics.medians import median_of
 from pool.protocol.identity import Peer
 
 Purpose = Literal["train", "validate"]
@@ -266,7 +266,7 @@ class Times:
 @dataclass(frozen=True)
 class WorkerReport:
     """All that the worker has begun. What is finished and sound is signalled through shared memory before
-    (`pool.shm.shortcut`)."""
+    (`pool.shm.signals`)."""
 
     assignments: tuple[AssignmentReport, ...]
     times: Times

@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from pool.protocol.identity import COORDINATOR, WORKER, Peer
 from pool.protocol.messages import Purpose
-from pool.shm.bells import Bell, name_of
+from pool.shm.eventfd import Bell, name_of
+from pool.shm.exception_slot import Raised
 from pool.shm.memory_map import RING, SNAPSHOTS, SUMS, VALIDATION_SLOTS, WEIGHTS, MemoryMap, gradients
-from pool.shm.raised import Raised
 from pool.shm.segment import PAGE, Segment, SegmentHandle
-from pool.shm.shortcut import CoordinatorEnd, Words, WorkerEnd, finished_words, published
+from pool.shm.signals import CoordinatorEnd, Words, WorkerEnd, finished_words, published
 
 _IN_WORK_WORDS = 2
 
@@ -106,7 +106,7 @@ class Memory:
         return Raised(self._signals(worker)[self._finished_words : -_IN_WORK_WORDS])
 
     def worker_end(self, peer: Peer, bells: Mapping[str, int]) -> WorkerEnd:
-        """For signals through shared memory (`pool.shm.shortcut`)."""
+        """For signals through shared memory (`pool.shm.signals`)."""
         return WorkerEnd(
             self._finished(peer.index),
             self._newest,

@@ -2,7 +2,7 @@
 
     ring           train slots, then validation slots       feeder writes; workers and coordinator read
     gradients.I    pool.gradient_slots of gradients         worker I writes; coordinator reads
-                   (`pool.buckets.slots`) and lists of a
+                   (`pool.exchange.slot_layout`) and lists of a
                    group's touched rows, then places for what it collects in
                    validations, if the task has metrics,
                    then pages of int64: what it finished last

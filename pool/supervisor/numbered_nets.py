@@ -21,9 +21,9 @@ from pool.nets.plan import NetPlan
 from pool.nets.record import NETS, Net, add_to_record, net_name, read_record, write_record
 from pool.process.launch import Launch
 from pool.protocol.messages import NetNews, NetNumbers, RunReport
-from pool.supervisor.children.program import Program, ended
-from pool.supervisor.holding.run_folder import RunFolder
-from pool.tasks.registry import task_module
+from pool.supervisor.processes.program import Program, ended
+from pool.supervisor.resources.run_folder import RunFolder
+from pool.task.registry import task_module
 
 log = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from pool.checkpoint.folder import step_path
 from pool.checkpoint.state import FOLDER, LAST
 from pool.config.tree import Config
 from pool.protocol.messages import RunReport
-from pool.supervisor.children.program import Program, ended
-from pool.supervisor.holding.run_folder import RunFolder
-from pool.supervisor.holding.signals import StopSignals
+from pool.supervisor.processes.program import Program, ended
+from pool.supervisor.resources.run_folder import RunFolder
+from pool.supervisor.resources.signals import StopSignals
 
 LONGEST = 60.0  # seconds that the program may take
 _LOOK = 0.5  # seconds between two looks at its logs

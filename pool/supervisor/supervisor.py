@@ -18,32 +18,32 @@ import zmq
 from loader.exit_codes import EXIT_CRASH_LOOP, EXIT_DONE
 from pool.checkpoint.state import LAST
 from pool.crash_points import crash_point
-from pool.devices import parse_device
+from pool.device.names import parse_device
 from pool.errors import ConfigError, RunError
-from pool.exchange.choice import after_loss
+from pool.exchange.exchange_choice import after_loss
 from pool.process.launch import Launch
-from pool.protocol.again import SAY_AGAIN_MS, SAY_AGAIN_SECONDS, SayAgain
 from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import Heartbeat, Hello, Notice, Roster, RosterEntry, RunReport
+from pool.protocol.resend import SAY_AGAIN_MS, SAY_AGAIN_SECONDS, SayAgain
 from pool.shm.memory import newest_version
-from pool.supervisor.children.child import Child
-from pool.supervisor.children.forkserver import ForkServer
-from pool.supervisor.children.living import Children
 from pool.supervisor.deaths import Death, account, with_death
-from pool.supervisor.holding.logs import log_into
-from pool.supervisor.holding.run_folder import RunFolder
-from pool.supervisor.holding.run_memory import RunMemory
-from pool.supervisor.holding.signals import StopSignals
-from pool.supervisor.holding.system_memory import oom_kills
+from pool.supervisor.failover import go_on
 from pool.supervisor.lost_devices import LostDevices
 from pool.supervisor.numbered_nets import NumberedNets
-from pool.supervisor.place import Patience
-from pool.supervisor.places import Places
 from pool.supervisor.policy import RestartPolicy
-from pool.supervisor.service import ServiceManager
+from pool.supervisor.process_state import Patience
+from pool.supervisor.process_table import Places
+from pool.supervisor.processes.child import Child
+from pool.supervisor.processes.forkserver import ForkServer
+from pool.supervisor.processes.living import Children
+from pool.supervisor.resources.logs import log_into
+from pool.supervisor.resources.run_folder import RunFolder
+from pool.supervisor.resources.run_memory import RunMemory
+from pool.supervisor.resources.signals import StopSignals
+from pool.supervisor.resources.system_memory import oom_kills
 from pool.supervisor.stopping import Ending, StopPlan
-from pool.supervisor.successor import go_on
+from pool.supervisor.systemd import ServiceManager
 from pool.telemetry.progress import ProgressLine
 
 log = logging.getLogger(__name__)

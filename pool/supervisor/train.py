@@ -12,21 +12,21 @@ from pool import crash_points
 from pool.checkpoint.state import AVERAGE, BEST, FOLDER
 from pool.config.tree import Config
 from pool.errors import PoolError, RunError
-from pool.exchange.choice import HOST
+from pool.exchange.exchange_choice import HOST
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import RunReport
-from pool.run_dir import shown
-from pool.supervisor.before.data_files import check_at_end
-from pool.supervisor.before.preparation import prepare
-from pool.supervisor.before.reserving import reserve
-from pool.supervisor.children.orphans import Orphans
-from pool.supervisor.closing import closing_lines
-from pool.supervisor.holding.logs import log_into
-from pool.supervisor.holding.run_folder import RunFolder
-from pool.supervisor.holding.signals import StopSignals
+from pool.run_folder.opening import shown
 from pool.supervisor.outcome import outcome_of, tell
+from pool.supervisor.prepare.data_files import check_at_end
+from pool.supervisor.prepare.preparation import prepare
+from pool.supervisor.prepare.reserving import reserve
+from pool.supervisor.processes.reaper import Orphans
+from pool.supervisor.resources.logs import log_into
+from pool.supervisor.resources.run_folder import RunFolder
+from pool.supervisor.resources.signals import StopSignals
+from pool.supervisor.summary import closing_lines
 from pool.supervisor.supervisor import KILL_SECONDS, Supervisor
-from pool.tasks.registry import is_bundled, task_module
+from pool.task.registry import is_bundled, task_module
 from pool.telemetry import trace
 from pool.telemetry.progress import ProgressLine
 

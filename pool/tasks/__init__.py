@@ -1,1 +1,1 @@
-"""What is trained: model, loss, export. One package per task, found by name."""
+"""The tasks that come with the pool, a package each, found by name."""

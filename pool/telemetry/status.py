@@ -17,7 +17,7 @@ from typing import Literal
 from pydantic import TypeAdapter
 
 from loader.exit_codes import EXIT_DONE, EXIT_SIGNALLED
-from pool.checkpoint.disk import files
+from pool.run_folder import files
 
 STATUS = "status.json"
 LOCK = "lock"

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pool.checkpoint.disk import files
 from pool.protocol.identity import COORDINATOR, FEEDER, WORKER, Peer
-from pool.run_dir import make_folder, open_file
+from pool.run_folder import files
+from pool.run_folder.opening import make_folder, open_file
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from loader.batch.schema import BatchSchema, SparseBatch
+from loader.stream.schema import BatchSchema, SparseBatch
 from pool.nn.batch import TensorBatch
 
 Slot = npt.NDArray[np.uint8]

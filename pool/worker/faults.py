@@ -11,7 +11,7 @@ import time
 import torch
 from torch import Tensor
 
-from pool.devices import Device, Fault, Phase
+from pool.device.names import Device, Fault, Phase
 
 
 class Faults:

@@ -18,11 +18,11 @@ from functools import partial
 import torch
 from torch import nn
 
-from loader.plugins.words import PluginError
-from pool.buckets.parts import joined, member_of_bucket
-from pool.buckets.plan import Plan
-from pool.buckets.tensors import row_sparse_tables, trained
+from loader.plugins.error_text import PluginError
 from pool.exchange.interface import GroupBatch, WorkerExchange
+from pool.exchange.member_layout import joined, member_of_bucket
+from pool.exchange.plan import Plan
+from pool.exchange.tensors import row_sparse_tables, trained
 from pool.protocol.messages import Outcome
 
 Announce = Callable[[int], None]  # bucket

@@ -1,7 +1,7 @@
 """The worker's thread for messages: owns the sockets, so that a worker that computes still sends and receives.
 
 The computing thread and autograd's threads only change the desk under its lock. Finished batches and complete versions
-are signalled through shared memory (`pool.shm.shortcut`), directly between the computing thread and the coordinator.
+are signalled through shared memory (`pool.shm.signals`), directly between the computing thread and the coordinator.
 For all other messages the computing thread wakes this one.
 """
 
@@ -20,15 +20,15 @@ import zmq
 
 from loader.exit_codes import EXIT_FAILED
 from pool.process.launch import Launch
-from pool.protocol.again import SAY_AGAIN_MS, SayAgain
 from pool.protocol.channel import Link
 from pool.protocol.identity import SUPERVISOR, Peer
 from pool.protocol.messages import Heartbeat, Hello, Notice, Outcome, Roster, Times, WorkerOrders, WorkerReport
-from pool.shm.bells import Bell
-from pool.shm.shortcut import WorkerEnd
+from pool.protocol.resend import SAY_AGAIN_MS, SayAgain
+from pool.shm.eventfd import Bell
+from pool.shm.signals import WorkerEnd
 from pool.telemetry.trace import Trace
-from pool.worker.desk import Desk, is_sound
 from pool.worker.job import Job
+from pool.worker.job_queue import Desk, is_sound
 
 log = logging.getLogger(__name__)
 

@@ -13,21 +13,22 @@ from typing import NoReturn
 import torch
 from torch import nn
 
-from loader.plugins.words import told
+from loader.plugins.error_text import told
 from pool import _native, numerics
-from pool.accelerator.added import add_devices
-from pool.accelerator.arrivals import Arrivals
-from pool.accelerator.bars import Bars, NoBars, bars_of
-from pool.accelerator.batches import DeviceBatches
-from pool.accelerator.computing import choose_computing
-from pool.accelerator.lost import device_lost
-from pool.accelerator.opening import naming_lost_devices, open_device, own_devices
-from pool.accelerator.page_lock import page_lock
-from pool.accelerator.sharing import sharing
-from pool.buckets.parts import joined, member_of_parameter
 from pool.crash_points import crash_point
-from pool.cuda.compiler import CompileError
-from pool.devices import Device, parse_device
+from pool.device.batches import DeviceBatches
+from pool.device.event_waiter import Arrivals
+from pool.device.lost import device_lost
+from pool.device.memory import memory_of_device, out_of_memory
+from pool.device.names import Device, parse_device
+from pool.device.opening import naming_lost_devices, open_device, own_devices
+from pool.device.page_lock import page_lock
+from pool.device.plugins import add_devices
+from pool.device.precision import choose_computing
+from pool.device.sharing import sharing
+from pool.device.timeline import Bars, NoBars, bars_of
+from pool.ensemble.factory import make_members
+from pool.ensemble.member import Member
 from pool.errors import LostDeviceError, ResourceError, RunError
 from pool.exchange.device.lending import borrow
 from pool.exchange.device.store import pieces
@@ -37,19 +38,18 @@ from pool.exchange.host.streams import Streams
 from pool.exchange.host.weights import CopiedWeights, DeviceWeights
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import WorkerExchange
-from pool.members.making import make_members
-from pool.members.member import Member
-from pool.nn.memory import memory_of_device, out_of_memory
+from pool.exchange.member_layout import joined, member_of_parameter
+from pool.kernels.cuda.compiler import CompileError
 from pool.process.launch import Launch
 from pool.protocol.messages import Assignment
 from pool.shm.memory import Memory
 from pool.telemetry.trace import Trace
 from pool.worker.batches import Batches, HostBatches
+from pool.worker.compute import Computed, Computer
 from pool.worker.faults import Faults
 from pool.worker.job import Job
 from pool.worker.mailbox import Mailbox, Todo
-from pool.worker.step import Computed, Computer
-from pool.worker.warned import tell_of_warnings
+from pool.worker.user_warnings import tell_of_warnings
 
 
 def start(launch: Launch) -> Callable[[], NoReturn]:

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from benchmarks.gpu import atomic, busy
-from pool.cuda.compiler import Compiler
-from tests.cuda import toolkit
+from pool.kernels.cuda.compiler import Compiler
+from tests.pool.kernels.cuda import toolkit
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_atomic_additions_are_compiled_and_launched(
         assert Compiler("sm_75", None).compile(atomic.source(index))
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (8, 9))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _: type("Stream", (), {"cuda_stream": 3}))
-    sparse = importlib.import_module("tests.nn.sparse_inputs").random_input(50, 30)
+    sparse = importlib.import_module("tests.pool.kernels.sparse_inputs").random_input(50, 30)
     layer = atomic.AtomicLayer(torch.randn(30, 64), sparse)
     assert layer.forward().shape == (50, 64)
     assert layer.backward(torch.randn(50, 64)).shape == (30, 64)

@@ -11,7 +11,7 @@ import pytest
 from benchmarks import learning
 from benchmarks.learning import NETWORKS, Row, config_of, table
 from pool.config.changes import Change
-from pool.config.reading import changed_config
+from pool.config.load import changed_config
 from pool.tasks.perspective.config import ModelConfig as PerspectiveModel
 from tests.support.runs import ROOT
 

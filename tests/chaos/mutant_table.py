@@ -20,11 +20,11 @@ SNAPSHOTS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_snapshots.py")
 CHECKPOINTS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_checkpoints.py", "-k", "promises")
 SUM_ORDER = ("pytest", "-q", "-x", "tests/pool/coordinator/test_sum_order.py")
 CARRYING = ("pytest", "-q", "-x", "tests/pool/coordinator/test_carrying.py")
-AVERAGES = ("pytest", "-q", "-x", "tests/pool/integration/test_average_runs.py", "-k", "same_bits or validated")
+AVERAGES = ("pytest", "-q", "-x", "tests/runs/test_average_runs.py", "-k", "same_bits or validated")
 NETS = ("pytest", "-q", "-x", "tests/pool/checkpoint/test_best_checkpoint.py", "tests/pool/nets/test_nets.py")
 GROUPS = ("pytest", "-q", "-x", "tests/pool/worker/test_adding.py")
 PROOF = ("pytest", "-q", "-x", "tests/pool/planner/test_proof.py")
-BAD_BATCHES = ("pytest", "-q", "-x", "tests/pool/integration/test_bad_batches.py", "-k", "mean_of_the_others")
+BAD_BATCHES = ("pytest", "-q", "-x", "tests/runs/test_bad_batches.py", "-k", "mean_of_the_others")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ MUTANTS = (
     Mutant(
         "no fencing",
         "a batch of which nothing is heard in time is taken from its worker, which is silent and not dead",
-        "pool/coordinator/books/books.py",
+        "pool/coordinator/scheduler/scheduler.py",
         """\
         self._crew.say_again()
         self._feeder_sent = None
@@ -61,14 +61,14 @@ MUTANTS = (
     Mutant(
         "successor does not wait",
         "a coordinator's successor has the ring filled again while batches are read for the dead one",
-        "pool/coordinator/books/books.py",
+        "pool/coordinator/scheduler/scheduler.py",
         "if self._feeder is not None and self._crew.all_heard:",
         "if self._feeder is not None:",
     ),
     Mutant(
         "worker speaks too early",
         "a worker speaks to the successor while it still computes for the dead coordinator",
-        "pool/worker/desk.py",
+        "pool/worker/job_queue.py",
         "return all(job.incarnation == self.incarnation for job in self._in_work)",
         "return True",
     ),
@@ -83,21 +83,21 @@ MUTANTS = (
     Mutant(
         "successor takes itself for the first",
         "a second coordinator does not know that there may be workers of an earlier one",
-        "pool/coordinator/books/books.py",
+        "pool/coordinator/scheduler/scheduler.py",
         "successor=incarnation > 1",
         "successor=incarnation > 2",
     ),
     Mutant(
         "first roster not waited for",
         "a successor waits for none of the workers that it is told of first",
-        "pool/coordinator/books/crew.py",
+        "pool/coordinator/scheduler/worker_pool.py",
         "set(alive) if self._unheard is None else self._unheard & alive",
         "set()",
     ),
     Mutant(
         "gradient slot released early",
         "a gradient slot is free when its batch is finished, before it is folded",
-        "pool/coordinator/books/books.py",
+        "pool/coordinator/scheduler/scheduler.py",
         "            work.absent = report.absent\n",
         "            work.absent = report.absent\n"
         "            self._crew.release(work.worker, work.assignment.gradient_slot)\n",
@@ -106,28 +106,28 @@ MUTANTS = (
     Mutant(
         "ring slot freed at forward",
         "the feeder may fill the slot of the oldest batch as soon as it is given out",
-        "pool/coordinator/books/ring.py",
+        "pool/coordinator/scheduler/ring.py",
         "return StreamOrders(self.generation, self.start, self.freed)",
         "return StreamOrders(self.generation, self.start, min(self.freed + 1, self.filled))",
     ),
     Mutant(
         "ring slot freed before commit",
         "with a step the first batch of the next one is freed",
-        "pool/coordinator/books/books.py",
+        "pool/coordinator/scheduler/scheduler.py",
         "self.train.free(self._crew.first_read(max(self.train.freed, self.step * self.rules.batches_per_step)))",
         "self.train.free(min(self.train.filled, self.step * self.rules.batches_per_step + 1))",
     ),
     Mutant(
         "version announced early",
         "workers hear of the next version when its first bucket is summed",
-        "pool/coordinator/books/books.py",
+        "pool/coordinator/scheduler/scheduler.py",
         "yield from self._crew.orders(self.step, self._frozen)",
         "yield from self._crew.orders(self.step + self._step.begun, self._frozen)",
     ),
     Mutant(
         "batch begun with old weights",
         "a worker does not wait for the version that its batch is for",
-        "pool/worker/desk.py",
+        "pool/worker/job_queue.py",
         "job.assignment.step == self.version",
         "job.assignment.step >= self.version",
     ),
@@ -135,7 +135,7 @@ MUTANTS = (
     Mutant(
         "apply twice",
         "the optimizer steps a bucket twice",
-        "pool/coordinator/books/step_book.py",
+        "pool/coordinator/scheduler/step_book.py",
         "                yield Update(self.step, bucket, count, fold)\n",
         "                yield Update(self.step, bucket, count, fold)\n"
         "                yield Update(self.step, bucket, count, None)\n",
@@ -143,21 +143,21 @@ MUTANTS = (
     Mutant(
         "stepped too early",
         "a bucket is stepped while a batch may still be left out",
-        "pool/coordinator/books/step_book.py",
+        "pool/coordinator/scheduler/step_book.py",
         "            return self._all_finished\n        return len",
         "            return True\n        return len",
     ),
     Mutant(
         "preparing is not reading",
         "a worker speaks to a new coordinator while it prepares a batch of the old one",
-        "pool/worker/desk.py",
+        "pool/worker/job_queue.py",
         "        if job not in self._in_work:\n            self._in_work.append(job)\n",
         "        if job not in self._in_work and stage is Stage.COMPUTING:\n            self._in_work.append(job)\n",
     ),
     Mutant(
         "taken back, but still read",
         "a ring slot is freed while a worker still prepares the batch that was taken back from it",
-        "pool/coordinator/books/crew.py",
+        "pool/coordinator/scheduler/worker_pool.py",
         "return min([end, *(batch for worker in self._workers.values() for batch in worker.taken_back)])",
         "return end",
         BOOKS,
@@ -165,7 +165,7 @@ MUTANTS = (
     Mutant(
         "taken back, not answered",
         "a worker says only when asked a second time that a batch taken back is not read any more",
-        "pool/worker/desk.py",
+        "pool/worker/job_queue.py",
         "return orders.wants_answer and self._settled == self._number",
         "return False",
         ("pytest", "-q", "-x", "tests/pool/worker/test_desk.py", "-k", "want_an_answer"),
@@ -181,35 +181,35 @@ MUTANTS = (
     Mutant(
         "reduce in order of arrival",
         "gradients are added up in the order in which their batches were finished",
-        "pool/coordinator/books/step_book.py",
+        "pool/coordinator/scheduler/step_book.py",
         "for part in parts[begin:]:",
         "for part in sorted(parts[begin:], key=lambda p: [*self.losses, *self.batches].index(p.batches[0])):",
     ),
     Mutant(
         "bad batch stays in its group's sum",
         "the others of its group are not computed again without it",
-        "pool/coordinator/books/books.py",
+        "pool/coordinator/scheduler/scheduler.py",
         "if key in self._work and self._step.shares_sum(batch, concerned_by_sum):",
         "if False:",
     ),
     Mutant(
         "left out for nobody",
         "a group is computed again with a batch that is left out for one member",
-        "pool/coordinator/books/step_book.py",
+        "pool/coordinator/scheduler/step_book.py",
         "return tuple(sorted(each for each in self._left_out if each.batch in batches))",
         "return ()",
     ),
     Mutant(
         "group begun too early",
         "a group is given out when its first batch is in the ring",
-        "pool/coordinator/books/books.py",
+        "pool/coordinator/scheduler/scheduler.py",
         "return bool(batches) and batches[-1] < self.train.filled",
         "return bool(batches) and batches[0] < self.train.filled",
     ),
     Mutant(
         "first batch blamed",
         "who dies in a group died of its first batch",
-        "pool/coordinator/books/books.py",
+        "pool/coordinator/scheduler/scheduler.py",
         "self._blame.ended(held, in_work, raised)",
         "self._blame.ended(held, held.batch, raised)",
     ),
@@ -224,14 +224,14 @@ MUTANTS = (
     Mutant(
         "added up from left to right",
         "what is folded early is added to all that was folded before, and not along the tree",
-        "pool/exchange/order.py",
+        "pool/kernels/tree.py",
         "_end(found[-2][-1].place, found[-1][0].place) <= end:",
         "end:",
     ),
     Mutant(
         "memory of a sum used twice",
         "a second part of the sum is written over the first",
-        "pool/coordinator/stepping/piece.py",
+        "pool/coordinator/update/parameter_part.py",
         "next(n for n in range(len(taken) + 1) if n not in taken)",
         "0",
         SUM_ORDER,
@@ -247,14 +247,14 @@ MUTANTS = (
     Mutant(
         "sum not begun anew",
         "a batch that is left out stays in the sums that had it already",
-        "pool/coordinator/books/step_book.py",
+        "pool/coordinator/scheduler/step_book.py",
         "                self._folded[bucket] = 0\n",
         "",
     ),
     Mutant(
         "not renormalized",
         "without the batch that is left out, the gradient is still divided by all batches of a step",
-        "pool/coordinator/stepping/choice.py",
+        "pool/coordinator/update/bucket_step.py",
         "return 1.0 / max(1, batches)",
         "return 1.0 / config.train.batches_per_step",
         BAD_BATCHES,
@@ -262,7 +262,7 @@ MUTANTS = (
     Mutant(
         "left out, but slots kept",
         "batches of the next step keep slots that this one needs once more",
-        "pool/coordinator/books/books.py",
+        "pool/coordinator/scheduler/scheduler.py",
         "        self._take_back_next_step()  # or its batches keep slots that this one needs once more\n",
         "",
         BOOKS,
@@ -270,7 +270,7 @@ MUTANTS = (
     Mutant(
         "attempts counted anew",
         "a batch is blamed for the death of a worker that was still at an old coordinator's batch",
-        "pool/coordinator/books/books.py",
+        "pool/coordinator/scheduler/scheduler.py",
         "self._attempts = generation",
         "self._attempts = 0",
         BOOKS,
@@ -278,7 +278,7 @@ MUTANTS = (
     Mutant(
         "an earlier incarnation's exception",
         "what a worker raised in one batch is taken for the reason of its next incarnation's death in another",
-        "pool/shm/raised.py",
+        "pool/shm/exception_slot.py",
         "if not attempt or said != attempt:",
         "if not attempt or not said:",
         (*FAILURE, "-k", "about_one_attempt"),
@@ -286,7 +286,7 @@ MUTANTS = (
     Mutant(
         "left out for ever",
         "a run that can use no batch at all goes on to its end, leaving all out",
-        "pool/coordinator/books/blame.py",
+        "pool/coordinator/scheduler/fault_tracker.py",
         "[before + now if now else 0 for before, now in zip(self._unused, left_out, strict=True)]",
         "[0 for _ in left_out]",
         BLAME,
@@ -303,7 +303,7 @@ MUTANTS = (
     Mutant(
         "cursor off by one",
         "a new feeder begins at the batch before the one that it should",
-        "pool/coordinator/books/ring.py",
+        "pool/coordinator/scheduler/ring.py",
         "self.start = self._cursors[self.filled]",
         "self.start = self._cursors[max(self.freed, self.filled - 1)]",
     ),
@@ -347,14 +347,14 @@ MUTANTS = (
     Mutant(
         "orders said once only",
         "orders to workers that are lost are never made up for",
-        "pool/coordinator/books/books.py",
+        "pool/coordinator/scheduler/scheduler.py",
         "        self._crew.say_again()\n",
         "",
     ),
     Mutant(
         "orders to the feeder said once only",
         "orders to the feeder that are lost are never made up for",
-        "pool/coordinator/books/books.py",
+        "pool/coordinator/scheduler/scheduler.py",
         "        self._crew.say_again()\n        self._feeder_sent = None\n",
         "        self._crew.say_again()\n",
     ),
@@ -368,7 +368,7 @@ MUTANTS = (
     Mutant(
         "generation ignored by the books",
         "what was filled for a dead coordinator is taken for the successor's",
-        "pool/coordinator/books/ring.py",
+        "pool/coordinator/scheduler/ring.py",
         "if report is None or report.generation != self.generation:",
         "if report is None:",
     ),
@@ -449,14 +449,14 @@ MUTANTS = (
     Mutant(
         "finished, but which",
         "that a worker has finished something is taken for the batch that it is to compute now",
-        "pool/coordinator/books/books.py",
+        "pool/coordinator/scheduler/scheduler.py",
         "[each for each in worker.assignments if each.attempt == last.attempt]",
         "[each for each in worker.assignments if last.attempt > 0]",
     ),
     Mutant(
         "version of another incarnation",
         "a dead coordinator's version is taken for the living one's",
-        "pool/shm/shortcut.py",
+        "pool/shm/signals.py",
         "return newest.version if newest.incarnation == incarnation else -1",
         "return newest.version",
         SHORTCUT,
@@ -464,7 +464,7 @@ MUTANTS = (
     Mutant(
         "half an entry",
         "a new attempt is read with the loss of the one before",
-        "pool/shm/shortcut.py",
+        "pool/shm/signals.py",
         "return Finished(attempt, tuple(losses), times) if whole else Finished(0, (), times)",
         "return Finished(attempt, tuple(losses), times)",
         SHORTCUT,
@@ -472,7 +472,7 @@ MUTANTS = (
     Mutant(
         "published early",
         "workers begin while the version is still being written",
-        "pool/coordinator/hands.py",
+        "pool/coordinator/executor.py",
         """\
             self._committer.commit(action.step)  # with clip_norm, all of the update
             self._committer.publish(action.step + 1)
@@ -486,7 +486,7 @@ MUTANTS = (
     Mutant(
         "overwritten unread",
         "a worker that finishes two batches before anybody looks says nothing of the first",
-        "pool/worker/desk.py",
+        "pool/worker/job_queue.py",
         "return self._end(job, Stage.FINISHED) or another or bool(absent) or not is_sound(outcomes)",
         "return self._end(job, Stage.FINISHED) or bool(absent) or not is_sound(outcomes)",
     ),
@@ -501,7 +501,7 @@ MUTANTS = (
     Mutant(
         "nothing published",
         "a complete version takes the long way only",
-        "pool/coordinator/hands.py",
+        "pool/coordinator/executor.py",
         "            self._committer.publish(action.step + 1)\n",
         "",
         TRACE,
@@ -510,42 +510,42 @@ MUTANTS = (
     Mutant(
         "left out for another member",
         "a batch that is bad for one member is left out for another",
-        "pool/coordinator/books/books.py",
+        "pool/coordinator/scheduler/scheduler.py",
         'is not finite ({work.computed_by})", set(unsound))',
         'is not finite ({work.computed_by})", {min(self._training)})',
     ),
     Mutant(
         "left out for all members",
         "a batch that is bad for one member is left out for all",
-        "pool/coordinator/books/books.py",
+        "pool/coordinator/scheduler/scheduler.py",
         'is not finite ({work.computed_by})", set(unsound))',
         'is not finite ({work.computed_by})", using)',
     ),
     Mutant(
         "frozen member stepped",
         "a member that is frozen takes part in the next step",
-        "pool/coordinator/books/books.py",
+        "pool/coordinator/scheduler/scheduler.py",
         "            frozen=self._frozen,\n",
         "            frozen=(),\n",
     ),
     Mutant(
         "frozen members forgotten",
         "a coordinator's successor trains a member that was frozen",
-        "pool/coordinator/books/books.py",
+        "pool/coordinator/scheduler/scheduler.py",
         "set(range(rules.members)) - set(frozen)",
         "set(range(rules.members))",
     ),
     Mutant(
         "member stepped before it is judged",
         "buckets of a member are stepped while another batch may still freeze it",
-        "pool/coordinator/books/step_book.py",
+        "pool/coordinator/scheduler/step_book.py",
         "return len(self._batches) == 1 or all(",
         "return True or all(",
     ),
     Mutant(
         "batch judged before its version",
         "a bad batch freezes a member before it is known whether the member stops early",
-        "pool/coordinator/books/books.py",
+        "pool/coordinator/scheduler/scheduler.py",
         """\
             if self._validation_due:
                 self._assign_validation()
@@ -562,21 +562,21 @@ MUTANTS = (
     Mutant(
         "all end with one",
         "a run ends with the first member that stops early",
-        "pool/coordinator/books/books.py",
+        "pool/coordinator/scheduler/scheduler.py",
         "self._stopped = self._training <= set(stop)",
         "self._stopped = bool(set(stop))",
     ),
     Mutant(
         "buffers of another member",
         "the buffers of a left out batch stay with the member that lost it",
-        "pool/coordinator/books/step_book.py",
+        "pool/coordinator/scheduler/step_book.py",
         "                self._buffers_wanted.discard(member)\n                if",
         "                if",
     ),
     Mutant(
         "frozen member computed with",
         "what a worker says of a member that is frozen by now is taken for news",
-        "pool/coordinator/books/step_book.py",
+        "pool/coordinator/scheduler/step_book.py",
         "return self._batches.get(member, ())",
         "return self._batches.get(member, self.batches)",
     ),
@@ -584,21 +584,21 @@ MUTANTS = (
     Mutant(
         "full slots stay full",
         "a group that a lost worker had waits for a slot that only its own sum could free",
-        "pool/coordinator/books/books.py",
+        "pool/coordinator/scheduler/scheduler.py",
         "elif not folds and not self._make_room():",
         "elif not folds:",
     ),
     Mutant(
         "given up for good",
         "a group that had to make room is not computed again",
-        "pool/coordinator/books/step_book.py",
+        "pool/coordinator/scheduler/step_book.py",
         "        for batch in self._groups.batches(self.step, place):\n            self.losses.pop(batch, None)\n",
         "        del place\n",
     ),
     Mutant(
         "given up, and its slot kept",
         "the slot of a group that had to make room is nobody's",
-        "pool/coordinator/books/books.py",
+        "pool/coordinator/scheduler/scheduler.py",
         "        self._drop_work((self.step, max(finished)))\n        return True\n",
         "        del self._work[self.step, max(finished)]\n        return True\n",
     ),
@@ -606,7 +606,7 @@ MUTANTS = (
     Mutant(
         "rows of a task forgotten",
         "of a version that the task has changed, only the rows that the optimizer wrote are in the next but one",
-        "pool/coordinator/stepping/carrying.py",
+        "pool/coordinator/update/copy_over.py",
         "        self._changed = None\n        self._changes.mark_range",
         "        self._changes.mark_range",
         CARRYING,
@@ -614,7 +614,7 @@ MUTANTS = (
     Mutant(
         "copied ahead once and for all",
         "an optimizer of torch steps from the version before the newest",
-        "pool/coordinator/stepping/carrying.py",
+        "pool/coordinator/update/copy_over.py",
         "            self._memory.copy_over(version)\n        self._equal = False\n",
         "            self._memory.copy_over(version)\n",
         CARRYING,
@@ -623,7 +623,7 @@ MUTANTS = (
     Mutant(
         "added twice",
         "a version is added to the average each time that something follows from it",
-        "pool/coordinator/committer.py",
+        "pool/coordinator/models.py",
         "        if self._averaged == self.version:\n            return\n",
         "",
         AVERAGES,
@@ -639,7 +639,7 @@ MUTANTS = (
     Mutant(
         "other versions added",
         "the average has the versions after those that are due",
-        "pool/coordinator/stepping/average.py",
+        "pool/coordinator/update/weight_average.py",
         "if not self._config.adds(version):",
         "if not self._config.adds(version - 1):",
         AVERAGES,
@@ -672,7 +672,7 @@ MUTANTS = (
     Mutant(
         "proof of another driver",
         "what was seen of shared memory counts for every driver",
-        "pool/preflight/proof.py",
+        "pool/device/proof.py",
         "if record.setup == setup), None)",
         "if record.setup.card == setup.card), None)",
         PROOF,

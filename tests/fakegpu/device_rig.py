@@ -20,20 +20,18 @@ import numpy as np
 import torch
 from torch import nn
 
-from loader.batch.schema import SparseBatch
-from loader.batch.slots import allocate_slots
-from pool.accelerator.arrivals import Arrivals
-from pool.accelerator.batches import DeviceBatches
-from pool.buckets.parts import Part
-from pool.buckets.slots import slot_layout
+from loader.stream.schema import SparseBatch
+from loader.stream.slots import allocate_slots
 from pool.checkpoint.store import Checkpoint
-from pool.config.reading import parse_config
-from pool.coordinator.books.actions import Fold, TakeBuffers, Update
-from pool.coordinator.committer import Committer
-from pool.coordinator.memory.copies import FromDevices
-from pool.coordinator.stepping.timing import Timing
-from pool.devices import Device
-from pool.exchange.addend import Touched
+from pool.config.load import parse_config
+from pool.coordinator.exchange_setup.copies import FromDevices
+from pool.coordinator.models import Committer
+from pool.coordinator.scheduler.actions import Fold, TakeBuffers, Update
+from pool.coordinator.update.timing import Timing
+from pool.device.batches import DeviceBatches
+from pool.device.event_waiter import Arrivals
+from pool.device.names import Device
+from pool.ensemble.member import Member
 from pool.exchange.contribution import Contribution
 from pool.exchange.device import coordinator, homes, store, weights
 from pool.exchange.device.placing import place_pieces
@@ -45,13 +43,15 @@ from pool.exchange.host.lists import TouchedLists
 from pool.exchange.host.streams import Streams
 from pool.exchange.host.weights import CopiedWeights
 from pool.exchange.interface import CoordinatorExchange, WorkerExchange
-from pool.members.member import Member
+from pool.exchange.member_layout import Part
+from pool.exchange.slot_layout import slot_layout
+from pool.kernels.addend import Touched
 from pool.protocol.identity import WORKER, Peer
 from pool.protocol.messages import Assignment
-from pool.tasks.making import build_model
+from pool.task.factory import build_model
 from pool.telemetry.trace import Trace
+from pool.worker.compute import Computer
 from pool.worker.faults import Faults
-from pool.worker.step import Computer
 from tests.fakegpu import fakegpu
 from tests.fakegpu.rig import GARBAGE, Inputs, Slot
 from tests.support.toy_model import ToyTask

@@ -20,9 +20,9 @@ from pathlib import Path
 import torch
 import torch.utils.backend_registration
 
-from pool.accelerator import sharing
-from pool.accelerator.sharing import Exported
-from pool.preflight.proof import Setup
+from pool.device import sharing
+from pool.device.proof import Setup
+from pool.device.sharing import Exported
 
 NAME = "fakegpu"
 _settings = dict(setting.split("=") for setting in os.environ.get("FAKEGPU", "").split(",") if setting)
@@ -87,7 +87,7 @@ def mend() -> None:
 
 
 class SharedMemory:
-    """A `pool.accelerator.sharing.SharedMemory`."""
+    """A `pool.device.sharing.SharedMemory`."""
 
     def setup(self, device: torch.device) -> Setup | None:  # noqa: ARG002
         """A driver that the environment names has to be tried first."""

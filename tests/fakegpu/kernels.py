@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import torch
 
-from pool.cuda import launcher
-from pool.cuda.launcher import Argument, Extent, packed_arguments
-from pool.cuda.source import Source, kernels
-from tests.cuda.on_cpu import library
+from pool.kernels.cuda import launcher
+from pool.kernels.cuda.launcher import Argument, Extent, packed_arguments
+from pool.kernels.cuda.source import Source, kernels
 from tests.fakegpu import fakegpu
+from tests.pool.kernels.cuda.on_cpu import library
 
 
 class FakeLauncher:

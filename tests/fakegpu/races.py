@@ -26,12 +26,12 @@ from tests.fakegpu.rig import MODES, Code, Done, Mode, Rig, difference, inputs
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HOMES = {
-    "arrivals": "pool.accelerator.arrivals",
-    "batches": "pool.accelerator.batches",
+    "arrivals": "pool.device.event_waiter",
+    "batches": "pool.device.batches",
     "coordinator": "pool.exchange.host.coordinator",
     "device": "pool.exchange.host.device",
     "row_places": "pool.exchange.host.row_places",
-    "step": "pool.worker.step",
+    "step": "pool.worker.compute",
     "weights": "pool.exchange.host.weights",
 }
 

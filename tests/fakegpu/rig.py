@@ -20,17 +20,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from loader.batch.schema import BatchSchema, SparseBatch
-from loader.batch.slots import allocate_slots, read_batches
-from loader.sources import data_config, open_stream
-from pool.accelerator import arrivals, batches
-from pool.accelerator.bars import Bars, NoBars, bars_of
-from pool.accelerator.computing import DenseProducts
-from pool.buckets.plan import Plan, make_plan
-from pool.buckets.slots import slot_layout
-from pool.buckets.tensors import rows_of, specs, trained, views
-from pool.devices import Device
-from pool.exchange.addend import Touched, within
+from loader.stream.schema import BatchSchema, SparseBatch
+from loader.stream.slots import allocate_slots, read_batches
+from loader.stream.sources import data_config, open_stream
+from pool.device import batches, event_waiter
+from pool.device.names import Device
+from pool.device.precision import DenseProducts
+from pool.device.timeline import Bars, NoBars, bars_of
+from pool.ensemble.member import Member
 from pool.exchange.contribution import Contribution
 from pool.exchange.groups import Groups
 from pool.exchange.host import coordinator, device, row_places, weights
@@ -38,12 +35,15 @@ from pool.exchange.host.lists import TouchedLists
 from pool.exchange.host.streams import Streams
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import WorkerExchange
-from pool.members.member import Member
+from pool.exchange.plan import Plan, make_plan
+from pool.exchange.slot_layout import slot_layout
+from pool.exchange.tensors import rows_of, specs, trained, views
+from pool.kernels.addend import Touched, within
 from pool.protocol.identity import WORKER, Peer
 from pool.protocol.messages import Assignment
-from pool.tasks.making import build_model
+from pool.task.factory import build_model
 from pool.telemetry.trace import Trace
-from pool.worker import step
+from pool.worker import compute
 from pool.worker.batches import HostBatches
 from pool.worker.faults import Faults
 from tests.fakegpu import fakegpu
@@ -84,12 +84,12 @@ MODES: Mapping[str, Mode] = {
 class Code:
     """The modules under test: the real ones, or copies with a bug."""
 
-    arrivals: Any = arrivals
+    arrivals: Any = event_waiter
     batches: Any = batches
     coordinator: Any = coordinator
     device: Any = device
     row_places: Any = row_places
-    step: Any = step
+    step: Any = compute
     weights: Any = weights
 
 

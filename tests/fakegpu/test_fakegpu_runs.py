@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.clicks.test_clicks_runs import CLICKS
-from tests.stockfish.test_stockfish_training import SMALL
+from tests.pool.tasks.clicks.test_clicks_runs import CLICKS
+from tests.pool.tasks.stockfish.test_stockfish_training import SMALL
 from tests.support.runs import TOY, Ended, WholeRun, copied, run, run_well
 
 pytestmark = pytest.mark.usefixtures("fakegpu_is_built")

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from loader import _native
-from loader.chess.entry import Entry
+from loader.chess.formats.binpack.file import dump, entries
+from loader.chess.positions.entry import Entry
 from loader.errors import DataError
-from loader.formats.binpack.file import dump, entries
 from tests.fuzz.mutants import mutants, payloads_of
 from tests.loader.formats.binpack_bytes import EXAMPLE, chunk
 

@@ -13,7 +13,7 @@ import pytest
 from loader.errors import DataError
 from pool.tasks.stockfish.quantized.nnue_file import read_net, serialize_net
 from pool.tasks.stockfish.quantized.versions import padded
-from tests.stockfish.support import V5, random_net
+from tests.pool.tasks.stockfish.support import V5, random_net
 
 L1 = 8
 DESCRIPTION = "fuzz"

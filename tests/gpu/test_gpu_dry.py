@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pool.preflight.proof import PROBES, TRAINED, Setup, records
+from pool.device.proof import PROBES, TRAINED, Setup, records
 from tests.support.runs import ROOT
 
 pytestmark = [pytest.mark.gpu_dry, pytest.mark.timeout(600), pytest.mark.usefixtures("fakegpu_is_built")]

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pool.accelerator.outcomes import Outcomes
-from pool.cuda import folding, sparse_sums
-from pool.exchange.addend import Addend
+from pool.device.finite import Outcomes
+from pool.kernels.addend import Addend
+from pool.kernels.cuda import folding, sparse_sums
 from pool.nn import reference
 from pool.nn.sparse_linear import SparseLinear
 from pool.optim.adam import Adam
 from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.stockfish.config import ModelConfig
 from pool.tasks.stockfish.model import StockfishModel
-from tests.cuda.alone.models import Name, agree, batch, randomised, results
-from tests.cuda.alone.win_rate_loss import computed, given
-from tests.nn.sparse_inputs import random_input
+from tests.pool.kernels.cuda.alone.models import Name, agree, batch, randomised, results
+from tests.pool.kernels.cuda.alone.win_rate_loss import computed, given
+from tests.pool.kernels.sparse_inputs import random_input
 
 pytestmark = [
     pytest.mark.gpu,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.gpu import probes
-from pool.preflight.proof import NEEDED, TRAINED, Record, judged, note, records
+from pool.device.proof import NEEDED, TRAINED, Record, judged, note, records
 from tests.gpu.conftest import Gpus
 from tests.support.runs import TOY, run, run_well
 

@@ -20,15 +20,15 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from loader.files.identity import identify
-from loader.mixture.finding import find_entries, with_entries
 from loader.section import alternatives
-from pool.config.keys import dotted, is_untyped, walk
-from pool.config.reading import load_config
+from loader.stream.mixture_files import find_entries, with_entries
+from pool.config.dotted import dotted, is_untyped, walk
+from pool.config.load import load_config
 from pool.config.tree import Config, config_class
 from pool.errors import ConfigError
 from pool.planner import planner
 from pool.process.launch import Launch
-from pool.process.planned import Accepted
+from pool.process.plan_result import Accepted
 from pool.protocol.identity import PLANNER, Peer
 from tests.hostile.attack import assert_said_well
 from tests.support.launches import launch

@@ -11,7 +11,7 @@ import pytest
 
 from loader._native import BinpackWriter, set_simd_level, simd_level
 from loader.chess.tools import dedupe, shuffle
-from loader.chess.tools.external.memory import anonymous_memory
+from loader.chess.tools.external_sort.memory import anonymous_memory
 
 ENTRIES = (1536, 1024, 512)  # of each file
 CHUNK = 128  # entries

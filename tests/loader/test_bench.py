@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from loader.cli import main
+from loader.cli.main import main
 
 Capture = pytest.CaptureFixture[str]
 

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from loader import _native
-from loader.batch.slots import allocate_slots, read_batches
+from loader.chess.formats.binpack.file import verify
 from loader.chess.stream import ChessStream
-from loader.config import DataConfig
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile, check_unchanged, identify
-from loader.formats.binpack.file import verify
-from loader.sources import data_config, open_stream, whole_files
+from loader.stream.config import DataConfig
+from loader.stream.slots import allocate_slots, read_batches
+from loader.stream.sources import data_config, open_stream, whole_files
 from tests.loader.stream.batch_contents import digest
 from tests.support.data.binpack_data import chunks, make_files, other_chunk
 

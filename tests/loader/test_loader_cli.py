@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from loader.cli import main
+from loader.cli.main import main
 from tests.loader.formats.binpack_bytes import EXAMPLE
 
 Capture = pytest.CaptureFixture[str]

@@ -14,7 +14,7 @@ import pytest
 from loader.errors import DataError
 from loader.files.named import read_named
 from loader.files.regular import open_regular
-from pool.config.reading import load_config
+from pool.config.load import load_config
 from pool.errors import ConfigError
 from pool.tasks.stockfish.quantized.nnue_file import read_net
 

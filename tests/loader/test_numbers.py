@@ -12,7 +12,7 @@ import pytest
 from typer.models import OptionInfo
 
 import sparsepool
-from loader.cli import PROGRAM, main
+from loader.cli.main import PROGRAM, main
 from loader.exit_codes import EXIT_USAGE
 from tests.loader.formats.position_files import SAMPLE, encode, sample
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loader.batch.schema import BatchSchema, DenseField, SparseBatch, SparseField
-from loader.batch.slots import allocate_slots, write_batch
-from loader.config import DataConfig
-from loader.sources import data_config, find_files, open_stream, schema_of
-from loader.synthetic import SyntheticSource, SyntheticStream
+from loader.stream.config import DataConfig
+from loader.stream.schema import BatchSchema, DenseField, SparseBatch, SparseField
+from loader.stream.slots import allocate_slots, write_batch
+from loader.stream.sources import data_config, find_files, open_stream, schema_of
+from loader.stream.synthetic import SyntheticSource, SyntheticStream
 
 CONFIG = data_config(source="synthetic", synthetic={"num_features": 50, "max_active": 4}, batch_size=3)
 SCHEMA = BatchSchema(

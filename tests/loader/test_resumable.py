@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from loader.errors import DataError, InterruptedBySignalError, UsageError
-from loader.resumable import journal as journal_lines
-from loader.resumable import work_file
-from loader.resumable.delivery import APPENDED_AT, deliver_appended, deliver_new, is_delivered
-from loader.resumable.interruption import interruptible
-from loader.resumable.new_file import NewFile
-from loader.resumable.work_file import UNFINISHED, WorkFile, part_of
+from loader.files import journal as journal_lines
+from loader.files import work_file
+from loader.files.delivery import APPENDED_AT, deliver_appended, deliver_new, is_delivered
+from loader.files.interruption import interruptible
+from loader.files.new_file import NewFile
+from loader.files.work_file import UNFINISHED, WorkFile, part_of
 from tests.support.failing_calls import SHORT_WRITE, failing_call
 
 SETTINGS = {"--seed": 1, "--book": None}

@@ -7,11 +7,11 @@ from typing import Annotated
 import pytest
 from pydantic import Field
 
-from loader.batch.schema import BatchSchema, DenseField
-from loader.config import DataConfig
 from loader.section import Effect, Section
-from loader.sources import data_class, data_config, schema_of
-from loader.synthetic import SyntheticSource
+from loader.stream.config import DataConfig
+from loader.stream.schema import BatchSchema, DenseField
+from loader.stream.sources import data_class, data_config, schema_of
+from loader.stream.synthetic import SyntheticSource
 
 
 class Own(Section):

@@ -29,10 +29,17 @@ def test_all_that_is_copied_is_there_and_all_that_the_build_needs_is_copied() ->
 
 
 def test_nothing_that_was_built_in_the_checkout_gets_into_the_image(tmp_path: Path) -> None:
-    for name in ("loader/_native.so", "pool/nn/__pycache__/x.pyc", "runs/x", "docs/x.md", "x.so", "pool/cli.py"):
+    for name in (
+        "loader/_native.so",
+        "pool/nn/__pycache__/x.pyc",
+        "runs/x",
+        "docs/x.md",
+        "x.so",
+        "pool/commands/main.py",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    assert [path.as_posix() for path in context(tmp_path)] == ["pool/cli.py"]
+    assert [path.as_posix() for path in context(tmp_path)] == ["pool/commands/main.py"]
 
 
 def test_pool_is_the_process_that_gets_the_signals_and_is_not_root() -> None:

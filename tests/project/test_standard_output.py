@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from loader.cli import PROGRAM as LOADER
-from pool.cli import PROGRAM as POOL
-from tests.pool.trained.test_predict import saved
+from loader.cli.main import PROGRAM as LOADER
+from pool.commands.main import PROGRAM as POOL
+from tests.pool.export.test_predict import saved
 from tests.support.runs import ROOT, elsewhere
 
 SAMPLE = str(ROOT / "configs/sample/validation.binpack")

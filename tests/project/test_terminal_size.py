@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from loader.cli import PROGRAM as LOADER
+from loader.cli.main import PROGRAM as LOADER
 from loader.command_line.program import Program
-from pool.cli import PROGRAM as POOL
+from pool.commands.main import PROGRAM as POOL
 from tests.support.warm import call_pool
 
 NO_SIZES = ["0", "00", "-1", "-0", "", " ", "wide", "80.5", "1e2", "+80", "²", "٨٠", "9" * 5000, "100000"]

@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
-from loader.stream import Cursor
-from pool.buckets.parts import prefix
+from loader.stream.interface import Cursor
 from pool.checkpoint import store
 from pool.checkpoint.state import FOLDER, MemberState, OptimizerNumbers
 from pool.checkpoint.validations import LOWEST_LOSS, NONE, Goal, Validation
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
 from pool.config.tree import Config
-from pool.tasks.making import build_model, make_task
+from pool.exchange.member_layout import prefix
+from pool.task.factory import build_model, make_task
 
 
 def save(

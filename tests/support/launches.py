@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from loader.batch.schema import BatchSchema, SparseField
-from loader.stream import Cursor
-from pool.buckets.plan import TensorSpec, make_plan
-from pool.config.reading import parse_config
+from loader.stream.interface import Cursor
+from loader.stream.schema import BatchSchema, SparseField
+from pool.config.load import parse_config
+from pool.exchange.plan import TensorSpec, make_plan
 from pool.metrics.layout import NOTHING
 from pool.process.launch import Launch
-from pool.process.planned import Planned
+from pool.process.plan_result import Planned
 from pool.protocol.address import new_key
 from pool.protocol.identity import COORDINATOR, Peer
 

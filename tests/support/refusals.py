@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from pool.config.reading import load_config
+from pool.config.load import load_config
 from pool.errors import PoolError
 from pool.planner import planner
 from pool.process.launch import Launch
 from pool.supervisor import train
-from pool.supervisor.before import planning, preparation
+from pool.supervisor.prepare import planning, preparation
 from tests.support.runs import command
 
 

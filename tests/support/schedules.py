@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from pool.buckets.plan import TensorSpec, make_plan
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
 from pool.config.schedule import ScheduleConfig
 from pool.config.sections import OptimizerConfig
+from pool.exchange.plan import TensorSpec, make_plan
 from pool.optim.buckets import BucketOptimizers
 
 _SGD = OptimizerConfig(name="torch.optim.SGD", args={"lr": 1.0, "momentum": 0.9})

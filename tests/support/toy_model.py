@@ -9,10 +9,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from loader.batch.schema import BatchSchema
+from loader.stream.schema import BatchSchema
 from pool.nn.batch import TensorBatch
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.task import Progress
+from pool.task.task import Progress
 from tests.support.toy import LossConfig, ModelConfig
 
 

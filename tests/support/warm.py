@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 _IMPORTED = (
-    "pool.cli",
-    "pool.config.reading",
+    "pool.commands.main",
+    "pool.config.load",
     "pool.coordinator.metrics.tensorboard",
     "pool.process.forkserver",
-    "pool.supervisor.before.overriding",
+    "pool.supervisor.prepare.overriding",
     "pool.supervisor.train",
-    "pool.tasks.registry",
+    "pool.task.registry",
     "torch._dynamo",  # for torch's optimizers
     "torch.fx.experimental.symbolic_shapes",  # for backward on a device
 )
@@ -103,7 +103,7 @@ class _Warm:
             return subprocess.CompletedProcess(list(arguments), code, _text(out), _text(err))
 
     def _start(self) -> None:
-        from pool.supervisor.children.forkserver import environment
+        from pool.supervisor.processes.forkserver import environment
 
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._owner, self._read = os.getpid(), _read_at_import()
@@ -176,7 +176,7 @@ def _call(arguments: list[str], environment: dict[str, str], cwd: str, out: int,
         sys.argv = [str(ROOT / "pool/__main__.py"), *arguments]
         reserve.stand_in()
         gc.enable()
-        code = importlib.import_module("pool.cli").main()
+        code = importlib.import_module("pool.commands.main").main()
     except BaseException:
         traceback.print_exc()
     with contextlib.suppress(BaseException):
@@ -198,7 +198,7 @@ class _Reserve:
 
     def stand_in(self) -> None:
         """Once: a second fork server is started as ever."""
-        module: Any = importlib.import_module("pool.supervisor.children.forkserver")
+        module: Any = importlib.import_module("pool.supervisor.processes.forkserver")
         by_exec = module._exec
 
         def instead(peer: Peer, config: Config, theirs: socket.socket, output: int) -> int:

@@ -8,12 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from loader.chess.files.units import UnitBlock, joined
-from loader.chess.tools.draws import Draws
-from loader.chess.tools.kind import Kind, Target, lost, made_up, refuse_without_moves
-from loader.chess.tools.output import Output, check_free
-from loader.chess.tools.resumed_output import Place, ResumedOutput, work_settings
-from loader.chess.tools.source import (
+from loader.chess.positions.input import (
     Source,
     SourceFile,
     Tick,
@@ -25,6 +20,11 @@ from loader.chess.tools.source import (
     silent,
     units_from,
 )
+from loader.chess.positions.kind import Kind, Target, lost, made_up, refuse_without_moves
+from loader.chess.positions.output import Output, check_free
+from loader.chess.positions.resumed_output import Place, ResumedOutput, work_settings
+from loader.chess.positions.units import UnitBlock, joined
+from loader.chess.tools.random_keys import Draws
 from loader.errors import UsageError
 from loader.files.pipes import OutputPipe
 

@@ -13,16 +13,24 @@ from pathlib import Path
 
 import numpy as np
 
-from loader.chess.files.units import UnitBlock
-from loader.chess.tools.choosing import Chosen, Chunk, refuse_games
-from loader.chess.tools.external.memory import SMALLEST_MEMORY, anonymous_memory
-from loader.chess.tools.kind import Kind, Target
+from loader.chess.positions.chunk import Chosen, Chunk, refuse_games
+from loader.chess.positions.input import (
+    Changes,
+    SourceFile,
+    Tick,
+    expected_bytes,
+    has_chunks_from,
+    refuse_empty,
+    silent,
+)
+from loader.chess.positions.kind import Kind, Target
+from loader.chess.positions.resumed_output import Place, ResumedOutput, kept_work, work_settings
+from loader.chess.positions.units import UnitBlock
+from loader.chess.tools.external_sort.memory import SMALLEST_MEMORY, anonymous_memory
 from loader.chess.tools.repetitions import ROW, START, Limits, Repetitions, keys_of
-from loader.chess.tools.resumed_output import Place, ResumedOutput, kept_work, work_settings
-from loader.chess.tools.source import Changes, SourceFile, Tick, expected_bytes, has_chunks_from, refuse_empty, silent
 from loader.errors import UsageError
+from loader.files.work_file import WorkFile, bytes_begun
 from loader.formats.parallel import map_in_order
-from loader.resumable.work_file import WorkFile, bytes_begun
 
 _FEWEST = 1 << 16  # keys that are worth a batch
 _CHUNK = 2 << 20  # bytes of a chunk of a file, and of what is made of it

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loader.chess.files.units import UnitBlock, joined
-from loader.chess.tools.kind import Kind, Target
-from loader.chess.tools.resumed_output import Place, ResumedOutput, work_settings
-from loader.chess.tools.source import SourceFile, Tick, expected_bytes, refuse_any_empty, silent, units_from
+from loader.chess.positions.input import SourceFile, Tick, expected_bytes, refuse_any_empty, silent, units_from
+from loader.chess.positions.kind import Kind, Target
+from loader.chess.positions.resumed_output import Place, ResumedOutput, work_settings
+from loader.chess.positions.units import UnitBlock, joined
 
 _LARGEST = (1 << 64) - 1
 

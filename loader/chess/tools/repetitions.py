@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from loader import _native
-from loader.chess.files.units import Numbers
-from loader.chess.tools.external.kept_file import KeptFile
-from loader.chess.tools.external.nameless_file import NamelessFile
-from loader.chess.tools.external.row_spill import BUCKETS, NO_TABLE, Rows, RowSpill
-from loader.chess.tools.source import SourceFile, map_sources
+from loader.chess.positions.input import SourceFile, map_sources
+from loader.chess.positions.units import Numbers
+from loader.chess.tools.external_sort.kept_file import KeptFile
+from loader.chess.tools.external_sort.nameless_file import NamelessFile
+from loader.chess.tools.external_sort.row_spill import BUCKETS, NO_TABLE, Rows, RowSpill
 from loader.errors import DataError
-from loader.resumable.journal import State
-from loader.resumable.work_file import WorkFile
+from loader.files.journal import State
+from loader.files.work_file import WorkFile
 
 _WORDS = 4  # of a key; the last one has the position's number above _NUMBER_BIT
 ROW = 8 * _WORDS

@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from loader.chess.files.units import Numbers, UnitBlock, joined
-from loader.chess.tools.draws import Draws
-from loader.chess.tools.external.kept_file import KeptFile
-from loader.chess.tools.external.memory import SMALLEST_MEMORY, anonymous_memory
-from loader.chess.tools.external.nameless_file import NamelessFile
-from loader.chess.tools.external.spill import BITS, BUCKETS, GATHERED, HEADER, Buckets, Spill, by_draw
-from loader.chess.tools.kind import Target
-from loader.chess.tools.resumed_output import Place, ResumedOutput, kept_work, work_settings
-from loader.chess.tools.source import SourceFile, Tick, expected_bytes, refuse_empty, silent, units_from
+from loader.chess.positions.input import SourceFile, Tick, expected_bytes, refuse_empty, silent, units_from
+from loader.chess.positions.kind import Target
+from loader.chess.positions.resumed_output import Place, ResumedOutput, kept_work, work_settings
+from loader.chess.positions.units import Numbers, UnitBlock, joined
+from loader.chess.tools.external_sort.kept_file import KeptFile
+from loader.chess.tools.external_sort.memory import SMALLEST_MEMORY, anonymous_memory
+from loader.chess.tools.external_sort.nameless_file import NamelessFile
+from loader.chess.tools.external_sort.spill import BITS, BUCKETS, GATHERED, HEADER, Buckets, Spill, by_draw
+from loader.chess.tools.random_keys import Draws
 from loader.errors import UsageError
-from loader.resumable.journal import State
-from loader.resumable.work_file import WorkFile, bytes_begun
+from loader.files.journal import State
+from loader.files.work_file import WorkFile, bytes_begun
 
 BLOCK = 4096  # units that are written at once: their number does not depend on the memory, so no packed byte does
 _READ_AHEAD = 2 << 20  # bytes of a chunk that is read ahead, and of its tables

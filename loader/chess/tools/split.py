@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from loader.chess.files.units import UnitBlock
-from loader.chess.tools.draws import Draws
-from loader.chess.tools.games import FIRST, begins_of_games
-from loader.chess.tools.kind import Target
-from loader.chess.tools.output import check_free
-from loader.chess.tools.resumed_output import Place, ResumedOutput, publish, work_settings
-from loader.chess.tools.source import SourceFile, Tick, expected_bytes, refuse_empty, silent, units_from
-from loader.resumable.work_file import is_begun
+from loader.chess.positions.games import FIRST, begins_of_games
+from loader.chess.positions.input import SourceFile, Tick, expected_bytes, refuse_empty, silent, units_from
+from loader.chess.positions.kind import Target
+from loader.chess.positions.output import check_free
+from loader.chess.positions.resumed_output import Place, ResumedOutput, publish, work_settings
+from loader.chess.positions.units import UnitBlock
+from loader.chess.tools.random_keys import Draws
+from loader.files.work_file import is_begun
 
 PARTS = ("train", "validation")
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-// Where the arrays of a batch lie in a slot. The layout is decided in one place, loader/batch/schema.py; a writer
+// Where the arrays of a batch lie in a slot. The layout is decided in one place, loader/stream/schema.py; a writer
 // checks its table once, so that it can't be made to write past a region.
 namespace sparsepool::batch {
 

@@ -77,7 +77,7 @@ class FeatureSort {
     std::array<std::uint32_t, 1U << kMostDigit> places_, next_{};
 };
 
-// The columns of sorted items (see loader/batch/schema.py). `column_values`: of those that have values. Gives back how
+// The columns of sorted items (see loader/stream/schema.py). `column_values`: of those that have values. Gives back how
 // many features were touched.
 template <class Number, class Bag, class Item>
 std::uint32_t write_columns(std::span<const Item> sorted, Number* touched, std::uint32_t* touched_offsets, Bag* bags,

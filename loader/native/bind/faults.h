@@ -1,4 +1,4 @@
-// What a reader written in Python says of damage (loader/formats/faults.py).
+// What a reader written in Python says of damage (loader/formats/errors.py).
 #pragma once
 
 #include <nanobind/nanobind.h>

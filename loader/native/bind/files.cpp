@@ -6,7 +6,7 @@
 #include <nanobind/stl/tuple.h>
 
 #include "bind/bind.h"
-#include "packed/packer.h"
+#include "compression/packer.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -2,12 +2,13 @@
 #include "chess/native/bind/bind.h"
 #include "rows/native/bind/bind.h"
 
-// The formats' own bindings: loader/formats/NAME/native/bind.cpp.
+// The formats' own bindings: loader/*/formats/NAME/native/bind.cpp.
 #define SPARSEPOOL_PLUGIN(name)           \
     namespace sparsepool::name {          \
     void bind(nanobind::module_& module); \
     }
-#include "formats.inc"
+#include "chess_formats.inc"
+#include "rows_formats.inc"
 #undef SPARSEPOOL_PLUGIN
 
 NB_MODULE(_native, module) {
@@ -19,6 +20,7 @@ NB_MODULE(_native, module) {
     sparsepool::chess::bind(module);
     sparsepool::rows::bind(module);
 #define SPARSEPOOL_PLUGIN(name) sparsepool::name::bind(module);
-#include "formats.inc"
+#include "chess_formats.inc"
+#include "rows_formats.inc"
 #undef SPARSEPOOL_PLUGIN
 }

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pool.coordinator.metrics.records import forget_after
-from pool.metrics.members import MEMBERS, member_of
-from pool.telemetry.line_file import LineFile
-from pool.telemetry.records import METRICS
+from pool.metrics.medians import MEMBERS, member_of
+from pool.run_folder.lines import LineFile
+from pool.run_folder.records import METRICS
 
 
 class JsonLines:

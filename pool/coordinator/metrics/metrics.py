@@ -18,7 +18,7 @@ from pool.coordinator.metrics.jsonl import JsonLines
 from pool.coordinator.metrics.shares import Spent, shares
 from pool.coordinator.metrics.sinks import Sinks, made
 from pool.metrics.layout import LOSS, NET, PREFIX
-from pool.metrics.members import median_of, of_members
+from pool.metrics.medians import median_of, of_members
 from pool.protocol.messages import MetricValue, NetNumbers, RunReport, Shares, Times
 
 Activity = Literal["reducing", "optimizing"]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from loader.plugins.error_text import told
 from loader.plugins.interface import interface_problem
-from loader.plugins.words import told
 from pool.telemetry.sinks import ResumedSink, Sink, factory_of
 
 

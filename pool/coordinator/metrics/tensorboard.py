@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pool.metrics.layout import NET, PREFIX
-from pool.metrics.members import member_of
+from pool.metrics.medians import member_of
 from pool.telemetry.event_file import EventFile
 
 TENSORBOARD = "tensorboard"

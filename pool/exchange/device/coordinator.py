@@ -15,16 +15,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pool.accelerator.arithmetic import arithmetic
-from pool.buckets.parts import Part
-from pool.buckets.plan import Bucket, Plan
-from pool.buckets.tensors import rows_of, views_of
 from pool.crash_points import crash_point
-from pool.exchange.addend import Addend, Touched, union, within
 from pool.exchange.contribution import Contribution
 from pool.exchange.device.homes import Homes
 from pool.exchange.device.placing import Piece
 from pool.exchange.device.store import DeviceStore
+from pool.exchange.member_layout import Part
+from pool.exchange.plan import Bucket, Plan
+from pool.exchange.tensors import rows_of, views_of
+from pool.kernels.addend import Addend, Touched, union, within
+from pool.kernels.fold import arithmetic
 
 TouchedRows = Callable[[Contribution, str], Touched]  # by sparse field
 

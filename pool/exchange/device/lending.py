@@ -16,8 +16,8 @@ from dataclasses import asdict
 
 import torch
 
-from pool.accelerator.sharing import Exported, SharedMemory
 from pool.crash_points import crash_point
+from pool.device.sharing import Exported, SharedMemory
 from pool.exchange.device.homes import Homes
 from pool.exchange.device.store import Lent
 from pool.protocol.address import memory_address

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pool.buckets.plan import Bucket, Plan
+from pool.exchange.plan import Bucket, Plan
 
 Piece = tuple[Bucket, int]  # and the parameter, by index in the plan
 

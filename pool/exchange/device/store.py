@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pool.accelerator.sharing import SharedMemory
+from pool.device.memory import memory_of_device, out_of_memory
+from pool.device.sharing import SharedMemory
 from pool.errors import ResourceError
-from pool.nn.memory import memory_of_device, out_of_memory
 
 _MIB = 1 << 20
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from pool.buckets.plan import Plan
-from pool.buckets.tensors import carried, replace_tensors, trained, views_of
 from pool.exchange.host.streams import Streams
+from pool.exchange.plan import Plan
+from pool.exchange.tensors import carried, replace_tensors, trained, views_of
 
 AVERAGE = 2  # behind both versions
 

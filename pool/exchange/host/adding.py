@@ -14,12 +14,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pool.buckets.plan import Plan
-from pool.buckets.tensors import views
-from pool.exchange.addend import Addend, Touched
 from pool.exchange.host.fold import fold
 from pool.exchange.host.group import Group
 from pool.exchange.host.memory import untouched
+from pool.exchange.plan import Plan
+from pool.exchange.tensors import views
+from pool.kernels.addend import Addend, Touched
 
 Slot = npt.NDArray[np.uint8]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pool.buckets.plan import Bucket
-from pool.exchange.addend import Touched, within
+from pool.exchange.plan import Bucket
+from pool.kernels.addend import Touched, within
 
 
 def compact_rows(touched: Touched, bucket: Bucket, num_rows: int) -> slice:

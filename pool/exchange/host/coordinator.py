@@ -9,14 +9,14 @@ import numpy.typing as npt
 from torch import Tensor
 
 from pool import _native
-from pool.buckets.plan import Bucket, Plan
-from pool.buckets.tensors import rows_of, views
-from pool.exchange.addend import Addend, Touched, union, within
 from pool.exchange.contribution import Contribution
 from pool.exchange.host.compact import compact_rows
 from pool.exchange.host.fold import fold
 from pool.exchange.host.memory import untouched
-from pool.threads import SCATTERED, worthwhile
+from pool.exchange.plan import Bucket, Plan
+from pool.exchange.tensors import rows_of, views
+from pool.kernels.addend import Addend, Touched, union, within
+from pool.kernels.threads import SCATTERED, worthwhile
 
 Slot = npt.NDArray[np.uint8]
 TouchedRows = Callable[[Contribution, str], Touched]  # by sparse field

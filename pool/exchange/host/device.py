@@ -14,11 +14,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pool.accelerator.arrivals import Arrivals
-from pool.accelerator.bars import COPIES_OUT, Bars, NoBars
-from pool.accelerator.outcomes import Outcomes
-from pool.buckets.plan import Bucket, Plan
-from pool.buckets.tensors import torch_dtype, views_of
+from pool.device.event_waiter import Arrivals
+from pool.device.finite import Outcomes
+from pool.device.timeline import COPIES_OUT, Bars, NoBars
 from pool.exchange.host.compact import compact_rows
 from pool.exchange.host.group import Group
 from pool.exchange.host.lists import NO_LISTS, TouchedLists
@@ -26,6 +24,8 @@ from pool.exchange.host.row_places import RowPlaces
 from pool.exchange.host.streams import Streams
 from pool.exchange.host.weights import DeviceWeights, moves
 from pool.exchange.interface import GroupBatch
+from pool.exchange.plan import Bucket, Plan
+from pool.exchange.tensors import torch_dtype, views_of
 
 Slot = npt.NDArray[np.uint8]
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from pool import _native
-from pool.exchange.addend import Addend
-from pool.exchange.order import tree_sum
-from pool.threads import MEMORY_BOUND, worthwhile
+from pool.kernels.addend import Addend
+from pool.kernels.threads import MEMORY_BOUND, worthwhile
+from pool.kernels.tree import tree_sum
 
 
 def fold(out: Tensor, addends: Sequence[Addend], *, scale: float, first_row: int, touched_only: bool) -> None:

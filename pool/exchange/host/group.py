@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from pool import _native
-from pool.exchange.addend import Touched
 from pool.exchange.interface import GroupBatch
+from pool.kernels.addend import Touched
 
 
 class Group:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from loader.batch.schema import ALIGNMENT, PAGE, BatchSchema
+from loader.stream.schema import ALIGNMENT, PAGE, BatchSchema
 
 if TYPE_CHECKING:  # the supervisor needs the size alone, and no torch
-    from pool.exchange.addend import Touched
     from pool.exchange.host.group import Group
+    from pool.kernels.addend import Touched
 
 Slot = npt.NDArray[np.uint8]
 

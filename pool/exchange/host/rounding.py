@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pool import _native
-from pool.buckets.plan import Bucket, Plan
-from pool.buckets.tensors import views
 from pool.exchange.host.compact import compact_rows
 from pool.exchange.host.group import Group
 from pool.exchange.host.memory import untouched
-from pool.threads import MEMORY_BOUND, SCATTERED, worthwhile
+from pool.exchange.plan import Bucket, Plan
+from pool.exchange.tensors import views
+from pool.kernels.threads import MEMORY_BOUND, SCATTERED, worthwhile
 
 Slot = npt.NDArray[np.uint8]
 

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from pool.buckets.plan import ALIGNMENT, Plan
-from pool.buckets.plan import Tensor as PlannedTensor
-from pool.buckets.tensors import carried, replace_tensors, trained, views_of
 from pool.exchange.host.streams import Streams
+from pool.exchange.plan import ALIGNMENT, Plan
+from pool.exchange.plan import Tensor as PlannedTensor
+from pool.exchange.tensors import carried, replace_tensors, trained, views_of
 
 Slot = npt.NDArray[np.uint8]
 

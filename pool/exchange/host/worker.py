@@ -10,14 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from pool import _native
-from pool.buckets.plan import Bucket, Plan
-from pool.buckets.tensors import carried, replace_tensors, trained, views
 from pool.exchange.host.adding import Adding
 from pool.exchange.host.group import Group
 from pool.exchange.host.lists import NO_LISTS, TouchedLists
 from pool.exchange.host.rounding import Rounding
 from pool.exchange.interface import GroupBatch
-from pool.nn.kernels import is_native
+from pool.exchange.plan import Bucket, Plan
+from pool.exchange.tensors import carried, replace_tensors, trained, views
+from pool.nn.sparse_kernels import is_native
 
 Slot = npt.NDArray[np.uint8]
 

@@ -2,7 +2,7 @@
 same with the first layer itself, in one pass along the plan of the batch.
 
 The same maths as the models' plain torch paths, which are its oracle and serve every other device and dtype; see
-pool/tasks/chess/native/layer_stacks.h and first_layers.h. Float32 on a CPU only. The same bits for any number of
+pool/tasks/chess/cpu/layer_stacks.h and first_layers.h. Float32 on a CPU only. The same bits for any number of
 threads; the second has others than the first, in the last digits.
 """
 
@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from pool import _native
-from pool.nn import kernels
+from pool.nn import sparse_kernels
 from pool.nn.batch import SparseInput
 from pool.nn.sparse_linear import SparseLinear
 
@@ -78,7 +78,7 @@ def serves_first_layer(form: Form, layer: SparseLinear, sparse: SparseInput) -> 
         and layer.weight.requires_grad
         and not torch._C._are_functorch_transforms_active()
         and _native_form(form).serves_first_layers(layer.out_features)
-        and kernels.plan_of(layer.weight, sparse) is not None
+        and sparse_kernels.plan_of(layer.weight, sparse) is not None
     )
 
 
@@ -208,7 +208,7 @@ class _WithFirstLayer(torch.autograd.Function):
                     threads=threads,
                 )
 
-            kernels.by_tiles(plan, borders, written, run)
+            sparse_kernels.by_tiles(plan, borders, written, run)
             return column_sums, True
 
         grad_weight, grad_bias = layer.write_in_place(write)
@@ -216,13 +216,13 @@ class _WithFirstLayer(torch.autograd.Function):
 
 
 def _plan(weight: Tensor, sparse: SparseInput) -> _native.SparsePlan:
-    plan = kernels.plan_of(weight, sparse)
+    plan = sparse_kernels.plan_of(weight, sparse)
     assert plan is not None
     return plan
 
 
 def _threads_along(sparse: SparseInput, layer: SparseLinear) -> int:
-    return kernels.threads_for(sparse.features.numel() * layer.out_features)
+    return sparse_kernels.threads_for(sparse.features.numel() * layer.out_features)
 
 
 @lru_cache(maxsize=64)

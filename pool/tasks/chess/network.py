@@ -14,18 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from loader.plugins.registry import load
-from pool.checkpoint.disk.plain import printable
 from pool.checkpoint.folder import locate
 from pool.checkpoint.state import read_state
-from pool.config.reading import load_config
+from pool.config.load import load_config
 from pool.config.tree import Config
 from pool.errors import ConfigError, PoolError
+from pool.export.member import One
+from pool.run_folder.strict_json import printable
+from pool.task.registry import TASKS, task_module
 from pool.tasks.chess.positions import Inputs, Position
-from pool.tasks.registry import TASKS, task_module
-from pool.trained.choosing import One
 
 if TYPE_CHECKING:
-    from pool.trained.model import Trained
+    from pool.export.load import Trained
 
 Ints = npt.NDArray[np.int64]
 
@@ -213,7 +213,7 @@ def _of_checkpoint(checkpoint: Path, member: One | None, *, averaged: bool) -> N
     task = str(read_state(checkpoint).config.get("task"))
     known = families()
     family = _family(task, known, str(checkpoint))
-    from pool.trained.model import load_members
+    from pool.export.load import load_members
 
     networks = []
     for found in load_members(checkpoint, task, "eval", member, averaged=averaged):

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from torch import Tensor
 
-from pool.cuda.networks import layer_stacks, stack_form
-from pool.cuda.networks.stack_form import Kind, StackForm
-from pool.cuda.networks.weights_in_effect import WAYS, InEffect
+from pool.tasks.chess.cuda import layer_stacks, stack_form
+from pool.tasks.chess.cuda.stack_form import Kind, StackForm
+from pool.tasks.chess.cuda.weights_in_effect import WAYS, InEffect
 from pool.tasks.chess.fused import Form
 from pool.tasks.chess.rounding import Rounding
 

@@ -7,8 +7,8 @@ from typing import Literal
 
 from torch import Tensor
 
-from pool.cuda.networks import layer_stacks
 from pool.tasks.chess import fused
+from pool.tasks.chess.cuda import layer_stacks
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +25,8 @@ def kernels_for(asked: Kernels, *, cuts_activations: bool) -> Kernels:
 
 
 def path_of(kernels: Kernels, weight: Tensor) -> Path:
-    """Kernels of pool.cuda, native code for CPUs (pool.tasks.chess.fused), or torch's own operations: for a network
-    with weights like this one."""
+    """Kernels of pool.kernels.cuda, native code for CPUs (pool.tasks.chess.fused), or torch's own operations: for a
+    network with weights like this one."""
     if kernels == "torch":
         return "torch"
     if layer_stacks.serves(weight):

@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from loader.batch.schema import SparseBatch
 from loader.files.identity import identify
-from loader.in_order import batches_in_order
-from loader.sources import find_files
-from pool.config.reading import parse_config
+from loader.stream.schema import SparseBatch
+from loader.stream.sequential import batches_in_order
+from loader.stream.sources import find_files
+from pool.config.load import parse_config
 from pool.errors import ConfigError
 from pool.tasks.chess.positions import Inputs, Position, listed_positions
 

@@ -10,13 +10,13 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from loader.batch.schema import BatchSchema
+from loader.stream.schema import BatchSchema
 from pool.metrics.classification import AUC, Accuracy, LogLoss
 from pool.metrics.metric import Metric
 from pool.nn.batch import TensorBatch
+from pool.task.task import Progress
 from pool.tasks.clicks.config import LossConfig, ModelConfig
 from pool.tasks.clicks.model import KINDS, Clicks
-from pool.tasks.task import Progress
 
 LABEL, WEIGHT = "label", "weight"  # dense fields; data need not have weights
 FORMAT = "sparsepool clicks 1"

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from loader.errors import DataError
 from loader.files.named import read_named
-from pool.checkpoint.disk import plain
+from pool.run_folder import strict_json
 from pool.tasks.chess.training.loss_config import LossConfig as ChessLossConfig
 from pool.tasks.perspective.config import LossConfig, ModelConfig
 
@@ -59,5 +59,5 @@ def read_description(file: Path, data: bytes) -> Description | None:
         model = ModelConfig.model_validate_json(json.dumps(tree.get("model")))
         loss = LossConfig.model_validate_json(json.dumps(tree.get("loss")))
     except ValidationError as error:
-        raise DataError(path, plain.explained(error)) from None
+        raise DataError(path, strict_json.explained(error)) from None
     return Description(model, loss, str(tree.get("description", "")))

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pool.nn.batch import SparseInput, TensorBatch
-from pool.nn.first_stage import Activation, first_stage, is_served
 from pool.nn.sparse_linear import SparseLinear
 from pool.tasks.chess import fused, on_cuda
+from pool.tasks.chess.first_stage import Activation, first_stage, is_served
 from pool.tasks.chess.fused import Form, Hidden
 from pool.tasks.chess.paths import Kernels, Path, kernels_for, path_of
 from pool.tasks.chess.rounding import Rounding

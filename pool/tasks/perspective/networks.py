@@ -27,7 +27,7 @@ from pool.tasks.perspective.reading import net_of, read_bytes
 
 if TYPE_CHECKING:
     from pool.config.tree import Config
-    from pool.trained.model import Trained
+    from pool.export.load import Trained
 
 SUFFIXES = (".bin",)
 _PIECES = ("pawn", "knight", "bishop", "rook", "queen", "king")

@@ -1,4 +1,4 @@
-"""The task: what pool.tasks.task asks for, put together from the parts in this folder."""
+"""The task: what pool.task.task asks for, put together from the parts in this folder."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from loader.batch.schema import BatchSchema
+from loader.stream.schema import BatchSchema
 from pool.errors import ConfigError
 from pool.nn.batch import TensorBatch
+from pool.task.task import Progress
 from pool.tasks.chess.export.proof import check_tensors, write_proved
 from pool.tasks.chess.export.reordering import reorder
 from pool.tasks.chess.export.whole_file import write_whole
@@ -34,7 +35,6 @@ from pool.tasks.perspective.form import clips_of, export_of, folded, shape_of
 from pool.tasks.perspective.model import PerspectiveModel
 from pool.tasks.perspective.networks import PerspectiveNetwork
 from pool.tasks.perspective.reading import RAW, floats_of, holds_floats, read_bytes
-from pool.tasks.task import Progress
 
 
 class PerspectiveTask:

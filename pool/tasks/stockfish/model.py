@@ -14,11 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pool.nn import bucket_difference
 from pool.nn.batch import SparseInput, TensorBatch
-from pool.nn.first_stage import Activation, first_stage, is_served
 from pool.nn.sparse_linear import SparseLinear
-from pool.tasks.chess import fused
+from pool.tasks.chess import bucket_difference, fused
+from pool.tasks.chess.first_stage import Activation, first_stage, is_served
 from pool.tasks.chess.paths import Path, kernels_for, path_of
 from pool.tasks.chess.training.batches import FIELD
 from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear

@@ -26,7 +26,7 @@ from pool.tasks.stockfish.trainer.nnue_pytorch import is_of_trainer, read_traine
 
 if TYPE_CHECKING:
     from pool.config.tree import Config
-    from pool.trained.model import Trained
+    from pool.export.load import Trained
 
 SUFFIXES = (".nnue", *OF_TRAINER)
 _WEIGHTS = np.repeat([1, 3, 3, 5, 9, 0], 2)[: halfka.PLANES]  # of material, by plane

@@ -1,4 +1,4 @@
-"""The task: what pool.tasks.task asks for, put together from the parts in this folder."""
+"""The task: what pool.task.task asks for, put together from the parts in this folder."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from loader.batch.schema import BatchSchema
+from loader.stream.schema import BatchSchema
 from pool.nn.batch import TensorBatch
+from pool.task.task import Progress
 from pool.tasks.chess.export.reordering import reorder
 from pool.tasks.chess.training.batches import num_inputs
 from pool.tasks.chess.training.loss import batch_loss
@@ -21,7 +22,6 @@ from pool.tasks.stockfish.quantized.nnue_file import Net, read_net
 from pool.tasks.stockfish.quantized.quantize import Floats, dequantize, quantize
 from pool.tasks.stockfish.quantized.versions import NUM_BUCKETS, Version
 from pool.tasks.stockfish.trainer.nnue_pytorch import is_of_trainer, read_trainer
-from pool.tasks.task import Progress
 
 
 class StockfishTask:

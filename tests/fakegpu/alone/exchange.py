@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from loader.batch.schema import SparseBatch
+from loader.stream.schema import SparseBatch
 from tests.fakegpu import fakegpu
 from tests.fakegpu.device_races import DEVICE_MODES, DEVICE_RACES, KINDS, Wanted, expected, found_by, observed
 from tests.fakegpu.device_rig import PER_STEP, STEPS, DeviceCode, DeviceRig, Trained

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from loader.batch.schema import BatchSchema, DenseField, SparseField
-from loader.batch.slots import allocate_slots, write_batch
-from pool.buckets.plan import make_plan
-from pool.buckets.tensors import specs, trained, views
+from loader.stream.schema import BatchSchema, DenseField, SparseField
+from loader.stream.slots import allocate_slots, write_batch
+from pool.exchange.plan import make_plan
+from pool.exchange.tensors import specs, trained, views
 from pool.tasks.chess.training.loss_config import LossConfig
 from pool.tasks.perspective.config import LossConfig as PerspectiveLoss
 from pool.tasks.perspective.config import ModelConfig as PerspectiveConfig

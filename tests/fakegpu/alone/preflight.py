@@ -8,13 +8,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from pool.accelerator.lost import device_lost
-from pool.accelerator.opening import naming_lost_devices
-from pool.devices import Device
+from pool.device import probe
+from pool.device.cards import Card
+from pool.device.lost import device_lost
+from pool.device.names import Device
+from pool.device.opening import naming_lost_devices
+from pool.device.probe import look_at_cards
 from pool.errors import LostDeviceError
-from pool.planner import probe
-from pool.planner.probe import look_at_cards
-from pool.preflight.cards import Card
 from tests.fakegpu import fakegpu
 
 MODULE = "tests.fakegpu.fakegpu"

@@ -13,13 +13,13 @@ import pytest
 import torch
 
 from pool import numerics
-from pool.accelerator.arrivals import Arrivals
-from pool.accelerator.bars import COMPUTES, COPIES_IN, COPIES_OUT
-from pool.accelerator.computing import DenseProducts
-from pool.accelerator.page_lock import page_lock
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
+from pool.device.event_waiter import Arrivals
+from pool.device.memory import out_of_memory
+from pool.device.page_lock import page_lock
+from pool.device.precision import DenseProducts
+from pool.device.timeline import COMPUTES, COPIES_IN, COPIES_OUT
 from pool.nn.generators import seed_for
-from pool.nn.memory import out_of_memory
 from pool.protocol.identity import WORKER, Peer
 from pool.shm.memory import Memory
 from pool.shm.memory_map import RING, WEIGHTS, MemoryMap, gradients

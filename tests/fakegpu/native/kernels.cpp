@@ -6,7 +6,7 @@
 #include "settings.h"
 #include "tensors.h"
 
-// Launches of kernels that were compiled for the host (tests/cuda/shim.h), in the order of a stream.
+// Launches of kernels that were compiled for the host (tests/pool/kernels/cuda/shim.h), in the order of a stream.
 namespace fakegpu {
 namespace {
 

@@ -37,7 +37,7 @@ inline chess::OutputBuckets output_buckets() {
     return chess::make_output_buckets(by_pieces);
 }
 
-// The table as loader/batch/schema.py makes it: arrays one behind the other, each at a multiple of 64.
+// The table as loader/stream/schema.py makes it: arrays one behind the other, each at a multiple of 64.
 inline std::map<std::string, batch::Region> region_table(std::uint64_t batch_size, const chess::FeatureSet& set,
                                                          std::uint64_t& slot_bytes) {
     const std::uint64_t bags = 2 * batch_size;

@@ -13,9 +13,9 @@
 #include "chunks.h"
 #include "common/simd.h"
 #include "entries.h"
-#include "formats/binpack/native/file/chunk.h"
-#include "formats/binpack/native/file/file.h"
-#include "formats/binpack/native/file/printer.h"
+#include "chess/formats/binpack/native/file/chunk.h"
+#include "chess/formats/binpack/native/file/file.h"
+#include "chess/formats/binpack/native/file/printer.h"
 #include "target.h"
 
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "formats/binpack/native/entries/chain.h"
+#include "chess/formats/binpack/native/entries/chain.h"
 
 // Mending mutants: behind a wrong header nothing is decoded, so most of them get right ones.
 namespace sparsepool::fuzz {

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "common/utf8.h"
-#include "formats/csv/native/text/cells.h"
-#include "formats/csv/native/text/parser.h"
+#include "rows/formats/csv/native/text/cells.h"
+#include "rows/formats/csv/native/text/parser.h"
 #include "target.h"
 #include "text_rows.h"
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "formats/binpack/native/entries/chain.h"
-#include "formats/binpack/native/file/writer.h"
+#include "chess/formats/binpack/native/entries/chain.h"
+#include "chess/formats/binpack/native/file/writer.h"
 
 // What the targets share: reading and re-reading entries, and how a finding is told.
 namespace sparsepool::fuzz {

@@ -3,7 +3,7 @@
 
 #include "batch_oracle.h"
 #include "chess/native/make_record.h"
-#include "formats/binpack/native/entries/stem.h"
+#include "chess/formats/binpack/native/entries/stem.h"
 #include "target.h"
 
 using namespace sparsepool;

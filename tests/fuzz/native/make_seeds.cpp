@@ -12,13 +12,13 @@
 #include "chess/native/board/fen.h"
 #include "chunks.h"
 #include "entries.h"
-#include "formats/binpack/native/file/file.h"
-#include "formats/bulletformat/native/codec.h"
-#include "formats/marlinformat/native/codec.h"
-#include "formats/montyvalue/native/codec.h"
-#include "formats/packedsfen/native/codec.h"
-#include "formats/text/native/codec.h"
-#include "formats/viriformat/native/codec.h"
+#include "chess/formats/binpack/native/file/file.h"
+#include "chess/formats/bulletformat/native/codec.h"
+#include "chess/formats/marlinformat/native/codec.h"
+#include "chess/formats/montyvalue/native/codec.h"
+#include "chess/formats/packedsfen/native/codec.h"
+#include "chess/formats/text/native/codec.h"
+#include "chess/formats/viriformat/native/codec.h"
 
 namespace {
 

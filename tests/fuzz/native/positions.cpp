@@ -18,8 +18,8 @@
 #include "text_rows.h"
 
 #include FUZZ_HEADER
-#include "formats/text/native/codec.h"
-#include "formats/text/native/lines.h"
+#include "chess/formats/text/native/codec.h"
+#include "chess/formats/text/native/lines.h"
 
 namespace {
 

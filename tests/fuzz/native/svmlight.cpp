@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "formats/svmlight/native/text/parser.h"
+#include "rows/formats/svmlight/native/text/parser.h"
 #include "rows/native/lines/lines.h"
 #include "target.h"
 #include "text_rows.h"

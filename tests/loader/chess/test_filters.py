@@ -14,13 +14,13 @@ import pytest
 from scipy.interpolate import CubicHermiteSpline
 
 from loader._native import BinpackFile, win_draw_loss_probability
-from loader.batch.slots import allocate_slots, read_batches
 from loader.chess.filters import FilterConfig
 from loader.chess.filters.curves import chances_by_ply, shares_by_piece_count
 from loader.chess.filters.viriformat import NO_LIMIT, ViriformatRules
 from loader.chess.source import ChessSource
 from loader.files.identity import identify
-from loader.sources import data_config, open_stream
+from loader.stream.slots import allocate_slots, read_batches
+from loader.stream.sources import data_config, open_stream
 from tests.support.runs import DATA
 
 RECORD = np.dtype(

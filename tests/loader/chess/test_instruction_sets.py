@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from loader._native import set_simd_level, simd_levels
-from loader.batch.slots import read_batches
 from loader.chess.filters import FilterConfig
-from loader.config import DataConfig
-from loader.sources import data_config, open_stream
+from loader.stream.config import DataConfig
+from loader.stream.slots import read_batches
+from loader.stream.sources import data_config, open_stream
 from tests.loader.stream.batch_contents import digest
 
 SAMPLE = Path(__file__).parents[3] / "configs" / "sample"

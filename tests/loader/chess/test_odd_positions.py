@@ -14,13 +14,13 @@ import chess
 import pytest
 
 from loader._native import extract_fen, pack_records, set_simd_level, simd_levels
-from loader.batch.slots import read_batches
 from loader.chess.fields import batch_schema
+from loader.chess.formats.text import FORMAT as TEXT
 from loader.chess.stream import ChessStream
-from loader.config import DataConfig
 from loader.files.identity import identify
-from loader.formats.text import FORMAT as TEXT
-from loader.sources import data_config
+from loader.stream.config import DataConfig
+from loader.stream.slots import read_batches
+from loader.stream.sources import data_config
 from tests.loader.chess.test_features import FeatureSet, check
 from tests.loader.stream.batch_contents import digest
 

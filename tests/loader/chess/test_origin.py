@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from loader import _native
-from loader.batch.schema import SparseBatch
-from loader.batch.slots import allocate_slots
-from loader.config import DataConfig
-from loader.sources import data_config, open_stream, origin_of
-from loader.stream import Cursor
+from loader.stream.config import DataConfig
+from loader.stream.interface import Cursor
+from loader.stream.schema import SparseBatch
+from loader.stream.slots import allocate_slots
+from loader.stream.sources import data_config, open_stream, origin_of
 from tests.loader.stream.test_stream import KEEP_ALL, Sample, samples_in_chunk, samples_of, wait
 
 CONFIG = data_config(batch_size=100, window_chunks=4, chess={"features": "chess768", "filters": KEEP_ALL})

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loader import _native
-from loader.chess.entry import Entry
 from loader.chess.filters import PARTS
-from loader.formats.binpack.file import entries
+from loader.chess.formats.binpack.file import entries
+from loader.chess.positions.entry import Entry
 from tests.loader.formats.position_files import SAMPLE
 
 VALUES = {chess.PAWN: 1, chess.KNIGHT: 3, chess.BISHOP: 3, chess.ROOK: 5, chess.QUEEN: 9, chess.KING: 0}

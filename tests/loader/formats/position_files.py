@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from loader import _native
-from loader.chess.entry import Entry, entry_of
-from loader.formats.binpack.file import entries
+from loader.chess.formats.binpack.file import entries
+from loader.chess.positions.entry import Entry, entry_of
 from tests.support.runs import DATA
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from loader._native import BinpackFile, set_simd_level, simd_level, simd_levels
-from loader.chess.entry import Entry
-from loader.chess.inspecting.counting import inspect
-from loader.cli import main
+from loader.chess.formats.binpack.file import dump, entries, verify
+from loader.chess.positions.entry import Entry
+from loader.chess.statistics.counting import inspect
+from loader.cli.main import main
 from loader.errors import DataError
-from loader.formats.binpack.file import dump, entries, verify
 from tests.loader.formats.binpack_bytes import EXAMPLE, EXAMPLE_MOVES, EXAMPLE_SCORES
 from tests.support.damage import DAMAGES, Damage
 

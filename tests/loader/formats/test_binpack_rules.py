@@ -7,7 +7,7 @@ from pathlib import Path
 import chess
 import pytest
 
-from loader.formats.binpack.file import entries, verify
+from loader.chess.formats.binpack.file import entries, verify
 from loader.formats.format import Verdict
 from tests.loader.formats.binpack_bytes import START, Stem, chunk, codes, move_word, text
 

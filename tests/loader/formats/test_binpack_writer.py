@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loader._native import BinpackFile, BinpackWriter, play
-from loader.chess.entry import Entry
+from loader.chess.formats.binpack.file import Writer, encode, entries, rechunk
+from loader.chess.positions.entry import Entry
 from loader.errors import DataError
-from loader.formats.binpack.file import Writer, encode, entries, rechunk
 from tests.loader.formats.binpack_bytes import EXAMPLE, Stem, chunk
 
 SAMPLE = Path(__file__).resolve().parents[3] / "configs" / "sample"

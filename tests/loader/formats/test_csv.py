@@ -20,13 +20,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loader import _native
-from loader.batch.schema import SparseBatch
-from loader.batch.slots import allocate_slots, read_batches
-from loader.config import DataConfig
 from loader.errors import DataError
 from loader.files.identity import identify
-from loader.formats.csv import whole_size
-from loader.sources import data_config, open_stream, samples_per_epoch
+from loader.rows.formats.csv import whole_size
+from loader.stream.config import DataConfig
+from loader.stream.schema import SparseBatch
+from loader.stream.slots import allocate_slots, read_batches
+from loader.stream.sources import data_config, open_stream, samples_per_epoch
 from tests.loader.stream.batch_contents import digest
 from tests.loader.stream.test_stream import run
 

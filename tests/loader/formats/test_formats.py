@@ -14,19 +14,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from loader.batch.schema import SparseBatch
-from loader.batch.slots import allocate_slots, read_batches
-from loader.chess.entry import Entry
 from loader.chess.filters import FilterConfig
+from loader.chess.formats.binpack.file import entries
+from loader.chess.positions.entry import Entry
 from loader.chess.readers import open_readers
-from loader.config import DataConfig
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile, identify
-from loader.formats.binpack.file import entries
 from loader.formats.format import Format
 from loader.formats.registry import built_in, format_by_name, format_of_file
-from loader.sources import data_config, format_name, open_stream, origin_of, samples_per_epoch
-from loader.stream import Cursor
+from loader.stream.config import DataConfig
+from loader.stream.interface import Cursor
+from loader.stream.schema import SparseBatch
+from loader.stream.slots import allocate_slots, read_batches
+from loader.stream.sources import data_config, format_name, open_stream, origin_of, samples_per_epoch
 from tests.loader.formats.position_files import SAMPLE
 from tests.loader.stream.batch_contents import digest
 from tests.loader.stream.test_stream import KEEP_ALL, Sample, samples_of, wait

@@ -10,11 +10,11 @@ import chess
 import pytest
 
 from loader import _native
-from loader.batch.slots import read_batches
-from loader.cli import main
+from loader.chess.formats.binpack.file import entries as binpack_entries
+from loader.cli.main import main
 from loader.errors import DataError
-from loader.formats.binpack.file import entries as binpack_entries
-from loader.sources import data_config, open_stream
+from loader.stream.slots import read_batches
+from loader.stream.sources import data_config, open_stream
 from tests.loader.formats.binpack_bytes import Stem, chunk
 from tests.loader.formats.position_files import ROOT, SUFFIXES, codec
 

@@ -12,7 +12,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from loader.cli import main
+from loader.cli.main import main
 
 Capture = pytest.CaptureFixture[str]
 CSV = 'clicked,user,price\n1,u1,2.5\n0,"a, b",\n\n1,ü,-1e3\n'

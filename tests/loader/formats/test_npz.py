@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from loader.batch.slots import allocate_slots, read_batches
-from loader.config import DataConfig
 from loader.errors import DataError
 from loader.rows import blocks
 from loader.rows.block import Rows
 from loader.rows.source import RowsSource
-from loader.sources import data_config, open_stream, open_validation, samples_per_epoch
+from loader.stream.config import DataConfig
+from loader.stream.slots import allocate_slots, read_batches
+from loader.stream.sources import data_config, open_stream, open_validation, samples_per_epoch
 from tests.loader.stream.batch_contents import digest
 from tests.loader.stream.test_stream import run
 from tests.support.data import rows_blocks

@@ -13,10 +13,10 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from loader.batch.slots import allocate_slots, read_batches
-from loader.config import DataConfig
 from loader.errors import DataError
-from loader.sources import data_config, open_stream
+from loader.stream.config import DataConfig
+from loader.stream.slots import allocate_slots, read_batches
+from loader.stream.sources import data_config, open_stream
 from tests.loader.stream.batch_contents import digest
 from tests.loader.stream.test_stream import run
 
@@ -177,6 +177,6 @@ def test_a_package_that_is_not_installed_is_told(tmp_path: Path, monkeypatch: py
     path = tmp_path / "a.parquet"
     path.write_text("clicked\n")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.delitem(sys.modules, "loader.formats.parquet.reader", raising=False)
+    monkeypatch.delitem(sys.modules, "loader.rows.formats.parquet.reader", raising=False)
     with pytest.raises(ValueError, match=r"needs the package pyarrow: pip install 'sparsepool\[parquet\]'"):
         open_stream(config(), [path], seed=3)

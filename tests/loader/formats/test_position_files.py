@@ -14,18 +14,18 @@ import numpy as np
 import pytest
 
 from loader import _native
-from loader.batch.schema import SparseBatch
-from loader.batch.slots import allocate_slots, read_batches
-from loader.chess.entry import Entry, entry_of
-from loader.chess.files import borders
+from loader.chess.formats.binpack.file import encode as binpack
+from loader.chess.positions import game_index
+from loader.chess.positions.entry import Entry, entry_of
 from loader.chess.readers import open_readers
-from loader.cli import main
+from loader.cli.main import main
 from loader.errors import DataError
 from loader.files.identity import identify
-from loader.formats.binpack.file import encode as binpack
 from loader.formats.registry import format_by_name, format_of_file
-from loader.sources import data_config, open_stream, origin_of, samples_per_epoch, start_notes, window_nbytes
-from loader.stream import Cursor
+from loader.stream.interface import Cursor
+from loader.stream.schema import SparseBatch
+from loader.stream.slots import allocate_slots, read_batches
+from loader.stream.sources import data_config, open_stream, origin_of, samples_per_epoch, start_notes, window_nbytes
 from tests.loader.formats.position_files import FORMATS, GAMES, RECORDS, SUFFIXES, encode, read_file, sample
 from tests.loader.stream.batch_contents import digest
 from tests.loader.stream.test_stream import samples_of, wait
@@ -204,7 +204,7 @@ def test_compressed_files_give_the_same_entries(
 def test_where_games_begin_is_kept_beside_a_file(
     files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(borders, "SMALLEST", 0)
+    monkeypatch.setattr(game_index, "SMALLEST", 0)
     for name in GAMES:
         path = tmp_path / files[name].name
         path.write_bytes(files[name].read_bytes() * 100)
@@ -237,7 +237,7 @@ def test_where_games_begin_is_kept_beside_a_file(
 def test_a_folder_that_takes_no_index_costs_a_line(
     files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(borders, "SMALLEST", 0)
+    monkeypatch.setattr(game_index, "SMALLEST", 0)
     path = tmp_path / files["viriformat"].name
     path.write_bytes(files["viriformat"].read_bytes())
     (tmp_path / f".{path.name}.borders").mkdir()

@@ -18,20 +18,20 @@ import numpy as np
 import pytest
 
 from loader import _native
-from loader.chess.files.units import UnitBlock, joined
-from loader.chess.tools import output as outputs
+from loader.chess.positions import output as outputs
+from loader.chess.positions.games import FIRST, begins_of_games
+from loader.chess.positions.input import all_units, open_sources
+from loader.chess.positions.kind import Target, kind_of_name, target_of
+from loader.chess.positions.units import UnitBlock, joined
 from loader.chess.tools import shuffle as shuffling
 from loader.chess.tools.convert import change_of, convert, first_units, sampled_units
-from loader.chess.tools.external.nameless_file import NamelessFile
-from loader.chess.tools.external.spill import Buckets, Spill, by_draw
-from loader.chess.tools.games import FIRST, begins_of_games
+from loader.chess.tools.external_sort.nameless_file import NamelessFile
+from loader.chess.tools.external_sort.spill import Buckets, Spill, by_draw
 from loader.chess.tools.interleave import interleave
-from loader.chess.tools.kind import Target, kind_of_name, target_of
 from loader.chess.tools.shuffle import shuffle
-from loader.chess.tools.source import all_units, open_sources
 from loader.chess.tools.split import part_paths, split
-from loader.cli import main
-from loader.commands.tool_options import bytes_of, share_of
+from loader.cli.main import main
+from loader.cli.tool_options import bytes_of, share_of
 from loader.errors import DataError, UsageError
 from tests.loader.formats.position_files import FORMATS, GAMES, SAMPLE, SUFFIXES, encode, read_file, rewritten, sample
 from tests.loader.formats.test_vectors import CONVERSIONS, EN_PASSANT_IF_TAKEN, vector

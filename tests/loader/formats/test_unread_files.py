@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from loader.cli import main
+from loader.cli.main import main
 from loader.errors import DataError
 from loader.exit_codes import EXIT_FAILED
 from loader.files.identity import identify
 from loader.formats.registry import built_in, format_by_name
-from loader.sources import data_config, open_stream
+from loader.stream.sources import data_config, open_stream
 
 SVM = b"1 2:3 7:1\n0 1:0.5\n" * 50
 RECORDS = bytes(range(256)) * 20

@@ -10,9 +10,9 @@ import chess
 import pytest
 
 from loader import _native
-from loader.chess.entry import Entry
-from loader.cli import main
-from loader.formats.binpack.file import entries
+from loader.chess.formats.binpack.file import entries
+from loader.chess.positions.entry import Entry
+from loader.cli.main import main
 from tests.loader.formats.position_files import encode, read_file
 
 Capture = pytest.CaptureFixture[str]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loader.batch.schema import BatchSchema, SparseBatch
-from loader.batch.slots import allocate_slots, write_batch
+from loader.stream.schema import BatchSchema, SparseBatch
+from loader.stream.slots import allocate_slots, write_batch
 from tests.loader.stream.batch_contents import digest
 
 ACTIVE = 4  # features of a row: number d of row r is d * 10_000 + numbers[r, d]

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loader.batch.slots import read_batches
 from loader.errors import DataError
 from loader.rows.block import Rows
 from loader.rows.settings import RowsConfig, SyntheticRowsConfig
 from loader.rows.synthetic import draw_rows, true_auc, true_probabilities
-from loader.sources import data_config, open_stream, origin_of, samples_per_epoch
-from loader.stream import Cursor
+from loader.stream.interface import Cursor
+from loader.stream.slots import read_batches
+from loader.stream.sources import data_config, open_stream, origin_of, samples_per_epoch
 from tests.loader.rows.many_rows import FEATURES, digests, make
 from tests.loader.stream.batch_contents import digest
 from tests.support.data import rows_format

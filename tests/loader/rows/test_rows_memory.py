@@ -11,7 +11,7 @@ import pyarrow
 import pyarrow.parquet
 
 from loader.files.identity import identify
-from loader.sources import data_config, samples_per_epoch, window_nbytes
+from loader.stream.sources import data_config, samples_per_epoch, window_nbytes
 
 MIB = 1 << 20
 ROWS: dict[str, Any] = {"num_features": 60}

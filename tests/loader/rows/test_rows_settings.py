@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from loader.batch.schema import SparseField
-from loader.cli import main
+from loader.cli.main import main
 from loader.formats.registry import format_of_file
 from loader.rows.settings import RowsConfig
-from loader.sources import data_config, open_stream, schema_of
+from loader.stream.schema import SparseField
+from loader.stream.sources import data_config, open_stream, schema_of
 from tests.loader.rows.odd_svmlight import FILES
 
 

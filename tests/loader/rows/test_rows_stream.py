@@ -16,13 +16,13 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
-from loader.batch.slots import allocate_slots, read_batches
-from loader.config import DataConfig
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import identify
 from loader.rows.settings import RowsConfig
-from loader.sources import data_config, open_stream, origin_of, samples_per_epoch, schema_of, whole_files
-from loader.stream import Compared, Cursor, Filled, Stream
+from loader.stream.config import DataConfig
+from loader.stream.interface import Compared, Cursor, Filled, Stream
+from loader.stream.slots import allocate_slots, read_batches
+from loader.stream.sources import data_config, open_stream, origin_of, samples_per_epoch, schema_of, whole_files
 from tests.loader.rows.many_rows import FEATURES, ManyRows, digests, make, samples_in, samples_of
 from tests.loader.stream.batch_contents import digest
 from tests.loader.stream.test_stream import run, wait

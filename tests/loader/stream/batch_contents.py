@@ -6,7 +6,7 @@ import hashlib
 
 import numpy as np
 
-from loader.batch.schema import SparseBatch
+from loader.stream.schema import SparseBatch
 
 
 def digest(batch: SparseBatch) -> str:

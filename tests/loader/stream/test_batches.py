@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from loader.batch.schema import ALIGNMENT, BatchSchema, SparseBatch
-from loader.batch.slots import allocate_slots, read_batches, write_batch
 from loader.chess.filters import FilterConfig
-from loader.config import DataConfig
-from loader.sources import data_config, open_stream, schema_of
+from loader.stream.config import DataConfig
+from loader.stream.schema import ALIGNMENT, BatchSchema, SparseBatch
+from loader.stream.slots import allocate_slots, read_batches, write_batch
+from loader.stream.sources import data_config, open_stream, schema_of
 from tests.loader.stream.batch_contents import digest
 
 MIRRORED = (0, 1, 2, 3, *(4,) * 12, *(5,) * 16)

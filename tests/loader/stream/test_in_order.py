@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from loader._native import extract_fen
-from loader.batch.schema import BatchSchema, DenseField, SparseField
-from loader.batch.slots import Slot, write_batch
-from loader.config import DataConfig
+from loader.chess.formats.binpack.file import dump
 from loader.files.identity import identify
-from loader.formats.binpack.file import dump
-from loader.in_order import batches_in_order
-from loader.sources import data_class
-from loader.stream import Cursor, Filled
+from loader.stream.config import DataConfig
+from loader.stream.interface import Cursor, Filled
+from loader.stream.schema import BatchSchema, DenseField, SparseField
+from loader.stream.sequential import batches_in_order
+from loader.stream.slots import Slot, write_batch
+from loader.stream.sources import data_class
 from tests.loader.conftest import ENTRIES
 
 FEATURES = "chess768"

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from loader import _native
-from loader.batch.schema import SparseBatch
-from loader.batch.slots import allocate_slots
-from loader.config import DataConfig
 from loader.files.identity import DataFile, identify
-from loader.mixture.entries import train_files
-from loader.mixture.finding import find_entries, with_entries
-from loader.sources import data_config, open_stream, origin_of, portions, samples_per_epoch
-from loader.stream import Cursor, Filled
+from loader.stream.config import DataConfig
+from loader.stream.interface import Cursor, Filled
+from loader.stream.mixture_entries import train_files
+from loader.stream.mixture_files import find_entries, with_entries
+from loader.stream.schema import SparseBatch
+from loader.stream.slots import allocate_slots
+from loader.stream.sources import data_config, open_stream, origin_of, portions, samples_per_epoch
 from tests.loader.stream.test_stream import KEEP_ALL, run
 
 CONFIG = data_config(batch_size=64, window_chunks=6, chess={"features": "chess768", "filters": KEEP_ALL})
@@ -36,9 +36,9 @@ def mixed(*entries: tuple[Any, float]) -> tuple[DataFile, ...]:
 @pytest.fixture(scope="module")
 def formats(game_files: list[Path], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """A binpack file of 12 chunks; the 1024 entries of another as bulletformat and as compressed text, one chunk."""
+    from loader.chess.positions.input import open_sources
+    from loader.chess.positions.kind import target_of
     from loader.chess.tools.convert import convert
-    from loader.chess.tools.kind import target_of
-    from loader.chess.tools.source import open_sources
 
     folder = tmp_path_factory.mktemp("formats")
     made = [folder / name for name in ("b.bf", "c.txt.gz")]
@@ -188,7 +188,7 @@ def one_chunk(path: Path) -> Path:
     ],
 )
 def test_what_is_no_entry_is_refused_in_one_line(given: list[Any], said: str) -> None:
-    from pool.config.reading import parse_config
+    from pool.config.load import parse_config
     from pool.errors import ConfigError
 
     with pytest.raises(ConfigError) as refused:

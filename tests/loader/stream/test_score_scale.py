@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loader import _native
-from loader.batch.schema import SparseBatch
-from loader.batch.slots import allocate_slots
 from loader.chess.filters import FilterConfig
-from loader.config import DataConfig
 from loader.files.identity import DataFile, identify
-from loader.mixture.entries import train_files, validation_files
-from loader.mixture.finding import find_entries, with_entries
-from loader.sources import data_config, open_stream, open_validation, score_unit
+from loader.stream.config import DataConfig
+from loader.stream.mixture_entries import train_files, validation_files
+from loader.stream.mixture_files import find_entries, with_entries
+from loader.stream.schema import SparseBatch
+from loader.stream.slots import allocate_slots
+from loader.stream.sources import data_config, open_stream, open_validation, score_unit
 from tests.loader.stream.test_stream import KEEP_ALL
 
 NO_SCORE = 32002
@@ -34,9 +34,9 @@ UNITS = {"games.binpack": "internal units", "p.psv": "internal units", **dict.fr
 @pytest.fixture(scope="module")
 def files(game_files: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The first 512 entries in every format that comes with the loader."""
+    from loader.chess.positions.input import open_sources
+    from loader.chess.positions.kind import target_of
     from loader.chess.tools.convert import convert
-    from loader.chess.tools.kind import target_of
-    from loader.chess.tools.source import open_sources
 
     folder = tmp_path_factory.mktemp("formats")
     made = {name: folder / name for name in UNITS if name.startswith("p.")}

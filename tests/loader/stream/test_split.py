@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from loader.batch.schema import SparseBatch
-from loader.batch.slots import allocate_slots, read_batches
 from loader.chess.readers import open_readers as open_chess
-from loader.config import DataConfig
 from loader.errors import DataError
 from loader.files.identity import identify
-from loader.formats.origin import origin
+from loader.formats.provenance import origin
 from loader.rows.readers import open_readers
-from loader.sources import data_config, open_stream, open_validation, samples_per_epoch
-from loader.stream import Cursor, Stream
+from loader.stream.config import DataConfig
+from loader.stream.interface import Cursor, Stream
+from loader.stream.schema import SparseBatch
+from loader.stream.slots import allocate_slots, read_batches
+from loader.stream.sources import data_config, open_stream, open_validation, samples_per_epoch
 from tests.loader.stream.test_stream import CHUNKS, ENTRIES, KEEP_ALL, run, wait
 
 ROWS = 12_000

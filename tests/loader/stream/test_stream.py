@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from loader import _native
-from loader.batch.schema import SparseBatch
-from loader.batch.slots import Slot, allocate_slots, read_batches
 from loader.chess.filters import FilterConfig
 from loader.chess.source import ChessSource
 from loader.files.identity import identify
-from loader.sources import data_config, open_stream
-from loader.stream import Filled, Stream
+from loader.stream.interface import Filled, Stream
+from loader.stream.schema import SparseBatch
+from loader.stream.slots import Slot, allocate_slots, read_batches
+from loader.stream.sources import data_config, open_stream
 from tests.loader.stream.batch_contents import digest
 
 KEEP_ALL = FilterConfig(skip_no_score=False)

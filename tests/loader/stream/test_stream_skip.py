@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from loader._native import BinpackFile
-from loader.batch.slots import allocate_slots, read_batches
 from loader.chess.filters import FilterConfig
 from loader.chess.settings import ChessConfig
 from loader.errors import DataError
-from loader.sources import data_config, open_stream
-from loader.stream import Cursor, Filled
+from loader.stream.interface import Cursor, Filled
+from loader.stream.slots import allocate_slots, read_batches
+from loader.stream.sources import data_config, open_stream
 from tests.loader.stream.test_stream import run
 from tests.loader.stream.test_stream_faults import damaged, readable
 from tests.support.damage import DAMAGES, Damage

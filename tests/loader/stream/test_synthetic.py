@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loader.batch.slots import allocate_slots, read_batches
-from loader.sources import data_config, find_files, generates, open_stream, open_validation, schema_of
-from loader.stream import Cursor
-from loader.synthetic import hidden_weights
+from loader.stream.interface import Cursor
+from loader.stream.slots import allocate_slots, read_batches
+from loader.stream.sources import data_config, find_files, generates, open_stream, open_validation, schema_of
+from loader.stream.synthetic import hidden_weights
 from tests.loader.stream.batch_contents import digest
 
 CONFIG = data_config(source="synthetic", batch_size=64)

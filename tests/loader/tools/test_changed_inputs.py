@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from loader.cli import main
+from loader.cli.main import main
+from loader.engines.rescore_settings import digest_of_all
 from loader.errors import DataError
 from loader.exit_codes import EXIT_FAILED
 from loader.files.identity import identify
 from loader.formats import parallel
 from loader.formats.registry import format_by_name
-from loader.rescore.settings import digest_of_all
 from tests.loader.formats.position_files import SAMPLE, SUFFIXES, encode, sample
 
 Change = Callable[[Path], None]

@@ -15,14 +15,14 @@ import numpy.typing as npt
 import pytest
 
 from loader import _native
-from loader.chess.entry import Entry
+from loader.chess.positions.entry import Entry
+from loader.chess.positions.input import open_sources
+from loader.chess.positions.kind import target_of
 from loader.chess.tools import dedupe as deduping
 from loader.chess.tools.dedupe import dedupe
-from loader.chess.tools.external.row_spill import Rows
-from loader.chess.tools.kind import target_of
+from loader.chess.tools.external_sort.row_spill import Rows
 from loader.chess.tools.repetitions import Limits
-from loader.chess.tools.source import open_sources
-from loader.cli import main
+from loader.cli.main import main
 from tests.loader.formats.position_files import SAMPLE, SUFFIXES, encode, read_file, sample
 
 DISTINCT = 2000

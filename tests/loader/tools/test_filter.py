@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loader.batch.slots import allocate_slots, read_batches
-from loader.chess.entry import Entry
 from loader.chess.filters import FilterConfig
-from loader.chess.tools.filtering import filter_positions
-from loader.chess.tools.kind import target_of
-from loader.chess.tools.source import open_sources
-from loader.cli import main
-from loader.formats.binpack.file import entries
-from loader.sources import data_config, open_stream
+from loader.chess.formats.binpack.file import entries
+from loader.chess.positions.entry import Entry
+from loader.chess.positions.input import open_sources
+from loader.chess.positions.kind import target_of
+from loader.chess.tools.filter import filter_positions
+from loader.cli.main import main
+from loader.stream.slots import allocate_slots, read_batches
+from loader.stream.sources import data_config, open_stream
 from tests.loader.formats.position_files import (
     FORMATS,
     GAMES,

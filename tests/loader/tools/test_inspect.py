@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 from loader import _native
-from loader.chess.entry import Entry
 from loader.chess.filters import CASTLING, MOVE, PLY, SIDE, FilterConfig
-from loader.chess.inspecting.calibration import ZERO, Calibration
-from loader.chess.inspecting.counting import inspect
-from loader.chess.tools.filtering import filter_positions
-from loader.chess.tools.kind import kind_of_name, target_of
-from loader.chess.tools.source import open_sources
-from loader.cli import main
+from loader.chess.positions.entry import Entry
+from loader.chess.positions.input import open_sources
+from loader.chess.positions.kind import kind_of_name, target_of
+from loader.chess.statistics.calibration import ZERO, Calibration
+from loader.chess.statistics.counting import inspect
+from loader.chess.tools.filter import filter_positions
+from loader.cli.main import main
 from tests.loader.formats.position_files import FORMATS, SAMPLE, SUFFIXES, encode, sample
 
 POSITIONS = 1500

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from loader.cli import main
+from loader.cli.main import main
 from loader.exit_codes import EXIT_RESOURCES
-from loader.resumable.new_file import NewFile
+from loader.files.new_file import NewFile
 from tests.loader.formats.position_files import SAMPLE, SUFFIXES, encode, sample
 
 COUNT = 50

@@ -17,14 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from loader.chess.files.units import joined
 from loader.chess.filters import FilterConfig
-from loader.chess.piped.filtering import PassingUnits
-from loader.chess.piped.inputs import open_input
-from loader.chess.piped.look import dump, verify
-from loader.chess.tools.kind import kind_of_name
-from loader.chess.tools.source import Source, all_units, open_sources
-from loader.cli import main
+from loader.chess.positions.input import Source, all_units, open_sources
+from loader.chess.positions.inputs import open_input
+from loader.chess.positions.kind import kind_of_name
+from loader.chess.positions.pipe_filter import PassingUnits
+from loader.chess.positions.pipe_verify import dump, verify
+from loader.chess.positions.units import joined
+from loader.cli.main import main
 from loader.errors import DataError, InterruptedBySignalError
 from tests.loader.formats.position_files import SAMPLE, SUFFIXES, encode, sample
 from tests.support.runs import elsewhere

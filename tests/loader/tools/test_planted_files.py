@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from loader.chess.files import borders
-from loader.cli import main
+from loader.chess.formats.binpack.file import Writer
+from loader.chess.positions import game_index
+from loader.cli.main import main
 from loader.errors import UsageError
 from loader.exit_codes import EXIT_USAGE
+from loader.files.delivery import deliver_new, is_delivered
+from loader.files.new_file import NewFile
 from loader.files.whole_file import write_whole
-from loader.formats.binpack.file import Writer
-from loader.resumable.delivery import deliver_new, is_delivered
-from loader.resumable.new_file import NewFile
-from loader.resumable.work_file import UNFINISHED, WorkFile
+from loader.files.work_file import UNFINISHED, WorkFile
 from tests.loader.formats.position_files import encode, sample
 
 PRECIOUS = b"somebody's"
@@ -162,11 +162,11 @@ def test_work_whose_result_has_its_name_already_is_gone_on_with(folder: Path) ->
 def test_a_file_that_is_no_index_keeps_the_name_of_one(content: bytes, folder: Path) -> None:
     index = folder / ".games.viri.borders"
     index.write_bytes(content)
-    borders._write(index, {"version": 1}, [0, 5])
+    game_index._write(index, {"version": 1}, [0, 5])
     assert index.read_bytes() == content
     index.unlink()
     described = {"version": 1, "format": "viriformat", "size": 9, "modified": 3, "ends": [1, 2]}
-    borders._write(index, described, [0, 5])
-    assert borders._read(index, described) == [0, 5]
-    borders._write(index, {**described, "modified": 4}, [0, 7])
-    assert borders._read(index, {**described, "modified": 4}) == [0, 7]
+    game_index._write(index, described, [0, 5])
+    assert game_index._read(index, described) == [0, 5]
+    game_index._write(index, {**described, "modified": 4}, [0, 7])
+    assert game_index._read(index, {**described, "modified": 4}) == [0, 7]

@@ -19,22 +19,22 @@ import pytest
 
 from loader import _native
 from loader.chess.filters import FilterConfig
+from loader.chess.positions import output, resumed_output
+from loader.chess.positions.input import open_sources
+from loader.chess.positions.kind import target_of
 from loader.chess.tools import dedupe as deduping
-from loader.chess.tools import output, resumed_output
 from loader.chess.tools import shuffle as shuffling
 from loader.chess.tools.convert import convert
 from loader.chess.tools.dedupe import Deduped, dedupe
-from loader.chess.tools.draws import Draws
-from loader.chess.tools.filtering import Passed, filter_positions
+from loader.chess.tools.filter import Passed, filter_positions
 from loader.chess.tools.interleave import Taken, interleave
-from loader.chess.tools.kind import target_of
+from loader.chess.tools.random_keys import Draws
 from loader.chess.tools.repetitions import Limits
 from loader.chess.tools.shuffle import shuffle
-from loader.chess.tools.source import open_sources
 from loader.chess.tools.split import Part, part_paths, split
-from loader.cli import main
+from loader.cli.main import main
 from loader.errors import InterruptedBySignalError
-from loader.resumable import work_file
+from loader.files import work_file
 from tests.loader.conftest import write_random_games
 
 

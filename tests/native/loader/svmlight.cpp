@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/svmlight/native/text/parser.h"
+#include "rows/formats/svmlight/native/text/parser.h"
 #include "rows/native/lines/number.h"
 #include "rows/native/lines/packed_file.h"
 #include "rows/native/lines/plain_file.h"

@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from loader.exit_codes import EXIT_FAILED, EXIT_RESOURCES
-from loader.stream import Cursor
+from loader.stream.interface import Cursor
 from pool.checkpoint import snapshot, store
 from pool.checkpoint.folder import checkpoints, linked_step, step_path
 from pool.checkpoint.schedule import FINAL_SECONDS
@@ -32,8 +32,8 @@ from pool.coordinator.checkpoints import Checkpoints
 from pool.coordinator.snapshots import Snapshots
 from pool.errors import CheckpointError
 from pool.protocol.messages import RunReport, Shares
-from pool.supervisor.closing import closing_lines
-from pool.supervisor.successor import choose
+from pool.supervisor.failover import choose
+from pool.supervisor.summary import closing_lines
 from tests.support.runs import ROOT, TOY, Ended, run_well
 
 

@@ -17,9 +17,8 @@ import torch
 from safetensors.torch import load_file
 
 from loader.files.whole_file import temporary
-from loader.stream import Cursor
+from loader.stream.interface import Cursor
 from pool.checkpoint import store
-from pool.checkpoint.disk import files
 from pool.checkpoint.folder import Wanted, checkpoints, newest_good
 from pool.checkpoint.overrides import Override
 from pool.checkpoint.schedule import (
@@ -38,6 +37,7 @@ from pool.checkpoint.state import FORMAT, LAST, STATE, WEIGHTS, OptimizerNumbers
 from pool.checkpoint.store import Checkpoint
 from pool.checkpoint.writer import CheckpointWriter, Written
 from pool.errors import CheckpointError
+from pool.run_folder import files
 from tests.support.failing_calls import FAULTS, SHORT_WRITE, failing_call
 
 NAMES = {WEIGHTS, "optimizer.safetensors", STATE}

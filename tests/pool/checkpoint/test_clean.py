@@ -10,9 +10,9 @@ import pytest
 
 from pool.checkpoint.folder import newest_good
 from pool.checkpoint.state import BEST, FOLDER, WEIGHTS
-from pool.cli import main
+from pool.commands.main import main
 from pool.nets.record import Net, add_to_record
-from pool.supervisor.holding.run_folder import locked
+from pool.supervisor.resources.run_folder import locked
 from tests.support.checkpoints import save
 
 TREE: dict[str, Any] = {"task": "clicks", "model": {"fields": {"user": 5}}}

@@ -14,21 +14,21 @@ import pytest
 import torch
 from torch import nn
 
-from pool.buckets.tensors import torch_dtype
 from pool.checkpoint import store
 from pool.checkpoint.folder import newest_good
 from pool.checkpoint.state import FOLDER, FORMAT, OPTIMIZER, STATE, WEIGHTS
-from pool.config.reading import load_config
+from pool.config.load import load_config
 from pool.errors import CheckpointError, ConfigError
+from pool.exchange.tensors import torch_dtype
 from pool.optim.buckets import BucketOptimizers
 from pool.planner import planner
 from pool.planner.trial import try_state
 from pool.process.launch import Launch
-from pool.process.planned import Accepted
+from pool.process.plan_result import Accepted
 from pool.protocol.identity import PLANNER, Peer
-from pool.supervisor.before.comparing import compare_model, compare_numerics, compare_optimizer
-from pool.supervisor.before.resuming import resume_point, saved_state
-from pool.supervisor.holding.run_folder import RunFolder
+from pool.supervisor.prepare.comparing import compare_model, compare_numerics, compare_optimizer
+from pool.supervisor.prepare.resuming import resume_point, saved_state
+from pool.supervisor.resources.run_folder import RunFolder
 from tests.support.crafted import Tree, read, reseal, reseal_header, reseal_tensors, seal
 from tests.support.launches import launch
 from tests.support.runs import TOY, run_well

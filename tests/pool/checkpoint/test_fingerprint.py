@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from pool import numerics
-from pool.buckets.plan import TensorSpec, make_plan
 from pool.checkpoint.fingerprint import differences
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
 from pool.config.tree import Config
-from pool.devices import parse_device
+from pool.device.names import parse_device
 from pool.errors import RunError
+from pool.exchange.plan import TensorSpec, make_plan
 from pool.protocol.identity import Peer
 from tests.support.runs import TOY, WholeRun, copied, run, run_well
 

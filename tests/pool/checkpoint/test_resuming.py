@@ -18,19 +18,19 @@ from pydantic.fields import FieldInfo
 from loader.exit_codes import EXIT_DATA
 from loader.files.identity import identify
 from loader.section import Effect, alternatives
-from loader.stream import Cursor
-from pool.buckets.plan import TensorSpec, make_plan
+from loader.stream.interface import Cursor
 from pool.checkpoint import store
-from pool.checkpoint.disk.plain import ABSENT, changed_entry, same
 from pool.checkpoint.state import OptimizerNumbers, describe_files
 from pool.checkpoint.store import Checkpoint
-from pool.config.keys import walk
-from pool.config.reading import parse_config
+from pool.config.dotted import walk
+from pool.config.load import parse_config
 from pool.config.tree import Config, config_class
 from pool.errors import ConfigError, RunError
-from pool.supervisor.before.comparing import compare_model, compare_optimizer
-from pool.supervisor.before.resuming import resume_point, saved_state
-from pool.supervisor.holding.run_folder import RunFolder
+from pool.exchange.plan import TensorSpec, make_plan
+from pool.run_folder.strict_json import ABSENT, changed_entry, same
+from pool.supervisor.prepare.comparing import compare_model, compare_optimizer
+from pool.supervisor.prepare.resuming import resume_point, saved_state
+from pool.supervisor.resources.run_folder import RunFolder
 
 STEP_LR = {"name": "torch.optim.lr_scheduler.StepLR", "every": 3, "args": {"step_size": 1, "gamma": 0.5}}
 RECIPE: dict[str, Any] = {"optimizer": {"args": {"lr": 0.01}}, "schedule": STEP_LR}

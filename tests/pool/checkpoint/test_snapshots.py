@@ -13,15 +13,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loader.stream import Cursor
+from loader.stream.interface import Cursor
 from pool.checkpoint import snapshot
 from pool.checkpoint.snapshot import Area, area_nbytes
 from pool.checkpoint.state import OptimizerNumbers
 from pool.checkpoint.store import Checkpoint, tensor_bytes
 from pool.coordinator.snapshots import Snapshots
-from pool.coordinator.stepping.changes import Changes
+from pool.coordinator.update.changed_rows import Changes
 from pool.errors import CheckpointError
-from pool.exchange.addend import Touched
+from pool.kernels.addend import Touched
 
 
 def state(step: int, rows: int = 100) -> Checkpoint:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pool.config import bundled
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
 from pool.errors import ConfigError, RunError
 from tests.support.runs import ROOT
 

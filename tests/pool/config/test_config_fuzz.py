@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pool.config.reading import load_config, parse_config
+from pool.config.load import load_config, parse_config
 from pool.config.tree import Config
 from pool.errors import ConfigError
 

@@ -9,10 +9,10 @@ import pytest
 
 from loader.section import Effect
 from pool import numerics
-from pool.buckets.plan import TensorSpec, make_plan
-from pool.config.keys import walk
-from pool.config.reading import parse_config
+from pool.config.dotted import walk
+from pool.config.load import parse_config
 from pool.config.tree import config_class
+from pool.exchange.plan import TensorSpec, make_plan
 from tests.support.runs import TOY, run_well
 
 KEYS = dict(walk(config_class("stockfish")))
@@ -103,7 +103,7 @@ def fingerprint(changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dic
 
 def test_the_table_has_every_key_of_the_fingerprint() -> None:
     """Bucket limits reach it through the plan: tests/pool/optim/test_buckets.py and test_fingerprint.py; what CUDA
-    devices compute with, through their kind: tests/cuda/test_launcher.py."""
+    devices compute with, through their kind: tests/pool/kernels/cuda/test_launcher.py."""
     elsewhere = {"pool.first_bucket_mb", "pool.bucket_mb", "pool.own_kernels"}
     assert NUMERICS.keys() | CUDA_ALONE.keys() | elsewhere == keys_of(Effect.NUMERICS)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pool.config.ensemble import MOST_SEED
-from pool.config.reading import load_config, parse_config
+from pool.config.load import load_config, parse_config
 from pool.errors import ConfigError
 
 BASE: dict[str, Any] = {

@@ -9,8 +9,8 @@ import sys
 import pytest
 from rich.console import Console
 
-from pool.config.page import groups, plain, show
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
+from pool.config.reference import groups, plain, show
 from pool.config.tree import config_class
 from pool.errors import ConfigError
 from tests.support.runs import ROOT

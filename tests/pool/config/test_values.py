@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from pydantic.fields import FieldInfo
 
 from loader.section import alternatives
-from loader.stream import Cursor
-from pool.checkpoint.disk.tensor_file import FileSums
+from loader.stream.interface import Cursor
 from pool.checkpoint.state import OPTIMIZER, WEIGHTS, OptimizerNumbers, SavedState, encode_state, read_state
-from pool.config.keys import walk
-from pool.config.reading import load_config, parse_config
+from pool.checkpoint.tensor_file import FileSums
+from pool.config.dotted import walk
+from pool.config.load import load_config, parse_config
 from pool.config.tree import Config, config_class
 from pool.errors import ConfigError
 from pool.metrics.layout import MOST
@@ -29,7 +29,7 @@ from pool.process.launch import Launch
 from pool.protocol.codec import MAX_INT, Envelope, decode, encode
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import MetricValue, RunReport, Shares
-from pool.supervisor.holding.run_folder import RunFolder
+from pool.supervisor.resources.run_folder import RunFolder
 from pool.telemetry.progress import describe
 from tests.support.launches import launch
 from tests.support.runs import toml_value

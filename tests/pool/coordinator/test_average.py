@@ -13,7 +13,7 @@ import torch
 
 from pool import _native
 from pool.config.average import AverageConfig
-from pool.coordinator.stepping.average import WeightAverage
+from pool.coordinator.update.weight_average import WeightAverage
 from pool.errors import CheckpointError
 
 Floats = npt.NDArray[np.float32]

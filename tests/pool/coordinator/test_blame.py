@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from loader.stream import Cursor
-from pool.coordinator.books.actions import Action, BadBatch, Commit, GiveUp, OrderWorker, TakeBuffers
-from pool.coordinator.books.blame import DEADLY, HOPELESS, RAISED, Blame
-from pool.coordinator.books.books import Books
-from pool.coordinator.books.rules import Rules
+from loader.stream.interface import Cursor
+from pool.coordinator.scheduler.actions import Action, BadBatch, Commit, GiveUp, OrderWorker, TakeBuffers
+from pool.coordinator.scheduler.fault_tracker import DEADLY, HOPELESS, RAISED, Blame
+from pool.coordinator.scheduler.rules import Rules
+from pool.coordinator.scheduler.scheduler import Books
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import (
     Assignment,

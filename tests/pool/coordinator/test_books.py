@@ -7,8 +7,8 @@ from typing import Literal
 
 import pytest
 
-from loader.stream import Cursor
-from pool.coordinator.books.actions import (
+from loader.stream.interface import Cursor
+from pool.coordinator.scheduler.actions import (
     Action,
     BadBatch,
     Collect,
@@ -20,9 +20,9 @@ from pool.coordinator.books.actions import (
     Update,
     Validated,
 )
-from pool.coordinator.books.books import Books
-from pool.coordinator.books.crew import Crew
-from pool.coordinator.books.rules import Rules
+from pool.coordinator.scheduler.rules import Rules
+from pool.coordinator.scheduler.scheduler import Books
+from pool.coordinator.scheduler.worker_pool import Crew
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import (
     Assignment,
@@ -34,7 +34,7 @@ from pool.protocol.messages import (
     WorkerOrders,
     WorkerReport,
 )
-from pool.shm.shortcut import Finished
+from pool.shm.signals import Finished
 
 START = Cursor(0, 0, 0, 0)
 

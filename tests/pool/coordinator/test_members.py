@@ -8,8 +8,8 @@ from typing import Literal, TypeVar
 
 import pytest
 
-from loader.stream import Cursor
-from pool.coordinator.books.actions import (
+from loader.stream.interface import Cursor
+from pool.coordinator.scheduler.actions import (
     Action,
     BadBatch,
     Commit,
@@ -20,8 +20,8 @@ from pool.coordinator.books.actions import (
     Update,
     Validated,
 )
-from pool.coordinator.books.blame import HOPELESS
-from pool.coordinator.books.books import Books
+from pool.coordinator.scheduler.fault_tracker import HOPELESS
+from pool.coordinator.scheduler.scheduler import Books
 from pool.protocol.identity import FEEDER, WORKER, Peer
 from pool.protocol.messages import (
     Assignment,

@@ -24,9 +24,9 @@ from pool.coordinator.metrics.tensorboard import TENSORBOARD
 from pool.protocol.codec import Envelope, decode, encode
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, Peer
 from pool.protocol.messages import MetricValue
+from pool.run_folder.lines import MOST_KEPT, LineFile
+from pool.run_folder.records import METRICS
 from pool.telemetry.event_file import EventFile
-from pool.telemetry.line_file import MOST_KEPT, LineFile
-from pool.telemetry.records import METRICS
 from tests.support.runs import TOY, run
 
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from pool.buckets.plan import TensorSpec, make_plan
 from pool.exchange.device.placing import piece_nbytes, place_pieces
+from pool.exchange.plan import TensorSpec, make_plan
 
 MIB = 1 << 20
 SPECS = [

@@ -12,17 +12,17 @@ import pytest
 import torch
 from torch import nn
 
-from pool.buckets.plan import Plan, TensorSpec, make_plan
-from pool.buckets.tensors import views
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
 from pool.config.tree import Config
-from pool.coordinator.books.actions import Fold, Update
-from pool.coordinator.books.step_book import StepBook, Work
-from pool.coordinator.stepping.choice import choose
-from pool.coordinator.stepping.timing import Timing
+from pool.coordinator.scheduler.actions import Fold, Update
+from pool.coordinator.scheduler.step_book import StepBook, Work
+from pool.coordinator.update.bucket_step import choose
+from pool.coordinator.update.timing import Timing
 from pool.exchange.groups import Groups
 from pool.exchange.host.coordinator import HostCoordinator
-from pool.exchange.order import most_nodes, nodes, tree_sum
+from pool.exchange.plan import Plan, TensorSpec, make_plan
+from pool.exchange.tensors import views
+from pool.kernels.tree import most_nodes, nodes, tree_sum
 from pool.optim.buckets import BucketOptimizers
 from pool.protocol.messages import Assignment
 from tests.support.launches import TREE

@@ -13,16 +13,16 @@ import pytest
 import torch
 from pydantic import TypeAdapter
 
-from loader.batch.schema import BatchSchema
-from loader.plugins.words import PluginError
-from pool.coordinator.books.actions import Collect
-from pool.coordinator.collected import Collected
+from loader.plugins.error_text import PluginError
+from loader.stream.schema import BatchSchema
+from pool.coordinator.scheduler.actions import Collect
+from pool.coordinator.validation_arrays import Collected
+from pool.ensemble.metric_values import collect
 from pool.errors import ConfigError
-from pool.members.collecting import collect
 from pool.metrics.layout import NOTHING, Measured, measured
 from pool.metrics.metric import Best, Column
 from pool.process.document import from_json, to_json
-from pool.tasks import making
+from pool.task import factory
 from tests.support import toy
 from tests.support.toy_model import ToyTask
 
@@ -97,9 +97,9 @@ def test_a_task_with_metrics_must_be_able_to_validate(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(toy, "create_task", lambda model, loss: Half(model, loss))
     with pytest.raises(ConfigError, match=r"Half.validate is missing: a task with metrics must have validate\(model"):
-        making.make_task("tests.support.toy", toy.ModelConfig(), toy.LossConfig())
+        factory.make_task("tests.support.toy", toy.ModelConfig(), toy.LossConfig())
     plain = ToyTask(toy.ModelConfig(), toy.LossConfig())
-    assert making.metrics_of(plain, SCHEMA) == {}
+    assert factory.metrics_of(plain, SCHEMA) == {}
 
 
 # --- a worker's part ---

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from loader.stream import Cursor
+from loader.stream.interface import Cursor
 from pool.coordinator.bad_batches import _consequence
-from pool.coordinator.books.actions import BadBatch
-from pool.metrics.members import named
+from pool.coordinator.scheduler.actions import BadBatch
+from pool.metrics.medians import named
 
 
 @pytest.mark.parametrize(

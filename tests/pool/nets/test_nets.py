@@ -12,11 +12,11 @@ import pytest
 from safetensors.numpy import load_file
 
 from loader.exit_codes import EXIT_RESOURCES
-from loader.stream import Cursor
+from loader.stream.interface import Cursor
 from pool.checkpoint import store
 from pool.checkpoint.folder import remove_old, step_path
 from pool.checkpoint.state import FOLDER, OptimizerNumbers
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
 from pool.errors import CheckpointError, ConfigError, PoolError
 from pool.nets import exporting
 from pool.nets.exporting import Export, write_nets

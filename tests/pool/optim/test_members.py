@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import nn
 
-from pool.buckets.parts import joined, member_of_bucket, parts, prefix
-from pool.buckets.plan import Plan, TensorSpec, make_plan
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.errors import CheckpointError
+from pool.exchange.member_layout import joined, member_of_bucket, parts, prefix
+from pool.exchange.plan import Plan, TensorSpec, make_plan
 from pool.optim.buckets import BucketOptimizers
-from pool.optim.members import State, joined_state, states_of
+from pool.optim.joined_state import State, joined_state, states_of
 
 STEP_LR = {"name": "torch.optim.lr_scheduler.StepLR", "args": {"step_size": 1}}
 MEMBERS = [

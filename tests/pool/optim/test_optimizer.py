@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import nn
 
-from pool.buckets.plan import Plan, TensorSpec, make_plan
-from pool.buckets.tensors import rows_of
 from pool.checkpoint.overrides import Override
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
 from pool.config.schedule import ScheduleConfig
 from pool.config.sections import OptimizerConfig
 from pool.errors import CheckpointError
+from pool.exchange.plan import Plan, TensorSpec, make_plan
+from pool.exchange.tensors import rows_of
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.elementwise import ELEMENTWISE
 from pool.planner.trial import state_nbytes

@@ -15,12 +15,12 @@ from torch import nn
 
 from pool.checkpoint.plateau import Plateau, ReduceOnPlateau
 from pool.checkpoint.validations import Goal, Validation
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
 from pool.errors import ConfigError
 from pool.metrics.layout import NOTHING
 from pool.optim.buckets import BucketOptimizers
 from pool.optim.plateau import plateau_rule
-from pool.supervisor.before.preflight import check_validation
+from pool.supervisor.prepare.preflight import check_validation
 from tests.pool.optim.test_schedule_parts import COSINE, KEPT, WARMUP, plan_with
 from tests.support.schedules import in_parts, rates, scheduled
 

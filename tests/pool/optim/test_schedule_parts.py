@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.optim import lr_scheduler
 
-from pool.buckets.plan import TensorSpec, make_plan
 from pool.checkpoint.overrides import Override, allowed
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
 from pool.errors import CheckpointError, ConfigError
+from pool.exchange.plan import TensorSpec, make_plan
 from pool.optim.buckets import BucketOptimizers
 from pool.planner import trial
 from tests.support.runs import TOY, run, run_well

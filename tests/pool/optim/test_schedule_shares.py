@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pool.buckets.plan import TensorSpec, make_plan
 from pool.checkpoint.overrides import Override
 from pool.config import bundled
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
 from pool.config.schedule import ScheduleConfig
 from pool.config.tree import Config
 from pool.errors import ConfigError
+from pool.exchange.plan import TensorSpec, make_plan
 from pool.optim.buckets import BucketOptimizers
 from pool.planner.rates import rates_of
 from pool.planner.trial import one_optimizer

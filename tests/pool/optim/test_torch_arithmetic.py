@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from pool import _native
-from pool.accelerator.torch_arithmetic import TorchArithmetic
-from pool.cuda.folding import AdamStep
-from pool.exchange.addend import Addend
+from pool.kernels.addend import Addend
+from pool.kernels.cuda.folding import AdamStep
+from pool.kernels.fold_torch import TorchArithmetic
 from pool.optim import Adam, SparseAdam
 
 ITS = TorchArithmetic()

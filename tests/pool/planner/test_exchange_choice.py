@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import torch
 
-from pool.accelerator import sharing
-from pool.buckets.plan import TensorSpec, make_plan
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
+from pool.device import sharing
+from pool.device.proof import NEEDED, WRITTEN, Record, Setup, note
 from pool.errors import ConfigError
-from pool.exchange.choice import HOST, Exchange
+from pool.exchange.exchange_choice import HOST, Exchange
+from pool.exchange.plan import TensorSpec, make_plan
 from pool.planner.exchange import choose_exchange
-from pool.preflight.proof import NEEDED, WRITTEN, Record, Setup, note
 
 TREE: dict[str, Any] = {"task": "tests.support.toy", "data": {"source": "synthetic", "batch_size": 64}}
 PLANS = [make_plan([TensorSpec("bias", (4,), "float32", 4)], [], [512])]

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loader.files.identity import identify
-from pool import run_dir
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
 from pool.errors import ConfigError
 from pool.planner import planner
 from pool.process.document import from_json, to_json
-from pool.process.planned import ANSWER, Accepted, Answer, Refused
+from pool.process.plan_result import ANSWER, Accepted, Answer, Refused
 from pool.protocol.identity import PLANNER, Peer
+from pool.run_folder import opening
 from tests.pool.config.test_values import EXTREME, NUMERIC, bounds
 from tests.support.launches import launch
 from tests.support.runs import ROOT
@@ -190,9 +190,9 @@ def test_extreme_numbers_that_are_allowed_give_a_plan_or_one_line(data: st.DataO
 
 def test_an_error_about_a_checkpoint_names_the_folder_and_no_descriptor(tmp_path: Path) -> None:
     """The supervisor's descriptors have other numbers."""
-    fd = run_dir.hold(tmp_path / "run")
+    fd = opening.hold(tmp_path / "run")
     try:
-        inside = run_dir.inside(fd)
+        inside = opening.inside(fd)
         checkpoint = inside / "checkpoints" / "step-000000001"
         answer = refused(planner.run(launch(inside, Peer(PLANNER), checkpoint=checkpoint)))
     finally:

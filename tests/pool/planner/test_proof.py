@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pool.preflight.proof import NEEDED, OPENED, OUTLIVES, PROBES, STOPPED, Record, Setup, judged, note, records
+from pool.device.proof import NEEDED, OPENED, OUTLIVES, PROBES, STOPPED, Record, Setup, judged, note, records
 
 SETUP = Setup("A100", "580.1", mps=False)
 RECORD = Record(SETUP, "2026-11-23", {**dict.fromkeys(PROBES, ""), STOPPED: "memory changed for 25 ms more"})

@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import nn
 
-from loader.stream import Cursor
-from pool.buckets.plan import Plan, TensorSpec, make_plan
+from loader.stream.interface import Cursor
 from pool.checkpoint import snapshot
 from pool.checkpoint.state import OptimizerNumbers, RunState
 from pool.checkpoint.store import tensor_bytes
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
 from pool.errors import ConfigError, RunError
+from pool.exchange.plan import Plan, TensorSpec, make_plan
 from pool.optim.buckets import BucketOptimizers
 from pool.planner.trial import state_nbytes
 

@@ -10,15 +10,15 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from loader.batch.schema import BatchSchema
-from loader.batch.slots import allocate_slots
-from loader.config import DataConfig
 from loader.errors import DataChangedError, DataError
 from loader.files.identity import DataFile, identify
-from loader.plugins.words import PluginError
-from loader.stream import Cursor
-from loader.synthetic import SyntheticSource, SyntheticStream
-from pool.config.reading import parse_config
+from loader.plugins.error_text import PluginError
+from loader.stream.config import DataConfig
+from loader.stream.interface import Cursor
+from loader.stream.schema import BatchSchema
+from loader.stream.slots import allocate_slots
+from loader.stream.synthetic import SyntheticSource, SyntheticStream
+from pool.config.load import parse_config
 from pool.errors import ConfigError
 from pool.feeder.watched import WatchedStream
 from pool.planner.data import look_at

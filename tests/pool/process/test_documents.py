@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from loader.batch.schema import BatchSchema, DenseField, SparseField
 from loader.files.identity import DataFile
-from loader.stream import Cursor
-from pool.buckets.plan import TensorSpec, make_plan
+from loader.stream.interface import Cursor
+from loader.stream.schema import BatchSchema, DenseField, SparseField
 from pool.checkpoint.overrides import Override
+from pool.device.cards import Card, Link, Speeds
+from pool.exchange.plan import TensorSpec, make_plan
 from pool.metrics.layout import Measured
 from pool.metrics.metric import Column
-from pool.preflight.cards import Card, Link, Speeds
 from pool.process.document import to_json
 from pool.process.launch import Launch
-from pool.process.planned import Planned
+from pool.process.plan_result import Planned
 from pool.protocol.identity import COORDINATOR, WORKER, Peer
 from pool.shm.segment import SegmentHandle
 from tests.support.launches import launch

@@ -15,11 +15,11 @@ import torch
 
 from loader.errors import DataError
 from loader.exit_codes import EXIT_DATA, EXIT_FAILED
-from loader.plugins.words import LONGEST_TEXT, told
+from loader.plugins.error_text import LONGEST_TEXT, told
 from pool.errors import ConfigError
 from pool.process import lifeline
 from pool.process.failure import Failure, failure_of
-from pool.shm.raised import Raised
+from pool.shm.exception_slot import Raised
 
 TASK = """
 import json, torch

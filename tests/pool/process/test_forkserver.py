@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
 from pool.errors import RunError
 from pool.process import forkserver, lifeline, prctl
 from pool.process.launch import Launch
 from pool.protocol.identity import FORKSERVER, PLANNER, Peer
-from pool.supervisor.before import planning
-from pool.supervisor.before.planning import ask_planner
-from pool.supervisor.children.child import Child
-from pool.supervisor.children.forkserver import ForkServer, be_the_parent, environment
-from pool.supervisor.holding.run_memory import RunMemory
+from pool.supervisor.prepare import planning
+from pool.supervisor.prepare.planning import ask_planner
+from pool.supervisor.processes.child import Child
+from pool.supervisor.processes.forkserver import ForkServer, be_the_parent, environment
+from pool.supervisor.resources.run_memory import RunMemory
 from tests.support import launches
 from tests.support.runs import ROOT, TOY, command
 from tests.support.wait import wait_for
@@ -268,7 +268,7 @@ def test_who_hangs_twice_ends_the_run_before_it_begins(tmp_path: Path, monkeypat
         os.set_inheritable(theirs.fileno(), True)
         return os.posix_spawn("/bin/sleep", ["sleep", "60"], {})
 
-    monkeypatch.setattr("pool.supervisor.children.forkserver._exec", sleeping)
+    monkeypatch.setattr("pool.supervisor.processes.forkserver._exec", sleeping)
     with pytest.raises(RunError, match="fork server was killed by SIGKILL since it did not answer within"):
         ask_planner(launch(tmp_path, Peer(PLANNER), start_timeout=0.1), tmp_path, None)
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.stream import Cursor
+from loader.stream.interface import Cursor
 from pool.config.ensemble import MOST_LOSSES, MOST_MEMBERS
-from pool.coordinator.books.crew import IN_FLIGHT
+from pool.coordinator.scheduler.worker_pool import IN_FLIGHT
 from pool.errors import ProtocolError
 from pool.protocol import messages as m
 from pool.protocol.codec import MAX_BYTES, Envelope, decode, encode

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from loader.stream import Cursor
+from loader.stream.interface import Cursor
 from tests.pool.simulation.setup import Setup
 
 Weights = tuple[int, ...]  # a number a bucket

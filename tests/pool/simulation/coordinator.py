@@ -10,9 +10,10 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from loader.stream import Cursor
+from loader.stream.interface import Cursor
 from pool.checkpoint.validations import Goal, Validation, Validations
-from pool.coordinator.books.actions import (
+from pool.coordinator.early_stopping import EarlyStopping
+from pool.coordinator.scheduler.actions import (
     Action,
     BadBatch,
     Collect,
@@ -27,14 +28,13 @@ from pool.coordinator.books.actions import (
     Update,
     Validated,
 )
-from pool.coordinator.books.books import Books
-from pool.coordinator.books.inbox import Inbox
-from pool.coordinator.early_stopping import EarlyStopping
-from pool.exchange.order import most_nodes, nodes, tree_sum
+from pool.coordinator.scheduler.inbox import Inbox
+from pool.coordinator.scheduler.scheduler import Books
+from pool.kernels.tree import most_nodes, nodes, tree_sum
 from pool.protocol.admission import Admission
 from pool.protocol.identity import Peer
 from pool.protocol.messages import Roster
-from pool.shm.shortcut import CoordinatorEnd, Finished
+from pool.shm.signals import CoordinatorEnd, Finished
 from tests.pool.simulation.arithmetic import (
     BUFFERS,
     Version,
@@ -84,7 +84,7 @@ def sum_of(found: list[Node]) -> int:
 
 
 class WorkersMemory:
-    """As `pool.coordinator.memory.workers_memory` reads it."""
+    """As `pool.coordinator.exchange_setup.workers_memory` reads it."""
 
     def __init__(self, world: World, shortcut: CoordinatorEnd) -> None:
         self._memory = world.memory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from loader.stream import Filled
+from loader.stream.interface import Filled
 from pool.feeder.filling import Filling
 from pool.protocol.identity import Peer
 from pool.protocol.messages import FeederOrders, FeederReport, Purpose, StreamOrders

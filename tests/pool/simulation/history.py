@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from statistics import fmean
 
-from pool.coordinator.books.actions import BadBatch, Commit, Freeze, Validated
-from pool.coordinator.books.blame import DEADLY, RAISED
+from pool.coordinator.scheduler.actions import BadBatch, Commit, Freeze, Validated
+from pool.coordinator.scheduler.fault_tracker import DEADLY, RAISED
 from pool.protocol.identity import Peer
 from tests.pool.simulation.arithmetic import (
     Version,

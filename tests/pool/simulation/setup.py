@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, replace
 
 from pool.config.average import AverageConfig
-from pool.coordinator.books.rules import Rules
+from pool.coordinator.scheduler.rules import Rules
 
 VALIDATION_SLOTS = 2
 NO_AVERAGE = AverageConfig()

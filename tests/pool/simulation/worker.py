@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pool.protocol.identity import Peer
 from pool.protocol.messages import Assignment, LeftOut, Outcome, Times, WorkerOrders, WorkerReport
-from pool.worker.desk import Desk, is_sound
 from pool.worker.job import Job
+from pool.worker.job_queue import Desk, is_sound
 from tests.pool.simulation.arithmetic import BUFFERS, Weights, add, collected, gradient, loss, weights_of
 from tests.pool.simulation.memory import TORN
 from tests.pool.simulation.process import Child

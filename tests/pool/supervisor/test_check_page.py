@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from loader.chess.filters import FilterConfig
-from loader.sources import data_config, samples_per_epoch
-from pool.config.reading import parse_config
-from tests.stockfish.test_stockfish_training import SMALL, validation_losses
+from loader.stream.sources import data_config, samples_per_epoch
+from pool.config.load import parse_config
+from tests.pool.tasks.stockfish.test_stockfish_training import SMALL, validation_losses
 from tests.support.runs import ROOT, run, run_well
 
 SAMPLE = ROOT / "configs/sample"

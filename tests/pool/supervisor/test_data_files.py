@@ -14,16 +14,16 @@ import torch
 
 from loader.exit_codes import EXIT_DATA
 from loader.files.identity import DataFile, identify
-from loader.stream import Cursor
+from loader.stream.interface import Cursor
 from pool.checkpoint import store
 from pool.checkpoint.state import CHUNK_SUMS, STATE, OptimizerNumbers, SavedState, describe_files, read_state, verify
 from pool.checkpoint.store import Checkpoint
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.errors import CheckpointError, ConfigError, RunError
 from pool.process.launch import Launch
 from pool.protocol.identity import FEEDER, WORKER, Peer
-from pool.supervisor.before.data_files import check_at_end, compare_files, find, left_out, saved_sums
+from pool.supervisor.prepare.data_files import check_at_end, compare_files, find, left_out, saved_sums
 from tests.support import launches
 from tests.support.data.binpack_data import chunks, make_files
 

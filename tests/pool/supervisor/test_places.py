@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, WORKER, Peer
-from pool.supervisor.place import NEXT, Patience, Place, Stage
-from pool.supervisor.places import Places, Stuck
+from pool.supervisor.process_state import NEXT, Patience, Place, Stage
+from pool.supervisor.process_table import Places, Stuck
 
 ROOT = Path(__file__).resolve().parents[3]
 SERVER, WORKER_0, FEEDER_0 = Peer(FORKSERVER), Peer(WORKER, 0), Peer(FEEDER)
@@ -164,6 +164,6 @@ def test_a_transition_that_is_not_drawn_names_the_process_and_both_stages() -> N
 
 def test_the_page_draws_the_table() -> None:
     page = next((ROOT / "docs").rglob("architecture.md")).read_text(encoding="utf-8")
-    diagram = page.partition("as the supervisor sees them (`pool/supervisor/place.py`):")[2].split("```")[1]
+    diagram = page.partition("as the supervisor sees them (`pool/supervisor/process_state.py`):")[2].split("```")[1]
     drawn = {(found[1], found[2]) for found in re.finditer(r"^ +(\w+) --> (\w+):", diagram, re.MULTILINE)}
     assert drawn == {(stage.value, then.value) for stage, after in NEXT.items() for then in after}

@@ -15,14 +15,14 @@ import pytest
 
 from pool.checkpoint import store
 from pool.checkpoint.folder import newest_good
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
 from pool.config.tree import Config
 from pool.errors import PoolError, RunError
 from pool.shm import segment
-from pool.supervisor.before.memory_plan import Row, shortage, table
-from pool.supervisor.before.preflight import check_folder
-from pool.supervisor.holding.run_folder import RunFolder
-from pool.supervisor.holding.system_memory import Available, available_memory
+from pool.supervisor.prepare.memory_plan import Row, shortage, table
+from pool.supervisor.prepare.preflight import check_folder
+from pool.supervisor.resources.run_folder import RunFolder
+from pool.supervisor.resources.system_memory import Available, available_memory
 from tests.pool.checkpoint.test_checkpoints import example
 from tests.support.failing_calls import FAULTS, failing_call
 from tests.support.runs import ROOT, TOY, Ended, command, run

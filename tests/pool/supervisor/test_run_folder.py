@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from pool import run_dir
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
 from pool.errors import ConfigError
-from pool.supervisor.holding.logs import KEPT, cut_log, open_log
-from pool.supervisor.holding.run_folder import RunFolder
+from pool.run_folder import opening
+from pool.supervisor.resources.logs import KEPT, cut_log, open_log
+from pool.supervisor.resources.run_folder import RunFolder
 
 NOBODY = 65_534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give files away")
@@ -140,7 +140,7 @@ def test_a_moved_folder_is_the_same_one(place: Path, tmp_path: Path) -> None:
     assert not folder.look()
     (folder.inside / "new").write_text("")
     assert (tmp_path / "moved/new").exists()
-    assert run_dir.shown(f"{folder.inside}/new: full") == f"{tmp_path}/moved/new: full"
+    assert opening.shown(f"{folder.inside}/new: full") == f"{tmp_path}/moved/new: full"
     folder.close()
 
 
@@ -253,4 +253,4 @@ def test_a_logs_folder_that_is_gone_is_made_again(tmp_path: Path) -> None:
 
 def test_an_error_that_names_no_path_of_a_descriptor_is_shown_as_it_is() -> None:
     text = f"/proc/self/fd/999999/x: {os.strerror(errno.ENOENT)}"
-    assert run_dir.shown(text) == text
+    assert opening.shown(text) == text

@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 
 from loader.exit_codes import EXIT_CRASH_LOOP, EXIT_FAILED
-from pool.exchange.choice import Exchange, after_loss
+from pool.exchange.exchange_choice import Exchange, after_loss
 from pool.process.failure import Failure, crash_place
 from pool.protocol.identity import COORDINATOR, FEEDER, FORKSERVER, WORKER, Peer
 from pool.protocol.messages import RunReport, Shares
 from pool.supervisor.deaths import Death, account
-from pool.supervisor.holding.signals import StopSignals
-from pool.supervisor.holding.system_memory import oom_kills
 from pool.supervisor.lost_devices import LostDevices, Verdict
 from pool.supervisor.policy import PAUSES, RestartPolicy
-from pool.supervisor.service import ServiceManager
+from pool.supervisor.resources.signals import StopSignals
+from pool.supervisor.resources.system_memory import oom_kills
 from pool.supervisor.stopping import Ending, StopPlan
+from pool.supervisor.systemd import ServiceManager
 
 WORKER_0 = Peer(WORKER, 0)
 

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from pool.planner import planner
-from pool.process.planned import Accepted
-from pool.tasks.attributes import Attribute, attributes, digests, tensors, to_device, values
-from pool.tasks.making import Allowance, TooManyNumbersError, build_model
+from pool.process.plan_result import Accepted
+from pool.task.attributes import Attribute, attributes, digests, tensors, to_device, values
+from pool.task.factory import Allowance, TooManyNumbersError, build_model
 from tests.pool.planner.test_planner import plan, refused
 from tests.support.tasks.drawing_task import Constants, Criterion, Net, Orthogonal, Plain
 

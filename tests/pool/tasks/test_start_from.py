@@ -11,11 +11,11 @@ import pytest
 
 from pool.checkpoint.folder import step_path
 from pool.checkpoint.state import FOLDER
-from pool.config.reading import parse_config
+from pool.config.load import parse_config
 from pool.errors import CheckpointError, ConfigError
-from pool.tasks.registry import task_module
-from pool.tasks.start import check_starts, own_model, start_checkpoint
-from tests.pool.trained.test_export import save
+from pool.task.registry import task_module
+from pool.task.start import check_starts, own_model, start_checkpoint
+from tests.pool.export.test_export import save
 from tests.support.refusals import refused
 from tests.support.runs import TOY, run_well
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from loader.errors import DataError
 from pool.errors import PoolError
-from pool.trained import export, model
+from pool.export import export, load
 from tests.support.runs import TOY, Ended, WholeRun, run
 from tests.support.tasks import hostile_task
 from tests.support.toy import LossConfig, ModelConfig
@@ -95,7 +95,7 @@ def test_an_exception_at_the_start_of_a_process_is_not_tried_again(tmp_path: Pat
 
 
 VALIDATED = """
-from loader.synthetic import SyntheticSource
+from loader.stream.synthetic import SyntheticSource
 class Mine(SyntheticSource):
     def open(self, config, files, seed):
         return super().open(config, (), seed)
@@ -117,7 +117,7 @@ def test_a_validation_that_raises_ends_the_run_for_no_batch_of_it_can_be_left_ou
 
 
 SOURCE = """
-from loader.synthetic import SyntheticSource
+from loader.stream.synthetic import SyntheticSource
 class Mine(SyntheticSource):
     def open(self, config, files, seed):
         stream = super().open(config, files, seed)
@@ -202,7 +202,7 @@ def test_an_export_that_raises_is_one_line(
 ) -> None:
     task = BadExport(ModelConfig(), LossConfig())
     task.error = error
-    monkeypatch.setattr(model, "make_task", lambda *_: task)
+    monkeypatch.setattr(load, "make_task", lambda *_: task)
     with pytest.raises(PoolError) as found:
         export.export_checkpoint(whole.dir / "checkpoints/last", Path("out"), "", "tests.support.toy")
     assert str(found.value).startswith(said)

@@ -16,13 +16,13 @@ import torch
 from pydantic import field_validator
 
 from loader.section import Section
-from pool.cli import PROGRAM
+from pool.commands.main import PROGRAM
 from pool.config.tree import config_class
+from pool.ensemble.member import problem_of
 from pool.errors import ConfigError
-from pool.members.member import problem_of
-from pool.tasks import registry
-from pool.tasks.making import make_task
-from pool.tasks.registry import TASKS
+from pool.task import registry
+from pool.task.factory import make_task
+from pool.task.registry import TASKS
 from tests.support import toy
 from tests.support.runs import TOY, run
 from tests.support.toy import LossConfig, ModelConfig

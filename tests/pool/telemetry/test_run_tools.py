@@ -19,16 +19,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sparsepool
+from pool.analysis.drawing import HEIGHT, WIDTH, draw
+from pool.analysis.plot import plot_rates
+from pool.analysis.rates import LEAST, changes_for, judge
+from pool.analysis.records import read_run
+from pool.analysis.table import COLUMNS, as_data, plain, rows
 from pool.checkpoint.validations import Goal, Validation
-from pool.cli import main
-from pool.config.members import differing
-from pool.config.reading import load_config
+from pool.commands.main import main
+from pool.config.load import load_config
+from pool.config.member_settings import differing
 from pool.errors import ConfigError
-from pool.runs.drawing import HEIGHT, WIDTH, draw
-from pool.runs.plot import plot_rates
-from pool.runs.rates import LEAST, changes_for, judge
-from pool.runs.records import read_run
-from pool.runs.table import COLUMNS, as_data, plain, rows
 from pool.telemetry.status import Status, write_status
 from tests.support.checkpoints import save
 from tests.support.runs import ROOT, TOY, toml

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from safetensors.numpy import load_file
 
+from pool.analysis.sweep import as_data, look_at, rows
+from pool.analysis.table import plain
+from pool.analysis.variations import SEED, Variation, sweep_config
 from pool.checkpoint.validations import Goal, Validation
-from pool.cli import main
+from pool.commands.main import main
 from pool.config.ensemble import MOST_MEMBERS
-from pool.config.reading import load_config
+from pool.config.load import load_config
 from pool.errors import ConfigError
-from pool.runs.sweep import as_data, look_at, rows
-from pool.runs.table import plain
-from pool.runs.variations import SEED, Variation, sweep_config
-from pool.supervisor.closing import sweep_command
-from tests.clicks.test_clicks_runs import CLICKS
+from pool.supervisor.summary import sweep_command
+from tests.pool.tasks.clicks.test_clicks_runs import CLICKS
 from tests.support.checkpoints import save
 from tests.support.crafted import reseal
 from tests.support.ensembles import digest

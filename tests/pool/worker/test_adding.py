@@ -9,13 +9,13 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from loader.batch.schema import BatchSchema, DenseField, SparseField
-from pool.buckets.plan import TensorSpec, make_plan
-from pool.buckets.tensors import views
+from loader.stream.schema import BatchSchema, DenseField, SparseField
 from pool.exchange.host.group import Group
 from pool.exchange.host.lists import TouchedLists
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import GroupBatch
+from pool.exchange.plan import TensorSpec, make_plan
+from pool.exchange.tensors import views
 
 ROWS, COLUMNS = 40, 5
 SCHEMA = BatchSchema(8, (SparseField("features", ROWS, max_active=4),), ())

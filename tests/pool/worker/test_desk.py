@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pool.protocol.messages import Assignment, Outcome, WorkerOrders
-from pool.worker.desk import Desk
 from pool.worker.job import NEXT, Job, Stage
+from pool.worker.job_queue import Desk
 
 SOUND = (Outcome((0.5,), ("",)),)
 UNSOUND = (Outcome((0.5,), ("the loss",)),)

@@ -7,8 +7,8 @@ import tomllib
 import pytest
 
 from pool.config import bundled
-from pool.config.reading import parse_config
-from pool.devices import idle_devices, parse_device, resolve_devices, unused_devices
+from pool.config.load import parse_config
+from pool.device.names import idle_devices, parse_device, resolve_devices, unused_devices
 from pool.errors import ConfigError
 
 

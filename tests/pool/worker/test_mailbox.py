@@ -12,10 +12,10 @@ import pytest
 import zmq
 
 from pool.protocol.address import new_key
-from pool.protocol.again import SAY_AGAIN_SECONDS
 from pool.protocol.channel import Hub
 from pool.protocol.identity import COORDINATOR, SUPERVISOR, WORKER, Peer
 from pool.protocol.messages import Assignment, Heartbeat, Message, Roster, RosterEntry, WorkerOrders, WorkerReport
+from pool.protocol.resend import SAY_AGAIN_SECONDS
 from tests.support.runs import ROOT
 
 WORKER_0 = Peer(WORKER)

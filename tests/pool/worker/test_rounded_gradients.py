@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import nn
 
-from loader.batch.schema import BatchSchema, DenseField
-from pool.buckets.parts import joined
-from pool.buckets.plan import TensorSpec, make_plan
-from pool.buckets.slots import slot_layout
+from loader.stream.schema import BatchSchema, DenseField
 from pool.exchange.host.lists import TouchedLists
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import GroupBatch
+from pool.exchange.member_layout import joined
+from pool.exchange.plan import TensorSpec, make_plan
+from pool.exchange.slot_layout import slot_layout
 from pool.worker.gradients import GradientWriter
 
 SCHEMA = BatchSchema(8, (), (DenseField("x", "float32"),))

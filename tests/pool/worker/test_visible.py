@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from pool.accelerator.opening import own_devices
-from pool.accelerator.visible import VARIABLE, alone, entries, said
-from pool.devices import Device, resolve_devices
+from pool.device.cards import Card
+from pool.device.cuda_visible import VARIABLE, alone, entries, said
+from pool.device.names import Device, resolve_devices
+from pool.device.opening import own_devices
 from pool.errors import ConfigError
-from pool.preflight.cards import Card
 
 UUID = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"
 MIG = "MIG-6c3b8d5e-bd8a-5c9c-a4e5-1c2d3e4f5a6b"

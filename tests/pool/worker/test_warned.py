@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from pool.worker.warned import MOST, tell_of_warnings
+from pool.worker.user_warnings import MOST, tell_of_warnings
 
 
 @pytest.fixture

@@ -7,15 +7,15 @@ import pytest
 import torch
 from torch import nn
 
-from loader.batch.slots import read_batches
-from loader.sources import data_config, open_stream
-from pool.buckets.plan import make_plan
-from pool.buckets.tensors import specs
+from loader.stream.slots import read_batches
+from loader.stream.sources import data_config, open_stream
+from pool.device.memory import out_of_memory
 from pool.exchange.host.worker import HostWorker
 from pool.exchange.interface import GroupBatch
+from pool.exchange.plan import make_plan
+from pool.exchange.tensors import specs
 from pool.nn.batch import TensorBatch
-from pool.nn.memory import out_of_memory
-from pool.tasks.task import Progress
+from pool.task.task import Progress
 from pool.worker.gradients import GradientWriter
 from tests.support.toy import LossConfig, ModelConfig
 from tests.support.toy_model import ToyTask

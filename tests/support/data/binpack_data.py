@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from loader import _native
-from loader.formats.binpack.file import entries
+from loader.chess.formats.binpack.file import entries
 from tests.support.runs import ROOT
 
 SAMPLE = ROOT / "configs/sample/validation.binpack"

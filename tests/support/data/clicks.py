@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from loader.batch.schema import BatchSchema, DenseField, SparseField
-from loader.batch.slots import Slot, write_batch
-from loader.config import DataConfig
 from loader.files.identity import DataFile
 from loader.section import Effect, Section
-from loader.stream import Cursor
-from loader.synthetic import SyntheticStream, hidden_weights
+from loader.stream.config import DataConfig
+from loader.stream.interface import Cursor
+from loader.stream.schema import BatchSchema, DenseField, SparseField
+from loader.stream.slots import Slot, write_batch
+from loader.stream.synthetic import SyntheticStream, hidden_weights
 
 FIELDS = {"user": 300, "item": 200, "words": 50}
 MOST_WORDS = 4

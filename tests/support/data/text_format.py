@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from loader.chess.entry import Entry
+from loader.chess.positions.entry import Entry
 from loader.errors import DataError
 from loader.files.identity import DataFile
 from loader.formats.format import Place

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loader.config import DataConfig
 from loader.files.identity import DataFile
-from loader.synthetic import SyntheticSource, SyntheticStream
+from loader.stream.config import DataConfig
+from loader.stream.synthetic import SyntheticSource, SyntheticStream
 
 
 class NamedSource(SyntheticSource):

@@ -11,10 +11,10 @@ import torch.distributed as dist
 from safetensors.torch import save_file
 from torch.nn.parallel import DistributedDataParallel
 
-from loader.batch.slots import read_batches
-from loader.sources import data_config, open_stream
+from loader.stream.slots import read_batches
+from loader.stream.sources import data_config, open_stream
 from pool.nn.batch import TensorBatch
-from pool.tasks.task import Progress
+from pool.task.task import Progress
 from tests.support.toy import LossConfig, ModelConfig
 from tests.support.toy_model import ToyTask
 

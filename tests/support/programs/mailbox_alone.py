@@ -16,8 +16,8 @@ import numpy as np
 from pool.process.launch import Launch
 from pool.protocol.identity import COORDINATOR, WORKER, Peer
 from pool.protocol.messages import Outcome
-from pool.shm.bells import Bell
-from pool.shm.shortcut import WorkerEnd, finished_words
+from pool.shm.eventfd import Bell
+from pool.shm.signals import WorkerEnd, finished_words
 from pool.telemetry.trace import Trace
 from pool.worker.mailbox import Mailbox
 

@@ -15,7 +15,7 @@ from tests.support import toy
 from tests.support.toy import LossConfig, ModelConfig
 
 if TYPE_CHECKING:
-    from pool.tasks.task import Task
+    from pool.task.task import Task
 
 __all__ = ["LossConfig", "ModelConfig", "create_task"]
 

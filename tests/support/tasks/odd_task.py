@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from loader.section import Section
 
 if TYPE_CHECKING:
-    from pool.tasks.task import Task
+    from pool.task.task import Task
 
 
 class ModelConfig(Section):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 import pool
 from pool.nn.batch import TensorBatch
-from pool.tasks.task import Progress
+from pool.task.task import Progress
 
 
 class Net(nn.Module):

@@ -6,7 +6,7 @@
 #include "chess/native/files/walk.h"
 #include "chess/native/files/writer.h"
 #include "common/simd.h"
-#include "packed/units.h"
+#include "compression/units.h"
 
 namespace sparsepool::chess {
 

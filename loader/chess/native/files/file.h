@@ -10,7 +10,7 @@
 #include "chess/native/files/codec.h"
 #include "common/files/descriptor.h"
 #include "common/files/identity.h"
-#include "packed/sequence.h"
+#include "compression/sequence.h"
 #include "stream/source.h"
 
 namespace sparsepool::chess {

@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "packed/unpacker.h"
+#include "compression/unpacker.h"
 
 namespace sparsepool::chess {
 namespace {

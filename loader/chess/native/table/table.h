@@ -14,7 +14,7 @@
 // Entries as rows of a table, every part of each a field: what Python has of them.
 namespace sparsepool::chess {
 
-// Squares: a1 0, h1 7, h8 63. loader/chess/table.py has the same fields.
+// Squares: a1 0, h1 7, h8 63. loader/chess/positions/table.py has the same fields.
 struct Row {
     std::int8_t board[64] = {};  // by square: White's pawn 1, knight 2, ..., king 6; Black's negative; 0 nothing
     // Of the rooks that may castle, White's on the king's side first, then White's other, Black's; 64: none.

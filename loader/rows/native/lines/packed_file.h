@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "packed/sequence.h"
-#include "packed/units.h"
+#include "compression/sequence.h"
+#include "compression/units.h"
 #include "rows/native/lines/lines.h"
 
 namespace sparsepool::rows {

@@ -11,23 +11,23 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from loader.batch.schema import SparseBatch
-from loader.config import DataConfig
 from loader.files.identity import identify
-from loader.in_order import batches_in_order
-from loader.sources import find_files
+from loader.stream.config import DataConfig
+from loader.stream.schema import SparseBatch
+from loader.stream.sequential import batches_in_order
+from loader.stream.sources import find_files
+from pool.analysis.predict import Asked, data_config
 from pool.config.changes import Change
-from pool.config.reading import changed_config, load_config
+from pool.config.load import changed_config, load_config
 from pool.config.schedule import MOST_STEPS
 from pool.config.tree import Config
 from pool.errors import ConfigError
 from pool.nn.batch import TensorBatch
-from pool.runs.predict import Asked, data_config
+from pool.task.task import Progress
 from pool.tasks.chess.network import Family, LayeredNetwork, families, read_file
 from pool.tasks.chess.sampled import positions_of
 from pool.tasks.chess.training.loss import mean_loss, score_weight
 from pool.tasks.chess.training.loss_config import LossConfig
-from pool.tasks.task import Progress
 
 SECTIONS = ("data", "loss")  # that all networks share
 _INPUTS = ("features", "king_buckets", "output_buckets")  # keys of data.chess that a network has of its own

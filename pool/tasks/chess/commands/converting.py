@@ -46,12 +46,12 @@ def convert(
 
 
 def _saved(net: Path, description: str, settings: dict[str, dict[str, object]], output: Path) -> Path:
-    from loader.stream import Cursor
+    from loader.stream.interface import Cursor
     from pool.checkpoint import store
     from pool.checkpoint.state import FOLDER, OptimizerNumbers
-    from pool.config.reading import parse_config
-    from pool.tasks.making import make_task
-    from pool.tasks.start import of_a_resumed_run
+    from pool.config.load import parse_config
+    from pool.task.factory import make_task
+    from pool.task.start import of_a_resumed_run
 
     model_settings = {**settings["model"], "start_from": str(net.absolute())}
     config = parse_config({**settings, "model": model_settings, "run": {"dir": str(output)}}, str(net))

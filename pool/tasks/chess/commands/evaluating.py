@@ -15,10 +15,10 @@ from rich.table import Column, Table
 
 from pool.commands.arguments import Averaged, Member
 from pool.errors import ConfigError
+from pool.export.member import parse_member
 from pool.tasks.chess.commands.arguments import NetConfig
 from pool.tasks.chess.network import Evaluation, Network, open_network
 from pool.tasks.chess.positions import NamedPosition, given_positions, listed_positions
-from pool.trained.choosing import parse_member
 
 _BLOCK = 1024  # positions evaluated before they are shown
 _LINE_COLUMNS = ("pawns", "units", "position")

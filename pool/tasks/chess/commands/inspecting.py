@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
+from pool.analysis.plot import need_matplotlib
 from pool.commands.arguments import Force, check_new
 from pool.errors import ConfigError
-from pool.runs.plot import need_matplotlib
 from pool.tasks.chess.commands.arguments import NetConfig
 from pool.tasks.chess.network import Facts, TensorFacts, read_file
 from pool.tasks.chess.sampled import sampled_positions

@@ -38,10 +38,10 @@ def validate(
     network's, in units of the score. A file is evaluated as its engine does, in integers; a checkpoint in floats, of
     an ensemble the mean.
     """
-    from loader.commands.terminal import sample_count
-    from pool.commands.showing import show
+    from loader.cli.terminal import sample_count
+    from pool.commands.tables import show
     from pool.config.changes import Change
-    from pool.metrics.digits import in_digits
+    from pool.metrics.formatting import in_digits
     from pool.tasks.chess.commands.comparison import compare
 
     with sample_count("validate") as told:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loader.batch.schema import BatchSchema
+from loader.stream.schema import BatchSchema
 
 FIELD = "features"  # two bags a sample: the inputs of the side to move, and of the other
 _LABELS = frozenset({"score", "result"})  # of the loss

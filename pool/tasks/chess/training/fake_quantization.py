@@ -12,10 +12,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pool.cuda import sparse_sums
-from pool.cuda.networks import rounded_rows
+from pool.kernels.cuda import sparse_sums
 from pool.nn.batch import SparseInput
 from pool.nn.sparse_linear import SparseLinear
+from pool.tasks.chess.cuda import rounded_rows
 from pool.tasks.chess.rounding import Rounding, Way
 
 _JUST_BELOW = 3e-5  # steps: a float32 that is a whole number but for its own rounding is not cut down to the one below

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from pool.config.parts import first_steps, in_force
-from pool.cuda.networks.win_rate_loss import serves, win_rate_loss
 from pool.nn.batch import TensorBatch
+from pool.task.task import Progress
+from pool.tasks.chess.cuda.win_rate_loss import serves, win_rate_loss
 from pool.tasks.chess.training.loss_config import LossConfig
-from pool.tasks.task import Progress
 
 
 def batch_loss(config: LossConfig, output: Tensor, batch: TensorBatch, progress: Progress) -> Tensor:
@@ -66,7 +66,7 @@ def mean_loss(output: Tensor, score: Tensor, result: Tensor, config: LossConfig,
 
 
 def _settings(config: LossConfig, weight: float) -> list[float]:
-    """In the order of pool/cuda/kernels/win_rate_loss.cu."""
+    """In the order of pool/kernels/cuda/src/win_rate_loss.cu."""
     curves = config.output_unit, config.in_offset, config.in_scaling, config.out_offset, config.out_scaling
     weights = 2.0**config.weight_boost - 1.0, config.weight_power, config.asymmetry
     return [*curves, weight, config.exponent, *weights]

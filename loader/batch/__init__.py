@@ -1,1 +1,0 @@
-"""What a batch is, and batches in memory of this process."""

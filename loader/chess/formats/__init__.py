@@ -1,0 +1,1 @@
+"""File formats of chess positions, a package each."""

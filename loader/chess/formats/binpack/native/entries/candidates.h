@@ -1,0 +1,20 @@
+#pragma once
+
+#include "chess/native/board/destinations.h"
+#include "chess/native/board/rules.h"
+#include "chess/formats/binpack/native/layout.h"
+
+// What the indices of the move text count: own pieces, and where each may go (pins and checks ignored).
+namespace sparsepool::binpack {
+
+using chess::Bitboard;
+
+inline namespace SPARSEPOOL_ISA {
+
+// Rights the side to move still holds, used or not: bit 0 king-side, bit 1 queen-side.
+[[nodiscard]] inline unsigned own_castling(const chess::Position& position) {
+    return (position.castling >> (2 * position.side)) & 3U;
+}
+
+}  // namespace SPARSEPOOL_ISA
+}  // namespace sparsepool::binpack

@@ -1,0 +1,21 @@
+"""The format `bulletformat` of bullet: a position in 32 bytes, as the side to move sees it."""
+
+from __future__ import annotations
+
+from loader.chess.filters import CASTLING, CLOCK, EN_PASSANT, MOVE, PLY, SIDE
+from loader.chess.positions.format import PositionFormat, with_packed
+
+FAMILY = "chess"
+SCORE_UNIT = "centipawns"
+SUFFIXES = with_packed(".bf", ".bulletformat")
+DECODED = 1  # bytes of memory for a byte of file
+LACKS = (MOVE, PLY, SIDE, CASTLING, EN_PASSANT, CLOCK)
+FORMAT = PositionFormat("bulletformat", LACKS)
+
+recognizes = FORMAT.recognizes
+open_files = FORMAT.open_files
+open_with = FORMAT.open_with
+whole_size = FORMAT.whole_size
+verify = FORMAT.verify
+inspect = FORMAT.inspect
+dump = FORMAT.dump

@@ -1,0 +1,10 @@
+#include <nanobind/nanobind.h>
+
+#include "chess/native/bind/codecs.h"
+#include "chess/formats/bulletformat/native/codec.h"
+
+namespace sparsepool::bulletformat {
+
+void bind(nanobind::module_& module) { chess::bind_codec(module, "bulletformat", &codec); }
+
+}  // namespace sparsepool::bulletformat

@@ -1,0 +1,13 @@
+#include "chess/formats/bulletformat/native/kernels.h"
+
+#include "chess/formats/bulletformat/native/record.h"
+
+namespace {
+
+using namespace sparsepool;
+
+constexpr auto kNext = chess::next_record<bulletformat::kBytes, bulletformat::read_record>;
+
+}  // namespace
+
+const bulletformat::Kernels bulletformat::Kernels::SPARSEPOOL_ISA{{kNext, chess::read_entries<kNext>}};

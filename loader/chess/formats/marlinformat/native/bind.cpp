@@ -1,0 +1,10 @@
+#include <nanobind/nanobind.h>
+
+#include "chess/native/bind/codecs.h"
+#include "chess/formats/marlinformat/native/codec.h"
+
+namespace sparsepool::marlinformat {
+
+void bind(nanobind::module_& module) { chess::bind_codec(module, "marlinformat", &codec); }
+
+}  // namespace sparsepool::marlinformat

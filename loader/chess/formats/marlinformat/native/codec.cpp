@@ -1,0 +1,32 @@
+#include "chess/formats/marlinformat/native/codec.h"
+
+#include "chess/native/coding/storable.h"
+#include "chess/formats/marlinformat/native/kernels.h"
+#include "chess/formats/marlinformat/native/record.h"
+
+namespace sparsepool::marlinformat {
+namespace {
+
+class Writer final : public chess::EntryWriter {
+  public:
+    [[nodiscard]] std::string add(const chess::Entry& entry) override {
+        std::int16_t white_score = 0;
+        if (const char* wrong = chess::why_no_marlin_board(entry.position)) return wrong;
+        if (const char* wrong = chess::why_no_white_score(entry, white_score)) return wrong;
+        count_changes(entry, chess::kMarlinKeeps, chess::kMarlinClock);
+        done_.resize(done_.size() + kBytes);
+        chess::write_marlin_record(entry, white_score, done_.data() + done_.size() - kBytes);
+        ++entries_;
+        return {};
+    }
+    void finish() override {}
+};
+
+}  // namespace
+
+const chess::Codec& codec() {
+    static const chess::RecordCodec<Kernels, Writer, kBytes> instance;
+    return instance;
+}
+
+}  // namespace sparsepool::marlinformat

@@ -1,0 +1,69 @@
+#include "chess/formats/montyvalue/native/codec.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "chess/native/coding/game_writer.h"
+#include "chess/native/coding/storable.h"
+#include "chess/formats/montyvalue/native/game.h"
+#include "chess/formats/montyvalue/native/kernels.h"
+
+namespace sparsepool::montyvalue {
+namespace {
+
+class Writer final : public chess::GameWriter {
+    [[nodiscard]] const char* why_no_start(const chess::Entry& entry) const override {
+        if (const char* wrong = chess::why_no_castling(entry.position)) return wrong;
+        return chess::why_no_en_passant(entry.position);
+    }
+
+    void put_header(std::vector<std::uint8_t>& bytes, const chess::Entry& entry) const override {
+        const chess::Position& position = entry.position;
+        const chess::Bitboard kings = position.kings();
+        const chess::Bitboard queens = position.straight() & position.slanted();
+        const chess::Bitboard bishops = position.slanted() & ~queens;
+        const chess::Bitboard boards[] = {position.planes[0], position.rooks() | queens | kings,
+                                          position.knights() | bishops | kings, position.pawns() | bishops | queens};
+        std::uint8_t header[Game::kHeader] = {};
+        std::memcpy(header, boards, sizeof boards);
+        header[32] = position.side;
+        header[33] = position.ep_square == chess::kNoSquare ? std::uint8_t{0} : position.ep_square;
+        header[35] = static_cast<std::uint8_t>(std::min<unsigned>(position.rule50, chess::kMarlinClock));
+        const std::uint16_t number = chess::number_of(entry);
+        std::memcpy(header + 36, &number, sizeof number);
+        for (unsigned i = 0; i < 4; ++i) {
+            const unsigned bit = kRightOrder[i];
+            const bool held = (position.castling >> bit & 1U) != 0;
+            header[34] = static_cast<std::uint8_t>(header[34] | (held ? 8U >> i : 0U));
+            header[38 + i] = static_cast<std::uint8_t>(position.castling_rook(bit) & 7U);
+        }
+        header[42] = static_cast<std::uint8_t>(chess::white_result(entry) + 1);
+        bytes.insert(bytes.end(), header, header + sizeof header);
+    }
+
+    [[nodiscard]] std::uint16_t word_of(const chess::Entry& entry) const override {
+        const chess::Position& position = entry.position;
+        const chess::Move move = entry.move;
+        const unsigned from = move.from();
+        unsigned to = move.to();
+        unsigned flag = (position.occupied >> to & 1) != 0 ? unsigned{kCapture} : unsigned{kQuiet};
+        if (move.type() == chess::MoveType::kPromotion) flag |= kPromotion | (move.word & 3U);
+        if (move.type() == chess::MoveType::kEnPassant) flag = kEnPassant;
+        if (move.type() == chess::MoveType::kCastling) {
+            flag = to > from ? kKingSide : kQueenSide;
+            to = (from & 56) + (flag == kKingSide ? 6 : 2);
+        } else if ((position.pawns() >> from & 1) != 0 && (from ^ to) == 16) {
+            flag = kDoublePush;
+        }
+        return static_cast<std::uint16_t>(from << 10 | to << 4 | flag);
+    }
+};
+
+}  // namespace
+
+const chess::Codec& codec() {
+    static const chess::GameCodec<Kernels, Writer, Game::kHeader> instance;
+    return instance;
+}
+
+}  // namespace sparsepool::montyvalue

@@ -1,0 +1,13 @@
+#include "chess/formats/montyvalue/native/kernels.h"
+
+#include "chess/formats/montyvalue/native/game.h"
+
+namespace {
+
+using namespace sparsepool;
+
+constexpr auto kNext = chess::next_of_game<montyvalue::Game>;
+
+}  // namespace
+
+const montyvalue::Kernels montyvalue::Kernels::SPARSEPOOL_ISA{{kNext, chess::read_entries<kNext>}};

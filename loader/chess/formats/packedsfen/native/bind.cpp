@@ -1,0 +1,10 @@
+#include <nanobind/nanobind.h>
+
+#include "chess/native/bind/codecs.h"
+#include "chess/formats/packedsfen/native/codec.h"
+
+namespace sparsepool::packedsfen {
+
+void bind(nanobind::module_& module) { chess::bind_codec(module, "packedsfen", &codec); }
+
+}  // namespace sparsepool::packedsfen

@@ -1,0 +1,67 @@
+#include "chess/formats/text/native/codec.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+
+#include "chess/native/board/fen.h"
+#include "chess/native/coding/storable.h"
+#include "chess/formats/text/native/kernels.h"
+
+namespace sparsepool::text {
+namespace {
+
+constexpr std::array<std::string_view, 3> kResults = {"0.0", "0.5", "1.0"};
+
+class TextLines final : public Units {
+  public:
+    [[nodiscard]] const char* word() const override { return "line"; }
+    [[nodiscard]] std::size_t whole(std::string_view bytes, std::size_t) const override {
+        return bytes.find_last_of('\n') + 1;  // npos + 1 is 0
+    }
+    [[nodiscard]] std::uint64_t count(std::string_view whole) const override {
+        return static_cast<std::uint64_t>(std::ranges::count(whole, '\n'));
+    }
+};
+
+class Writer final : public chess::EntryWriter {
+  public:
+    [[nodiscard]] std::string add(const chess::Entry& entry) override {
+        std::int16_t white_score = 0;
+        if (const char* wrong = chess::why_no_white_score(entry, white_score)) return wrong;
+        char line[chess::kMaxFen + 16];
+        char* end = chess::write_fen(entry.position, entry.ply / 2U + 1, line, chess::known_fields(entry));
+        end = std::ranges::copy(std::string_view(" | "), end).out;
+        end = std::to_chars(end, end + 6, white_score).ptr;
+        end = std::ranges::copy(std::string_view(" | "), end).out;
+        const auto result = static_cast<std::size_t>(chess::white_result(entry) + 1);
+        end = std::ranges::copy(kResults.data()[result], end).out;
+        *end++ = '\n';
+        done_.insert(done_.end(), line, end);
+        ++entries_;
+        return {};
+    }
+    void finish() override {}
+};
+
+class TextCodec final : public chess::Codec {
+  public:
+    [[nodiscard]] const Units& units() const override { return units_; }
+    [[nodiscard]] chess::WalkKernels kernels() const override { return simd::kernels<Kernels>().walk; }
+    [[nodiscard]] std::unique_ptr<chess::EntryWriter> make_writer() const override {
+        return std::make_unique<Writer>();
+    }
+
+  private:
+    TextLines units_;
+};
+
+}  // namespace
+
+const chess::Codec& codec() {
+    static const TextCodec instance;
+    return instance;
+}
+
+}  // namespace sparsepool::text

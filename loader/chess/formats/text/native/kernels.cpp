@@ -1,0 +1,7 @@
+#include "chess/formats/text/native/kernels.h"
+
+#include "chess/formats/text/native/line.h"
+
+using namespace sparsepool;
+
+const text::Kernels text::Kernels::SPARSEPOOL_ISA{{text::next_line, chess::read_entries<text::next_line>}};

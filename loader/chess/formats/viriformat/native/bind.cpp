@@ -1,0 +1,10 @@
+#include <nanobind/nanobind.h>
+
+#include "chess/native/bind/codecs.h"
+#include "chess/formats/viriformat/native/codec.h"
+
+namespace sparsepool::viriformat {
+
+void bind(nanobind::module_& module) { chess::bind_codec(module, "viriformat", &codec); }
+
+}  // namespace sparsepool::viriformat

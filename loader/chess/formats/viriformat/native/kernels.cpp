@@ -1,0 +1,13 @@
+#include "chess/formats/viriformat/native/kernels.h"
+
+#include "chess/formats/viriformat/native/game.h"
+
+namespace {
+
+using namespace sparsepool;
+
+constexpr auto kNext = chess::next_of_game<viriformat::Game>;
+
+}  // namespace
+
+const viriformat::Kernels viriformat::Kernels::SPARSEPOOL_ISA{{kNext, chess::read_entries<kNext>}};

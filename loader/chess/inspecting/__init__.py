@@ -1,1 +1,0 @@
-"""`loader inspect` of positions: what a file holds, in numbers, as text and in pictures."""

@@ -1,1 +1,0 @@
-"""Positions that are read once, in order: from a pipe, or on their way to one."""

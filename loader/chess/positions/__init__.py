@@ -1,0 +1,1 @@
+"""Files of positions, whatever their format: opened, read, verified, written."""

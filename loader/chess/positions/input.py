@@ -1,0 +1,375 @@
+"""Files to be read by tools: opened, read chunk by chunk as whole units or as the bytes of another format."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Protocol, TypeVar, cast
+
+import numpy as np
+
+from loader import _native
+from loader.chess.filters import MOVE
+from loader.chess.formats.binpack import file as binpack_file
+from loader.chess.formats.binpack.file import damage_error
+from loader.chess.positions.entry import Entry, entry_of
+from loader.chess.positions.format import PositionFormat
+from loader.chess.positions.kind import Kind, kind_of_file
+from loader.chess.positions.opening import KEPT, IllegalRule, open_file
+from loader.chess.positions.reader import LINES_AT_ONCE, fault_behind, judge_chunk, raise_fault
+from loader.chess.positions.units import UnitBlock, block_of
+from loader.chess.positions.verdict import Judged
+from loader.errors import DataChangedError, DataError, UsageError
+from loader.files.identity import DataFile, identify
+from loader.files.pipes import input_of
+from loader.formats.errors import Fault
+from loader.formats.parallel import map_chunks, map_in_order
+from loader.formats.registry import format_by_name
+
+T = TypeVar("T")
+Tick = Callable[[int, int], None]  # bytes of the files done, and all of them; may raise to stop
+Changes = Counter[str]  # positions that were written otherwise than they are, or left out, by what was done
+Piece = tuple["SourceFile", int]  # a chunk: what reads it, and its number there
+_HEADER = struct.Struct("<4sI")  # of a binpack chunk
+
+
+def silent(_done: int, _all: int) -> None:
+    """A Tick."""
+
+
+class Source(Protocol):
+    """Positions of one format, from a file or a pipe."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def kind(self) -> Kind: ...
+
+    @property
+    def size(self) -> int:
+        """Bytes; 0: not known."""
+
+    @property
+    def changes(self) -> Changes:
+        """Counts of what was changed in all that has been written so far."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no chunks."""
+
+    def chunks(self, first: int = 0) -> Iterator[Piece]:
+        """Those from `first` on; of a pipe once. They may be read by several threads, and after later ones have been
+        asked for."""
+
+    def offset(self, chunk: int) -> int:
+        """Bytes before a chunk, about."""
+
+    def check_end(self) -> None:
+        """Raises DataError if the chunks end early."""
+
+    def call_while_waiting(self, check: Callable[[], object]) -> None:
+        """`check` is called now and then while nothing comes out of a pipe, and may raise."""
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A `Source` whose chunks can be read in any order, again and again."""
+
+    path: Path
+    kind: Kind
+    opened: _native.BinpackFile | _native.EntryFile
+    known: DataFile | None = None  # as it was when it was opened; None: what has come out of a pipe
+    illegal: IllegalRule = KEPT
+    changes: Changes = field(default_factory=Counter, compare=False)
+
+    @property
+    def size(self) -> int:
+        return self.opened.size
+
+    @property
+    def num_chunks(self) -> int:
+        return self.opened.num_chunks
+
+    @property
+    def is_empty(self) -> bool:
+        return self.num_chunks == 0
+
+    def chunks(self, first: int = 0) -> Iterator[Piece]:
+        return ((self, chunk) for chunk in range(first, self.num_chunks))
+
+    def offset(self, chunk: int) -> int:
+        if chunk >= self.num_chunks:
+            return self.size
+        if isinstance(self.opened, _native.BinpackFile):
+            return self.opened.chunk(chunk)[0]
+        return self.opened.offset(chunk)
+
+    def read_units(self, chunk: int) -> UnitBlock:
+        """Raises DataError at damage."""
+        if isinstance(self.opened, _native.BinpackFile):
+            return block_of(self.opened.read_units(chunk))
+        return block_of(_native.read_units(self.opened, chunk))
+
+    def copy_to(self, chunk: int, writer: _native.EntryWriter) -> None:
+        """Adds a chunk's entries. Raises DataError at damage, and for an entry that the writer's format can't hold."""
+        if isinstance(self.opened, _native.BinpackFile):
+            if damage := self.opened.copy_to(chunk, writer):
+                raise damage_error(self.path, damage, in_chunk=True)
+        else:
+            raise_fault(cast("Fault | None", _native.ChunkWalk(self.opened, chunk).copy_to(writer)))
+
+    def count(self, chunk: int) -> int:
+        """A chunk's entries, up to damage."""
+        if isinstance(self.opened, _native.BinpackFile):
+            return int(self.opened.count(chunk)[0])
+        return _native.ChunkWalk(self.opened, chunk).count()
+
+    def counted(self, chunk: int) -> tuple[int, DataError | None]:
+        """Returns the same, and the damage."""
+        if isinstance(self.opened, _native.BinpackFile):
+            entries, _, damage = self.opened.count(chunk)
+            return int(entries), None if damage is None else damage_error(self.path, damage, in_chunk=True)
+        walk = _native.ChunkWalk(self.opened, chunk)
+        read = walk.count()
+        try:
+            raise_fault(fault_behind(walk))
+        except DataError as error:
+            return read, error
+        return read, None
+
+    def judged(self, chunk: int) -> Judged:
+        """A chunk's positions by what is wrong with them; of other formats than binpack as the file was opened."""
+        if isinstance(self.opened, _native.BinpackFile):
+            return binpack_file.judge_chunk(self.path, self.opened, chunk)
+        return judge_chunk(self.opened, chunk)
+
+    def left_out(self, chunk: int) -> Changes:
+        """Counts positions of a chunk that are left out since no game can have them."""
+        if self.illegal.on_bad_data != "skip":
+            return Counter()
+        return Counter({f"left out: {kind.kind}": kind.entries for kind in self.judged(chunk).illegal})
+
+    def lines(self, chunk: int) -> Iterator[bytes]:
+        """A chunk's entries as blocks of lines: FEN, move, score, ply, result, tab separated. Raises DataError at
+        damage, after those before it."""
+        printer: _native.ChunkPrinter | _native.ChunkWalk
+        if isinstance(self.opened, _native.BinpackFile):
+            printer = _native.ChunkPrinter(self.opened, chunk)
+        else:
+            printer = _native.ChunkWalk(self.opened, chunk)
+        while lines := printer.lines(LINES_AT_ONCE):
+            yield lines
+        if isinstance(printer, _native.ChunkWalk):
+            raise_fault(fault_behind(printer))
+        elif printer.damage is not None:
+            raise damage_error(self.path, printer.damage, in_chunk=True)
+
+    def entries(self, chunk: int) -> Iterator[Entry]:
+        """The same as entries."""
+        for lines in self.lines(chunk):
+            yield from map(entry_of, lines.decode().splitlines())
+
+    def check_end(self) -> None:
+        """Raises DataChangedError, too, for a file that is not what it was when it was opened."""
+        if change := self.opened.change:
+            raise DataChangedError(self.path, change)
+        if isinstance(self.opened, _native.BinpackFile) and self.opened.header_damage is not None:
+            raise damage_error(self.path, self.opened.header_damage, in_chunk=False)
+
+    def call_while_waiting(self, check: Callable[[], object]) -> None:
+        """Nothing is waited for."""
+
+
+def open_sources(paths: Sequence[Path], given: str | None = None, *, needs_ply: bool = False) -> list[SourceFile]:
+    """Files that are read more than once, so no pipes. `given`: their format, where they do not say it. With
+    `needs_ply` an entry whose ply can't be known is damage. Raises UsageError, DataError."""
+    inputs = [input_of(path) for path in paths]
+    for each in inputs:
+        if each.is_pipe:
+            raise UsageError(
+                f"{each.path}: is a pipe, which can be read once, and here a file is needed: write it to one first, "
+                "with loader cat - -o FILE"
+            )
+    return [open_file_of(file, given, needs_ply=needs_ply) for file in identify([each.path for each in inputs])]
+
+
+def open_file_of(file: DataFile, given: str | None, *, needs_ply: bool, illegal: IllegalRule = KEPT) -> SourceFile:
+    """Raises UsageError, DataError."""
+    kind = kind_of_file(file.path, given)
+    if kind.is_binpack:
+        opened: _native.BinpackFile | _native.EntryFile = _native.BinpackFile(file.path, file.identity, False, *illegal)
+    else:
+        found = cast(PositionFormat, getattr(format_by_name(kind.name), "FORMAT"))  # noqa: B009 (not in its interface)
+        opened = open_file(found, file, needs_ply=needs_ply, illegal=illegal)
+    return SourceFile(file.path, kind, opened, file, illegal)
+
+
+def whole_size(sources: Sequence[Source]) -> int:
+    """Bytes; 0: not known."""
+    sizes = [source.size for source in sources]
+    return sum(sizes) if all(sizes) else 0
+
+
+def all_units(sources: Sequence[Source], target: Kind, threads: int, tick: Tick = silent) -> Iterator[UnitBlock]:
+    """Of files one after another, as units of the target's format. Raises DataError."""
+    whole = whole_size(sources)
+    before = done = 0
+    for source in sources:
+        for block, done in units_of(source, target, threads):
+            yield block
+            tick(before + done, whole)
+        before, done = before + done, 0
+
+
+def units_of(source: Source, target: Kind, threads: int) -> Iterator[tuple[UnitBlock, int]]:
+    """Blocks, and how many bytes of the file are done after each. Raises DataError."""
+    for block, following in units_from(source, target, threads):
+        yield block, source.offset(following)
+    source.check_end()
+
+
+def units_from(source: Source, target: Kind, threads: int, first: int = 0) -> Iterator[tuple[UnitBlock, int]]:
+    """From chunk `first` on: the units of some chunks, and the chunk behind them. Raises DataError."""
+
+    def units(pieces: Sequence[Piece]) -> tuple[UnitBlock, Changes]:
+        if (block := _unchanged(source, target, pieces)) is not None:
+            return block, Counter()
+        encoded, changes = _encoded(pieces, target)
+        block, rest = cut(target, encoded)
+        assert not rest, f"{target.name}: what was written does not read"
+        return block, changes
+
+    return _by_chunks(source, target, threads, first, units)
+
+
+def bytes_from(source: Source, target: Kind, threads: int, first: int = 0) -> Iterator[tuple[bytes, int]]:
+    """The same as bytes, which are not read again; not for binpack, whose units are put into chunks of their own."""
+
+    def data(pieces: Sequence[Piece]) -> tuple[bytes, Changes]:
+        if (block := _unchanged(source, target, pieces)) is not None:
+            return block.bytes.tobytes(), Counter()
+        return _encoded(pieces, target)
+
+    return _by_chunks(source, target, threads, first, data)
+
+
+def map_sources(
+    function: Callable[[int, int], T], sources: Sequence[SourceFile], threads: int, first: tuple[int, int] = (0, 0)
+) -> Iterator[tuple[int, int, T]]:
+    """File, chunk and function(file, chunk) of all chunks from `first` on, in order. Raises DataError for a file whose
+    chunks end early, behind them."""
+    for file in range(first[0], len(sources)):
+        begin = first[1] if file == first[0] else 0
+
+        def one(number: int, file: int = file, begin: int = begin) -> T:
+            return function(file, begin + number)
+
+        yield from (
+            (file, begin + number, found)
+            for number, found in enumerate(map_chunks(one, max(sources[file].num_chunks - begin, 0), threads))
+        )
+        sources[file].check_end()
+
+
+def parted_by_chunks(source: Kind, target: Kind) -> bool:
+    """Whether nothing of the target goes on behind the end of a chunk. Only entries that have moves can follow one
+    another, and chunks of files of games end with games."""
+    return not target.keeps_games or source.keeps_games or MOVE in source.lacks
+
+
+def _together(source: Kind, target: Kind) -> int:
+    """Chunks that are written together: a game that goes on behind them is cut in two."""
+    return 1 if source == target or parted_by_chunks(source, target) else 16
+
+
+def _by_chunks(
+    source: Source, target: Kind, threads: int, first: int, done: Callable[[Sequence[Piece]], tuple[T, Changes]]
+) -> Iterator[tuple[T, int]]:
+    """done(pieces) of as many as are written together, from `first` on; and the chunk behind each."""
+    chunks = source.chunks(first)
+    groups = iter(lambda: list(islice(chunks, _together(source.kind, target))), [])
+    behind = first
+    for (found, changes), count in map_in_order(lambda pieces: (done(pieces), len(pieces)), groups, threads):
+        source.changes.update(changes)
+        behind += count
+        yield found, behind
+
+
+def _unchanged(source: Source, target: Kind, pieces: Sequence[Piece]) -> UnitBlock | None:
+    """A chunk as it is, if it is of the target's format and nothing is left out of it."""
+    if source.kind != target:
+        return None
+    ((file, chunk),) = pieces
+    return None if file.left_out(chunk) else file.read_units(chunk)
+
+
+def _encoded(pieces: Sequence[Piece], target: Kind) -> tuple[bytes, Changes]:
+    writer = target.make_writer()
+    changes = Changes()
+    for file, chunk in pieces:
+        file.copy_to(chunk, writer)
+        changes.update(file.left_out(chunk))
+    writer.finish()
+    changes.update(dict(writer.changes))
+    return writer.take(), changes
+
+
+def cut(target: Kind, encoded: bytes) -> tuple[UnitBlock, bytes]:
+    """The whole units, and what is behind them: the beginning of one."""
+    if not target.is_binpack:
+        block = block_of(_native.cut_units(target.codec, np.frombuffer(encoded, np.uint8)))
+        return block, encoded[len(block.bytes) :]
+    payloads, at = [], 0
+    while at < len(encoded):
+        _, size = _HEADER.unpack_from(encoded, at)
+        payloads.append(encoded[at + _HEADER.size : at + _HEADER.size + size])
+        at += _HEADER.size + size
+    return block_of(_native.cut_chains(b"".join(payloads))), b""
+
+
+def expected_bytes(sources: Sequence[Source], target: Kind) -> int:
+    """Of the files in the target's format, from the first chunk of each: more or less, and not of pipes. Raises
+    DataError."""
+    total = 0.0
+    for source in sources:
+        if not isinstance(source, SourceFile) or source.is_empty:
+            continue
+        if source.kind == target:
+            made = len(source.read_units(0).bytes)
+        else:
+            writer = target.make_writer()
+            source.copy_to(0, writer)
+            writer.finish()
+            made = len(writer.take())
+        total += made * source.size / max(source.offset(1), 1)
+    return int(total)
+
+
+def changes_of(sources: Sequence[Source]) -> Changes:
+    return sum((source.changes for source in sources), Changes())
+
+
+def has_chunks_from(sources: Sequence[SourceFile], file: int, chunk: int) -> bool:
+    """Whether there are any from chunk number `chunk` of that file on."""
+    rest = [source.num_chunks for source in sources[file:]]
+    return any(count > (0 if number else chunk) for number, count in enumerate(rest))
+
+
+def refuse_empty(sources: Sequence[Source]) -> None:
+    """Raises DataError if there is nothing in any of them."""
+    for source in sources:
+        if source.is_empty:
+            source.check_end()
+    if all(source.is_empty for source in sources):
+        raise DataError(", ".join(str(source.path) for source in sources[:3]), "there is nothing to read")
+
+
+def refuse_any_empty(sources: Sequence[Source]) -> None:
+    """Raises DataError if there is nothing in one of them."""
+    for source in sources:
+        refuse_empty([source])

@@ -1,0 +1,194 @@
+"""Files that tools write: whole or absent, never in the place of another one."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+import numpy as np
+
+from loader import _native
+from loader.chess.positions.kind import Kind, Target
+from loader.chess.positions.units import UnitBlock
+from loader.errors import UsageError
+from loader.files.new_file import NewFile, refuse_existing
+from loader.files.pipes import OutputPipe
+
+FULL_CHUNK = 1 << 20  # bytes of a binpack chunk's payload behind which no chain begins
+_GZIP = 31  # zlib's number for a gzip header, which has no time in it
+
+
+class _Packer(Protocol):
+    def pack(self, data: bytes, last: bool) -> bytes: ...
+
+
+class _Plain:
+    def pack(self, data: bytes, last: bool) -> bytes:  # noqa: ARG002 (as the others)
+        return data
+
+
+class _Gzip:
+    def __init__(self) -> None:
+        self._zlib = zlib.compressobj(wbits=_GZIP)
+
+    def pack(self, data: bytes, last: bool) -> bytes:
+        return self._zlib.compress(data) + (self._zlib.flush() if last else b"")
+
+
+def packer_of(packing: str | None) -> _Packer:
+    if packing is None:
+        return _Plain()
+    return _native.ZstdPacker() if packing == "zstd" else _Gzip()
+
+
+class Framer:
+    """Units on their way into a file: of binpack in chunks, which end with the first chain behind FULL_CHUNK bytes."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._is_binpack = kind.is_binpack
+        self._payload: list[bytes] = []  # of the chunk that is open
+        self._payload_bytes = 0
+
+    def add(self, block: UnitBlock) -> Iterator[tuple[bytes, int]]:
+        """Bytes that are done, and how many units of the block are in them and those before."""
+        if not self._is_binpack:
+            yield block.bytes.tobytes(), len(block)
+            return
+        begin = 0
+        while begin < len(block):
+            base = int(block.ends[begin - 1]) if begin else 0
+            full = np.uint64(base + max(FULL_CHUNK - self._payload_bytes, 1))
+            end = min(int(np.searchsorted(block.ends, full)) + 1, len(block))
+            part = block.bytes[base : int(block.ends[end - 1])]
+            self._payload.append(part.tobytes())
+            self._payload_bytes += len(part)
+            if self._payload_bytes >= FULL_CHUNK:
+                yield self.close(), end
+            begin = end
+
+    def close(self) -> bytes:
+        """Ends what is open."""
+        if not self._payload_bytes:
+            return b""
+        data = b"".join([struct.pack("<4sI", b"BINP", self._payload_bytes), *self._payload])
+        self._payload, self._payload_bytes = [], 0
+        return data
+
+
+class Output:
+    """A context manager; the file has its name after `publish`. Left without, nothing is there.
+
+    `place`: its path, or the pipe that is open for it, which is closed in the end. Raises UsageError if something has
+    the name.
+    """
+
+    def __init__(self, place: Path | OutputPipe, target: Target) -> None:
+        self.target = target
+        self.entries = 0
+        self._packer = packer_of(target.packing)
+        self._framer = Framer(target.kind)
+        self._file = NewFile(place) if isinstance(place, Path) else None
+        self._pipe = None if isinstance(place, Path) else place
+
+    def __enter__(self) -> Self:
+        if self._file is not None:
+            try:
+                self._file.__enter__()
+            except FileExistsError:
+                raise taken(self._file.path) from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            self._file.__exit__(kind, error, trace)
+        if self._pipe is not None:
+            self._pipe.close()
+
+    def write_encoded(self, data: bytes) -> None:
+        """Bytes that are of a file already."""
+        self._write(self._framer.close())
+        self._write(data)
+
+    def write(self, block: UnitBlock) -> None:
+        """Units."""
+        self.entries += int(block.entries.sum())
+        for data, _ in self._framer.add(block):
+            self._write(data)
+
+    def publish(self) -> None:
+        """Gives the file its name. Raises UsageError if something has it meanwhile."""
+        self._write(self._framer.close())
+        self._put(self._packer.pack(b"", last=True))
+        if self._pipe is not None:
+            self._pipe.flush()
+        if self._file is None:
+            return
+        try:
+            self._file.publish()
+        except FileExistsError:
+            raise taken(self._file.path) from None
+
+    def _write(self, data: bytes) -> None:
+        if data:
+            self._put(self._packer.pack(data, last=False))
+
+    def _put(self, data: bytes) -> None:
+        if self._file is not None:
+            self._file.write(data)
+        if self._pipe is not None:
+            self._pipe.write(data)
+
+
+def framed(blocks: Iterable[UnitBlock], kind: Kind) -> Iterator[bytes]:
+    """Units as a file of the kind has them."""
+    framer = Framer(kind)
+    for block in blocks:
+        for data, _ in framer.add(block):
+            yield data
+    yield framer.close()
+
+
+def packed(blocks: Iterable[bytes], target: Target) -> Iterator[bytes]:
+    """Bytes of a file of the target's kind, compressed as the target says."""
+    packer = packer_of(target.packing)
+    for block in blocks:
+        yield packer.pack(block, last=False)
+    yield packer.pack(b"", last=True)
+
+
+def check_free(path: Path, wanted: int) -> None:
+    """Raises UsageError if the name is taken, OSError if the disk has less than `wanted` bytes left."""
+    refuse_taken(path)
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: there is no folder {path.parent}")
+    free = shutil.disk_usage(path.parent).free
+    if free < wanted:
+        reason = f"about {_size(wanted)} are needed, and {_size(free)} are free"
+        raise OSError(errno.ENOSPC, reason, str(path))
+
+
+def _size(count: int) -> str:
+    """1,234 bytes, 57.3 MB, 1.20 GB."""
+    if count < 10**6:
+        return f"{count:,} bytes"
+    return f"{count / 1e6:,.1f} MB" if count < 10**9 else f"{count / 1e9:,.2f} GB"
+
+
+def refuse_taken(path: Path) -> None:
+    """Raises UsageError if something has the name."""
+    try:
+        refuse_existing(path)
+    except FileExistsError:
+        raise taken(path) from None
+
+
+def taken(path: Path) -> UsageError:
+    return UsageError(f"{path}: exists, and is never replaced: give another name, or move it away")

@@ -1,0 +1,114 @@
+"""Positions as numpy records: the fields, their meaning, and which of them a format has.
+
+The memory is that of `Row` in chess/native/table/table.h. A format's dtype leaves out the fields that it does not have,
+so nothing is there that nobody has written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from loader import _native
+from loader.chess.filters import CASTLING, CLOCK, EN_PASSANT, MOVE, PARTS, PLY, SIDE
+from loader.errors import UsageError
+
+if TYPE_CHECKING:
+    from loader.chess.positions.input import SourceFile
+
+Table = npt.NDArray[np.void]  # [positions], of a dtype that `dtype_of` gives
+ROW_BYTES = 80
+
+
+@dataclass(frozen=True)
+class Field:
+    name: str
+    kind: str  # of numpy
+    offset: int
+    part: str | None = None  # of an entry, which a format may lack; None: all have it
+    shape: tuple[int, ...] = ()
+    absent: int = 0  # what is written if it is not given
+
+
+FIELDS = (
+    Field("board", "i1", 0, shape=(64,)),
+    Field("castling", "u1", 64, CASTLING, (4,), absent=64),
+    Field("score", "<i2", 68),
+    Field("ply", "<u2", 70, PLY),
+    Field("result", "i1", 72),
+    Field("side_to_move", "u1", 73, SIDE),
+    Field("en_passant", "u1", 74, EN_PASSANT, absent=64),
+    Field("clock", "<u2", 76, CLOCK),
+    Field("move_from", "u1", 75, MOVE, absent=64),
+    Field("move_to", "u1", 78, MOVE, absent=64),
+    Field("promotion", "u1", 79, MOVE),
+)
+_NEEDED = [field.name for field in FIELDS if field.part is None]
+
+
+def dtype_of(lacks: Sequence[str] = ()) -> np.dtype[np.void]:
+    """Without the fields of these parts of an entry; 80 bytes a position in any case."""
+    fields = [field for field in FIELDS if field.part not in lacks]
+    return np.dtype(
+        {
+            "names": [field.name for field in fields],
+            "formats": [(field.kind, field.shape) for field in fields],
+            "offsets": [field.offset for field in fields],
+            "itemsize": ROW_BYTES,
+        }
+    )
+
+
+def table_of(rows: npt.NDArray[np.uint8], dtype: np.dtype[np.void]) -> Table:
+    """Rows [positions, 80] of the native part, without a copy."""
+    return cast(Table, rows.reshape(-1).view(dtype))
+
+
+def lacked_by(table: npt.NDArray[Any]) -> tuple[str, ...]:
+    """Parts of an entry that the table has no field of."""
+    names = table.dtype.names or ()
+    there = {field.part for field in FIELDS if field.name in names}
+    return tuple(part for part in PARTS if part not in there)
+
+
+def rows_of(table: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """The table as the native part takes it, [positions, 80]; fields that it has not are written as if there were
+    nothing. Raises UsageError for what is no table of positions."""
+    names = (isinstance(table, np.ndarray) and table.dtype.names) or ()
+    if not names or table.ndim != 1:
+        raise UsageError(
+            "positions are a numpy array of one dimension with named fields, as sparsepool.open gives them"
+        )
+    known = {field.name: field for field in FIELDS}
+    if odd := [name for name in names if name not in known]:
+        raise UsageError(f"positions have no field {odd[0]!r}; there are {', '.join(known)}")
+    if missing := [name for name in _NEEDED if name not in names]:
+        raise UsageError(f"positions need the field {missing[0]}")
+    rows = np.zeros((len(table), ROW_BYTES), np.uint8)
+    whole = table_of(rows, dtype_of())
+    for name, field in known.items():
+        if name not in names:
+            whole[name] = field.absent
+            continue
+        wanted = np.dtype((field.kind, field.shape))
+        if table.dtype[name] != wanted:
+            raise UsageError(f"positions: {name} is {wanted}, not {table.dtype[name]}")
+        whole[name] = table[name]
+    return rows
+
+
+def read_table(
+    file: SourceFile, chunk: int, dtype: np.dtype[np.void], conditions: Sequence[_native.Where] = ()
+) -> Table:
+    """The positions of a chunk of which all conditions hold. Raises DataError at damage."""
+    writer = _native.TableWriter(keeps_records=bool(conditions))
+    file.copy_to(chunk, writer)
+    table = table_of(writer.take_rows(), dtype)
+    if not conditions:
+        return table
+    records = writer.take_records()
+    return table[np.all([condition.holds(records) != 0 for condition in conditions], axis=0)]

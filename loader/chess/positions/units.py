@@ -1,0 +1,69 @@
+"""Records, lines, games and chains as bytes: what tools move whole, without turning it into something else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from loader import _native
+from loader.chess.positions.reader import raise_fault
+from loader.formats.errors import Fault
+
+Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class UnitBlock:
+    """Units one behind the other. Each is good: it has been decoded once."""
+
+    bytes: Bytes
+    ends: Numbers  # of each in `bytes`
+    entries: npt.NDArray[np.uint32]  # of each
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    @cached_property
+    def begins(self) -> Numbers:
+        begins = np.zeros_like(self.ends)
+        begins[1:] = self.ends[:-1]
+        return begins
+
+    def take(self, order: npt.NDArray[Any]) -> UnitBlock:
+        """Units of these numbers, in that order."""
+        order = np.ascontiguousarray(order, np.uint64)
+        gathered = cast(Bytes, _native.gather_units(self.bytes, self.begins, self.ends, order))
+        sizes = self.ends[order] - self.begins[order]
+        return UnitBlock(gathered, np.cumsum(sizes, dtype=np.uint64), self.entries[order])
+
+    def part(self, begin: int, end: int) -> UnitBlock:
+        """Units `begin` to `end`, without a copy of their bytes."""
+        first = int(self.ends[begin - 1]) if begin else 0
+        last = int(self.ends[end - 1]) if end else 0
+        return UnitBlock(self.bytes[first:last], self.ends[begin:end] - np.uint64(first), self.entries[begin:end])
+
+
+def joined(blocks: Sequence[UnitBlock]) -> UnitBlock:
+    if not blocks:
+        return UnitBlock(np.empty(0, np.uint8), np.empty(0, np.uint64), np.empty(0, np.uint32))
+    if len(blocks) == 1:
+        return blocks[0]
+    bases = np.cumsum([0, *(len(block.bytes) for block in blocks[:-1])], dtype=np.uint64)
+    return UnitBlock(
+        np.concatenate([block.bytes for block in blocks]),
+        np.concatenate([block.ends + base for block, base in zip(blocks, bases, strict=True)]),
+        np.concatenate([block.entries for block in blocks]),
+    )
+
+
+def block_of(found: object) -> UnitBlock:
+    """Of what a native function gives. Raises DataError for damage behind it."""
+    data, ends, entries, fault = cast(tuple[Bytes, Numbers, npt.NDArray[np.uint32], Fault | None], found)
+    raise_fault(fault)
+    return UnitBlock(data, ends, entries)

@@ -1,0 +1,1 @@
+"""What files of positions hold, in numbers, as text and in pictures."""

@@ -1,0 +1,125 @@
+"""A file read once, chunk by chunk on several threads, and everything in it counted by the native part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+from loader import _native
+from loader.chess.filters import PLY, FilterConfig, needs
+from loader.chess.positions.input import Piece, Source, Tick, silent
+from loader.chess.positions.inputs import open_input
+from loader.chess.statistics.filtered import Left, NamedFilter, count_left, filters_to_count
+from loader.chess.statistics.statistics import FileFacts, FileStatistics
+from loader.chess.tools.filter import refuse_lacking
+from loader.errors import DataError
+from loader.files.pipes import Input
+from loader.formats.parallel import map_in_order
+
+
+def inspect(
+    path: Path,
+    filters: FilterConfig | None = None,
+    seed: int = 0,
+    king_buckets: Sequence[int] = (),
+    threads: int = 1,
+    tick: Tick | None = None,
+) -> FileStatistics:
+    """As `inspect_source`, of a file or pipe."""
+    return inspect_source(open_inspected(path, filters), filters, seed, king_buckets, threads, tick)
+
+
+def open_inspected(path: Path | Input, filters: FilterConfig | None, given: str | None = None) -> Source:
+    """`given`: its format, if it does not say it. Raises UsageError for filters that the format has not what they need
+    for; DataError, OSError."""
+    needs_ply = filters is not None and any(need.part == PLY for need in needs(filters))
+    source = open_input(path, given, needs_ply=needs_ply)
+    if filters is not None:
+        refuse_lacking([source], filters)
+    return source
+
+
+def inspect_source(
+    source: Source,
+    filters: FilterConfig | None = None,
+    seed: int = 0,
+    king_buckets: Sequence[int] = (),
+    threads: int = 1,
+    tick: Tick | None = None,
+) -> FileStatistics:
+    """Reads every entry. The same on any number of threads.
+
+    filters: what each of them would leave is counted, as of a stream of this file. Raises DataError at damage, with the
+    number of good entries before it.
+    """
+    counting = _Counting(source, filters_to_count(filters, seed))
+    counting.run(threads, tick or silent)
+    kind = source.kind
+    unit = kind.units.removesuffix("s") if kind.keeps_games else None
+    size = source.size or source.offset(counting.chunks)
+    facts = FileFacts(str(source.path), kind.name, kind.lacks, size, counting.chunks, unit)
+    return FileStatistics(facts, counting.total(), tuple(king_buckets), counting.left())
+
+
+class _Counting:
+    """Each thread counts with a census of its own; in the end they are added up."""
+
+    def __init__(self, source: Source, filters: Sequence[NamedFilter]) -> None:
+        self._source = source
+        self._filters = filters
+        self._left = [0] * len(filters)
+        self._entries = 0
+        self.chunks = 0  # counted
+        self._idle: SimpleQueue[_native.Census] = SimpleQueue()
+
+    def run(self, threads: int, tick: Tick) -> None:
+        source = self._source
+        for entries, left, damage in map_in_order(self._count, enumerate(source.chunks()), threads):
+            self.chunks += 1
+            self._entries += entries
+            self._left = [before + more for before, more in zip(self._left, left, strict=True)]
+            if damage is not None:
+                raise self._told(damage)
+            tick(source.offset(self.chunks), source.size)
+        try:
+            source.check_end()
+        except DataError as damage:
+            raise self._told(damage) from None
+
+    def total(self) -> _native.Census:
+        total = _native.Census()
+        while not self._idle.empty():
+            total.add_census(self._idle.get())
+        return total
+
+    def left(self) -> list[Left]:
+        return [Left(each.name, each.setting, left) for each, left in zip(self._filters, self._left, strict=True)]
+
+    def _count(self, work: tuple[int, Piece]) -> tuple[int, list[int], DataError | None]:
+        number, (file, chunk) = work
+        census = self._take_census()
+        before = census.entries
+        damage = None
+        try:
+            file.copy_to(chunk, census)
+        except DataError as error:
+            damage = error
+        census.finish()
+        left = count_left(self._filters, census.take_records(), number) if self._filters else []
+        entries = census.entries - before
+        self._idle.put(census)
+        return entries, left, damage
+
+    def _take_census(self) -> _native.Census:
+        try:
+            return self._idle.get_nowait()
+        except Empty:
+            return _native.Census(keeps_records=bool(self._filters))
+
+    def _told(self, damage: DataError) -> DataError:
+        """As `loader verify` says it."""
+        if damage.offset is None:
+            return damage
+        reason = f"{damage.reason}; {self._entries:,} good entries before it"
+        return type(damage)(damage.file, reason, damage.offset)

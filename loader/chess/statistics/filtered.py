@@ -1,0 +1,71 @@
+"""What each of the filters that were given would leave, alone and together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from loader import _native
+from loader.chess.filters import FilterConfig
+from loader.chess.filters.native_settings import filter_settings
+from loader.chess.positions.chunk import Records
+
+TOGETHER = "together"
+
+
+@dataclass(frozen=True)
+class NamedFilter:
+    """`name`: a key of [data.chess.filters], or TOGETHER; `setting`: its value for people, empty if it is only on."""
+
+    name: str
+    setting: str
+    native: _native.Filter
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a filter leaves of a file."""
+
+    name: str
+    setting: str
+    entries: int
+
+
+def filters_to_count(filters: FilterConfig | None, seed: int) -> Sequence[NamedFilter]:
+    """None: none."""
+    if filters is None:
+        return ()
+    on = {key: value for key in FilterConfig.model_fields if (value := getattr(filters, key)) != _off(key)}
+    alone = [
+        NamedFilter(key, _told(value), _filter(FilterConfig(**{"skip_no_score": False, key: value}), seed))
+        for key, value in on.items()
+    ]
+    return (*alone, NamedFilter(TOGETHER, "", _filter(filters, seed)))
+
+
+def count_left(filters: Sequence[NamedFilter], records: Records, chunk: int) -> list[int]:
+    """Of the records of a chunk."""
+    return [int(np.count_nonzero(each.native.choose(records, chunk))) for each in filters]
+
+
+def _filter(filters: FilterConfig, seed: int) -> _native.Filter:
+    return _native.Filter(filter_settings(filters), seed)
+
+
+def _off(key: str) -> object:
+    return False if key == "skip_no_score" else FilterConfig.model_fields[key].default
+
+
+def _told(value: object) -> str:
+    match value:
+        case bool():
+            return ""
+        case tuple():
+            return ",".join(f"{each:g}" for each in value)
+        case int() | float():
+            return f"{value:g}" if isinstance(value, float) else str(value)
+        case str():
+            return repr(value)
+    return ""

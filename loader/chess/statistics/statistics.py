@@ -1,0 +1,159 @@
+"""What a file of positions holds, in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, cast
+
+from loader._native import Census
+from loader.chess.filters import CHESS960, MOVE, PLY, SIDE
+from loader.chess.statistics.calibration import NO_SCORE, ZERO, Calibration
+from loader.chess.statistics.distribution import Counts, Distribution, trimmed
+from loader.chess.statistics.filtered import Left
+from loader.chess.statistics.kings import bucket_counts
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What is known of a file besides its positions."""
+
+    file: str
+    format: str
+    lacks: Sequence[str]  # parts of an entry, of loader.chess.filters.PARTS
+    bytes: int
+    chunks: int
+    unit: str | None  # game or chain; None if positions stand alone
+
+
+@dataclass(frozen=True)
+class FileStatistics:
+    """Scores, results and king squares are as the side to move sees them. `counts` is finished."""
+
+    facts: FileFacts
+    counts: Census
+    king_buckets: Sequence[int]  # a layout, as `data.chess.king_buckets`; empty: none is asked for
+    left: Sequence[Left]
+
+    @property
+    def entries(self) -> int:
+        return self.counts.entries
+
+    @property
+    def bytes_per_entry(self) -> float:
+        return self.facts.bytes / max(self.entries, 1)
+
+    @property
+    def units(self) -> int:
+        return int(self.counts.lengths.sum())
+
+    def has(self, part: str) -> bool:
+        """Whether entries of this format have it, and of the ply, whether any is known."""
+        unknown = part == PLY and self.entries != 0 and not self.counts.plies.any()
+        return part not in self.facts.lacks and not unknown
+
+    def without(self) -> list[str]:
+        """What entries of this format do not have."""
+        return [part for part in self.facts.lacks if part != CHESS960]
+
+    def score_counts(self) -> Counts:
+        """By score + 32768, of the entries that have one."""
+        return cast(Counts, self.calibration().results.sum(axis=0))
+
+    def score(self) -> Distribution:
+        return Distribution.of_counts(self.score_counts(), ZERO)
+
+    def no_score(self) -> int:
+        return int(self.counts.scores[:, NO_SCORE + ZERO].sum())
+
+    def no_ply(self) -> int:
+        """Counts entries whose ply is not known, of a format that has plies."""
+        return 0 if PLY in self.facts.lacks else self.entries - int(self.counts.plies.sum())
+
+    def results(self) -> dict[str, int]:
+        return dict(zip(("loss", "draw", "win"), map(int, self.counts.scores.sum(axis=1)), strict=True))
+
+    def moves(self) -> dict[str, int]:
+        names = ("normal", "promotion", "castling", "en_passant")
+        return {**dict(zip(names, map(int, self.counts.move_types), strict=True)), "none": self.counts.no_move}
+
+    def calibration(self) -> Calibration:
+        scores = self.counts.scores.copy()
+        scores[:, NO_SCORE + ZERO] = 0
+        return Calibration(scores, self.counts.score_plies if self.has(PLY) else None)
+
+    def buckets(self) -> list[int]:
+        """Empty without a layout."""
+        if not self.king_buckets:
+            return []
+        return bucket_counts(self.counts.own_kings, self.counts.opponent_kings, self.king_buckets)
+
+    def repeated(self) -> float:
+        """Share of the positions that repeat one of the others; exact if `counts.one_in` is 1."""
+        return 1.0 - self.counts.different / max(self.counts.sampled, 1) if self.counts.sampled else 0.0
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Names and values for people."""
+        from loader.chess.statistics.text import rows
+
+        return rows(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON. What the format does not have is left out."""
+        facts = asdict(self.facts)
+        unit = facts.pop("unit")
+        told = {**facts, "lacks": list(self.facts.lacks), "entries": self.entries}
+        told["bytes_per_entry"] = round(self.bytes_per_entry, 4)
+        if unit:
+            told |= {"unit": unit, "units": self.units, "length": asdict(Distribution.of_counts(self.counts.lengths))}
+        return told | self._positions() | self._scores() | self._estimates()
+
+    def _positions(self) -> dict[str, Any]:
+        counts = self.counts
+        told: dict[str, Any] = {}
+        if self.has(PLY):
+            told |= {"ply": asdict(Distribution.of_counts(counts.plies)), "plies": trimmed(counts.plies)}
+        if self.no_ply():
+            told["no_ply"] = self.no_ply()
+        for name, names, found in (
+            ("piece_count", "piece_counts", counts.piece_counts),
+            ("phase", "phases", counts.phases),
+            ("material", "materials", counts.materials),
+        ):
+            told |= {name: asdict(Distribution.of_counts(found)), names: [int(count) for count in found]}
+        told["materials"] = trimmed(counts.materials)
+        told |= {"own_king": counts.own_kings.tolist(), "opponent_king": counts.opponent_kings.tolist()}
+        if self.king_buckets:
+            told["king_buckets"] = self.buckets()
+        if self.has(MOVE):
+            told |= {"moves": self.moves(), "captures": counts.captures}
+        if self.has(SIDE):
+            told["white_to_move"] = counts.white_to_move
+        return {**told, "in_check": counts.in_check}
+
+    def _scores(self) -> dict[str, Any]:
+        calibration = self.calibration()
+        intervals = [
+            {**asdict(each), "result": each.result} for each in calibration.intervals() if each.entries or each.model
+        ]
+        return {
+            "score": asdict(self.score()),
+            "no_score": self.no_score(),
+            "results": self.results(),
+            "calibration": intervals,
+            "scale": calibration.scale(),
+        }
+
+    def _estimates(self) -> dict[str, Any]:
+        counts = self.counts
+        told: dict[str, Any] = {
+            "duplicates": {
+                "share": round(self.repeated(), 6),
+                "sampled": counts.sampled,
+                "different": counts.different,
+                "one_in": counts.one_in,
+            }
+        }
+        if self.left:
+            told["filters"] = [asdict(each) for each in self.left]
+        return told

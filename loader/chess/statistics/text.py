@@ -1,0 +1,180 @@
+"""Statistics of a file for people: a table of numbers, then what is better seen than read.
+
+A format's missing parts are left out, and the first row says which they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from loader.chess.filters import MOVE, PLY, SIDE
+from loader.chess.statistics.calibration import Interval
+from loader.chess.statistics.distribution import Counts, Distribution
+from loader.chess.statistics.statistics import FileStatistics
+
+# Borders of scores, beyond and between which results are shown; multiples of 25.
+_SCORES = (-1000, -500, -300, -200, -100, -50, 0, 50, 100, 200, 300, 500, 1000)
+_BAR = 30  # letters of the longest bar
+_PHASES = ((24, 24), (20, 23), (16, 19), (12, 15), (8, 11), (4, 7), (0, 3))
+_PIECES = ((32, 32), (28, 31), (24, 27), (20, 23), (16, 19), (12, 15), (8, 11), (0, 7))
+_FILES = "abcdefgh"
+
+
+def rows(statistics: FileStatistics) -> list[tuple[str, str]]:
+    """Names and values."""
+    facts, counts = statistics.facts, statistics.counts
+    without = statistics.without()
+    told = [
+        ("format", f"{facts.format}; it has no {', '.join(without)}" if without else facts.format),
+        ("bytes", f"{facts.bytes:,} in {_plural(facts.chunks, 'chunk')}"),
+    ]
+    if not statistics.entries:
+        return [*told, ("positions", "0")]
+    told.append(("positions", f"{statistics.entries:,} of {statistics.bytes_per_entry:.3f} bytes"))
+    if facts.unit:
+        told.append((f"{facts.unit}s", f"{statistics.units:,}; positions each: {_spread(counts.lengths)}"))
+    told.append(("score", str(statistics.score())))
+    if statistics.no_score():
+        told.append(("without score", _share(statistics.no_score(), statistics.entries)))
+    told.append(("result", _shares(statistics.results(), statistics.entries)))
+    if statistics.has(PLY):
+        told.append(("ply", _spread(counts.plies)))
+    if statistics.no_ply():
+        told.append(("without ply", _share(statistics.no_ply(), statistics.entries)))
+    told += [("pieces", _spread(counts.piece_counts)), ("material", _spread(counts.materials))]
+    if statistics.has(MOVE):
+        moves = {name: count for name, count in statistics.moves().items() if name != "none" or count}
+        told += [("moves", _shares(moves, statistics.entries))]
+        told += [("captures", _share(counts.captures, statistics.entries))]
+    told.append(("in check", _share(counts.in_check, statistics.entries)))
+    if statistics.has(SIDE):
+        told.append(("white to move", _share(counts.white_to_move, statistics.entries)))
+    return [*told, ("repeated", _repeated(statistics))]
+
+
+def sections(statistics: FileStatistics, solid: str = "#") -> Iterator[str]:
+    """Lines. `solid`: the letter of which bars are made."""
+    if not statistics.entries:
+        return
+    yield from _results(statistics, solid)
+    yield from _grouped("pieces", statistics.counts.piece_counts, _PIECES, solid)
+    yield from _grouped("phase (24: all pieces; 0: none)", statistics.counts.phases, _PHASES, solid)
+    yield from _kings(statistics)
+    yield from _buckets(statistics, solid)
+    yield from _left(statistics, solid)
+
+
+def _results(statistics: FileStatistics, solid: str) -> Iterator[str]:
+    calibration = statistics.calibration()
+    borders = [None, *_SCORES, None]
+    intervals = [calibration.interval(low, high) for low, high in pairwise(borders)]
+    if not any(each.entries for each in intervals):
+        return
+    with_model = statistics.has(PLY)
+    yield ""
+    yield "  score against result: as the side to move sees both; a draw counts 0.5" + (
+        "; |: what the win-rate model says" if with_model else ""
+    )
+    yield f"  {'score':>14}  {'positions':>15}  {'result':>6}" + (f"  {'model':>6}" if with_model else "")
+    for each in intervals:
+        if each.result is None:
+            continue
+        model = "" if not with_model else "       -" if each.model is None else f"  {each.model:6.3f}"
+        bar = _marked(each.result, each.model, solid)
+        yield f"  {_between(each):>14}  {each.entries:>15,}  {each.result:6.3f}{model}  {bar}".rstrip()
+    scale = calibration.scale()
+    yield f"  nearest curve 1 / (1 + e^(-score / K)): {f'K = {scale:,.1f}' if scale else 'there is none'}"
+    if not with_model:
+        yield f"  the win-rate model needs the ply, which {statistics.facts.format} does not have"
+
+
+def _grouped(title: str, counts: Counts, groups: Sequence[tuple[int, int]], solid: str) -> Iterator[str]:
+    numbers = [int(counts[low : high + 1].sum()) for low, high in groups]
+    yield ""
+    yield f"  {title}"
+    for (low, high), number in zip(groups, numbers, strict=True):
+        yield _line(str(low) if low == high else f"{low} to {high}", number, int(counts.sum()), max(numbers), solid)
+
+
+def _kings(statistics: FileStatistics) -> Iterator[str]:
+    own = statistics.counts.own_kings
+    other = statistics.counts.opponent_kings[np.arange(64) ^ 56]
+    yield ""
+    yield "  kings, % of positions, each as its own side sees the board"
+    yield f"     {'side to move':<42}{'other side'}"
+    for rank in range(7, -1, -1):
+        both = (_rank(squares[8 * rank : 8 * rank + 8], statistics.entries) for squares in (own, other))
+        yield f"  {rank + 1}  " + "  ".join(both).rstrip()
+    letters = "".join(f"{letter:>5}" for letter in _FILES)
+    yield f"     {letters}  {letters}"
+
+
+def _rank(counts: Counts, entries: int) -> str:
+    return "".join(f"{100 * int(count) / entries:5.1f}" if count else "    ." for count in counts)
+
+
+def _buckets(statistics: FileStatistics, solid: str) -> Iterator[str]:
+    counts = statistics.buckets()
+    if not counts:
+        return
+    yield ""
+    yield "  king buckets, of both sides"
+    for bucket, count in enumerate(counts):
+        yield _line(str(bucket), count, sum(counts), max(counts), solid)
+
+
+def _left(statistics: FileStatistics, solid: str) -> Iterator[str]:
+    if not statistics.left:
+        return
+    names = [f"{each.name} {each.setting}".rstrip() for each in statistics.left]
+    width = max(map(len, names))
+    yield ""
+    yield "  what each filter would leave"
+    for name, each in zip(names, statistics.left, strict=True):
+        yield _line(f"{name:<{width}}", each.entries, statistics.entries, statistics.entries, solid)
+
+
+def _line(name: str, count: int, entries: int, most: int, solid: str) -> str:
+    bar = solid * round(_BAR * count / max(most, 1))
+    return f"  {name:>14}  {count:>15,}  {count / max(entries, 1):6.1%}  {bar}".rstrip()
+
+
+def _marked(result: float, model: float | None, solid: str) -> str:
+    """A bar of the result, and where the model is."""
+    bar = list((solid * round(_BAR * result)).ljust(_BAR + 1))
+    if model is not None:
+        bar[round(_BAR * model)] = "|"
+    return "".join(bar)
+
+
+def _between(interval: Interval) -> str:
+    if interval.low is None:
+        return f"below {interval.high:,}"
+    return f"{interval.low:,} and up" if interval.high is None else f"{interval.low:,} to {interval.high:,}"
+
+
+def _repeated(statistics: FileStatistics) -> str:
+    counts = statistics.counts
+    share = f"{statistics.repeated():.2%} of the positions repeat another"
+    if counts.one_in == 1:
+        return share
+    return f"about {share}; estimated from {counts.sampled:,} of them, one in {counts.one_in:,} different ones"
+
+
+def _spread(counts: Counts) -> str:
+    return str(Distribution.of_counts(counts))
+
+
+def _share(count: int, entries: int) -> str:
+    return f"{count:,} ({count / max(entries, 1):.1%})"
+
+
+def _shares(counts: dict[str, int], entries: int) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {_share(count, entries)}" for name, count in counts.items())
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

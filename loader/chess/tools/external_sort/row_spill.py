@@ -1,0 +1,95 @@
+"""Rows of one size on disk, in buckets: in each in the order in which they came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loader.chess.tools.external_sort.kept_file import KeptFile
+from loader.chess.tools.external_sort.nameless_file import NamelessFile
+
+BUCKETS = 256
+NO_TABLE = -1
+Rows = npt.NDArray[np.uint64]  # [rows, words]
+
+
+class RowSpill:
+    """Of rows of so many words. Raises OSError."""
+
+    def __init__(self, file: NamelessFile | KeptFile, words: int) -> None:
+        self._file = file
+        self._words = words
+        self._batches: list[
+            tuple[int, npt.NDArray[np.int64]]
+        ] = []  # where each begins; where buckets end in it, in rows
+        self.table = NO_TABLE
+
+    def add(self, rows: Rows, buckets: npt.NDArray[Any]) -> None:
+        """`buckets`: below BUCKETS, of each row."""
+        if not len(rows):
+            return
+        ends = np.cumsum(np.bincount(buckets, minlength=BUCKETS))
+        self._batches.append((self._file.size, ends))
+        order = np.argsort(buckets.astype(np.uint8), kind="stable")
+        self._file.write(np.ascontiguousarray(rows[order]).reshape(-1).view(np.uint8).data)
+
+    def add_kept(self, rows: Rows, buckets: npt.NDArray[Any]) -> None:
+        """The same, with a table behind it, by which a later process finds this batch and those before it.
+
+        `table`: where the last one is; what `read_tables` takes.
+        """
+        if not len(rows):
+            return
+        begin = self._file.size
+        self.add(rows, buckets)
+        table = np.array([self.table, begin, *self._batches[-1][1]], np.int64)
+        self.table = self._file.size
+        self._file.write(table.view(np.uint8).data)
+
+    def read_tables(self, last: int) -> None:
+        """Takes the batches of an earlier process."""
+        self.table, place = last, last
+        while place != NO_TABLE:
+            table = np.empty(2 + BUCKETS, np.int64)
+            self._file.seek(place)
+            self._file.fill(table.view(np.uint8).data)
+            self._batches.append((int(table[1]), table[2:]))
+            place = int(table[0])
+        self._batches.reverse()
+
+    def count(self, bucket: int) -> int:
+        return sum(end - begin for _, begin, end in self._segments(bucket))
+
+    def parts(self, bucket: int, most: int) -> Iterator[Rows]:
+        """The bucket, up to `most` rows at once."""
+        waiting: list[tuple[int, int, int]] = []
+        held = 0
+        for offset, begin, end in self._segments(bucket):
+            while begin < end:
+                taken = min(end - begin, most - held)
+                waiting.append((offset, begin, begin + taken))
+                begin, held = begin + taken, held + taken
+                if held == most:
+                    yield self._read(waiting, held)
+                    waiting, held = [], 0
+        if held:
+            yield self._read(waiting, held)
+
+    def _segments(self, bucket: int) -> Iterator[tuple[int, int, int]]:
+        """Of each batch that has any: its offset in the file, and which of its rows."""
+        for offset, ends in self._batches:
+            begin, end = int(ends[bucket - 1]) if bucket else 0, int(ends[bucket])
+            if begin < end:
+                yield offset, begin, end
+
+    def _read(self, segments: list[tuple[int, int, int]], count: int) -> Rows:
+        rows = np.empty((count, self._words), np.uint64)
+        at, size = 0, 8 * self._words
+        for offset, begin, end in segments:
+            self._file.seek(offset + begin * size)
+            self._file.fill(rows[at : at + end - begin].reshape(-1).view(np.uint8).data)
+            at += end - begin
+        return rows

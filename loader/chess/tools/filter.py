@@ -1,0 +1,112 @@
+"""`loader filter`: the positions of files that pass filters.
+
+Chunk number i of all files is filtered as chunk i of a stream of these files is in its first epoch, so what is drawn
+depends on files, settings and seed alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from loader import _native
+from loader.chess.filters import FilterConfig, needs
+from loader.chess.filters.native_settings import filter_settings
+from loader.chess.positions.chunk import Chunk, refuse_games
+from loader.chess.positions.input import (
+    Changes,
+    Source,
+    SourceFile,
+    Tick,
+    expected_bytes,
+    map_sources,
+    refuse_empty,
+    silent,
+)
+from loader.chess.positions.kind import Kind, Target
+from loader.chess.positions.resumed_output import Place, ResumedOutput, work_settings
+from loader.chess.positions.units import UnitBlock
+from loader.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Passed:
+    """How many positions."""
+
+    read: int
+    kept: int
+
+    def __str__(self) -> str:
+        return f"{self.kept:,} of {self.read:,} positions kept ({self.kept / max(self.read, 1):.1%})"
+
+
+def filter_positions(
+    sources: Sequence[SourceFile],
+    target: Target,
+    output: Path,
+    filters: FilterConfig,
+    seed: int,
+    threads: int = 1,
+    tick: Tick = silent,
+) -> Passed:
+    """Writes them in the order of the input. Positions of the same format keep their bytes. What is written is kept
+    where the work is interrupted, and the same call goes on with it.
+
+    Raises UsageError for what can't be done, DataError at damage and for an entry that the target can't hold.
+    """
+    refuse_games(target.kind)
+    refuse_lacking(sources, filters)
+    refuse_empty(sources)
+    settings = {**work_settings("filter", sources, target), "--seed": seed, **_set(filters)}
+    with ResumedOutput(output, target, settings, (0, 0, 0), lambda: expected_bytes(sources, target.kind)) as out:
+        if not out.done:
+            begins = [sum(source.size for source in sources[:number]) for number in range(len(sources) + 1)]
+            for file, chunk, (read, block) in _passing(sources, target.kind, filters, seed, out.place[:2], threads):
+                out.write(block, (file, chunk + 1, out.place[2] + read))
+                tick(begins[file] + sources[file].offset(chunk + 1), begins[-1])
+        out.publish()
+        return Passed(out.place[2], out.entries)
+
+
+def _set(filters: FilterConfig) -> dict[str, str]:
+    """By the names of the options, what is not the default."""
+    given = filters.model_dump(mode="json", exclude_defaults=True)
+    return {f"--{key.replace('_', '-')}": json.dumps(value) for key, value in given.items()}
+
+
+def refuse_lacking(sources: Sequence[Source], filters: FilterConfig) -> None:
+    """Raises UsageError for a filter that needs what a file's format does not have."""
+    for source in sources:
+        for need in needs(filters):
+            if need.part in source.kind.lacks:
+                option, _, rule = need.key.partition(".")
+                option = option.replace("_", "-")
+                raise UsageError(
+                    f"--{option}: {f'{rule} needs the {need.part}' if rule else need}, which {source.kind.name} does "
+                    f"not have ({source.path}); leave that out, or filter before it is converted"
+                )
+
+
+def _passing(
+    sources: Sequence[SourceFile],
+    target: Kind,
+    filters: FilterConfig,
+    seed: int,
+    first: Place,
+    threads: int,
+) -> Iterator[tuple[int, int, tuple[int, UnitBlock]]]:
+    """Of each chunk from `first` on: file, chunk; how many entries it has, and those that pass, in the target's
+    format."""
+    filter_ = _native.Filter(filter_settings(filters), seed)
+    numbers = [sum(source.num_chunks for source in sources[:file]) for file in range(len(sources))]
+
+    def one(file: int, number: int) -> tuple[int, UnitBlock, Changes]:
+        chunk = Chunk(sources[file], number, target)
+        chosen = filter_.choose(chunk.records(), numbers[file] + number)
+        return len(chosen), chunk.take(chosen), chunk.changes
+
+    for file, number, (read, block, changes) in map_sources(one, sources, threads, (first[0], first[1])):
+        sources[file].changes.update(changes)
+        yield file, number, (read, block)

@@ -1,0 +1,1 @@
+"""The commands of `loader`, a module each."""

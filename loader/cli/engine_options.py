@@ -1,0 +1,59 @@
+"""Options of the commands that run a UCI engine."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+PANEL = "Engine"
+DEFAULT_TIMEOUT = 60.0
+
+EngineProgram = Annotated[
+    str, typer.Option("--engine", metavar="PATH", help="A UCI engine.", show_default=False, rich_help_panel=PANEL)
+]
+Nodes = Annotated[
+    int | None,
+    typer.Option("--nodes", min=1, max=10**12, metavar="N", help="Nodes of each search.", rich_help_panel=PANEL),
+]
+Depth = Annotated[
+    int | None,
+    typer.Option("--depth", min=1, max=245, metavar="N", help="Depth of each search.", rich_help_panel=PANEL),
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE",
+        help="An option of the engine, as EvalFile. Any number.",
+        rich_help_panel=PANEL,
+    ),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        min=0.1,
+        max=86400,
+        metavar="S",
+        help="Seconds for each answer of an engine.",
+        rich_help_panel=PANEL,
+    ),
+]
+
+
+def parse_options(given: list[str], more: str) -> tuple[tuple[str, str], ...]:
+    """Names and values. A search is a function of its position with one thread only; `more`: the option that makes more
+    engines."""
+    from loader.engines.options import parse_setting
+
+    try:
+        settings = tuple(parse_setting(each) for each in given)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--option") from None
+    names = [name.lower() for name, _ in settings]
+    if twice := [name for name, _ in settings if names.count(name.lower()) > 1]:
+        raise typer.BadParameter(f"{twice[0]} is given twice", param_hint="--option")
+    if ("threads", "1") not in [(name.lower(), value) for name, value in settings] and "threads" in names:
+        raise typer.BadParameter(f"an engine has one thread; more engines: {more}", param_hint="--option")
+    return settings

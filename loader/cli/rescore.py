@@ -1,0 +1,92 @@
+"""`loader rescore`: new scores by a UCI engine."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from loader.cli.engine_options import DEFAULT_TIMEOUT, Depth, EngineProgram, Nodes, Options, Timeout, parse_options
+from loader.cli.tool_options import Files, Format, Lossy, OutputFile, To, file_target, prepared
+
+DEFAULT_NODES = 5000
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="rescore")(rescore_files)
+
+
+def rescore_files(
+    files: Files,
+    output: OutputFile,
+    engine: EngineProgram,
+    nodes: Nodes = None,
+    depth: Depth = None,
+    threads: Annotated[
+        int, typer.Option(min=1, max=256, metavar="N", help="Engines at once, of one thread each; changes no byte.")
+    ] = 1,
+    option: Options = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    units_per_100cp: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=10000,
+            metavar="N",
+            help="Score stored for 100 printed centipawns (100; for binpack and packedsfen 361, Stockfish 15.1's).",
+            show_default=False,
+        ),
+    ] = None,
+    input_format: Format = None,
+    to: To = None,
+    lossy: Lossy = False,
+    drop_unscored: Annotated[
+        bool,
+        typer.Option("--drop-unscored", help="Leave out positions that the engine gives no score, instead of marking."),
+    ] = False,
+) -> None:
+    """Write files of positions anew, each position with the score that a UCI engine finds.
+
+    Each position is searched in a new game by an engine with one thread (5000 nodes, unless --nodes or --depth say
+    otherwise), so its score depends on nothing else: the same files, engine and options give the same bytes, with any
+    --threads. Moves and results stay. A score is stored in units of OUT's format and from its view; a mate in n plies
+    is 32000 - n, being mated in n plies -32000 + n, in every format. Entries marked as without a score (32002) stay
+    marked.
+
+    A position for which the engine prints no score, or at which it crashes or does not answer, again after a new start,
+    gets 32002 or is left out (--drop-unscored). These are counted and listed at the end. An engine that fails at the
+    start position, too, ends the command.
+
+    OUT appears when it is complete and never replaces a file. The scores that are there lie in OUT.part, with
+    OUT.part.journal; the same command goes on with them, after Ctrl-C, a crash or a power failure, also where the files
+    have been changed: scores of positions that they still have are kept.
+    """
+    from loader.chess.positions.input import open_sources
+    from loader.cli.position_progress import position_progress
+    from loader.cli.terminal import byte_progress
+    from loader.engines.engine import UNITS_PER_100CP, EngineSettings, Limits
+    from loader.engines.rescore import POSITIONS, UNSCORED, prepare, rescore
+    from loader.engines.rescore_settings import CENTIPAWN_FORMATS, CENTIPAWNS, RescoreSettings
+
+    sources = open_sources(files, input_format)
+    target = file_target(output, to)
+    prepared(sources, target.kind, lossy=lossy)
+    if units_per_100cp is None:
+        units_per_100cp = CENTIPAWNS if target.kind.name in CENTIPAWN_FORMATS else UNITS_PER_100CP
+    settings = RescoreSettings(
+        EngineSettings(engine, parse_options(option or [], "--threads"), units_per_100cp, timeout),
+        Limits(DEFAULT_NODES if nodes is None and depth is None else nodes, depth),
+        threads,
+        drop_unscored,
+    )
+    began = time.monotonic()
+    with byte_progress(f"checking {output.name}") as progress:
+        whole = prepare(settings, sources, target, output, progress)
+    with position_progress(whole) as report:
+        state = rescore(settings, sources, whole, target, output, report)
+    marked = f", {state[UNSCORED]:,} without a score" if state.get(UNSCORED) else ""
+    left_out = " (left out)" if marked and drop_unscored else ""
+    seconds = time.monotonic() - began
+    sys.stdout.write(f"{output}: {state[POSITIONS]:,} positions{marked}{left_out} in {seconds:.0f} s\n")

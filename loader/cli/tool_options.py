@@ -1,0 +1,191 @@
+"""What the commands that write files of positions share: options, and what a long one does while it works."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from loader.cores import allowed_cores
+from loader.errors import UsageError
+
+if TYPE_CHECKING:
+    from loader.chess.positions.input import Source, Tick
+    from loader.chess.positions.kind import Kind, Target
+    from loader.files.pipes import OutputPipe
+
+UNITS = {"": 1, "k": 1000, "m": 10**6, "g": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
+_MOST_BYTES = 1 << 60
+LARGEST_SEED = (1 << 64) - 1
+
+Files = Annotated[
+    list[Path], typer.Argument(metavar="FILE", help="Files of positions, of any formats.", show_default=False)
+]
+FilesOrPipes = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE", help="Files or pipes of positions, of any formats; - is standard input.", show_default=False
+    ),
+]
+Format = Annotated[
+    str | None, typer.Option("--format", metavar="FORMAT", help="FILE's format, if its bytes and its name don't say.")
+]
+OutputFile = Annotated[
+    Path,
+    typer.Option(
+        "-o", "--output", metavar="OUT", help="File to write; its ending says the format.", show_default=False
+    ),
+]
+OutputOrPipe = Annotated[
+    Path,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="OUT",
+        help="File to write, whose ending says the format; or a pipe; - is standard output.",
+        show_default=False,
+    ),
+]
+OptionalOutput = Annotated[
+    Path | None,
+    typer.Option(
+        "-o", "--output", metavar="OUT", help="File or pipe to write; standard output without it.", show_default=False
+    ),
+]
+To = Annotated[
+    str | None,
+    typer.Option("--to", metavar="FORMAT", help="OUT's format, if its ending is not that format's."),
+]
+Lossy = Annotated[bool, typer.Option("--lossy", help="Leave out what OUT's format has no room for.")]
+Seed = Annotated[
+    int, typer.Option("--seed", min=0, max=LARGEST_SEED, metavar="N", help="Another seed draws otherwise.")
+]
+Threads = Annotated[
+    int, typer.Option("--threads", min=1, max=256, metavar="N", help="Threads that read; they change no byte.")
+]
+ALL_THREADS = min(allowed_cores(), 8)
+
+
+@contextmanager
+def working(title: str, sources: Sequence[Source] = ()) -> Iterator[Tick]:
+    """Told how far the work is: shows it on a terminal, and ends the command when a signal has come, also while nothing
+    comes out of a pipe."""
+    from loader.cli.terminal import byte_progress
+    from loader.files.interruption import interruptible
+
+    with interruptible() as interruption, byte_progress(title) as progress:
+        for source in sources:
+            source.call_while_waiting(interruption.check)
+
+        def tick(done: int, whole: int) -> None:
+            interruption.check()
+            if progress is not None:
+                progress(done, whole)
+
+        yield tick
+    _say_changes(sources)
+
+
+def _say_changes(sources: Sequence[Source]) -> None:
+    """Says on stderr what has been written otherwise than the files have it, and what has been left out."""
+    from loader.chess.positions.input import changes_of
+
+    for change, positions in sorted(changes_of(sources).items()) if sources else ():
+        sys.stderr.write(f"loader: {change}: {positions:,} {'position' if positions == 1 else 'positions'}\n")
+
+
+def prepared(sources: Sequence[Source], target: Kind, *, lossy: bool) -> None:
+    """Says on stderr what becomes of entries in another format. Raises UsageError if `lossy` does not allow it."""
+    from loader.chess.tools.convert import change_of
+
+    change = change_of(sources, target, lossy=lossy)
+    if change.lost:
+        sys.stderr.write(f"loader: left out, {target.name} has no room for it: {', '.join(change.lost)}\n")
+    if change.made_up:
+        sys.stderr.write(f"loader: not known, written as if there were none: {', '.join(change.made_up)}\n")
+
+
+def output_of(path: Path | None) -> Path | OutputPipe:
+    """Of an output as the user has named it: a file's path, or the pipe that is open. Raises OSError."""
+    from loader.files.pipes import output_pipe
+
+    if pipe := output_pipe(path):
+        return pipe
+    assert path is not None
+    return path
+
+
+def file_target(output: Path, to: str | None) -> Target:
+    """By the name of what must be a file. Raises UsageError."""
+    from loader.chess.positions.kind import target_of
+    from loader.files.pipes import is_stream
+
+    if is_stream(output):
+        raise UsageError(f"{output}: is no file, and this command writes one: write it, and then loader cat FILE")
+    return target_of(output, to)
+
+
+def target_for(sources: Sequence[Source], output: Path | OutputPipe, to: str | None) -> Target:
+    """By a file's name; of a pipe the files' own format. Raises UsageError."""
+    from loader.chess.positions.kind import Target, kind_of_name, target_of
+
+    if isinstance(output, Path):
+        return target_of(output, to)
+    kinds = list(dict.fromkeys(source.kind for source in sources))
+    if to is None and len(kinds) > 1:
+        raise UsageError(
+            f"files of several formats ({', '.join(kind.name for kind in kinds)}): --to says which to write"
+        )
+    kind = kinds[0] if to is None else kind_of_name(to)
+    if output.isatty() and kind.name != "text":
+        raise UsageError(f"{kind.name} is not for a terminal: give -o, or redirect the output")
+    return Target(kind)
+
+
+def bytes_of(text: str, option: str) -> int:
+    """4GiB, 512MiB, 2g. Raises UsageError."""
+    found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?) ?([a-z]*)", text.strip().lower().removesuffix("b") or text)
+    unit = found and next((name for name in (found[2], f"{found[2]}b") if name in UNITS), None)
+    if found is None or unit is None:
+        raise UsageError(f"{option}: {text!r} is no amount of memory, as 4GiB or 512MiB")
+    size = int(Fraction(found[1]) * UNITS[unit])
+    if size > _MOST_BYTES:
+        raise UsageError(f"{option}: {text} is more than {_MOST_BYTES >> 40} TiB")
+    return size
+
+
+def memory_of(text: str) -> int:
+    """Bytes of --memory. Raises UsageError."""
+    from loader.chess.tools.external_sort.memory import SMALLEST_MEMORY
+
+    allowed = bytes_of(text, "--memory")
+    if allowed < SMALLEST_MEMORY:
+        raise UsageError(f"--memory: {text} is less than {SMALLEST_MEMORY >> 20}MiB")
+    return allowed
+
+
+def exact_number(text: str) -> Fraction | None:
+    """A number as it is written: 3, 0.02, 1/3 or 1e3, of ten places at most; None for what is none."""
+    written = re.fullmatch(r"[0-9]{0,10}(\.[0-9]{0,10})?(e[-+]?[0-9])?|[0-9]{1,10}/[0-9]{1,10}", text.strip().lower())
+    try:
+        return Fraction(text.strip()) if written else None
+    except (ValueError, ZeroDivisionError):
+        return None
+
+
+def share_of(text: str, option: str) -> float:
+    """2% or 0.02. Raises UsageError."""
+    number, percent, rest = text.strip().partition("%")
+    try:
+        share = float(number) / (100 if percent else 1)
+    except ValueError:
+        share = -1.0
+    if rest or not 0 < share < 1:
+        raise UsageError(f"{option}: {text!r} is no share between 0 and 1, as 2% or 0.02")
+    return share

@@ -1,0 +1,151 @@
+"""`loader verify`, `loader dump`: whether data files are whole, and every entry of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loader.cli.tool_options import ALL_THREADS, Format, working
+from loader.errors import DataError, UsageError
+from loader.files.pipes import Input, input_of
+
+if TYPE_CHECKING:
+    from loader.formats.format import InspectedFormat, Verdict
+
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Data files.", show_default=False)]
+AnyFiles = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE", help="Data files, or pipes of positions; - is standard input.", show_default=False),
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a line, for programs.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="verify")(verify_files)
+    app.command(name="dump")(dump_file)
+
+
+def format_of(path: Path, given: str | None = None) -> InspectedFormat:
+    """By content or name, or the one that is given; an empty file that no format claims is one of binpack. Raises
+    UsageError; DataError for any other that no format claims."""
+    from loader.formats.format import InspectedFormat
+    from loader.formats.registry import built_in, format_by_name, format_of_file, refused_packing, unclaimed
+
+    if given is not None and given not in built_in():
+        raise UsageError(f"--format: {given!r} is none of the formats {', '.join(built_in())}")
+    try:
+        name = given or format_of_file(path)
+    except ValueError as error:
+        raise UsageError(f"{error}; --format says which") from None
+    if given is not None and (reason := refused_packing(path, given)):
+        raise DataError(path, reason)
+    if name is None and (reason := unclaimed(path)):
+        raise DataError(path, f"{reason}; --format says which it is")
+    found = format_by_name(name or "binpack")
+    if not isinstance(found, InspectedFormat):
+        raise UsageError(f"{path}: the format {name} can't be inspected")
+    return found
+
+
+def verify_files(
+    files: AnyFiles,
+    as_json: Json = False,
+    input_format: Format = None,
+    threads: Annotated[int, typer.Option(min=1, max=256, help="Threads that read.")] = ALL_THREADS,
+) -> int:
+    """Read everything in files and say of each whether it is whole.
+
+    Of a damaged one: the offset of the damage, what is wrong, and how many entries before it are good. An
+    offset inside a chunk is that of the chain's first entry. Positions that no game can have are counted by kind,
+    with the place of the first. Exit code 1 if any file is damaged, has such entries, or can't be read.
+    """
+    damaged = False
+    for each in [input_of(path) for path in files]:
+        verdict = _verdict(each, input_format, threads)
+        damaged |= not verdict.ok
+        if as_json:
+            sys.stdout.write(json.dumps(_fields(verdict)) + "\n")
+        elif verdict.ok:
+            sys.stdout.write(f"{verdict.file}: ok, {verdict.entries:,} entries\n")
+        else:
+            sys.stdout.flush()
+            sys.stderr.writelines(f"{line}\n" for line in describe(verdict))
+    return 1 if damaged else 0
+
+
+def _verdict(named: Input, given: str | None, threads: int) -> Verdict:
+    from loader.cli.terminal import byte_progress
+    from loader.formats.format import Verdict
+
+    path = named.path
+    if named.is_pipe:
+        from loader.chess.positions.inputs import open_input
+        from loader.chess.positions.opening import LEFT_OUT
+        from loader.chess.positions.pipe_verify import verify
+
+        source = open_input(named, given, illegal=LEFT_OUT)
+        with working(path.name, [source]) as tick:
+            return verify(source, threads, tick)
+    try:
+        found = format_of(path, given)
+    except DataError as error:
+        return Verdict(str(path), ok=False, entries=0, offset=error.offset, reason=error.reason)
+    with byte_progress(path.name) as progress:
+        return found.verify(path, threads, progress)
+
+
+def _fields(verdict: Verdict) -> dict[str, Any]:
+    fields = asdict(verdict)
+    if not verdict.illegal:
+        del fields["illegal"]
+    return fields
+
+
+def describe(verdict: Verdict) -> Iterator[str]:
+    for found in verdict.illegal:
+        count = "the only one" if found.entries == 1 else f"the first of {found.entries:,}"
+        yield f"loader: {verdict.file}: offset {found.offset}: {found.first} ({count})"
+    if verdict.illegal:
+        illegal = sum(found.entries for found in verdict.illegal)
+        yield f"loader: {verdict.file}: {illegal:,} of {verdict.entries:,} entries are positions that no game can have"
+    if verdict.offset is not None:
+        good = f"{verdict.entries:,} good entries before it"
+        yield f"loader: {verdict.file}: offset {verdict.offset}: {verdict.reason}; {good}"
+    elif verdict.reason is not None:
+        yield f"loader: {verdict.file}: {verdict.reason}"
+
+
+def dump_file(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="A data file, or a pipe of positions; - is standard input.", show_default=False
+        ),
+    ],
+    limit: Annotated[int | None, typer.Option(min=0, max=10**15, metavar="N", help="Stop after N entries.")] = None,
+    input_format: Format = None,
+) -> None:
+    """Print entries, one a line: FEN, move (UCI), score, ply, result, separated by tabs.
+
+    Score (in the file's units) and result (-1, 0, 1) are from the side to move's point of view. Damage ends in an
+    error that names file and offset, after the good entries before it.
+    """
+    out = sys.stdout.buffer
+    for lines in _lines(input_of(file), input_format, limit):
+        out.write(lines)
+        out.flush()
+
+
+def _lines(named: Input, given: str | None, limit: int | None) -> Iterator[bytes]:
+    if not named.is_pipe:
+        return format_of(named.path, given).dump(named.path, limit)
+    from loader.chess.positions.inputs import open_input
+    from loader.chess.positions.pipe_verify import dump
+
+    return dump(open_input(named, given), limit)

@@ -1,1 +1,0 @@
-"""The commands of `loader`, one module a group."""

@@ -1,0 +1,1 @@
+"""UCI engines: run as processes, made to play games, asked for scores."""

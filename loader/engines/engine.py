@@ -1,0 +1,142 @@
+"""A UCI engine, asked for one search at a time.
+
+A thin client rather than python-chess's: at some hundred nodes a search the client is what costs, and only a few
+commands of the protocol are needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from loader.engines import options
+from loader.engines.line_process import Deadline, LineProcess
+from loader.engines.options import Option, parse_option
+from loader.engines.score import internal_score, parse_score
+from loader.errors import EngineError, UsageError
+
+UNITS_PER_100CP = 361  # Stockfish 15.1: internal units of a score it prints as 100 centipawns
+DEFAULTS = {"Threads": "1", "Hash": "16"}  # set if the engine takes them and nothing else is asked for
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """How an engine is run."""
+
+    program: str
+    options: tuple[tuple[str, str], ...] = ()  # name and value
+    units_per_100cp: int = UNITS_PER_100CP
+    timeout: float = 60.0  # seconds for each answer
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What ends a search: whichever comes first; at least one is set."""
+
+    nodes: int | None = None
+    depth: int | None = None
+
+    def command(self) -> str:
+        given = (("depth", self.depth), ("nodes", self.nodes))
+        return " ".join(["go", *(f"{name} {value}" for name, value in given if value is not None)])
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a search found, from the side to move's point of view."""
+
+    move: str | None  # UCI; None if there is no legal move
+    score: int | None  # internal units; None if the engine has printed none, as some do for a forced move
+
+
+class Engine:
+    """A running engine with its options set. A context manager; one thread uses it.
+
+    Raises EngineError if it can't be started, ends, or does not answer in time; UsageError for an option that it does
+    not have; StoppedError when the descriptor `stop` becomes readable. `name` is what it calls itself.
+    """
+
+    def __init__(self, settings: EngineSettings, stop: int | None = None) -> None:
+        self.name = ""
+        self._settings = settings
+        self._process = LineProcess(settings.program, stop)
+        try:
+            self._set_options(self._shake_hands())
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def new_game(self) -> None:
+        """Forgets everything, so that a game does not depend on the games before it."""
+        self._ready("ucinewgame")
+
+    def search(self, fen: str, moves: list[str], limits: Limits) -> Search:
+        """The best move after `moves` from `fen`, and its score: the last exact one, or the last bound."""
+        played = f" moves {' '.join(moves)}" if moves else ""
+        deadline = self._send(f"position fen {fen}{played}\n{limits.command()}")
+        exact = bound = None
+        while True:
+            line = self._process.receive(deadline, "bestmove")
+            if line.startswith("bestmove"):
+                break
+            score = parse_score(line)
+            if score is not None:
+                exact, bound = (score, bound) if score[2] else (exact, score)
+        found = exact or bound
+        words = line.split()
+        move = words[1] if len(words) > 1 and words[1] not in ("(none)", "0000") else None
+        units = self._settings.units_per_100cp
+        return Search(move, None if found is None else internal_score(found[0], found[1], units))
+
+    def fault(self, reason: str) -> EngineError:
+        """An error that names the engine."""
+        return self._process.fault(reason)
+
+    def close(self) -> None:
+        """Ends the process; no answer is waited for."""
+        self._process.close()
+
+    def _shake_hands(self) -> list[Option]:
+        offered = []
+        deadline = self._send("uci")
+        while (line := self._process.receive(deadline, "uciok")) != "uciok":
+            option = parse_option(line)
+            if option is not None:
+                offered.append(option)
+            elif line.startswith("id name "):
+                self.name = line.removeprefix("id name ").strip()
+        return offered
+
+    def _set_options(self, offered: list[Option]) -> None:
+        given = {name.lower() for name, _ in self._settings.options}
+        lines = []
+        for name, value in DEFAULTS.items():
+            with contextlib.suppress(ValueError):
+                lines += [options.command(offered, name, value)] if name.lower() not in given else []
+        try:
+            lines += [options.command(offered, *each) for each in self._settings.options]
+        except ValueError as error:
+            raise UsageError(f"{self._settings.program}: {error}") from None
+        self._ready("\n".join(lines) if lines else "")
+
+    def _ready(self, text: str) -> None:
+        """Sends lines and waits until they have been dealt with."""
+        deadline = self._send(f"{text}\nisready" if text else "isready")
+        while self._process.receive(deadline, "readyok") != "readyok":
+            pass
+
+    def _send(self, text: str) -> Deadline:
+        """Gives back the deadline of the answer."""
+        deadline = Deadline(self._settings.timeout)
+        self._process.send(text, deadline)
+        return deadline

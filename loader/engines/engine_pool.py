@@ -1,0 +1,146 @@
+"""Tasks done by several engines at once, and their results in order of the tasks' numbers: games, say."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from loader.engines.engine import Engine, EngineSettings, Limits
+from loader.engines.line_process import StoppedError
+from loader.errors import EngineError, EngineStartError
+from loader.files.interruption import Interruption
+
+TRIES = 2  # of a task: an engine that crashes may do so by chance
+START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
+AHEAD = 4  # tasks an engine may be ahead of the oldest that is not done
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Attempt(Generic[T]):
+    """Something that an engine has done, or that was given up because it failed TRIES times."""
+
+    value: T | None  # None: given up
+    faults: tuple[str, ...]  # of each try that failed; the engine was started anew
+
+
+class RestartedEngine:
+    """A thread's engine: started when it is needed, and anew after a fault."""
+
+    def __init__(self, settings: EngineSettings, stop: int) -> None:
+        self._settings = settings
+        self._stop = stop
+        self._engine: Engine | None = None
+
+    def attempt(self, do: Callable[[Engine], T]) -> Attempt[T]:
+        """Raises EngineStartError: no task is to blame for that."""
+        faults: list[str] = []
+        while len(faults) < TRIES:
+            try:
+                if self._engine is None:
+                    self._engine = Engine(self._settings, self._stop)
+                return Attempt(do(self._engine), tuple(faults))
+            except EngineStartError:
+                raise
+            except EngineError as error:
+                faults.append(str(error))
+                self.close()
+        return Attempt(None, tuple(faults))
+
+    def close(self) -> None:
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+
+class EnginePool(Generic[T]):
+    """Threads with an engine each. A context manager; leaving it ends the engines, whatever they do.
+
+    `option`: what the user calls the number of engines. `do`: does task number n.
+    """
+
+    def __init__(
+        self, settings: EngineSettings, engines: int, option: str, do: Callable[[RestartedEngine, int], T]
+    ) -> None:
+        self._settings = settings
+        self._option = option
+        self._do = do
+        self._stop = os.eventfd(0, os.EFD_CLOEXEC)
+        self._numbers: SimpleQueue[int | None] = SimpleQueue()
+        self._results: SimpleQueue[tuple[int, T] | BaseException | None] = SimpleQueue()
+        self._threads = [threading.Thread(target=self._run) for _ in range(engines)]
+
+    def __enter__(self) -> Self:
+        for number, thread in enumerate(self._threads):
+            try:
+                thread.start()
+            except RuntimeError as error:
+                self._end()
+                raise EngineStartError(f"{self._option} {len(self._threads)}: {error} after {number}") from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def wake(self) -> None:
+        """Lets `results` call its `check`. For a signal handler."""
+        self._results.put(None)
+
+    def results(self, first: int, check: Callable[[], None]) -> Iterator[tuple[int, T]]:
+        """Number and result of task `first` and all after it, without end; once only. What `check` raises ends it."""
+        done: dict[int, T] = {}
+        for number in range(first, first + AHEAD * len(self._threads)):
+            self._numbers.put(number)
+        for number in itertools.count(first):
+            check()
+            while number not in done:
+                match self._results.get():
+                    case None:
+                        check()
+                    case BaseException() as error:
+                        raise error
+                    case finished, result:
+                        done[finished] = result
+            yield number, done.pop(number)
+            self._numbers.put(number + AHEAD * len(self._threads))
+
+    def _end(self) -> None:
+        os.eventfd_write(self._stop, 1)
+        started = [thread for thread in self._threads if thread.ident is not None]
+        for _ in started:
+            self._numbers.put(None)
+        for thread in started:
+            thread.join()
+        os.close(self._stop)
+
+    def _run(self) -> None:
+        engine = RestartedEngine(self._settings, self._stop)
+        try:
+            while (number := self._numbers.get()) is not None:
+                self._results.put((number, self._do(engine, number)))
+        except StoppedError:
+            pass
+        except BaseException as error:
+            self._results.put(error)
+        finally:
+            engine.close()
+
+
+def try_engine(settings: EngineSettings, interruption: Interruption) -> None:
+    """What is wrong with every engine, such as an option that it does not have or no network, is said once."""
+    try:
+        with Engine(settings, interruption.descriptor) as engine:
+            engine.new_game()
+            if engine.search(START, [], Limits(depth=1)).score is None:
+                raise engine.fault("bestmove without a score")
+    except StoppedError:
+        interruption.check()

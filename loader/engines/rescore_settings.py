@@ -1,0 +1,63 @@
+"""What `loader rescore` makes, and which of it must be the same when it goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from loader.chess.positions.kind import Target
+from loader.engines.engine import EngineSettings, Limits
+from loader.engines.selfplay_settings import digest_of
+from loader.files.identity import DataFile
+from loader.files.journal import Settings
+from loader.files.part import read_part
+
+VERSION = 2  # another one if the same settings make other scores
+CENTIPAWNS = 100  # units of 100 centipawns in a format that has them
+CENTIPAWN_FORMATS = ("bulletformat", "viriformat", "marlinformat", "text", "montyvalue")
+_PER_TASK = 100_000  # nodes that a task has, about
+_MOST = 64  # positions of a task
+_AT_ONCE = 1 << 24  # bytes of a file
+
+
+@dataclass(frozen=True)
+class RescoreSettings:
+    """What to make."""
+
+    engine: EngineSettings
+    limits: Limits
+    engines: int = 1
+    drop_unscored: bool = False
+
+    @property
+    def positions_of_a_task(self) -> int:
+        """What an engine gets at once, and a death may cost it. Changes no score."""
+        return max(1, min(_MOST, _PER_TASK // (self.limits.nodes or _PER_TASK // 16)))
+
+    def identity(self, target: Target) -> Settings:
+        """All that a position's score depends on, by option. Not --threads, not --timeout."""
+        program = shutil.which(self.engine.program) or self.engine.program
+        options = [f"{name}={value}{digest_of(value)}" for name, value in sorted(self.engine.options)]
+        return {
+            "scores of version": VERSION,
+            "format": f"{target.kind.name} {target.packing or ''}".strip(),
+            "--engine": f"{Path(program).name}{digest_of(program)}",
+            "--option": ", ".join(options) or None,
+            "--units-per-100cp": self.engine.units_per_100cp,
+            "--nodes": self.limits.nodes,
+            "--depth": self.limits.depth,
+        }
+
+
+def digest_of_all(files: Sequence[DataFile]) -> str:
+    """Returns a digest of the content of files. Raises DataChangedError, OSError."""
+    whole = hashlib.sha256()
+    for file in files:
+        one = hashlib.sha256()
+        for begin in range(0, file.size, _AT_ONCE):
+            one.update(read_part(file, begin, min(begin + _AT_ONCE, file.size), may_grow=False))
+        whole.update(one.digest())
+    return whole.hexdigest()

@@ -1,0 +1,117 @@
+"""Delivers the result of finished work: to a new file, or to the end of one that exists.
+
+The work's state holds how far the delivery has come, so that a delivery that is repeated after a crash writes nothing
+twice.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from loader.errors import DataError, UsageError
+from loader.files.new_file import NewFile, give_name, refuse_existing
+from loader.files.regular import open_regular
+from loader.files.resumable import write_at
+from loader.files.whole_file import temporary
+from loader.files.work_file import UNFINISHED, WorkFile
+
+Blocks = Callable[[], Iterable[bytes]]  # the result, the same bytes at every call
+
+# Keys in the state of a work file, beside the command's own.
+PUBLISHING = "publishing"
+APPENDED_AT = "appended at"
+
+
+def is_delivered(work: WorkFile, blocks: Blocks) -> bool:
+    """Whether an earlier process gave the new file its name, and died before it removed the work."""
+    if work.done:
+        return True
+    if PUBLISHING not in work.state or not work.path.is_file():
+        return False
+    with os.fdopen(open_regular(work.path), "rb") as file:
+        return all(file.read(len(block)) == block for block in blocks()) and not file.read(1)
+
+
+def deliver_new(work: WorkFile, blocks: Blocks) -> None:
+    """Raises UsageError if something has the name meanwhile; the work is kept."""
+    work.remove_unfinished()
+    beside = temporary(work.path)
+    work.commit(b"", {**work.state, UNFINISHED: beside.name})
+    work.sync()
+    try:
+        with NewFile(work.path, beside) as new:
+            for block in blocks():
+                new.write(block)
+            work.commit(b"", {**work.state, PUBLISHING: True})
+            work.sync()
+            new.publish()
+    except FileExistsError:
+        raise UsageError(f"{work.path}: exists, and is never replaced; move it away and repeat the command") from None
+    work.remove()
+
+
+def is_part_delivered(work: WorkFile) -> bool:
+    """Whether an earlier process gave the part the file's name, and died before it removed the work."""
+    if work.done:
+        return True
+    names = PUBLISHING in work.state and os.path.lexists(work.path)
+    return names and os.path.samestat(work.path.lstat(), work.part.lstat())
+
+
+def deliver_part(work: WorkFile) -> None:
+    """The part itself becomes the new file; then the work has only to be removed. Raises UsageError if something has
+    the name meanwhile; the work is kept."""
+    work.commit(b"", {**work.state, PUBLISHING: True})
+    work.sync()
+    try:
+        refuse_existing(work.path)
+        give_name(work.part, work.path)
+    except FileExistsError:
+        raise UsageError(f"{work.path}: exists, and is never replaced; move it away and repeat the command") from None
+
+
+def deliver_appended(work: WorkFile, blocks: Blocks) -> None:
+    """Bytes that the file has are never rewritten; if the disk is full, or `blocks` raises, it is again as it was."""
+    descriptor = os.open(work.path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        begin = _begin(work, os.fstat(descriptor).st_size)
+        try:
+            _append(descriptor, work.path, begin, blocks())
+        except _OthersError:
+            raise
+        except BaseException:
+            os.ftruncate(descriptor, begin)
+            work.commit(b"", {key: value for key, value in work.state.items() if key != APPENDED_AT})
+            raise
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    work.remove()
+
+
+class _OthersError(DataError):
+    """Another process has written after the place."""
+
+
+def _begin(work: WorkFile, size: int) -> int:
+    """Where the result begins in the file."""
+    begin = work.state.get(APPENDED_AT)
+    if begin is None:
+        begin = size
+        work.commit(b"", {**work.state, APPENDED_AT: begin})
+        work.sync()
+    if not 0 <= begin <= size:
+        raise DataError(work.path, f"has lost bytes: {begin} of them were there when the append began")
+    return int(begin)
+
+
+def _append(descriptor: int, path: Path, offset: int, blocks: Iterable[bytes]) -> None:
+    """Writes what is not there yet."""
+    for block in blocks:
+        there = os.pread(descriptor, len(block), offset)
+        if there != block[: len(there)]:
+            raise _OthersError(path, "was changed while an append to it had not ended", offset)
+        write_at(descriptor, block[len(there) :], offset + len(there), path)
+        offset += len(block)

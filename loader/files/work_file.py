@@ -1,0 +1,246 @@
+"""FILE.part: the work of a command that has not finished its FILE, kept so that the same command can go on.
+
+Pieces are appended and committed one by one. FILE.part.journal (journal.py) tells a later process how much of it is
+whole, however the earlier one died; what follows is cut off. Both files are locked, so one process at a time works on
+them; the kernel releases the locks when it dies.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from loader.errors import DataError, UsageError
+from loader.files import journal
+from loader.files.journal import Settings, State
+from loader.files.resumable import open_to_write, write_at
+from loader.files.whole_file import is_temporary, sync_folder
+
+UNFINISHED = "unfinished"  # key of the state: name of the result while it is written
+SYNC_SECONDS = 5.0  # between two fsyncs: what a power failure may cost
+
+
+def part_of(path: Path) -> Path:
+    """Where the unfinished work for `path` lies. Raises UsageError if it is no name of a file."""
+    if not path.name:
+        raise UsageError(f"{path}: is a folder, not a file")
+    return path.with_name(f"{path.name}.part")
+
+
+def journal_of(path: Path) -> Path:
+    part = part_of(path)
+    return part.with_name(f"{part.name}.journal")
+
+
+def is_begun(path: Path) -> bool:
+    """Whether there is work for `path`, or what a death has left of it."""
+    return os.path.lexists(part_of(path)) or os.path.lexists(journal_of(path))
+
+
+def bytes_begun(path: Path) -> int:
+    """How much work there is for `path`, in bytes; what a death has left of a piece counts."""
+    part = part_of(path)
+    return part.stat(follow_symlinks=False).st_size if os.path.lexists(part) else 0
+
+
+class WorkFile:
+    """The work for one file, opened by one process. A context manager; leaving it keeps the work, if there is any.
+
+    `state` is the command's own, as of the last commit, or `initial` for work that begins.
+    Work that is done has only to be removed.
+    Raises UsageError if another process has it, or it was begun with other settings, or the files there are something
+    else; DataError if it is damaged; OSError.
+    """
+
+    def __init__(self, path: Path, settings: Settings, initial: State) -> None:
+        self.path = path
+        self.part = part_of(path)
+        self.journal = journal_of(path)
+        self.state: dict[str, Any] = dict(initial)
+        self.end = 0  # committed bytes of the part
+        self.done = False  # the result is delivered, and the process died before it had removed the work
+        self._line_end = 0
+        self._made: set[Path] = set()  # files that were not there before
+        self._kept = True  # in the files is more than the header that this process has written
+        self._synced = time.monotonic()
+        self._data = self._lines = -1
+        try:
+            self._data = self._locked(self.part)
+            self._lines = self._locked(self.journal)  # too: `remove` of another process may have unlinked only the part
+            self._go_on(settings)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def commit(self, piece: bytes, state: State) -> None:
+        """Appends a piece (it may be empty) and the state with it: both, or neither if OSError is raised."""
+        self.commit_parts(len(piece), [piece], state)
+
+    def commit_parts(self, size: int, parts: Iterable[bytes | memoryview], state: State) -> None:
+        """The same of a piece of `size` bytes that comes in parts."""
+        place = self.end
+
+        def written() -> Iterator[bytes | memoryview]:
+            nonlocal place
+            for part in parts:
+                write_at(self._data, part, place, self.part)
+                place += len(part)
+                yield part
+
+        try:
+            line = journal.commit_line(self.end + size, written(), state)
+            assert place == self.end + size, "a piece has the size that was said"
+            write_at(self._lines, line, self._line_end, self.journal)
+        except OSError:
+            self._cut()
+            raise
+        self._kept = True
+        self.end += size
+        self._line_end += len(line)
+        self.state = dict(state)
+        if time.monotonic() - self._synced > SYNC_SECONDS:
+            self.sync()
+
+    def read(self, offset: int, rest: memoryview) -> None:
+        """Fills `rest` with committed bytes."""
+        while rest:
+            count = os.preadv(self._data, [rest], offset)
+            if not count:
+                raise DataError(self.part, "has become shorter", offset)
+            rest, offset = rest[count:], offset + count
+
+    def sync(self) -> None:
+        """Everything committed is on the disk when this returns."""
+        os.fdatasync(self._data)
+        os.fdatasync(self._lines)
+        # Only now: the disk may take the end of a file before its beginning.
+        write_at(self._lines, journal.SYNCED, self._line_end, self.journal)
+        self._line_end += len(journal.SYNCED)
+        self._synced = time.monotonic()
+
+    def remove(self) -> None:
+        """Called when the result is delivered. The journal is removed last: a part without one can't be identified."""
+        if not self.done:
+            write_at(self._lines, journal.done_line(self.state), self._line_end, self.journal)
+            os.fdatasync(self._lines)
+            self.done = True
+        self.remove_unfinished()
+        self.part.unlink(missing_ok=True)
+        self.journal.unlink(missing_ok=True)
+        self._made, self._kept = set(), True  # files of these names are another process's from now on
+
+    def remove_unfinished(self) -> None:
+        """Removes what an earlier process has written of the result: the work says under which name."""
+        name = str(self.state.get(UNFINISHED, ""))
+        if is_temporary(name) and name.startswith(f".{self.path.name}."):
+            self.path.with_name(name).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Keeps the work; files without any are removed, and nothing that was refused."""
+        for descriptor, path in ((self._data, self.part), (self._lines, self.journal)):
+            if descriptor >= 0 and (not self._kept or (path in self._made and os.fstat(descriptor).st_size == 0)):
+                path.unlink(missing_ok=True)
+        for descriptor in (self._lines, self._data):  # the lock last
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._lines = self._data = -1
+
+    def _locked(self, path: Path) -> int:
+        """Opens and locks the file of this name, not one that another process has just removed."""
+        while True:
+            if not os.path.lexists(path):
+                self._made.add(path)
+            descriptor = open_to_write(path)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._refuse_shared(descriptor, path)
+                if os.path.samestat(os.fstat(descriptor), path.stat(follow_symlinks=False)):
+                    return descriptor
+            except BlockingIOError:
+                os.close(descriptor)
+                raise UsageError(f"{self.part}: another process is at work on it") from None
+            except FileNotFoundError:
+                pass
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
+
+    def _refuse_shared(self, descriptor: int, path: Path) -> None:
+        """A file that has a second name is not only ours to write to; the second one may be that of the result."""
+        status = os.fstat(descriptor)
+        is_result = os.path.lexists(self.path) and os.path.samestat(status, self.path.lstat())
+        if status.st_nlink > (2 if is_result else 1):
+            raise UsageError(f"{path}: is a hard link, so it is another file, too: move it away")
+
+    def _go_on(self, settings: Settings) -> None:
+        with open(self._lines, "rb", closefd=False) as file:
+            lines = iter(lambda: file.readline(journal.LONGEST_LINE), b"")
+            first = next(lines, b"")
+            found = journal.read_header(first)
+            whole = None if found is None else self._replay(len(first), lines)
+        empty = os.fstat(self._data).st_size == 0
+        if whole is not None and whole.done and found == settings and os.path.lexists(self.path):
+            self.done = True
+            self.state = dict(whole.state or self.state)
+        elif found is None and not (empty and journal.may_be_torn_header(first)):
+            raise UsageError(f"{self.part}: {self.journal.name} is not its journal; move both away")
+        elif found is None or whole is None or whole.done or empty:
+            self._begin(settings)
+        else:
+            self._refuse_others(found, settings)
+            self.end, self._line_end = whole.end, whole.journal_end
+            self.state = dict(whole.state or self.state)
+            self._cut()
+
+    def _replay(self, begin: int, lines: Iterator[bytes]) -> journal.Committed:
+        try:
+            return journal.replay(begin, lines, self._read)
+        except journal.DamagedError as error:
+            reason = f"is not what {self.journal.name} says was written; remove it to begin anew"
+            raise DataError(self.part, reason, error.offset) from None
+
+    def _refuse_others(self, found: Settings, settings: Settings) -> None:
+        if differences := ", ".join(_differences(found, settings)):
+            advice = "give those, or remove it to begin anew"
+            raise UsageError(f"{self.part}: was begun with other settings: {differences}; {advice}")
+
+    def _read(self, offset: int, count: int) -> bytes:
+        return os.pread(self._data, count, offset)
+
+    def _begin(self, settings: Settings) -> None:
+        header = journal.header_line(settings)
+        os.ftruncate(self._data, 0)
+        os.ftruncate(self._lines, 0)
+        write_at(self._lines, header, 0, self.journal)
+        self._line_end = len(header)
+        self._kept = False
+        os.fsync(self._lines)
+        sync_folder(self.part.parent)
+
+    def _cut(self) -> None:
+        os.ftruncate(self._data, self.end)
+        os.ftruncate(self._lines, self._line_end)
+
+
+def _differences(old: Settings, new: Settings) -> Iterator[str]:
+    for key in sorted({*old, *new}):
+        if old.get(key) != new.get(key):
+            yield f"{key} {_shown(old.get(key))} (now {_shown(new.get(key))})"
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else str(value)

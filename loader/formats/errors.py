@@ -1,0 +1,42 @@
+"""What goes wrong in a reader that is written in Python, as the native stream takes it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Literal
+
+from loader.errors import DataChangedError, DataError
+from loader.formats.format import Reader
+from loader.plugins.error_text import told
+
+log = logging.getLogger(__name__)
+
+Fault = tuple[str, str, int | None, Literal["damaged", "changed", "unreadable"]]  # file, reason, offset, kind
+
+
+def fault_of(error: BaseException, reader: Reader, chunk: int) -> Fault:
+    """Of what reading the chunk has raised. What is neither about data nor about files is logged."""
+    if isinstance(error, DataError):
+        return error.file, error.reason, error.offset, "changed" if isinstance(error, DataChangedError) else "damaged"
+    if isinstance(error, OSError):
+        return str(error.filename or reader.name), error.strerror or str(error), None, "unreadable"
+    log.error("chunk %d of %s can't be read", chunk, reader.name, exc_info=error)
+    place = words_of(reader, chunk)
+    return place_of(reader, chunk), f"{place}: {told(error)}" if place else told(error), None, "unreadable"
+
+
+def place_of(reader: Reader, chunk: int) -> str:
+    """The file that the chunk lies in; of a reader that can't say, its files."""
+    try:
+        return str(reader.place(chunk).file)
+    except Exception:
+        return reader.name
+
+
+def words_of(reader: Reader, chunk: int) -> str:
+    """Which chunk of its file that is, for people: "row group 3"; empty if a file is a chunk."""
+    noun = getattr(reader, "noun", "chunk")
+    try:
+        return f"{noun} {reader.place(chunk).chunk}" if noun else ""
+    except Exception:
+        return f"{noun} {chunk}"

@@ -1,7 +1,0 @@
-#include "formats/text/native/kernels.h"
-
-#include "formats/text/native/line.h"
-
-using namespace sparsepool;
-
-const text::Kernels text::Kernels::SPARSEPOOL_ISA{{text::next_line, chess::read_entries<text::next_line>}};

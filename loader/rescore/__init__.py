@@ -1,1 +1,0 @@
-"""`loader rescore`: the scores of a file of positions, made anew by a UCI engine."""

@@ -1,0 +1,1 @@
+"""File formats of rows of numbers and features, a package each."""

@@ -1,0 +1,112 @@
+"""Text files with columns as Python sees them: read, verify, print. Without settings: with a header, columns apart by a
+comma, or a tab in .tsv files; any texts are good."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from loader import _native
+from loader.errors import DataChangedError, DataError
+from loader.formats.format import OnProgress, Verdict
+from loader.rows.formats.csv.table import cut_of, names_of, naming_first_line
+from loader.rows.settings import RowsConfig
+from loader.rows.statistics.columns import Column, ColumnStatistics
+from loader.rows.statistics.verdict import verdict
+
+_SETTINGS = RowsConfig()
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Of a piece of a file."""
+
+    texts: Sequence[bytes]  # a row each, as it stands
+    error: DataError | None  # what is wrong behind them
+
+
+class CsvFile:
+    """Raises DataError for a file that can't be used."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = _native.LineFile(path)
+        self.size = self._file.size
+        self.cut = cut_of(_SETTINGS, path.name)
+        with naming_first_line(path):
+            self.names, width = names_of(_SETTINGS, self.cut, self._file.first_line())
+        # The first column hashed to one feature: so that there are rows, and nothing but the lines' form is checked.
+        self._shape = _native.RowShape()
+        self._shape.fields = [_native.RowField("rows", 0, 1, False, 1)]
+        self._shape.order = [0]
+        columns = _native.CsvColumns(self.cut)
+        columns.width, columns.fields = width, [[0]]
+        self._reader = _native.CsvReader([self._file], [columns], self._shape)
+
+    def pieces(self, progress: OnProgress | None = None) -> Iterator[Lines]:
+        """Up to the first fault."""
+        for piece in range(self._file.num_chunks):
+            _, _, ((offsets, _, _),), fault = _native.read_rows(self._reader, piece, self._shape)
+            lines = [line.removesuffix(b"\r") for line in self._file.text(piece).split(b"\n")]
+            rows = [line for line in lines[1 if piece == 0 else 0 :] if line][: len(offsets) - 1]
+            if fault is not None:
+                kind = DataChangedError if fault[3] == "changed" else DataError
+                yield Lines(rows, kind(fault[0], fault[1], fault[2]))
+                return
+            yield Lines(rows, None)
+            if progress is not None:
+                more = piece + 1 < self._file.num_chunks
+                progress(self._file.offset(piece + 1) if more else self.size, self.size)
+
+
+def verify(path: Path, progress: OnProgress | None) -> Verdict:
+    """Reads every row of a file, up to the first damage."""
+
+    def counts() -> Iterator[tuple[int, DataError | None]]:
+        for piece in CsvFile(path).pieces(progress):
+            yield len(piece.texts), piece.error
+
+    return verdict(str(path), counts())
+
+
+def inspect(path: Path, progress: OnProgress | None) -> ColumnStatistics:
+    """Reads every row of a file. Raises DataError at damage."""
+    file = CsvFile(path)
+    columns = [Column(name) for name in file.names]
+    entries = 0
+    for piece in file.pieces(progress):
+        if piece.error is not None:
+            raise piece.error
+        entries += len(piece.texts)
+        for column, texts in zip(columns, zip(*map(file.cut.split, piece.texts), strict=True), strict=False):
+            _add(column, texts)
+    return ColumnStatistics(str(path), file.size, entries, columns)
+
+
+def dump(path: Path, limit: int | None) -> Iterator[bytes]:
+    """Blocks of whole lines as they stand, without the header. Raises DataError at damage, after the rows before it."""
+    left = limit
+    for piece in CsvFile(path).pieces():
+        lines = piece.texts[:left]
+        if left is not None:
+            left -= len(lines)
+        if lines:
+            yield b"".join(line + b"\n" for line in lines)
+        if left == 0:
+            return
+        if piece.error is not None:
+            raise piece.error
+
+
+def _add(column: Column, texts: Sequence[bytes]) -> None:
+    different = {text.decode() for text in set(texts)}
+    there = different - {""}
+    column.add_texts(there)
+    missing = sum(not text for text in texts)
+    longest = max(map(len, there), default=None)
+    try:
+        numbers = [float(text) for text in there if "_" not in text]
+    except ValueError:
+        numbers = []
+    column.add("empty" if not there else "number" if len(numbers) == len(there) else "text", missing, numbers, longest)

@@ -1,0 +1,74 @@
+"""Text files with columns, opened for the stream. The work is done by the native part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from loader import _native
+from loader.files.identity import DataFile
+from loader.formats.format import Place
+from loader.formats.opening import usable
+from loader.rows.block import Rows
+from loader.rows.chunks import read_chunk
+from loader.rows.fields import row_shape
+from loader.rows.formats.csv.table import column_index, columns_of, cut_of, has_header, names_of, naming_first_line
+from loader.rows.settings import RowsConfig
+
+Opened = tuple[DataFile, _native.LineFile, _native.CsvColumns]
+
+
+class CsvReader:
+    """`loader.formats.format.Reader`."""
+
+    def __init__(self, files: Sequence[DataFile], settings: RowsConfig, *, may_grow: bool, skip_damaged: bool) -> None:
+        settings.check_columns()
+        self._shape = row_shape(settings)
+        opened = usable(
+            [file for file in files if file.size],
+            lambda file: _open(file, settings, self._shape, may_grow=may_grow),
+            skip_damaged=skip_damaged,
+        )
+        self._places = [
+            Place(known.path, chunk, file.offset(chunk))
+            for known, file, _ in opened
+            for chunk in range(file.num_chunks)
+        ]
+        self.native = _native.CsvReader([file for _, file, _ in opened], [each for _, _, each in opened], self._shape)
+
+    @property
+    def name(self) -> str:
+        return self.native.name
+
+    @property
+    def num_chunks(self) -> int:
+        return self.native.num_chunks
+
+    def place(self, chunk: int) -> Place:
+        return self._places[chunk]
+
+    def read(self, chunk: int) -> Iterator[Rows]:
+        rows, error = read_chunk(self.native, chunk, self._shape)
+        yield rows
+        if error is not None:
+            raise error
+
+
+def texts(known: DataFile, settings: RowsConfig, column: str, *, may_grow: bool) -> Iterator[str]:
+    """Yields that column of each row. Raises DataError; also for a column that is not there."""
+    file = _native.LineFile(known.path, known.identity, may_grow)
+    with naming_first_line(known.path):
+        cut = cut_of(settings, known.path.name)
+        names, width = names_of(settings, cut, file.first_line())
+        number = int(column) if not names and column.isdecimal() else column
+        index = column_index("--id", number, names, width)
+    for chunk in range(file.num_chunks):
+        lines = [line for line in file.text(chunk).split(b"\n") if line.removesuffix(b"\r")]
+        for line in lines[1 if chunk == 0 and has_header(settings) else 0 :]:
+            yield cut.split(line)[index].decode(errors="replace")
+
+
+def _open(known: DataFile, settings: RowsConfig, shape: _native.RowShape, *, may_grow: bool) -> Opened:
+    """Raises DataError for a file that can't be used, or whose header lacks what the settings ask for."""
+    file = _native.LineFile(known.path, known.identity, may_grow)
+    with naming_first_line(known.path):
+        return known, file, columns_of(settings, shape, known.path.name, file.first_line())

@@ -1,0 +1,24 @@
+"""Npz files as they stand: any feature numbers are good, labels are real."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from loader import _native
+from loader.errors import DataError
+from loader.files.identity import identify
+from loader.rows.block import Rows
+from loader.rows.chunks import read_chunk
+from loader.rows.fields import row_shape
+from loader.rows.formats.npz.reader import NpzReader
+from loader.rows.python_reader import PythonBlocks
+from loader.rows.settings import MOST_ACTIVE, MOST_FEATURES, RowsConfig
+
+
+def chunks(path: Path) -> Iterator[tuple[Rows, DataError | None]]:
+    """The file's rows, and what is wrong behind them. Raises DataError."""
+    settings = RowsConfig(num_features=MOST_FEATURES, max_active=MOST_ACTIVE)
+    shape = row_shape(settings)
+    reader = NpzReader(identify([path]), settings, may_grow=False)
+    yield read_chunk(_native.PythonRowReader(PythonBlocks(reader, shape)), 0, shape)

@@ -1,0 +1,101 @@
+"""Parquet files as they stand, whatever their columns are: verify, inspect, print."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.compute
+import pyarrow.parquet
+
+from loader.errors import DataError
+from loader.files.identity import identify
+from loader.formats.format import OnProgress, Verdict
+from loader.rows.formats.parquet.reader import ask
+from loader.rows.statistics.columns import Column, ColumnStatistics
+from loader.rows.statistics.verdict import verdict
+
+_DUMPED = 1000  # rows at once
+
+
+def groups(path: Path, progress: OnProgress | None = None) -> Iterator[Any]:
+    """The table of each row group, and before them the schema. Raises DataError."""
+    (file,) = identify([path])
+    count, schema = ask(file, lambda opened: (opened.num_row_groups, opened.schema_arrow))
+    yield schema
+    for group in range(count):
+        yield ask(file, partial(_read_group, group))
+        if progress is not None:
+            progress(file.size * (group + 1) // count, file.size)
+
+
+def _read_group(group: int, opened: pyarrow.parquet.ParquetFile) -> Any:
+    return opened.read_row_group(group)
+
+
+def verify(path: Path, progress: OnProgress | None) -> Verdict:
+    """Reads every row of a file, up to the first damage."""
+
+    def counts() -> Iterator[tuple[int, DataError | None]]:
+        there = groups(path, progress)
+        next(there)
+        for table in there:
+            yield table.num_rows, None
+
+    return verdict(str(path), counts())
+
+
+def inspect(path: Path, progress: OnProgress | None) -> ColumnStatistics:
+    """Reads every row of a file. Raises DataError."""
+    there = groups(path, progress)
+    columns = [Column(name) for name in next(there).names]
+    entries = 0
+    for table in there:
+        entries += table.num_rows
+        for column, chunked in zip(columns, table.columns, strict=True):
+            _add(column, chunked)
+    return ColumnStatistics(str(path), path.stat().st_size, entries, columns)
+
+
+def dump(path: Path, limit: int | None) -> Iterator[bytes]:
+    """Blocks of whole lines, a JSON object of each row. Raises DataError."""
+    there = groups(path)
+    next(there)
+    left = limit
+    for table in there:
+        for batch in table.slice(0, left).to_batches(_DUMPED):
+            lines = [json.dumps(row, default=str, ensure_ascii=False) for row in batch.to_pylist()]
+            yield "".join(f"{line}\n" for line in lines).encode()
+        if left is not None:
+            left -= min(left, table.num_rows)
+        if left == 0:
+            return
+
+
+def _add(column: Column, chunked: Any) -> None:
+    kind = chunked.type
+    types, compute = pyarrow.types, pyarrow.compute
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        lengths = compute.list_value_length(chunked.cast(pyarrow.list_(kind.value_type)))
+        inside = compute.list_flatten(chunked)
+        numbers = _extremes(inside) if types.is_integer(kind.value_type) or types.is_floating(kind.value_type) else []
+        column.add("list", chunked.null_count, numbers, compute.max(lengths).as_py())
+        return
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+        column.add("number", chunked.null_count, _extremes(chunked.cast(pyarrow.float64(), safe=False)))
+    elif types.is_null(kind):
+        column.add("empty", chunked.null_count)
+        return
+    else:
+        text = types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind)
+        column.add("text" if text or types.is_string_view(kind) else str(kind), chunked.null_count)
+    column.add_texts({str(value) for value in chunked.unique().to_pylist() if value is not None})
+
+
+def _extremes(numbers: Any) -> list[float]:
+    found = pyarrow.compute.min_max(numbers).as_py()
+    return [] if found["min"] is None else [found["min"], found["max"]]

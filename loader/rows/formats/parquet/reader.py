@@ -1,0 +1,121 @@
+"""Parquet files, opened for the stream."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from loader import _native
+from loader.errors import DataChangedError, DataError
+from loader.files.identity import DataFile
+from loader.files.regular import open_regular
+from loader.formats.format import Place
+from loader.formats.opening import usable
+from loader.plugins.error_text import LONGEST_TEXT, shortened
+from loader.rows.block import Rows
+from loader.rows.settings import RowsConfig
+
+try:
+    import pyarrow
+    import pyarrow.compute
+    import pyarrow.parquet
+
+    from loader.rows.formats.parquet.columns import Columns
+except ModuleNotFoundError:
+    raise ValueError("data.format: parquet needs the package pyarrow: pip install 'sparsepool[parquet]'") from None
+
+Found = TypeVar("Found")
+_MEMORY = 4  # bytes for a byte of a row group before compression, at most about
+
+
+class ParquetReader:
+    """`loader.formats.format.Reader`: a chunk is a row group."""
+
+    noun = "row group"
+
+    def __init__(self, files: Sequence[DataFile], settings: RowsConfig, *, skip_damaged: bool) -> None:
+        settings.check_columns()
+        self.name = ", ".join(str(file.path) for file in files[:3])
+        opened = usable(files, lambda file: _File(file, settings), skip_damaged=skip_damaged)
+        self._chunks = [(file, group) for file in opened for group in range(file.num_groups)]
+
+    @property
+    def num_chunks(self) -> int:
+        return len(self._chunks)
+
+    def place(self, chunk: int) -> Place:
+        file, group = self._chunks[chunk]
+        return Place(file.file.path, group)
+
+    def count(self, chunk: int) -> int:
+        file, group = self._chunks[chunk]
+        return int(ask(file.file, lambda opened: opened.metadata.row_group(group).num_rows))
+
+    def read(self, chunk: int) -> Iterator[Rows]:
+        file, group = self._chunks[chunk]
+        yield file.read(group)
+
+
+class _File:
+    def __init__(self, file: DataFile, settings: RowsConfig) -> None:
+        """Raises DataError for a file that can't be used."""
+        self.file = file
+        self.num_groups, names = ask(file, lambda opened: (opened.num_row_groups, opened.schema_arrow.names))
+        try:
+            self._columns = Columns(settings, names)
+        except ValueError as error:
+            raise DataError(file.path, str(error)) from None
+
+    def read(self, group: int) -> Rows:
+        table = ask(self.file, lambda opened: opened.read_row_group(group, self._columns.names, use_threads=False))
+        try:
+            return self._columns.rows(table)
+        except ValueError as error:
+            raise DataError(self.file.path, f"row group {group}: {error}") from None
+
+
+def texts(file: DataFile, column: str) -> Iterator[str]:
+    """Yields that column of each row. Raises DataError; also for a column that is not there, or has neither texts nor
+    numbers."""
+    groups, names = ask(file, lambda opened: (opened.num_row_groups, opened.schema_arrow.names))
+    if names.count(column) != 1:
+        what = "no column" if column not in names else "more than one column"
+        raise DataError(file.path, f"{what} {column!r} (--id); there are {', '.join(names[:40])}")
+    for group in range(groups):
+        table = ask(file, lambda opened, group=group: opened.read_row_group(group, [column], use_threads=False))  # type: ignore[misc]
+        try:
+            found = table.column(0).cast(pyarrow.string()).to_pylist()
+        except pyarrow.ArrowException:
+            raise DataError(
+                file.path, f"{column} (--id): is of {table.column(0).type}, not of texts or numbers"
+            ) from None
+        yield from (text or "" for text in found)
+
+
+def rows_nbytes(file: DataFile) -> tuple[int, int]:
+    """As `loader.rows.memory.SizedFormat`: of all columns, decoded. Raises DataError."""
+    metadata = ask(file, lambda opened: opened.metadata)
+    sizes = [metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups)]
+    return _MEMORY * max(sizes, default=0), _MEMORY * sum(sizes)
+
+
+def ask(file: DataFile, question: Callable[[pyarrow.parquet.ParquetFile], Found]) -> Found:
+    """Of the file as it was identified: one that has changed is not said to be damaged. Raises DataError."""
+    fault: Exception | None = None
+    try:
+        fd = open_regular(file.path)
+    except OSError as error:
+        raise DataError(file.path, error.strerror or str(error)) from None
+    with os.fdopen(fd, "rb") as opened:
+        try:
+            answer = question(pyarrow.parquet.ParquetFile(opened, page_checksum_verification=True))
+        except (pyarrow.ArrowException, UnicodeDecodeError, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            fault = error
+    if change := _native.file_change(file.path, file.identity, False):
+        raise DataChangedError(file.path, change)
+    if fault is not None:
+        raise DataError(file.path, f"can't be read as parquet: {shortened(str(fault), LONGEST_TEXT)}")
+    return answer

@@ -1,0 +1,73 @@
+"""The format `svmlight`, also known as libsvm: lines of a label and pairs NUMBER:VALUE, plain or compressed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from loader.files.identity import DataFile
+
+if TYPE_CHECKING:
+    from loader.formats.format import OnProgress, Verdict
+    from loader.rows.formats.svmlight.reader import SvmlightReader
+    from loader.rows.statistics.features import FeatureStatistics
+    from loader.stream.config import DataConfig
+
+FAMILY = "rows"
+SUFFIXES = tuple(f".{name}{packed}" for name in ("svm", "svmlight", "libsvm") for packed in ("", ".gz", ".zst"))
+_LINE = re.compile(
+    rb"\s*(#[^\n]*\n\s*)*[-+]?[0-9.]+([eE][-+]?[0-9]+)?(:[0-9.]+)?([ \t]+qid:[0-9]+)?[ \t]+[0-9]+:[-+0-9.]"
+)
+
+
+def recognizes(head: bytes) -> bool:
+    return _LINE.match(head) is not None
+
+
+def open_files(files: Sequence[DataFile], may_grow: bool, skip_damaged: bool) -> SvmlightReader:  # noqa: ARG001
+    from loader.rows.formats.svmlight.reader import SvmlightReader
+    from loader.rows.settings import RowsConfig
+
+    return SvmlightReader(files, RowsConfig(), may_grow=may_grow)
+
+
+def open_with(config: DataConfig, files: Sequence[DataFile]) -> SvmlightReader:
+    from loader.rows.formats.svmlight.reader import SvmlightReader
+
+    return SvmlightReader(files, config.settings, may_grow=config.may_grow)
+
+
+def whole_size(file: DataFile) -> int:
+    from loader.rows.chunks import whole_size
+
+    return whole_size(file)
+
+
+def rows_nbytes(file: DataFile) -> tuple[int, int]:
+    from loader.rows.memory import text_nbytes
+
+    return text_nbytes(file)
+
+
+def verify(path: Path, threads: int, progress: OnProgress | None) -> Verdict:  # noqa: ARG001 (disk or zlib limits)
+    from loader.rows.formats.svmlight.file import chunks
+    from loader.rows.statistics.text import counts
+    from loader.rows.statistics.verdict import verdict
+
+    return verdict(str(path), counts(chunks(path, progress)))
+
+
+def inspect(path: Path, progress: OnProgress | None) -> FeatureStatistics:
+    from loader.rows.formats.svmlight.file import chunks
+    from loader.rows.statistics.features import statistics
+
+    return statistics(path, chunks(path, progress))
+
+
+def dump(path: Path, limit: int | None) -> Iterator[bytes]:
+    from loader.rows.formats.svmlight.file import chunks
+    from loader.rows.statistics.text import dump
+
+    return dump(chunks(path), limit)

@@ -1,0 +1,48 @@
+"""Svmlight files, opened for the stream. The work is done by the native part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from loader import _native
+from loader.files.identity import DataFile
+from loader.formats.format import Place
+from loader.rows.block import Rows
+from loader.rows.chunks import read_chunk
+from loader.rows.fields import LABEL, WEIGHT
+from loader.rows.formats.svmlight.file import any_shape
+from loader.rows.settings import RowsConfig
+
+
+class SvmlightReader:
+    """`loader.formats.format.Reader`. What is written here has one field `features`, of all numbers as they stand."""
+
+    def __init__(self, files: Sequence[DataFile], settings: RowsConfig, *, may_grow: bool) -> None:
+        """Raises ValueError for numbers that such rows have not."""
+        if settings.dense:
+            raise ValueError(
+                f"data.rows.dense: {settings.dense[0]!r}, but svmlight files have no further numbers than {LABEL}, "
+                f"{WEIGHT} and qid: leave data.rows.dense out"
+            )
+        opened = [(known, _native.LineFile(known.path, known.identity, may_grow)) for known in files]
+        self._places = [
+            Place(known.path, chunk, file.offset(chunk)) for known, file in opened for chunk in range(file.num_chunks)
+        ]
+        self.native = _native.SvmlightReader([file for _, file in opened])
+
+    @property
+    def name(self) -> str:
+        return self.native.name
+
+    @property
+    def num_chunks(self) -> int:
+        return self.native.num_chunks
+
+    def place(self, chunk: int) -> Place:
+        return self._places[chunk]
+
+    def read(self, chunk: int) -> Iterator[Rows]:
+        rows, error = read_chunk(self.native, chunk, any_shape())
+        yield rows
+        if error is not None:
+            raise error

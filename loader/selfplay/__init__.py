@@ -1,1 +1,0 @@
-"""Training data by self-play of any UCI engine: what `loader generate` does."""

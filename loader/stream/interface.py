@@ -1,0 +1,92 @@
+"""The interface of a stream of batches: batch k is a pure function of files, settings, seed and k (I1).
+
+The pool's feeder drives a stream. `loader.sources.open_stream` opens one by the name of its source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from loader.errors import DataError
+from loader.stream.schema import BatchSchema
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """Where a batch begins, right behind the one before it: enough to make it without making those before it."""
+
+    batch: int = 0
+    epoch: int = 0
+    window: int = 0  # within the epoch
+    entry: int = 0  # within the window, in shuffled order
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A finished batch: slot `slot` holds batch `batch`, which began at `cursor`."""
+
+    slot: int
+    batch: int
+    cursor: Cursor
+    next_cursor: Cursor
+
+
+class Stream(Protocol):
+    """Fills given slots with consecutive batches, on threads of its own."""
+
+    schema: BatchSchema
+
+    def attach(self, slots: Sequence[npt.NDArray[np.uint8]]) -> None:
+        """Names the memory of the slots; called once, before anything else."""
+
+    def seek(self, cursor: Cursor) -> None:
+        """The next batch finished is the one that begins at `cursor`. All slots become the caller's again.
+
+        Raises ValueError for what can't be a cursor of this stream; one that lies behind the end of its window,
+        which only reading shows, makes `take` raise it.
+        """
+
+    def give(self, slot: int) -> None:
+        """Hands a slot to the stream. Slots are filled in the order given."""
+
+    def take(self) -> Filled | None:
+        """The next finished batch, in stream order; its slot is the caller's again. None if none is finished.
+
+        Raises DataError when the data is damaged: file, offset and what is wrong (I8). With
+        data.on_bad_data = "skip", only when nothing is left.
+        """
+
+    def skipped(self) -> Sequence[DataError]:
+        """What data.on_bad_data = "skip" has left out, in stream order: each place once, and not told before.
+
+        Told at the latest with the first batch behind it.
+        """
+
+    def fileno(self) -> int:
+        """A descriptor that is readable while `take` has something to return."""
+
+    def close(self) -> None:
+        """Stops the threads. Nothing is written to a slot afterwards."""
+
+
+@runtime_checkable
+class Compared(Protocol):
+    """What a stream has besides, if it knows its files as chunks and compares what it reads of each.
+
+    A chunk that has other bytes than when it was read first ends the stream with DataChangedError.
+    """
+
+    @property
+    def num_chunks(self) -> int:
+        """Of all files; the same for the same files."""
+
+    def compare_with(self, words: npt.NDArray[np.uint64]) -> None:
+        """[num_chunks] words, written and compared by the stream's threads: 0 for a chunk not read yet.
+
+        They may hold what an earlier stream of the same files has written. Called before `attach`.
+        """

@@ -1,0 +1,65 @@
+"""Finds the files that data.train and data.validation name, and what their entries say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from loader.files.identity import Component, DataFile
+from loader.stream.mixture_entries import DataEntry
+from loader.stream.sources import find_files
+
+
+@dataclass(frozen=True)
+class Named:
+    """An entry as its files need it: its number, share and scale."""
+
+    entry: int  # from 0 on
+    component: Component | None = None
+    score_scale: float = 1.0
+
+
+def find_entries(entries: Sequence[str | DataEntry], key: str) -> tuple[list[Path], dict[Path, Named]]:
+    """Returns the files in their order, and what their entries say; `key`: what errors call the entries.
+
+    Raises ValueError for a pattern that matches nothing, and for a file that is named twice with shares, or with two
+    scales.
+    """
+    paths: list[Path] = []
+    known: dict[Path, Named] = {}
+    for number, entry in enumerate(entries):
+        if isinstance(entry, str):
+            files, named = find_files([entry], key), Named(number)
+        else:
+            files = find_files(entry.files, f"{key}: entry {number + 1}: files")
+            component = None if entry.share is None else Component(number, entry.share)
+            named = Named(number, component, entry.score_scale)
+        for path in files:
+            if path in known and (problem := _problem_of_two(key, path, known[path], named)):
+                raise ValueError(problem)
+            known[path] = named
+        paths += files
+    return paths, known
+
+
+def with_entries(files: Sequence[DataFile], known: Mapping[Path, Named], key: str) -> tuple[DataFile, ...]:
+    """Returns the files with what their entries say. Raises ValueError for a file that has two names with shares, or
+    with two scales."""
+    seen: dict[tuple[int, int], DataFile] = {}
+    for file in files:
+        other = seen.setdefault((file.device, file.inode), file)
+        if other is not file and (problem := _problem_of_two(key, file.path, known[other.path], known[file.path])):
+            raise ValueError(f"{problem}: it is {other.path}, too")
+    return tuple(
+        replace(file, component=known[file.path].component, score_scale=known[file.path].score_scale) for file in files
+    )
+
+
+def _problem_of_two(key: str, path: Path, first: Named, second: Named) -> str | None:
+    """Returns what is wrong with a file that two entries name, or one twice; None if nothing is."""
+    one, other = first.entry + 1, second.entry + 1
+    where = f"{key}: {path} is in " + (f"entry {one} and entry {other}" if one != other else f"entry {one} twice")
+    if second.component is not None:
+        return f"{where}: a file has one share"
+    return f"{where}: a file has one score_scale" if first.score_scale != second.score_scale else None

@@ -1,0 +1,190 @@
+"""What a batch is: the fields it has and where they lie in a slot of memory.
+
+The one place that knows the byte layout of a slot. Writers (the native pipeline) get the offsets from
+here, readers get zero-copy numpy views. Nothing here allocates or copies a field.
+
+    header            uint64: batch number, then per sparse field: active, touched
+    bucket_offsets    uint32[num_buckets + 1]      samples of output bucket b: bucket_offsets[b] .. [b + 1]
+    dense fields      dtype[batch_size] each
+    sparse fields     offsets, features            rows: what is active in each bag
+                      touched, touched_offsets, bags   columns: in which bags each touched feature is active
+                      values, column_values        if the field has values: float32, beside features and bags
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loader.stream.fields import Fields
+
+ALIGNMENT = 64  # of every region in a slot: one cache line, one AVX-512 register
+PAGE = 4096  # slots are whole pages
+
+HEADER = "header"
+BUCKET_OFFSETS = "bucket_offsets"
+
+
+def narrowest_unsigned(count: int) -> np.dtype[Any]:
+    """The narrowest of uint16 and uint32 that holds 0 .. count - 1."""
+    return np.dtype(np.uint16 if count <= 1 << 16 else np.uint32)
+
+
+@dataclass(frozen=True)
+class SparseField:
+    """Bags of feature numbers; bag `b * batch_size + sample` is bag b of that sample."""
+
+    name: str
+    num_features: int
+    max_active: int  # features in one bag at most
+    bags_per_sample: int = 1
+    values: bool = False  # each active feature has a float32 value; else it counts 1, and nothing is stored
+
+
+@dataclass(frozen=True)
+class DenseField:
+    """One number per sample."""
+
+    name: str
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Region:
+    """A typed array inside a slot."""
+
+    dtype: np.dtype[Any]
+    count: int
+    offset: int  # bytes from the start of the slot
+
+
+@dataclass(frozen=True)
+class BatchSchema:
+    """The fields of a batch of exactly `batch_size` samples, ordered by output bucket."""
+
+    batch_size: int
+    sparse: tuple[SparseField, ...]
+    dense: tuple[DenseField, ...]
+    num_buckets: int = 1
+
+    def num_bags(self, sparse: SparseField) -> int:
+        return sparse.bags_per_sample * self.batch_size
+
+    @cached_property
+    def regions(self) -> Mapping[str, Region]:
+        """Region of every array, by name: `score`, `features.offsets`, ..."""
+        arrays: list[tuple[str, np.dtype[Any], int]] = [
+            (HEADER, np.dtype(np.uint64), 1 + 2 * len(self.sparse)),
+            (BUCKET_OFFSETS, np.dtype(np.uint32), self.num_buckets + 1),
+        ]
+        arrays += [(dense.name, np.dtype(dense.dtype), self.batch_size) for dense in self.dense]
+        for sparse in self.sparse:
+            bags = self.num_bags(sparse)
+            active = bags * sparse.max_active
+            touched = min(sparse.num_features, active)
+            number = narrowest_unsigned(sparse.num_features)
+            arrays += [
+                (f"{sparse.name}.offsets", np.dtype(np.uint32), bags + 1),
+                (f"{sparse.name}.features", number, active),
+                *([(f"{sparse.name}.values", np.dtype(np.float32), active)] if sparse.values else []),
+                (f"{sparse.name}.touched", number, touched),
+                (f"{sparse.name}.touched_offsets", np.dtype(np.uint32), touched + 1),
+                (f"{sparse.name}.bags", narrowest_unsigned(bags), active),
+                *([(f"{sparse.name}.column_values", np.dtype(np.float32), active)] if sparse.values else []),
+            ]
+        regions: dict[str, Region] = {}
+        offset = 0
+        for name, dtype, count in arrays:
+            regions[name] = Region(dtype, count, offset)
+            offset += -(-dtype.itemsize * count // ALIGNMENT) * ALIGNMENT
+        return regions
+
+    @cached_property
+    def slot_bytes(self) -> int:
+        """Bytes of one slot, whole pages."""
+        last = list(self.regions.values())[-1]
+        end = last.offset + last.count * last.dtype.itemsize
+        return -(-end // PAGE) * PAGE
+
+
+@dataclass(frozen=True)
+class SparseView:
+    """One sparse field of one batch.
+
+    Rows: bag i has features[offsets[i] : offsets[i + 1]]. Columns: feature touched[j] (ascending) is
+    active in bags[touched_offsets[j] : touched_offsets[j + 1]] (ascending). If the field has values, values[k] is that
+    of features[k], and column_values[k] that of touched[j] in bags[k]: the same numbers in two orders.
+    """
+
+    offsets: npt.NDArray[np.uint32]  # [num_bags + 1]
+    features: npt.NDArray[Any]  # [active]
+    touched: npt.NDArray[Any]  # [touched]
+    touched_offsets: npt.NDArray[np.uint32]  # [touched + 1]
+    bags: npt.NDArray[Any]  # [active]
+    values: npt.NDArray[np.float32] | None = None  # [active]
+    column_values: npt.NDArray[np.float32] | None = None  # [active]
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Those that the field has, by name."""
+        return {name: array for name, array in vars(self).items() if array is not None}
+
+    def copy(self) -> SparseView:
+        """The same in memory of its own."""
+        return replace(self, **{name: array.copy() for name, array in self.arrays().items()})
+
+
+@dataclass(frozen=True)
+class SparseBatch:
+    """Zero-copy views over one slot; valid as long as the slot has no other owner (I4)."""
+
+    number: int
+    sparse: Mapping[str, SparseView]
+    dense: Mapping[str, npt.NDArray[Any]]  # each [batch_size]
+    bucket_offsets: npt.NDArray[np.uint32]  # [num_buckets + 1]
+    slot: npt.NDArray[np.uint8] = field(repr=False)
+
+    def copy(self) -> SparseBatch:
+        """The same in memory of its own, which is no slot: `slot` is empty."""
+        return SparseBatch(
+            number=self.number,
+            sparse=Fields({name: view.copy() for name, view in self.sparse.items()}),
+            dense=Fields({name: array.copy() for name, array in self.dense.items()}),
+            bucket_offsets=self.bucket_offsets.copy(),
+            slot=np.empty(0, np.uint8),
+        )
+
+    @classmethod
+    def view(cls, schema: BatchSchema, slot: npt.NDArray[np.uint8]) -> SparseBatch:
+        """Views of the finished batch in `slot` (uint8, at least schema.slot_bytes)."""
+
+        def array(name: str, count: int | None = None) -> npt.NDArray[Any]:
+            region = schema.regions[name]
+            count = region.count if count is None else count
+            end = region.offset + count * region.dtype.itemsize
+            return slot[region.offset : end].view(region.dtype)
+
+        header = array(HEADER)
+        sparse: Fields[SparseView] = Fields()
+        for i, entry in enumerate(schema.sparse):
+            active, touched = int(header[1 + 2 * i]), int(header[2 + 2 * i])
+            sparse[entry.name] = SparseView(
+                offsets=array(f"{entry.name}.offsets"),
+                features=array(f"{entry.name}.features", active),
+                touched=array(f"{entry.name}.touched", touched),
+                touched_offsets=array(f"{entry.name}.touched_offsets", touched + 1),
+                bags=array(f"{entry.name}.bags", active),
+                values=array(f"{entry.name}.values", active) if entry.values else None,
+                column_values=array(f"{entry.name}.column_values", active) if entry.values else None,
+            )
+        return cls(
+            number=int(header[0]),
+            sparse=sparse,
+            dense=Fields({entry.name: array(entry.name) for entry in schema.dense}),
+            bucket_offsets=array(BUCKET_OFFSETS),
+            slot=slot,
+        )

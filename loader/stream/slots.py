@@ -1,0 +1,107 @@
+"""Slots without shared memory, for tests and benchmarks, and a batch writer for sources written in Python.
+
+Allocates slots as the pool would (page-aligned, zeroed), writes a batch into one with numpy, and drives a
+stream to the end of a count. The numpy writer is also the oracle of the native one.
+"""
+
+from __future__ import annotations
+
+import mmap
+import select
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from loader.stream.check import check_buckets, check_dense, check_names, check_once, check_parts, check_rows, check_slot
+from loader.stream.interface import Stream
+from loader.stream.schema import BUCKET_OFFSETS, HEADER, BatchSchema, SparseBatch
+
+Slot = npt.NDArray[np.uint8]
+
+
+def allocate_slots(schema: BatchSchema, count: int) -> list[Slot]:
+    """`count` zeroed slots of schema.slot_bytes, each on a page border (and so aligned to a cache line)."""
+    return [np.frombuffer(mmap.mmap(-1, schema.slot_bytes), dtype=np.uint8) for _ in range(count)]
+
+
+def write_batch(
+    schema: BatchSchema,
+    slot: Slot,
+    number: int,
+    rows: Mapping[str, tuple[npt.NDArray[Any], ...]],
+    dense: Mapping[str, npt.NDArray[Any]],
+    bucket_offsets: npt.NDArray[Any] | None = None,
+) -> None:
+    """Writes batch `number` into `slot`.
+
+    rows: per sparse field (offsets [num_bags + 1], features [active]), and a third array, values [active], if the
+    field has values. A feature occurs once in a bag at most: values of one feature are to be added up before. Values
+    may be anything that float32 holds: zeros stay, and with what is not finite the batch is a bad one when it is used.
+    dense: [batch_size] each. bucket_offsets: [num_buckets + 1], may be left out if there is one bucket.
+    Raises ValueError that names the field for counts, numbers and types that are not the schema's; then nothing of the
+    batch may be used.
+    """
+
+    def put(name: str, values: npt.ArrayLike) -> None:
+        region = schema.regions[name]
+        array = np.asarray(values)
+        end = region.offset + array.size * region.dtype.itemsize
+        slot[region.offset : end].view(region.dtype)[:] = array
+
+    check_slot(schema, slot)
+    check_names("sparse fields", rows, [field.name for field in schema.sparse])
+    check_names("dense fields", dense, [field.name for field in schema.dense])
+    header = [number]
+    for field in schema.sparse:
+        offsets, features, *values = (np.asarray(part) for part in rows[field.name])
+        check_rows(schema, field, offsets, features)
+        check_parts(field, features, values)
+        bag_of = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        order = np.argsort(features, kind="stable")  # bags stay ascending within a feature
+        column, bags = features[order], bag_of[order]
+        begins = np.ones(len(column) + 1, np.bool_)  # where another feature does, and the end
+        begins[1:-1] = column[1:] != column[:-1]
+        check_once(field, column, bags, begins)
+        touched_offsets = np.flatnonzero(begins)
+        touched = column[touched_offsets[:-1]]
+        put(f"{field.name}.offsets", offsets)
+        put(f"{field.name}.features", features)
+        put(f"{field.name}.touched", touched)
+        put(f"{field.name}.touched_offsets", touched_offsets)
+        put(f"{field.name}.bags", bags)
+        for array in values:
+            put(f"{field.name}.values", array)
+            put(f"{field.name}.column_values", array[order])
+        header += [len(features), len(touched)]
+    for entry in schema.dense:
+        check_dense(entry.name, np.asarray(dense[entry.name]), np.dtype(entry.dtype), schema.batch_size)
+        put(entry.name, dense[entry.name])
+    borders = np.asarray([0, schema.batch_size] if bucket_offsets is None else bucket_offsets)
+    check_buckets(schema, borders)
+    put(BUCKET_OFFSETS, borders)
+    put(HEADER, header)
+
+
+def read_batches(stream: Stream, count: int, slots: Sequence[Slot] | None = None) -> Iterator[SparseBatch]:
+    """The next `count` batches, each valid until the next is asked for.
+
+    Without `slots` the stream must be new: four are allocated and attached. With them, they are the ones
+    attached before and all of them are the caller's; at the end they are the caller's again.
+    """
+    if slots is None:
+        slots = allocate_slots(stream.schema, 4)
+        stream.attach(slots)
+    poll = select.poll()
+    poll.register(stream.fileno(), select.POLLIN)
+    given = min(count, len(slots))
+    for slot in range(given):
+        stream.give(slot)
+    for _ in range(count):
+        while (filled := stream.take()) is None:
+            poll.poll()
+        yield SparseBatch.view(stream.schema, slots[filled.slot])
+        if given < count:
+            stream.give(filled.slot)
+            given += 1

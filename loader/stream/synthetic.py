@@ -1,0 +1,163 @@
+"""Random sparse data with no files and no chess: for tests, and to try a pool without data.
+
+data.source = "synthetic", settings in [data.synthetic]. A sample is one bag of 1 .. max_active distinct features, low
+numbers far more often than high ones; `target` (float32) is the sum of hidden weights of its features, each times its
+value if there are values. Batch k is a function of (settings, seed, k) alone (I1); numpy only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from loader.errors import DataError
+from loader.files.identity import DataFile
+from loader.section import Effect, Section
+from loader.stream.config import DataConfig
+from loader.stream.interface import Cursor, Filled
+from loader.stream.schema import BatchSchema, DenseField, SparseField
+from loader.stream.slots import Slot, write_batch
+
+FIELD = "features"
+TARGET = "target"
+_VALIDATION = 1 << 63  # added to the seed: more than a seed can be
+SKEW = 3.0  # feature = num_features * u^SKEW for a uniform u: the first hundredth gets a fifth of the draws
+
+
+class SyntheticConfig(Section):
+    """Keys of [data.synthetic]."""
+
+    num_features: Annotated[int, Field(ge=1, le=1 << 31, description="numbers of features"), Effect.FIXED] = 1000
+    max_active: Annotated[int, Field(ge=1, le=1 << 16, description="features of a sample at most"), Effect.FIXED] = 8
+    values: Annotated[bool, Field(description="each feature of a sample has a value from -1 to 1"), Effect.FIXED] = (
+        False
+    )
+
+
+class SyntheticSource:
+    """The source "synthetic"; it takes no files."""
+
+    settings = SyntheticConfig
+
+    def schema(self, config: DataConfig) -> BatchSchema:
+        settings = config.settings
+        if settings.max_active > settings.num_features:
+            raise ValueError(
+                f"data.synthetic.max_active: {settings.max_active} is more than num_features, {settings.num_features}"
+            )
+        return BatchSchema(
+            batch_size=config.batch_size,
+            sparse=(SparseField(FIELD, settings.num_features, settings.max_active, values=settings.values),),
+            dense=(DenseField(TARGET, "float32"),),
+        )
+
+    def open(self, config: DataConfig, files: Sequence[DataFile], seed: int) -> SyntheticStream:
+        if files:
+            raise ValueError(f"data.source: 'synthetic' reads no files, but {files[0].path} was given")
+        return SyntheticStream(self.schema(config), seed)
+
+    def open_validation(self, config: DataConfig, seed: int) -> SyntheticStream:
+        return SyntheticStream(self.schema(config), seed + _VALIDATION)
+
+    def origin(self, config: DataConfig, files: Sequence[DataFile], seed: int, cursor: Cursor) -> dict[str, Any]:  # noqa: ARG002
+        return {**config.settings.model_dump(), "seed": seed, "batch": cursor.batch}
+
+
+def hidden_weights(features: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """The rule behind `target`: a weight in [-1, 1) per feature number, the same for every seed."""
+    # Fibonacci hashing: a fixed function of the number needs no table and suits any size of the space.
+    mixed = (features.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    weights: npt.NDArray[np.float64] = (mixed >> np.uint64(11)).astype(np.float64) / 2.0**52 - 1.0
+    return weights
+
+
+def draw_rows(
+    schema: BatchSchema, seed: int, batch: int
+) -> tuple[tuple[npt.NDArray[Any], ...], npt.NDArray[np.float32]]:
+    """(offsets [B + 1], features [active], values [active] if the field has any) and target [B] of that batch."""
+    field = schema.sparse[0]
+    random = np.random.Generator(np.random.Philox(key=[seed, batch]))
+    drawn = random.random((schema.batch_size, field.max_active))
+    features = np.minimum((field.num_features * drawn**SKEW).astype(np.int64), field.num_features - 1)
+    features.sort(axis=1)
+    wanted = random.integers(1, field.max_active + 1, size=schema.batch_size)
+    keep = np.arange(field.max_active) < wanted[:, None]
+    keep[:, 1:] &= features[:, 1:] != features[:, :-1]
+    rows: tuple[npt.NDArray[Any], ...] = (np.concatenate([[0], np.cumsum(keep.sum(axis=1))]), features[keep])
+    weights = hidden_weights(features)
+    if field.values:
+        values = (2 * random.random(features.shape) - 1).astype(np.float32)
+        weights *= values
+        rows = (*rows, values[keep])
+    return rows, np.where(keep, weights, 0.0).sum(axis=1).astype(np.float32)
+
+
+class SyntheticStream:
+    """The `Stream` protocol without threads: a slot is filled while it is given."""
+
+    def __init__(self, schema: BatchSchema, seed: int) -> None:
+        self.schema = schema
+        self._seed = seed
+        self._slots: Sequence[Slot] = ()
+        self._next = 0  # number of the batch that goes into the next slot given
+        self._finished: deque[Filled] = deque()
+        self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def attach(self, slots: Sequence[npt.NDArray[np.uint8]]) -> None:
+        self._slots = tuple(slots)
+
+    def seek(self, cursor: Cursor) -> None:
+        if cursor != Cursor(batch=cursor.batch) or cursor.batch < 0:
+            raise ValueError(f"{cursor} is no cursor of synthetic data: only `batch` counts, from 0")
+        self._clear()
+        self._next = cursor.batch
+
+    def write(self, slot: Slot, number: int) -> None:
+        """Batch `number` into the slot's memory. A stream of other samples that are made overrides it."""
+        rows, target = draw_rows(self.schema, self._seed, number)
+        write_batch(self.schema, slot, number, {FIELD: rows}, {TARGET: target})
+
+    def give(self, slot: int) -> None:
+        self.write(self._slots[slot], self._next)
+        here, then = Cursor(batch=self._next), Cursor(batch=self._next + 1)
+        self._finished.append(Filled(slot, self._next, here, then))
+        self._next += 1
+        os.eventfd_write(self._event, 1)
+
+    def take(self) -> Filled | None:
+        if not self._finished:
+            return None
+        filled = self._finished.popleft()
+        if not self._finished:
+            os.eventfd_read(self._event)
+        return filled
+
+    def skipped(self) -> Sequence[DataError]:
+        return ()
+
+    def fileno(self) -> int:
+        return self._event
+
+    def close(self) -> None:
+        if self._event >= 0:
+            os.close(self._event)
+            self._event = -1
+
+    def _clear(self) -> None:
+        if self._finished:
+            os.eventfd_read(self._event)
+            self._finished.clear()
+
+    def __enter__(self) -> SyntheticStream:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()

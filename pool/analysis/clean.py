@@ -1,0 +1,75 @@
+"""The checkpoints of a run that has ended, thinned. Never those that a resume needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pool.checkpoint.folder import DAMAGED, PREFIX, checkpoints, newest_good, old_checkpoints
+from pool.checkpoint.folder import remove as remove_checkpoint
+from pool.checkpoint.state import FOLDER
+from pool.config.load import recorded_tree
+from pool.errors import ConfigError
+from pool.nets.record import still_to_export
+from pool.run_folder import files, opening
+from pool.run_folder.strict_json import value_at
+from pool.supervisor.resources.run_folder import locked
+
+
+def clean_run(run: Path, keep: int, every: int | None, say: Callable[[str], object], *, remove: bool) -> int | None:
+    """Names each checkpoint that is not kept, with `remove` removes it; bytes of all. None: the run goes on, and is
+    left alone.
+
+    `keep`: newest ones that stay; `every`: those of each so many steps stay, None: as the run's config has it. Raises
+    ConfigError for what is no run's folder, CheckpointError for a checkpoint that nobody may judge, OSError.
+    """
+    config = recorded_tree(run)
+    held = opening.hold(run)
+    lock = -1
+    try:
+        inside = opening.inside(held)
+        opening.check_below(inside, (FOLDER,), links_in=FOLDER)
+        lock = locked(inside)  # no run begins meanwhile
+        total = 0
+        for checkpoint in _doomed(inside, keep, _number(config, "keep_every") if every is None else every, config):
+            size = _size(checkpoint)
+            total += size
+            say(f"{run / FOLDER / checkpoint.name}: {size / 1e6:,.1f} MB{' removed' if remove else ''}")
+            if remove and checkpoint.name.startswith(PREFIX):
+                remove_checkpoint(checkpoint)
+            elif remove:
+                files.remove(checkpoint)
+        return total
+    except BlockingIOError:
+        say(f"{run}: goes on, and is left alone")
+        return None
+    except OSError as error:
+        raise ConfigError(opening.shown(f"{error.filename or run}: {error.strerror}")) from None
+    finally:
+        for fd in (lock, held):
+            if fd >= 0:
+                os.close(fd)
+
+
+def _doomed(run: Path, keep: int, every: int, config: object) -> Iterator[Path]:
+    """Oldest first. Raises CheckpointError, OSError."""
+    folder = run / FOLDER
+    if not folder.is_dir():
+        return
+    good = newest_good(folder).good
+    wanted = still_to_export(run, _number(config, "export_every"))
+    newer = [] if good is None else [path for path in checkpoints(folder) if path.name >= good.name]
+    for old in old_checkpoints(folder, keep, every, wanted):
+        if good is not None and old not in newer:
+            yield old
+    yield from sorted(path for path in folder.iterdir() if path.name.startswith(DAMAGED) and path.is_dir())
+
+
+def _number(config: object, key: str) -> int:
+    value = value_at(config, f"train.{key}")
+    return value if type(value) is int else 0
+
+
+def _size(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.iterdir())

@@ -1,0 +1,224 @@
+"""What a checkpoint's network, or the mean of an ensemble's, says of every sample of some files, in their order."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from loader.files.identity import identify
+from loader.files.new_file import NewFile
+from loader.files.pipes import OutputPipe, output_pipe
+from loader.plugins.error_text import told
+from loader.plugins.interface import call_problem
+from loader.rows.readers import texts_of, without_labels
+from loader.stream.schema import SparseBatch
+from loader.stream.sequential import batches_in_order
+from loader.stream.sources import SOURCES, built_in_formats, find_files
+from pool.config.changes import Change
+from pool.config.load import changed_config
+from pool.config.tree import Config
+from pool.errors import ConfigError, PoolError
+from pool.export.load import Trained, described, load_members
+from pool.export.member import One
+from pool.nn.batch import TensorBatch
+from pool.run_folder import strict_json
+
+Method = Callable[[nn.Module, TensorBatch], torch.Tensor]
+
+_SEPARATOR = re.compile(r"[\t\r\n]")
+_DIGITS = {np.dtype(np.float32): "%.9g", np.dtype(np.float64): "%.17g"}  # a reader gets the same number back
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The networks of a checkpoint, or one of them, to be asked about batches."""
+
+    members: tuple[Trained, ...]
+    methods: tuple[Method, ...]
+    verb: str  # of the command that asks
+
+    @classmethod
+    def open(
+        cls, where: Path, task: str | None, verb: str, member: One | None = None, *, averaged: bool = False
+    ) -> Asked:
+        """`member`: one of an ensemble, None: the mean of all; `averaged`: with the averaged weights. Raises
+        PoolError."""
+        members = load_members(where, task, verb, member, averaged=averaged)
+        for each in members:
+            each.model.eval()
+        return cls(members, tuple(_method_of(each, verb) for each in members), verb)
+
+    def __str__(self) -> str:
+        return described(self.members)
+
+    def ask(self, batch: TensorBatch, samples: int) -> npt.NDArray[Any]:
+        """[samples, k], in the order of the batch. Raises PoolError."""
+        each = [self._answer(*member, batch, samples) for member in zip(self.members, self.methods, strict=True)]
+        return _mean(each, f"{self.verb}: the task {self.members[0].name}")
+
+    def _answer(self, member: Trained, method: Method, batch: TensorBatch, samples: int) -> npt.NDArray[Any]:
+        who = f"{self.verb}: the task {member.name}"
+        try:
+            with torch.no_grad():
+                given = method(member.model, batch)
+        except Exception as error:
+            raise PoolError(f"{who}: {told(error)}") from error
+        shape = tuple(given.shape) if isinstance(given, torch.Tensor) else type(given).__name__
+        if not isinstance(given, torch.Tensor) or given.dim() not in (1, 2) or len(given) != samples:
+            raise PoolError(f"{who} gives {shape}, and [{samples}] or [{samples}, k] is expected")
+        numbers = given.detach().cpu()
+        if numbers.dtype in (torch.bfloat16, torch.float16):
+            numbers = numbers.float()
+        return numbers.reshape(samples, -1).numpy()
+
+
+def predict_file(
+    asked: Asked,
+    patterns: Sequence[str],
+    output: Path,
+    changes: Sequence[Change] = (),
+    on_progress: Callable[[int], object] | None = None,
+    *,
+    ids: str | None = None,
+    header: bool = False,
+) -> int:
+    """Writes a line of numbers, separated by tabs, for each sample; returns how many samples there were. Labels are
+    not read.
+
+    `changes`: of [data]; `ids`: the column of the data that each line begins with; `header`: with a first line of
+    names; `on_progress`: told how many samples are written so far. Raises PoolError, DataError; `output` is written as
+    a whole or not at all, unless it is a pipe or standard output (`-`).
+    """
+    samples = 0
+    try:
+        config = data_config(asked.members[0], changes, asked.verb)
+        files = identify(find_files(patterns, "--data"))
+        data = without_labels(config.data)
+        names = None if ids is None else texts_of(data, files, ids)
+        with _output(output) as file:
+            for numbers in _predictions(asked, batches_in_order(data, files, config.run.seed)):
+                if header and not samples:
+                    file.write(_header(ids, numbers.shape[1]))
+                file.write(_lines(numbers, None if names is None else list(islice(names, len(numbers)))))
+                samples += len(numbers)
+                if on_progress is not None:
+                    on_progress(samples)
+            if names is not None and next(names, None) is not None:
+                raise ConfigError(f"--id {ids}: there are more rows of it than samples")
+            if isinstance(file, NewFile):
+                file.publish()
+            else:
+                file.flush()
+    except FileExistsError:
+        raise ConfigError(f"{output}: is there already; give another name, or remove it first") from None
+    except (PoolError, OSError):
+        raise
+    except ValueError as error:
+        if hasattr(error, "offset"):  # damaged data, which has an exit code of its own
+            raise
+        raise ConfigError(str(error)) from None
+    return samples
+
+
+@contextmanager
+def _output(path: Path) -> Iterator[NewFile | OutputPipe]:
+    if (pipe := output_pipe(path)) is None:
+        with NewFile(path, path.with_name(f".{path.name}.part")) as file:
+            yield file
+        return
+    try:
+        yield pipe
+    finally:
+        pipe.close()
+
+
+def _method_of(found: Trained, verb: str) -> Method:
+    """`pool.task.task.Predicting`. Raises ConfigError."""
+    method = getattr(found.task, "predict", None)
+    if method is None:
+        raise ConfigError(
+            f"{verb}: the task {found.name} has no method predict(model, batch), which gives a tensor of [batch] or "
+            "[batch, k]: add it"
+        )
+    if problem := call_problem(method, ("model", "batch")):
+        raise ConfigError(f"{verb}: the task {found.name}: its method predict {problem}")
+    predicts: Method = method
+    return predicts
+
+
+def data_config(found: Trained, changes: Sequence[Change], verb: str, sections: Sequence[str] = ("data",)) -> Config:
+    """The settings of the run's `sections`. Code that the checkpoint names is imported only if `changes` name it."""
+    data = found.config.get("data")
+    if not isinstance(data, Mapping):
+        raise strict_json.not_ours(found.checkpoint, "config.data: a section is expected")
+    others = {name: found.config.get(name) for name in sections}
+    tree = json.loads(json.dumps({"task": found.name, **others, "data": {**data, "train": [], "validation": []}}))
+    named = {change.key: change.value for change in changes}
+    for key, known in (("source", SOURCES.bundled), ("format", (None, *built_in_formats()))):
+        value = data.get(key)
+        if value not in known and f"data.{key}" not in named:
+            raise ConfigError(
+                f"the data.{key} of {found.checkpoint} is {strict_json.printable(str(value))}, which is no part of "
+                f"this program; {verb} runs it only if you name it too: "
+                f"--set data.{key}={strict_json.printable(str(value))}"
+            )
+    if wrong := [key for key in named if key.partition(".")[0] not in sections]:
+        raise ConfigError(f"--set {wrong[0]}: {verb} takes keys of {' and '.join(sections)} alone")
+    return changed_config(tree, changes, str(found.checkpoint))
+
+
+def _predictions(
+    asked: Asked, batches: Iterable[tuple[SparseBatch, npt.NDArray[np.int64]]]
+) -> Iterator[npt.NDArray[Any]]:
+    """[samples, k], in the samples' own order."""
+    for batch, order in batches:
+        numbers = asked.ask(TensorBatch.from_numpy(batch), len(order))
+        result = np.empty_like(numbers)
+        result[order] = numbers
+        yield result
+
+
+def _mean(members: Sequence[npt.NDArray[Any]], who: str) -> npt.NDArray[Any]:
+    """Added in double precision, in the order of the members."""
+    first = members[0]
+    if len(members) == 1:
+        return first
+    if not np.issubdtype(first.dtype, np.floating):
+        raise ConfigError(
+            f"{who} gives {first.dtype}, which has no mean over members: choose with --member M or --member best"
+        )
+    if wrong := next((each.shape for each in members if each.shape != first.shape), None):
+        raise PoolError(f"{who} gives {first.shape} for one member and {wrong} for another")
+    total = np.zeros(first.shape)
+    for each in members:
+        total += each
+    return (total / len(members)).astype(first.dtype)
+
+
+def _lines(numbers: npt.NDArray[Any], ids: Sequence[str] | None) -> bytes:
+    """Raises ConfigError for ids that do not fit the lines."""
+    row = "\t".join([_DIGITS.get(numbers.dtype, "%d")] * numbers.shape[1])
+    lines = [f"{row % tuple(line)}\n" for line in numbers.tolist()]
+    if ids is None:
+        return "".join(lines).encode()
+    if len(ids) != len(lines):
+        raise ConfigError("--id: there are fewer rows of that column than samples")
+    if odd := next((text for text in ids if _SEPARATOR.search(text)), None):
+        raise ConfigError(f"--id: {odd!r} has a tab or a line end in it, which a line of the output can't hold")
+    return "".join(f"{text}\t{line}" for text, line in zip(ids, lines, strict=True)).encode()
+
+
+def _header(ids: str | None, columns: int) -> bytes:
+    names = ["prediction"] if columns == 1 else [f"prediction_{number}" for number in range(columns)]
+    return ("\t".join([*([] if ids is None else [ids]), *names]) + "\n").encode()

@@ -1,0 +1,200 @@
+"""What a run's folder says of it, or of each member of an ensemble: settings and the numbers of each step."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from pool.checkpoint.folder import linked_step, step_path
+from pool.checkpoint.state import BEST, FOLDER, LAST, read_state
+from pool.config.load import CONFIG, recorded_tree
+from pool.config.member_settings import flat, settings_of_members
+from pool.errors import ConfigError, PoolError
+from pool.metrics.layout import LOSS, PREFIX
+from pool.metrics.medians import of_member
+from pool.run_folder.records import METRICS, read_records
+from pool.run_folder.strict_json import value_at
+from pool.telemetry.status import State, Status, goes_on, read_status, state_of
+
+_RECENT = 100  # steps, whose speed the rest will have
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run; its process may live."""
+
+    name: str  # as it was given
+    config: Mapping[str, Any]  # by dotted key
+    records: Sequence[Mapping[str, Any]]  # in the order of the file
+    best_step: int | None = None  # of the checkpoint that validated best
+    member: int | None = None  # of an ensemble, as if it were a run of its own
+    members: Sequence[Run] = ()  # of an ensemble
+    best_of_members: tuple[int, float] | None = None  # of an ensemble: as best_checkpoint
+    state: State | None = None  # None: its lock may not be looked at
+    status: Status | None = None  # of its newest life, if it has said anything
+
+    @cached_property
+    def steps(self) -> list[Mapping[str, Any]]:
+        return [record for record in self.records if "loss" in record]
+
+    @property
+    def last_loss(self) -> float | None:
+        """Of the newest step; None before the first."""
+        return self.steps[-1]["loss"] if self.steps else None
+
+    @property
+    def last_step_time(self) -> float | None:
+        """When the newest step was done, in seconds since 1970; None before the first."""
+        time = self.steps[-1].get("time") if self.steps else None
+        return float(time) if isinstance(time, int | float) else None
+
+    @property
+    def eta(self) -> float | None:
+        """Seconds to the end at the speed of the newest steps; None if the run does not go on, or has no speed yet."""
+        rates = self._rates[-_RECENT:]
+        if self.state != "running" or not rates:
+            return None
+        left = int(self.config.get("train.steps", 0)) - int(self.steps[-1]["step"])
+        return max(0, left) * self._samples_per_step * fmean(1 / rate for rate in rates)
+
+    @cached_property
+    def newest_validation(self) -> Mapping[str, Any] | None:
+        """The record of the newest validation; None before the first."""
+        return next((record for record in reversed(self.records) if "validation_loss" in record), None)
+
+    @cached_property
+    def validations(self) -> list[tuple[int, float]]:
+        """Step and loss."""
+        return [(record["step"], record["validation_loss"]) for record in self.records if "validation_loss" in record]
+
+    @property
+    def best(self) -> tuple[int, float] | None:
+        """Step and loss of the first of the lowest validations, of an ensemble that of its best member; None if there
+        is none."""
+        return (self.best_member or self)._lowest
+
+    @property
+    def best_member(self) -> Run | None:
+        """With the lowest validation of all; None if there are no members, or no validations."""
+        known = [(member._lowest[1], number) for number, member in enumerate(self.members) if member._lowest]
+        return self.members[min(known)[1]] if known else None
+
+    @property
+    def _lowest(self) -> tuple[int, float] | None:
+        finite = [validation for validation in self.validations if math.isfinite(validation[1])]
+        return min(finite, key=lambda validation: validation[1], default=None)
+
+    @property
+    def metric(self) -> str:
+        """The number of a validation that chooses the best checkpoint."""
+        return str(self.config.get("train.best_metric", LOSS))
+
+    @cached_property
+    def best_checkpoint(self) -> tuple[int, float] | None:
+        """Step of the checkpoint that validated best, and its number, of an ensemble that of its best member; None if
+        there is none."""
+        if self.members:
+            return self.best_of_members
+        key = f"{PREFIX}{self.metric}"
+        of_step = (record[key] for record in self.records if key in record and record["step"] == self.best_step)
+        value = next(of_step, None)
+        return None if self.best_step is None or value is None else (self.best_step, float(value))
+
+    @property
+    def seconds(self) -> float:
+        """Spent on steps, of all lives of the run: neither pauses between them nor starting."""
+        return self._samples_per_step * sum(1 / rate for rate in self._rates)
+
+    @property
+    def samples_per_second(self) -> float:
+        """Mean over these seconds."""
+        return len(self._rates) / sum(1 / rate for rate in self._rates) if self._rates else 0.0
+
+    @property
+    def _samples_per_step(self) -> int:
+        return int(self.config.get("data.batch_size", 0) * self.config.get("train.batches_per_step", 0))
+
+    @cached_property
+    def _rates(self) -> list[float]:
+        """Samples a second of each step; that of the first of a life is not known."""
+        return [rate for record in self.steps if (rate := float(record.get("samples_per_second", 0))) > 0]
+
+
+def run_folders(folders: Sequence[Path]) -> list[Path]:
+    """Folders of runs: each that is given is one, or holds some. Raises ConfigError for what is neither."""
+    found = []
+    for folder in folders:
+        if not folder.is_dir() or os.path.lexists(folder / CONFIG):
+            found.append(folder)
+        elif inside := sorted(path.parent for path in folder.glob(f"*/{CONFIG}")):
+            found += inside
+        else:
+            raise ConfigError(f"{folder}: is no folder of a run, and none is in it: no {CONFIG}")
+    return found
+
+
+def read_runs(folders: Sequence[Path], warn: Callable[[str], object]) -> list[Run]:
+    """The runs of these folders, as `run_folders` finds them. Raises ConfigError; a folder that was found, not given,
+    and is damaged is left out and named to `warn`."""
+    runs = []
+    for folder in run_folders(folders):
+        try:
+            runs.append(read_run(folder))
+        except ConfigError as error:
+            if folder in folders:
+                raise
+            warn(f"left out: {error}")
+    return runs
+
+
+def read_run(folder: Path) -> Run:
+    """Raises ConfigError for what is no run's folder."""
+    config = recorded_tree(folder)
+    try:
+        settings = settings_of_members(config)
+    except ValueError as error:
+        raise ConfigError(f"{folder / CONFIG}: no run has written it: {error}") from None
+    running = _goes_on(folder)  # first: what is read of a run that has ended is all that there will be
+    status = read_status(folder)
+    if running and status is not None and status.exit_code is not None:
+        status = None  # that of the life before
+    records = list(read_records(folder / METRICS))
+    last, linked = (linked_step(folder / FOLDER, name) for name in (LAST, BEST))
+    steps = value_at(config, "train.steps")
+    ended = state_of(status, all_steps=isinstance(steps, int) and 0 < steps <= last)
+    whole: dict[str, Any] = {"state": None if running is None else "running" if running else ended, "status": status}
+    name = str(folder)
+    best = None if linked < 0 else linked
+    if len(settings) == 1:
+        return Run(name, dict(flat(config)), records, best, **whole)
+    members = [
+        Run(
+            f"{name} member {m}", dict(flat(own)), [of_member(record, m) for record in records], best, member=m, **whole
+        )
+        for m, own in enumerate(settings)
+    ]
+    known = None if best is None else _best_of_members(step_path(folder / FOLDER, best))
+    return Run(name, dict(flat(config)), records, best, members=members, best_of_members=known, **whole)
+
+
+def _goes_on(folder: Path) -> bool | None:
+    """Whether its process lives; None if its lock may not be looked at."""
+    try:
+        return goes_on(folder)
+    except OSError:
+        return None
+
+
+def _best_of_members(checkpoint: Path) -> tuple[int, float] | None:
+    try:
+        state = read_state(checkpoint)
+    except (OSError, PoolError):  # the run may have removed it meanwhile
+        return None
+    best = state.validations.best
+    return None if best is None else (best.step, best.value(state.goal.metric))

@@ -1,1 +1,0 @@
-"""Gradients on their way: which parameters travel together, and where each lies."""

@@ -1,0 +1,178 @@
+"""A safetensors file written as a stream, with a SHA-256 of every MiB of every tensor, so that damage has a place.
+
+The format has no checksum of its own. Layout: 8 bytes length of the header, the header (JSON, padded with
+spaces to a multiple of 8), then the tensors, widest elements first, else by name: the same tensors are always
+the same bytes. Free of torch: the supervisor looks for the newest good checkpoint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from pool.errors import DamagedCheckpointError
+from pool.run_folder import strict_json
+from pool.run_folder.files import Reader, write_new
+
+BLOCK = 1 << 20  # bytes of a tensor that one checksum covers
+LONGEST_HEADER = 100_000_000  # bytes; other readers of the format take no more
+_LENGTH = 8  # bytes of the header's length
+
+DTYPES = {  # words of the format -> name of the dtype, bytes of an element
+    "F64": ("float64", 8),
+    "F32": ("float32", 4),
+    "F16": ("float16", 2),
+    "BF16": ("bfloat16", 2),
+    "I64": ("int64", 8),
+    "I32": ("int32", 4),
+    "I16": ("int16", 2),
+    "I8": ("int8", 1),
+    "U64": ("uint64", 8),
+    "U32": ("uint32", 4),
+    "U16": ("uint16", 2),
+    "U8": ("uint8", 1),
+    "BOOL": ("bool", 1),
+}
+
+_Size = Annotated[int, Field(ge=0, lt=1 << 63)]
+_Sum = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+@dataclass(frozen=True)
+class TensorBytes:
+    name: str
+    dtype: str  # in the words of safetensors, e.g. F32
+    itemsize: int
+    shape: tuple[int, ...]
+    data: memoryview  # bytes in C order
+
+
+@dataclass(frozen=True)
+class FileSums:
+    """What a file held when it was written."""
+
+    nbytes: _Size
+    header_nbytes: Annotated[int, Field(ge=_LENGTH, le=LONGEST_HEADER)]  # with its length
+    header: _Sum  # SHA-256
+    tensors: Mapping[str, Sequence[_Sum]]  # SHA-256 of each BLOCK bytes, the last one shorter
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A tensor in a header."""
+
+    dtype: str  # one of DTYPES
+    shape: tuple[_Size, ...]
+    data_offsets: tuple[_Size, _Size]  # behind the header
+
+
+Header = Mapping[str, Entry]  # by name, in the order of the bytes
+_HEADER = TypeAdapter(dict[str, Entry])
+
+
+def write(path: Path, tensors: Sequence[TensorBytes]) -> FileSums:
+    """Raises OSError."""
+    ordered = sorted(tensors, key=lambda tensor: (-tensor.itemsize, tensor.name))
+    entries: dict[str, Any] = {}
+    end = 0
+    for tensor in ordered:
+        begin, end = end, end + tensor.data.nbytes
+        entries[tensor.name] = {"dtype": tensor.dtype, "shape": tensor.shape, "data_offsets": [begin, end]}
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    header = len(text).to_bytes(_LENGTH, "little") + text
+    sums: dict[str, list[str]] = {tensor.name: [] for tensor in ordered}
+
+    def pieces() -> Iterator[bytes | memoryview]:
+        yield header
+        for tensor in ordered:
+            for offset in range(0, tensor.data.nbytes, BLOCK):
+                block = tensor.data[offset : offset + BLOCK]
+                sums[tensor.name].append(hashlib.sha256(block).hexdigest())
+                yield block
+
+    write_new(path, pieces())
+    return FileSums(len(header) + end, len(header), hashlib.sha256(header).hexdigest(), sums)
+
+
+def verify(path: Path, sums: FileSums) -> Header:
+    """Reads all of it. Raises DamagedCheckpointError that names file, tensor and byte range if it is not what was
+    written, CheckpointError if what was written is no file of ours; OSError."""
+    with Reader(path) as content:
+        header = _header(path, content, sums)
+        _compare(path, content, sums, header)
+    return header
+
+
+def read_header(path: Path, sums: FileSums) -> Header:
+    """Reads no more than the header. Raises as `verify`."""
+    with Reader(path) as content:
+        return _header(path, content, sums)
+
+
+def _header(path: Path, content: Reader, sums: FileSums) -> Header:
+    if content.nbytes != sums.nbytes:
+        raise DamagedCheckpointError(
+            f"{path}: is damaged: it has {content.nbytes} bytes and was written with {sums.nbytes}"
+        )
+    header = content.take(sums.header_nbytes)
+    if hashlib.sha256(header).hexdigest() != sums.header:
+        raise DamagedCheckpointError(
+            f"{path}: header is damaged: bytes 0 to {sums.header_nbytes} differ from what was written"
+        )
+    length = int.from_bytes(header[:_LENGTH], "little")
+    if length != len(header) - _LENGTH:
+        raise strict_json.not_ours(path, f"header of {length} bytes, not {len(header) - _LENGTH}")
+    strict_json.parse(header[_LENGTH:], path)
+    try:
+        entries = _HEADER.validate_json(header[_LENGTH:], strict=True)
+    except ValidationError as error:
+        raise strict_json.not_ours(path, f"header: {strict_json.explained(error)}") from None
+    if (problem := _misplaced(entries, sums)) is not None:
+        raise strict_json.not_ours(path, problem)
+    return entries
+
+
+def _misplaced(header: Header, sums: FileSums) -> str | None:
+    """The tensors must lie one behind the other, each as long as its shape says, up to the file's end."""
+    end = 0
+    for name, entry in header.items():
+        tensor = f"tensor {strict_json.printable(name)}"
+        if entry.dtype not in DTYPES:
+            return f"{tensor}: dtype {strict_json.printable(entry.dtype)}; known are {', '.join(DTYPES)}"
+        nbytes = math.prod(entry.shape) * DTYPES[entry.dtype][1]
+        if entry.data_offsets != (end, end + nbytes):
+            return f"{tensor}: at bytes {entry.data_offsets}, not ({end}, {end + nbytes}) as its place and shape say"
+        if len(sums.tensors.get(name, ())) != -(-nbytes // BLOCK):
+            return f"{tensor}: {len(sums.tensors.get(name, ()))} checksums for {nbytes} bytes"
+        end += nbytes
+    if unknown := sums.tensors.keys() - header.keys():
+        return f"checksums of a tensor {strict_json.printable(min(unknown))} that is not there"
+    if sums.header_nbytes + end != sums.nbytes:
+        return f"{sums.nbytes - sums.header_nbytes} bytes of tensors, {end} in the header"
+    return None
+
+
+def _compare(path: Path, content: Reader, sums: FileSums, header: Header) -> None:
+    offset = sums.header_nbytes
+    for name, entry in header.items():
+        begin, end = entry.data_offsets
+        damaged: list[tuple[int, int]] = []
+        for place, expected in zip(range(begin, end, BLOCK), sums.tensors[name], strict=True):
+            block = content.take(min(BLOCK, end - place))
+            if hashlib.sha256(block).hexdigest() != expected:
+                damaged.append((offset, offset + len(block)))
+            offset += len(block)
+        if damaged:
+            first, last = damaged[0][0], damaged[-1][1]
+            raise DamagedCheckpointError(
+                f"{path}: tensor {strict_json.printable(name)} is damaged: bytes {first} to {last} of the file differ "
+                "from what was written"
+            )

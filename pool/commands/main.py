@@ -1,0 +1,14 @@
+"""The command `pool`: its commands lie in pool/commands, and with the tasks that offer some."""
+
+from __future__ import annotations
+
+from loader.command_line.program import Program
+from loader.exit_codes import EXIT_DATA
+from pool.commands import configs, export, find_lr, predict, runs, settings, sweep, train
+from pool.task.registry import command_groups
+
+ABOUT = "Train networks with a huge sparse first layer on all devices of one machine."
+GROUPS = (train, sweep, find_lr, runs, export, *command_groups(), predict, configs, settings)
+
+PROGRAM = Program("pool", "sparsepool", ABOUT, GROUPS, EXIT_DATA)
+main = PROGRAM.main

@@ -1,0 +1,64 @@
+"""What is wrong with settings, in one line: where, key, what is allowed, what was given, what the key means."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from loader.section import WrongKeyError
+from pool.config.dotted import dotted, field_at, section_at
+
+_OF_MEMBERS = ["ensemble", "member"]
+_TYPE = re.compile(r"^(constrained-|function-|dict\[|tuple\[|list\[|(bool|int|float|str|none)$)")
+
+
+def explained(cls: type[BaseModel], error: ValidationError, within: Sequence[str] = ()) -> str:
+    """All that a tree of settings of class `cls` was refused for; `within`: the key of the table that they are of."""
+    return "; ".join(_explain(cls, items, within) for items in _by_key(error))
+
+
+def _by_key(error: ValidationError) -> Iterable[list[Any]]:
+    """The errors of each key: a value that may be of several types has one of each."""
+    found: dict[tuple[str, ...], list[Any]] = {}
+    for item in error.errors():
+        # pydantic names the type behind the key: `constrained-str`, `dict[str,constrained-int]`, `function-before[...]`
+        location = tuple(str(part) for part in item["loc"] if not _TYPE.search(str(part)))
+        found.setdefault(location, []).append({**item, "loc": location})
+    return found.values()
+
+
+def _explain(cls: type[BaseModel], items: Sequence[Any], within: Sequence[str]) -> str:
+    """Of one key."""
+    item = next((each for each in items if each["type"] == "value_error"), items[0])
+    location = list(item["loc"])
+    key = dotted([*within, *location])
+    if item["type"] == "value_error":  # a section's own check, which says all
+        problem = item["ctx"]["error"]
+        if isinstance(problem, WrongKeyError):
+            return f"{dotted([*within, *location, *problem.key])}: {problem.problem}"
+        return f"{key}: {problem}"
+    if item["type"] == "extra_forbidden":
+        section = section_at(cls, location[:-1])
+        names = [] if section is None else list(section.model_fields)
+        allowed = ", ".join(names)
+        if location[:2] == _OF_MEMBERS and len(location) == 4 and location[3] in cls.model_fields:
+            return f"{key}: can't differ between members, which share one stream and one run; allowed here: {allowed}"
+        return f"{key}: unknown key; allowed here: {allowed}{meant(location[-1], names)}"
+    given = json.dumps(item["input"], default=str)
+    expected = " or ".join(dict.fromkeys(f"{each['msg'][:1].lower()}{each['msg'][1:]}" for each in items))
+    said = f"{key}: {expected}, not {given[:80]}"
+    field = field_at(cls, location)
+    about = field.description if isinstance(field, FieldInfo) else None
+    return f"{said} ({about})" if about else said
+
+
+def meant(name: str, names: Iterable[str]) -> str:
+    """Words about the one of `names` that looks like it; empty if none does."""
+    close = difflib.get_close_matches(name, list(names), n=1)
+    return f"; did you mean {close[0]}?" if close else ""

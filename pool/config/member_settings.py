@@ -1,0 +1,78 @@
+"""The members of an ensemble, by settings that are plain data: those in config.json and checkpoints. Free of torch."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from pool.config.ensemble import EnsembleConfig
+from pool.run_folder.strict_json import explained, printable
+
+_MOST_SHOWN = 16  # members, in a line
+_NO_SETTINGS = ("run.dir", "run.trace", "overrides", "ensemble.member")  # names of a run, and what its members say
+
+
+def settings_of_members(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The settings of each network that a run trains: `run`, those of the whole run; of one network they are that.
+
+    Raises ValueError for what no run writes, with the key.
+    """
+    try:
+        ensemble = EnsembleConfig.model_validate_json(json.dumps(run.get("ensemble", {})))
+    except ValidationError as error:
+        raise ValueError(f"ensemble: {explained(error)}") from None
+    if not ensemble.is_set:
+        return [run]
+    if ensemble.problem:
+        raise ValueError(ensemble.problem)
+    for section in ("run", "optimizer", "schedule", "loss", "model"):
+        if not isinstance(run.get(section), dict):
+            raise ValueError(f"{section}: a section is expected")
+    seed = run["run"].get("model_seed")
+    seed = run["run"].get("seed") if seed is None else seed
+    if type(seed) is not int:
+        raise ValueError("run.seed: a number is expected")
+    try:
+        return list(ensemble.trees(run, seed))
+    except ValidationError as error:
+        raise ValueError(f"run.seed: {explained(error)}") from None
+
+
+def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Values by dotted key, sections opened."""
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def differing(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The dotted keys whose values are not the same in all, but for what only names a run; `settings`: by such
+    keys."""
+    keys = dict.fromkeys(key for each in settings for key in each)
+    unlike = (key for key in keys if len({json.dumps(each.get(key)) for each in settings}) > 1)
+    return [key for key in unlike if key not in _NO_SETTINGS]
+
+
+def equal(members: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    """Members that are told apart by nothing, seed included: each group of two or more, by number."""
+    groups = defaultdict[str, list[int]](list)
+    for m, member in enumerate(members):
+        groups[json.dumps(member, sort_keys=True)].append(m)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def listed(members: Sequence[Mapping[str, Any]]) -> str:
+    """Each with the settings that differ, on one line."""
+    settings = [dict(flat(member)) for member in members[:_MOST_SHOWN]]
+    keys = differing(settings)
+    shown = [
+        f"{m} ({', '.join(f'{key} = {json.dumps(each.get(key))}' for key in keys)})" for m, each in enumerate(settings)
+    ]
+    more = ["..."] if len(members) > _MOST_SHOWN else []
+    return printable(", ".join([*shown, *more]), 2000)

@@ -1,0 +1,24 @@
+"""The coordinator's view of its workers' memory, for the inbox."""
+
+from __future__ import annotations
+
+from pool.shm.memory import Memory
+from pool.shm.signals import CoordinatorEnd, Finished
+
+
+class WorkersMemory:
+    """Implements `books.inbox.WorkersMemory`."""
+
+    def __init__(self, memory: Memory, shortcut: CoordinatorEnd) -> None:
+        self._memory = memory
+        self._shortcut = shortcut
+
+    def finished(self, worker: int) -> Finished:
+        return self._shortcut.finished(worker)
+
+    def in_work(self, worker: int) -> tuple[int, int]:
+        attempt, batch = self._memory.in_work(worker).tolist()
+        return attempt, batch
+
+    def raised(self, worker: int, attempt: int) -> str:
+        return self._memory.raised(worker).of(attempt)

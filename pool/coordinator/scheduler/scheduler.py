@@ -1,0 +1,471 @@
+"""The coordinator's books: who computes which batch, what is folded, when a step is complete.
+
+Pure: no sockets, no torch, no clock. Events go in (`worker_joined`, `worker_lost`, `worker_report`, ...),
+actions come out; the caller carries them out in order. Reads like the invariants:
+
+- step t takes batches tG .. tG+G-1, in groups that are assigned as one, and folds each bucket's gradients in that
+  order, whoever computed them and in whatever order they came (I2);
+- a batch of step t is computed with version t; the ring keeps it until t is committed (I3);
+- a gradient slot belongs to its worker until every bucket in it is folded, or to nobody when that worker is
+  dead: what it had finished stays valid, the rest is computed again (I4);
+- when the coordinator has died, its successor orders the feeder nothing before every worker that was alive at its
+  start has spoken to it or is dead: so no ring slot is filled again under a reader (I4, `Crew.all_heard`).
+  Weights need no such wait. What is computed with half of the old ones is reported to nobody, and the gradient
+  slot that it lies in is assigned again to the same worker, which begins the next job when that one has ended.
+  The same is true of a batch that was taken back and is begun nevertheless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import product
+
+from loader.stream.interface import Cursor
+from pool.coordinator.scheduler.actions import Action, BadBatch, Commit, End, Freeze, GiveUp, OrderFeeder
+from pool.coordinator.scheduler.fault_tracker import Blame
+from pool.coordinator.scheduler.ring import RingBook
+from pool.coordinator.scheduler.rules import Rules
+from pool.coordinator.scheduler.step_book import StepBook, Work
+from pool.coordinator.scheduler.validation_book import ValidationBook
+from pool.coordinator.scheduler.worker_pool import Crew, Worker
+from pool.protocol.identity import Peer
+from pool.protocol.messages import (
+    Assignment,
+    AssignmentReport,
+    FeederOrders,
+    FeederReport,
+    Outcome,
+    Purpose,
+    WorkerReport,
+)
+from pool.shm.signals import Finished
+
+_MOST_NAMED = 3  # parameters, in a line
+
+_Key = tuple[int, int]  # of a group: step and place
+
+
+class Books:
+    def __init__(
+        self,
+        rules: Rules,
+        step: int,
+        start: Cursor,
+        *,
+        incarnation: int = 1,
+        validated: int = -1,
+        stopped: bool = False,
+        frozen: Iterable[int] = (),
+        unused: Sequence[int] = (),
+    ) -> None:
+        """`incarnation`: of the coordinator; after the first, workers and feeder may be those of the one that died.
+        `validated`: newest version with a validation on record, -1: none; `stopped`: the run has ended at this step
+        already, before its last; `frozen`: members that are trained no further; `unused`: of each member, as the last
+        commit has said it."""
+        generation = incarnation << 32  # higher than all before it, and by more than an incarnation has attempts
+        self.rules = rules
+        self.step = step  # the step in progress, and so the newest complete version
+        self.train = RingBook(start, generation)
+        self.validation = ValidationBook(rules, generation, validated) if rules.validate_every else None
+        self._crew = Crew(rules.gradient_slots, successor=incarnation > 1)
+        self._feeder: Peer | None = None
+        self._feeder_sent: FeederOrders | None = None
+        self._groups = rules.groups
+        self._work: dict[_Key, Work] = {}  # of steps `step` and `step + 1`
+        self._attempts = generation  # no number twice: a worker may die of a batch of an earlier incarnation
+        self._member_of = rules.member_of or (0,) * rules.num_buckets
+        self._training = set(range(rules.members)) - set(frozen)
+        self._blame = Blame(unused or (0,) * rules.members)
+        self._step = self._open_step()
+        self._draining = False
+        self._stopped = stopped
+        self._ended = False
+
+    # --- events ---
+
+    def roster(self, workers: Set[Peer]) -> list[Action]:
+        """Which workers are alive, those that have not joined included."""
+        self._crew.roster(workers)
+        return list(self._orders())
+
+    def worker_joined(self, peer: Peer) -> list[Action]:
+        """A worker is up; of an index that is new, or whose last holder was reported lost."""
+        self._crew.join(peer)
+        return self._advance()
+
+    def worker_lost(self, peer: Peer, attempt: int = 0, in_work: int = -1, raised: str = "") -> list[Action]:
+        """A worker is dead: what it had not finished goes back, what it had finished stays where it lies.
+
+        `attempt`: that it was computing, 0 if it was computing none; `in_work`: which of its batches; `raised`: the
+        exception in it that ended the worker, empty if none did.
+        """
+        if (worker := self._crew.find(peer)) is None:
+            return []
+        self._crew.leave(worker)
+        for key, work in list(self._work.items()):
+            if work.worker == peer.index and not work.finished:
+                self._drop_work(key)
+        if self.validation is not None:
+            self.validation.worker_lost(peer.index)
+        self._take_back_next_step()
+        actions: list[Action] = []
+        for held in [assignment for assignment in worker.assignments if assignment.attempt == attempt]:
+            self._blame.ended(held, in_work, raised)
+            if held.purpose == "validate" and (why := self._verdict(in_work, "validate")):
+                self._ended = True
+                actions.append(GiveUp(f"validation batch {in_work} of version {held.step}: {why}"))
+        return actions + self._advance()
+
+    def worker_report(self, peer: Peer, report: WorkerReport) -> list[Action]:
+        if (worker := self._crew.find(peer)) is None:
+            return []
+        actions: list[Action] = []
+        self._crew.settled(worker, report.settled)
+        for each in report.assignments:
+            if each.assignment in worker.assignments:
+                actions += self._report(worker, each)
+        return actions + self._advance()
+
+    def finished(self, news: Mapping[Peer, Finished]) -> list[Action]:
+        """What each of these workers has finished last: all of it is in its slot, and sound."""
+        actions: list[Action] = []
+        for peer, last in news.items():
+            if (worker := self._crew.find(peer)) is None:
+                continue
+            for assignment in [each for each in worker.assignments if each.attempt == last.attempt]:
+                actions += self._report(worker, AssignmentReport(assignment, outcomes=self._outcomes(assignment, last)))
+        return actions + self._advance()
+
+    def feeder_joined(self, peer: Peer) -> list[Action]:
+        self._feeder = peer
+        self._feeder_sent = None
+        return self._advance()
+
+    def feeder_lost(self, peer: Peer) -> list[Action]:
+        if self._feeder == peer:
+            self._feeder = None
+            self.train.restart()
+            if self.validation is not None:
+                self.validation.ring.restart()
+        return []
+
+    def feeder_report(self, peer: Peer, report: FeederReport) -> list[Action]:
+        if self._feeder != peer:
+            return []
+        self.train.report(report.train)
+        if self.validation is not None:
+            self.validation.ring.report(report.validation)
+        return self._advance()
+
+    def judged(self, version: int, *, stop: Collection[int]) -> list[Action]:
+        """What follows from the validation of this version is done: the step that begins with it may begin, without the
+        members of `stop`; if these are all, the run ends."""
+        assert self.validation is not None
+        assert version == self.step, f"version {version} is judged in step {self.step}"
+        self.validation.judged(version)
+        self._stopped = self._training <= set(stop)
+        frozen: list[Action] = [] if self._stopped else [self._freeze(member) for member in sorted(stop)]
+        return frozen + self._advance()
+
+    @property
+    def training(self) -> frozenset[int]:
+        """Members that go on."""
+        return frozenset(self._training)
+
+    def drain(self) -> list[Action]:
+        """No new step is begun; the one in progress is finished."""
+        self._draining = True
+        self._take_back_next_step()
+        return self._advance()
+
+    def say_again(self) -> list[Action]:
+        """All orders once more, for whoever may have missed them (I5)."""
+        self._crew.say_again()
+        self._feeder_sent = None
+        return list(self._orders())
+
+    # --- decisions ---
+
+    def _advance(self) -> list[Action]:
+        """Does all that the state allows, in one fixed order."""
+        actions: list[Action] = []
+        while not (self._ended or self._stopped):
+            if self.validation is not None and self.validation.due(self.step):
+                actions += self.validation.advance(self.step)
+            if self._validation_due:
+                self._assign_validation()
+                break
+            actions += self._judge()
+            if self._ended:
+                break
+            self._assign()
+            folds = list(self._fold())
+            actions += folds
+            if self.step < self.rules.steps and self._step.complete:
+                actions.append(self._commit())
+            elif not folds and not self._make_room():
+                break
+        if not self._ended and self._at_end:
+            self._ended = True
+            actions.append(End())
+        self._free()
+        actions += self._orders()
+        return actions
+
+    @property
+    def _at_end(self) -> bool:
+        if self._stopped or (self._draining and not self._begun):
+            return True
+        return self.step == self.rules.steps and not self._validation_due
+
+    @property
+    def _begun(self) -> bool:
+        """The step in progress has something to lose."""
+        return self._step.begun or any(work.assignment.step == self.step for work in self._work.values())
+
+    @property
+    def _validation_due(self) -> bool:
+        return self.validation is not None and self.validation.due(self.step)
+
+    def _assign_validation(self) -> None:
+        assert self.validation is not None
+        for batch in self.validation.wanted():
+            if (worker := self._crew.least_busy()) is None:
+                return
+            self._crew.assign(worker, self._assignment("validate", self.step, (batch,), -1))
+            self.validation.assigned(batch, worker.peer.index)
+
+    def _assign(self) -> None:
+        ahead = 1 if self._draining else 2
+        for step, place in product(range(self.step, min(self.step + ahead, self.rules.steps)), self._places):
+            if self._groups.batches(step, place).start >= self.train.filled:
+                return
+            batches = self._wanted(step, place)
+            if not self._is_ready(batches) or (step, place) in self._work or any(map(self._verdict, batches)):
+                continue
+            if self._draining and not self._begun:
+                return
+            now, share = step == self.step, self._groups.per_step
+            worker = self._crew.least_busy(with_slot=True) if now else self._crew.least_busy_ahead(step, share)
+            if worker is None:
+                return
+            assignment = self._assignment("train", step, batches, self._crew.free_slots(worker)[0])
+            self._crew.assign(worker, assignment)
+            self._work[step, place] = Work(assignment, worker.peer.index, worker.peer.incarnation)
+
+    def _assignment(self, purpose: Purpose, step: int, batches: tuple[int, ...], slot: int) -> Assignment:
+        self._attempts += 1
+        train = purpose == "train"
+        first = train and batches[0] == step * self.rules.batches_per_step
+        left_out = self._step.left_out_of(batches) if train and step == self.step else ()
+        return Assignment(purpose, step, batches, slot, self._attempts, first, left_out)
+
+    @property
+    def _places(self) -> range:
+        """Of a step's groups."""
+        return range(self._groups.per_step)
+
+    def _wanted(self, step: int, place: int) -> tuple[int, ...]:
+        """The batches of a group if its gradients are still to be computed, else none."""
+        batches = tuple(self._groups.batches(step, place))
+        if step > self.step:
+            return batches
+        batches = tuple(batch for batch in batches if batch in self._step.batches)
+        return () if all(batch in self._step.losses for batch in batches) else batches
+
+    def _is_ready(self, batches: tuple[int, ...]) -> bool:
+        """There are some, and all of them are in the ring."""
+        return bool(batches) and batches[-1] < self.train.filled
+
+    def _take_back_next_step(self) -> None:
+        """Batches of the next step are given out early; their gradient slots can be had back. Who prepares one, or
+        begins it since the version comes to him before these orders, goes on reading for a while: the ring keeps the
+        batch (`Crew.first_read`), its result names an attempt that nobody waits for, and what comes next into its
+        gradient slot the same worker computes after it."""
+        for key, work in list(self._work.items()):
+            if work.assignment.step > self.step:
+                self._crew.take_back(work.worker, work.assignment)
+                del self._work[key]
+
+    def _make_room(self) -> bool:
+        """A group that a dead worker had may be missing in the sums while all others' slots are full of groups behind
+        it: then the last of these is given up, to be computed again, for nobody knows when a successor comes, if ever.
+        True if there was one to give up."""
+        missing = next(self._missing, None)
+        if missing is None or not self._crew.out_of_slots:
+            return False
+        works = (item for item in self._work.items() if item[0][0] == self.step)
+        held = {key[1]: work for key, work in works if self._crew.is_alive(work.worker)}
+        finished = [place for place, work in held.items() if work.finished]
+        if not finished or min(held) < missing:  # that one's slot is free when it is folded
+            return False
+        self._step.give_up(max(finished))
+        self._drop_work((self.step, max(finished)))
+        return True
+
+    def _drop_work(self, key: _Key) -> None:
+        """Its gradients are not needed any more where they lie."""
+        work = self._work.pop(key)
+        self._crew.release(work.worker, work.assignment.gradient_slot)
+
+    def _report(self, worker: Worker, report: AssignmentReport) -> Iterator[Action]:
+        assignment = report.assignment
+        if report.finished:
+            worker.assignments.remove(assignment)
+        if assignment.purpose == "validate":
+            if report.finished and self.validation is not None:
+                yield from self.validation.finished(assignment.batch, report.outcomes[0].losses)
+            return
+        work = self._work[self._key_of(assignment.batch)]
+        work.buckets.update(report.buckets)
+        if report.finished:
+            work.buckets.update(range(self.rules.num_buckets))
+            work.absent = report.absent
+            work.computed_by = str(worker.peer)
+            work.outcomes = dict(zip(assignment.batches, report.outcomes, strict=True))
+            self._step.losses.update({batch: outcome.losses for batch, outcome in work.outcomes.items()})
+
+    def _outcomes(self, assignment: Assignment, last: Finished) -> tuple[Outcome, ...]:
+        """Of each of its batches, all of it sound."""
+        members = self.rules.members
+        return tuple(Outcome(last.losses[i * members :][:members]) for i in range(len(assignment.batches)))
+
+    def _key_of(self, batch: int) -> _Key:
+        """Of the group that the batch is in."""
+        return self._groups.step_of(batch), self._groups.place_of(batch)
+
+    def _work_of(self, place: int) -> Work | None:
+        """Of a group of the step in progress."""
+        return self._work.get((self.step, place))
+
+    def _verdict(self, batch: int, purpose: Purpose = "train") -> str:
+        """Why nobody is to compute it any more; empty if somebody may."""
+        step = self.step if purpose == "validate" else self._groups.step_of(batch)
+        return self._blame.verdict(purpose, step, batch)
+
+    def _judge(self) -> Iterator[Action]:
+        """Batches of this step that can't be used, or computed; some workers may have ended when they prepared one.
+
+        Not before what follows from the validation of this version is done (`judged`): a batch may be finished earlier
+        or later than that, and the state of a member that stops or is frozen must not depend on it.
+        """
+        works = [work for key, work in self._work.items() if key[0] == self.step]
+        found = {batch: (work, outcome) for work in works for batch, outcome in work.outcomes.items()}
+        for batch in list(self._step.batches):
+            if not self._ended and batch in found:
+                yield from self._judge_numbers(batch, *found[batch])
+            if not self._ended and (why := self._verdict(batch)) and (members := self._using(batch)):
+                yield from self._leave_out(batch, why, members)
+
+    def _judge_numbers(self, batch: int, work: Work, outcome: Outcome) -> Iterator[Action]:
+        """What was left out for a member is so already if the batch had to be computed again. `work`: that may have
+        been dropped since, for another batch of its group."""
+        using = self._using(batch)
+        unsound = {member: what for member, what in enumerate(outcome.unsound) if what and member in using}
+        if unsound:
+            yield from self._leave_out(batch, f"{_first_of(unsound)} is not finite ({work.computed_by})", set(unsound))
+
+    def _using(self, batch: int) -> set[int]:
+        """Members in whose step the batch is."""
+        return {member for member in self._training if batch in self._step.batches_of(member)}
+
+    def _leave_out(self, batch: int, why: str, members: Set[int]) -> Iterator[Action]:
+        """Only here is it decided that a batch takes no part in its step: that of these members."""
+        stop = self.rules.on_bad_batch == "stop"
+        hopeless = {member for member in members if self._is_hopeless(member, batch)}
+        if hopeless and not stop:
+            why += "; no batch of the last steps could be used, so that leaving them out is no help"
+        ends = members if stop else hopeless
+        fatal = self._training <= ends
+        of_some = self.rules.members > 1 and (len(members) == 1 or members < self._training)
+        concerned = tuple(sorted(members)) if of_some else ()
+        freezes = () if fatal else tuple(sorted(ends))
+        yield BadBatch(self.step, batch, why, self.train.cursor(batch), fatal, concerned, freezes)
+        if fatal:
+            self._ended = True
+            return
+        for m in freezes:
+            yield self._freeze(m)
+        key, concerned_by_sum = self._key_of(batch), sorted(members - ends)
+        if key in self._work and self._step.shares_sum(batch, concerned_by_sum):
+            self._drop_work(key)  # the others of its group are computed again
+        yield from self._step.leave_out(batch, concerned_by_sum, self._work_of)
+        if key in self._work and not any(each in self._step.batches for each in self._groups.batches(*key)):
+            self._drop_work(key)
+        self._take_back_next_step()  # or its batches keep slots that this one needs once more
+
+    def _is_hopeless(self, member: int, batch: int) -> bool:
+        """The batch is the last that is left of its step, and the member has lost those before, too."""
+        is_last = list(self._step.batches_of(member)) == [batch]
+        return is_last and self._blame.hopeless(member, self.rules.batches_per_step)
+
+    def _freeze(self, member: int) -> Freeze:
+        """From the step in progress on the member is not trained."""
+        self._training.remove(member)
+        self._step.freeze(member)
+        return Freeze(self.step, member)
+
+    def _open_step(self) -> StepBook:
+        eager = self.rules.on_bad_batch == "stop"
+        return StepBook(
+            self.step,
+            self._groups,
+            self._member_of,
+            frozen=self._frozen,
+            has_buffers=self.rules.has_buffers,
+            eager=eager,
+        )
+
+    @property
+    def _frozen(self) -> tuple[int, ...]:
+        return tuple(m for m in range(self.rules.members) if m not in self._training)
+
+    def _fold(self) -> Iterator[Action]:
+        yield from self._step.advance(self._work_of, starved=self._starved)
+        for place in self._places:
+            work = self._work_of(place)
+            if work is not None and work.finished and self._step.is_folded(place):
+                self._drop_work((self.step, place))
+
+    @property
+    def _starved(self) -> bool:
+        """A group of this step is ready, and there are workers, but none has a gradient slot for it."""
+        return self._crew.out_of_slots and next(self._missing, None) is not None
+
+    @property
+    def _missing(self) -> Iterator[int]:
+        """Places of this step's groups that could be computed and are with nobody."""
+        for place in self._places:
+            if self._work_of(place) is None and self._is_ready(self._wanted(self.step, place)):
+                yield place
+
+    def _commit(self) -> Commit:
+        end = (self.step + 1) * self.rules.batches_per_step
+        members = range(self.rules.members)
+        losses = tuple(self._step.losses_of(m) for m in members)
+        lost = [m in self._training and not self._step.batches_of(m) for m in members]
+        step, cursor = self.step, self.train.cursor(end)
+        self._blame.committed(step, [self.rules.batches_per_step * each for each in lost])
+        self.step += 1
+        self._step = self._open_step()
+        return Commit(step, losses, cursor, self._blame.unused, self._validation_due)
+
+    def _free(self) -> None:
+        """Batches of committed steps, but for those that are still read."""
+        self.train.free(self._crew.first_read(max(self.train.freed, self.step * self.rules.batches_per_step)))
+
+    def _orders(self) -> Iterator[Action]:
+        """Orders that differ from what the addressee was told last."""
+        yield from self._crew.orders(self.step, self._frozen)
+        if self._feeder is not None and self._crew.all_heard:
+            validation = None if self.validation is None else self.validation.ring.orders()
+            orders = FeederOrders(self.train.orders(), validation)
+            if orders != self._feeder_sent:
+                self._feeder_sent = orders
+                yield OrderFeeder(self._feeder, orders)
+
+
+def _first_of(unsound: Mapping[int, str]) -> str:
+    """Of what is not finite, by member: each once, and no long list."""
+    different = list(dict.fromkeys(unsound.values()))
+    return ", ".join(different[:_MOST_NAMED]) + (", ..." if len(different) > _MOST_NAMED else "")

@@ -1,0 +1,58 @@
+"""Records a finished step: metrics, and a snapshot or checkpoint if one is due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pool import _native
+from pool.checkpoint.validations import Validation
+from pool.coordinator.checkpoints import Checkpoints
+from pool.coordinator.metrics.metrics import Metrics
+from pool.coordinator.scheduler.actions import Commit, Validated
+from pool.crash_points import crash_point
+from pool.protocol.messages import MetricValue
+from pool.telemetry.trace import Trace
+
+
+class Record:
+    """A commit is recorded after the workers have been told of it, and before anything changes the state."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        checkpoints: Checkpoints,
+        trace: Trace,
+        *,
+        first_step: int,
+        read_nbytes: Callable[[], int],
+    ) -> None:
+        """`first_step`: of this process; `read_nbytes`: of gradients, since its beginning."""
+        self._metrics = metrics
+        self._checkpoints = checkpoints
+        self._trace = trace
+        self._first_step = first_step
+        self._read_nbytes = read_nbytes
+        self._open: tuple[Commit, tuple[float, ...]] | None = None
+
+    def committed(self, action: Commit, learning_rates: tuple[float, ...]) -> None:
+        """`learning_rates`: that the step was made with, one a member."""
+        self._open = action, learning_rates
+
+    def settle(self) -> None:
+        """Writes down what was committed, if that has not been done."""
+        if self._open is None:
+            return
+        (commit, learning_rates), self._open = self._open, None
+        crash_point("coordinator.before_record")
+        self._metrics.committed(
+            commit.step, commit.losses, commit.next_cursor.epoch, learning_rates, self._read_nbytes()
+        )
+        with self._trace.span("snapshot, if due", step=commit.step):
+            self._checkpoints.committed(commit.step + 1, validated_next=commit.validated_next)
+        if commit.step == self._first_step:  # all that stays is there now, optimizer state too
+            _native.return_free_memory()  # weights that were loaded or drawn, pieces of optimizer state now joined
+
+    def validated(self, action: Validated, metrics: Sequence[MetricValue], found: Sequence[Validation]) -> None:
+        """`metrics`: the task's own numbers; `found`: all numbers of each member; what follows is in the state."""
+        self._metrics.validated(action.version, action.losses, metrics)
+        self._checkpoints.validated(found)

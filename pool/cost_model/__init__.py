@@ -1,0 +1,1 @@
+"""What a step would cost on the devices there are."""

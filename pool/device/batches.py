@@ -1,0 +1,88 @@
+"""Batches on their way to a device: a ring slot is one asynchronous copy on a stream of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from loader.stream.schema import BatchSchema, SparseBatch
+from pool.device.event_waiter import Arrivals
+from pool.device.timeline import COPIES_IN, Bars, NoBars
+from pool.nn.batch import SparseInput, TensorBatch
+
+Slot = npt.NDArray[np.uint8]
+
+
+class DeviceBatches:
+    """A `pool.worker.batches.Batches` whose tensors are views of a copy of the slot."""
+
+    def __init__(self, schema: BatchSchema, device: torch.device, arrivals: Arrivals, bars: Bars | None = None) -> None:
+        self._schema = schema
+        self._bars = bars or NoBars()
+        self._device = device
+        self._arrivals = arrivals
+        self._stream = torch.Stream(device=device)
+
+    def take(self, slot: Slot) -> OnDevice:
+        """Begins to copy the finished batch in `slot`, as far as that is filled."""
+        batch = SparseBatch.view(self._schema, slot)
+        used = max(_begin(array, slot) + array.nbytes for array in _arrays(batch))
+        begun = self._bars.begin(self._stream)
+        with self._stream:
+            memory = torch.empty(used, dtype=torch.uint8, device=self._device)
+            memory.copy_(torch.from_numpy(slot[:used]), non_blocking=True)
+        self._bars.end(begun, COPIES_IN, "batch", batch=batch.number)
+        return OnDevice(_placed(batch, slot, memory), memory, self._stream.record_event(), self._arrivals)
+
+
+class OnDevice:
+    """A batch that is being copied."""
+
+    def __init__(self, batch: TensorBatch, memory: Tensor, copied: torch.Event, arrivals: Arrivals) -> None:
+        """`copied`: from then on nothing reads the slot."""
+        self.batch = batch
+        self._memory = memory
+        self._copied = copied
+        self._arrivals = arrivals
+
+    def when_read(self, done: Callable[[], object]) -> None:
+        self._arrivals.when(self._copied, done)
+
+    def for_current_stream(self) -> TensorBatch:
+        here = torch.accelerator.current_stream(self._memory.device)
+        here.wait_event(self._copied)
+        self._memory.record_stream(here)
+        return self.batch
+
+
+def _placed(batch: SparseBatch, slot: Slot, memory: Tensor) -> TensorBatch:
+    """The batch as views of a copy of its slot."""
+
+    def placed(array: npt.NDArray[Any]) -> Tensor:
+        begin = _begin(array, slot)
+        return memory[begin : begin + array.nbytes].view(torch.from_numpy(array).dtype)
+
+    return TensorBatch(
+        number=batch.number,
+        sparse={
+            name: SparseInput(**{key: placed(array) for key, array in view.arrays().items()})
+            for name, view in batch.sparse.items()
+        },
+        dense={name: placed(array) for name, array in batch.dense.items()},
+        bucket_offsets=tuple(int(offset) for offset in batch.bucket_offsets),
+    )
+
+
+def _arrays(batch: SparseBatch) -> list[npt.NDArray[Any]]:
+    sparse = [array for view in batch.sparse.values() for array in view.arrays().values()]
+    return [*batch.dense.values(), *sparse]
+
+
+def _begin(array: npt.NDArray[Any], slot: Slot) -> int:
+    """Bytes from the start of the slot to the array, which lies in it."""
+    return array.ctypes.data - slot.ctypes.data

@@ -1,0 +1,30 @@
+"""How torch and its libraries say that memory has run out, of the machine or of a device."""
+
+from __future__ import annotations
+
+import contextlib
+
+import torch
+
+from loader.plugins.error_text import told
+
+_WORDS = (
+    "can't allocate memory",  # torch's allocator for CPUs, which has no exception of its own
+    "error: out of memory",  # CUDA's, without torch's allocator: a context, a kernel's local memory
+    "STATUS_ALLOC_FAILED",  # cuBLAS', cuDNN's, cuSPARSE's
+    "CUBLAS_STATUS_NOT_INITIALIZED",  # cuBLAS', if there is no memory for its handle
+)
+
+
+def out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in told(error) for words in _WORDS)
+
+
+def memory_of_device() -> str:
+    """How much of the current device's memory is free; empty if it does not say."""
+    with contextlib.suppress(Exception):
+        free, total = torch.accelerator.get_memory_info()
+        return f"; {free >> 20:,} of the device's {total >> 20:,} MiB are free"
+    return ""

@@ -1,0 +1,67 @@
+"""Begins to use a device, in the process that computes on it: before anything else there does."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import torch
+
+from loader.plugins.error_text import told
+from pool.device.cards import Card
+from pool.device.cuda_visible import VARIABLE, entries
+from pool.device.lost import device_lost
+from pool.device.memory import memory_of_device, out_of_memory
+from pool.device.names import Device
+from pool.errors import LostDeviceError, ResourceError
+
+
+def own_devices(devices: Sequence[Device], cards: Sequence[Card | None]) -> list[Device]:
+    """The devices as this process has them. One that sees its own cards alone calls them cuda:0, cuda:1 ...; the driver
+    is asked once, when it is first used, and must not have been before. `cards`: of each device, if known."""
+    names = [card.visible for card in cards if card is not None and card.visible]
+    value = ",".join(names)
+    if len(names) < len(devices) or list(entries(value) or ()) != names:
+        return list(devices)
+    os.environ[VARIABLE] = value
+    return [replace(device, index=index) for index, device in enumerate(devices)]
+
+
+def open_device(device: torch.device, who: str, spec: str, way_out: str) -> None:
+    """New tensors, seeds and libraries are this device's. `who`: the process; `spec`: the device's name in the run.
+    Raises ResourceError if it has no memory for that, which tells to free it or to take the way out."""
+    try:
+        torch.accelerator.set_device_index(device.index)
+        torch.zeros(1, device=device)
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+        raise ResourceError(
+            f"{who}: {spec} has no memory left to begin with: {told(error)}{memory_of_device()}; free it, or {way_out}"
+        ) from None
+
+
+@contextlib.contextmanager
+def naming_lost_devices(*names: str, devices: Sequence[torch.device] = ()) -> Iterator[None]:
+    """Raises LostDeviceError for what says that a device of the run can't be used. `devices`: of several names, what
+    this process calls them. An error does not say which it is of, so each is tried: those that answer are not
+    suspected, unless all do."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not device_lost(error):
+            raise
+        tried = zip(names, devices, strict=True) if len(names) > 1 else ()
+        suspects = [name for name, device in tried if not _answers(device)] or names
+        which = f"one of {', '.join(suspects)}" if len(suspects) > 1 else suspects[0]
+        raise LostDeviceError(f"{which} can't be used: {told(error)}", suspects) from None
+
+
+def _answers(device: torch.device) -> bool:
+    try:
+        torch.zeros(1, device=device).cpu()
+    except RuntimeError as error:
+        return not device_lost(error)
+    return True

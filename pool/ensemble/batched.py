@@ -1,0 +1,191 @@
+"""Members whose dense layers are computed side by side: each of a layer's products is one batched product over the
+members' stacked weights (torch.func.vmap).
+
+Tables are not stacked: each member's own SparseLinear is called, along the one plan of the batch. A gradient arrives at
+the parameters of its member, as if it had been computed alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from loader.plugins.error_text import in_words
+from pool.device.memory import out_of_memory
+from pool.ensemble.bindings import Bindings
+from pool.ensemble.execution import Execution
+from pool.ensemble.member import Member
+from pool.nn.batch import SparseInput, TensorBatch
+from pool.nn.generators import plain_state
+from pool.nn.sparse_linear import SparseLinear
+from pool.task.attributes import attributes, to_device, values
+from pool.task.task import Progress, Task
+
+log = logging.getLogger(__name__)
+
+
+class Batched:
+    """An Execution that yields the losses of all members at once.
+
+    A batch for which that fails is computed by another one. So the bits of a batch depend on the models, the batch and
+    the step alone (I2), whatever batches went before.
+    """
+
+    def __init__(self, members: Sequence[Member], one_by_one: Execution) -> None:
+        """`one_by_one`: for a batch that can't be computed like this."""
+        places = alike(members)
+        self.stacks = [Stack(each, [members[place] for place in each]) for each in places]
+        self._order = torch.tensor([place for each in places for place in each]).argsort()
+        self._one_by_one = one_by_one
+        self._told = False
+
+    def losses(self, batch: TensorBatch, progress: Progress, frozen: Collection[int] = ()) -> Iterator[Tensor]:
+        """One tensor, [members]. Frozen members are computed, too, but for their gradients: the others' bits may depend
+        on how many there are."""
+        try:
+            found = self.together(batch, progress, frozen)
+            for stack in self.stacks:
+                stack.keep_buffers(frozen)
+        except Exception as error:
+            if out_of_memory(error):
+                raise
+            self._tell(batch, error)
+            yield from self._one_by_one.losses(batch, progress, frozen)
+            return
+        yield found
+
+    def together(self, batch: TensorBatch, progress: Progress, frozen: Collection[int] = ()) -> Tensor:
+        """[members]; buffers stay as they are. Raises what torch says of what can't be done for all at once."""
+        found = torch.cat([stack.losses(batch, progress, frozen) for stack in self.stacks])
+        return found[self._order.to(found.device)]
+
+    def _tell(self, batch: TensorBatch, error: Exception) -> None:
+        if not self._told:
+            log.warning("batch %d: members are computed one after the other: %s", batch.number, in_words(error))
+        self._told = True
+
+
+def alike(members: Sequence[Member]) -> list[list[int]]:
+    """The places of members with equal settings and attributes, by first place."""
+    found: list[list[int]] = []
+    kinds = [(member.settings, values(member.attributes)) for member in members]
+    for place, kind in enumerate(kinds):
+        group = next((group for group in found if kinds[group[0]] == kind), None)
+        if group is None:
+            found.append([place])
+        else:
+            group.append(place)
+    return found
+
+
+def sparse_parameters(model: nn.Module) -> Iterator[nn.Parameter]:
+    for module in model.modules():
+        if isinstance(module, SparseLinear):
+            yield from module.parameters()
+
+
+class Stack:
+    """Members of one structure and with equal settings, as a function of their stacked tensors."""
+
+    def __init__(self, places: Sequence[int], members: Sequence[Member]) -> None:
+        """`places`: of the members in the run."""
+        self._places = places
+        models = [member.model for member in members]
+        task = members[0].task
+        self.model = members[0].another_model()  # weights without numbers: those of a call stand for them
+        held = attributes(task, self.model)
+        to_device(held, next(models[0].parameters()).device)
+        self.model.train()
+        self._loss = _Loss(task, self.model)
+        self._shapes: dict[str, Tensor] = {}
+        self._parameters: dict[str, list[Tensor]] = {}
+        sparse = {id(parameter) for parameter in sparse_parameters(self.model)}
+        for name, parameter in self.model.named_parameters():
+            if id(parameter) in sparse:  # nothing but a shape: the members' own layers are called
+                self._shapes[_inside(name)] = parameter.detach().expand(len(models), *parameter.shape)
+            else:
+                self._parameters[_inside(name)] = [model.get_parameter(name) for model in models]
+        self._layers = [
+            (layer, [_layer(model, name) for model in models])
+            for name, layer in self.model.named_modules()
+            if isinstance(layer, SparseLinear)
+        ]
+        self._buffers = {
+            _inside(name): [model.get_buffer(name) for model in models] for name, _ in self.model.named_buffers()
+        }
+        self._new_buffers: Mapping[str, Tensor] = {}
+        self._bindings = Bindings(self.model, held)
+
+    def losses(self, batch: TensorBatch, progress: Progress, frozen: Collection[int]) -> Tensor:
+        """[members]. Raises whatever the task raises, or torch in its stead."""
+        trained = [place not in frozen for place in self._places]
+        parameters = {name: torch.stack(_with_gradient(each, trained)) for name, each in self._parameters.items()}
+        buffers = {name: torch.stack(each) for name, each in self._buffers.items()}
+        for layer, layers in self._layers:
+            layer.members = [
+                each if grad else _without_gradient(each) for each, grad in zip(layers, trained, strict=True)
+            ]
+        tensors = {**self._shapes, **parameters, **buffers}
+
+        def loss_of_one(tensors: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+            loss: Tensor = functional_call(self._loss, tensors, (batch, progress))
+            return loss.reshape(()), {name: tensors[name] for name in buffers}  # those that it was left with
+
+        drawn = plain_state()
+        losses: Tensor
+        losses, self._new_buffers = vmap(loss_of_one, randomness="error")(tensors)
+        if plain_state() != drawn:
+            raise RuntimeError("a random operation: of Python's generator or numpy's")
+        if problem := self._bindings.problem():
+            raise RuntimeError(f"loss {problem}")
+        for name, buffer in buffers.items():
+            if (new := self._new_buffers[name]).shape != buffer.shape or new.dtype != buffer.dtype:
+                raise RuntimeError(f"{name.removeprefix(_inside(''))} changes its shape or dtype")
+        if torch.is_grad_enabled() and any(trained) and not losses.requires_grad:
+            raise RuntimeError("the losses have no gradient")
+        if changed := next((name for name, parameter in parameters.items() if parameter._version), ""):
+            raise RuntimeError(f"{changed.removeprefix(_inside(''))} is changed in place")
+        return losses
+
+    @torch.no_grad()
+    def keep_buffers(self, frozen: Collection[int]) -> None:
+        """What the last call has left in the buffers becomes the members' own."""
+        for name, stacked in self._new_buffers.items():
+            for place, buffer, new in zip(self._places, self._buffers[name], stacked, strict=True):
+                if place not in frozen:
+                    buffer.copy_(new)
+
+
+class _Loss(nn.Module):
+    """A task's loss as a module, so that its model's tensors can be replaced for one call."""
+
+    def __init__(self, task: Task, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self._task = task
+
+    def forward(self, batch: TensorBatch, progress: Progress) -> Tensor:
+        return self._task.loss(self.model, batch, progress)
+
+
+def _inside(name: str) -> str:
+    """Of a model's tensor in `_Loss`."""
+    return f"model.{name}"
+
+
+def _with_gradient(parameters: Sequence[Tensor], trained: Sequence[bool]) -> list[Tensor]:
+    return [tensor if grad else tensor.detach() for tensor, grad in zip(parameters, trained, strict=True)]
+
+
+def _without_gradient(layer: SparseLinear) -> Callable[[SparseInput], Tensor]:
+    return torch.no_grad()(layer)
+
+
+def _layer(model: nn.Module, name: str) -> SparseLinear:
+    layer = model.get_submodule(name)
+    assert isinstance(layer, SparseLinear)
+    return layer

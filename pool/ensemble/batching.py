@@ -1,0 +1,122 @@
+"""Whether the members of an ensemble are computed together or one after the other.
+
+The choice decides bits, so it is a function of settings, model, layout of a batch and kind of device alone: all workers
+of a run choose alike, and so does a run that is resumed.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import nn
+
+from loader.plugins.error_text import in_words
+from loader.stream.schema import BatchSchema, SparseBatch
+from loader.stream.slots import allocate_slots, write_batch
+from pool.device.memory import out_of_memory
+from pool.ensemble.batched import Batched, alike, sparse_parameters
+from pool.ensemble.execution import Execution
+from pool.ensemble.member import Member
+from pool.nn.batch import TensorBatch
+from pool.task.task import Progress
+
+# By kind of device. CPU: measured (docs/explanation/performance.md). GPU: not measured; ten microseconds of a large
+# one's arithmetic, the time of two kernel launches.
+FEWEST = {"cpu": 8, "cuda": 2}  # members with equal settings: with fewer, torch.func.vmap costs more than it saves
+MOST_WORK = {"cpu": 1 << 20, "cuda": 1 << 28}  # multiply-adds of a member's dense layers in a batch: more keep it busy
+RULE = ", ".join(  # for the fingerprint
+    f"on {kind} together from {few} members on, up to {MOST_WORK[kind]} multiply-adds" for kind, few in FEWEST.items()
+)
+
+_TOGETHER = "the dense layers of all members are computed together"
+_IN_TURN = "members are computed one after the other"
+_SAID_BY_TORCH = {  # of torch's text: what it means for a model
+    "random operation": "draws random numbers",
+    "data-dependent control flow": "decides by numbers that differ from member to member",
+    ".item()": "takes numbers out of tensors that differ from member to member",
+    "doesn't match the broadcast shape": "writes into a tensor that all members share",
+    "vmap-incompatible in-place": "writes into a tensor that all members share",
+    "autograd.Function": "uses an autograd.Function that has no rule for vmap",
+}
+
+
+def choose(members: Sequence[Member], schema: BatchSchema, one_by_one: Execution) -> tuple[Execution, str]:
+    """How to compute members, all on one device and in training mode from now on, and why, in one line. `schema`: of
+    the batches."""
+    if reason := _obvious_reason(members, schema):
+        return one_by_one, f"{_IN_TURN}: {reason}"
+    batched = Batched(members, one_by_one)
+    for member in members:
+        member.model.train()
+    device = next(members[0].model.parameters()).device
+    try:
+        _try(batched, members, some_batch(schema).to(device))
+    except Exception as error:
+        if out_of_memory(error):
+            raise
+        return one_by_one, f"{_IN_TURN}: {_place(batched, error)} {_in_words(error)}"
+    return batched, _TOGETHER
+
+
+def _obvious_reason(members: Sequence[Member], schema: BatchSchema) -> str:
+    """Why it can't pay to compute them together; empty if it can."""
+    device = "cpu" if next(members[0].model.parameters()).device.type == "cpu" else "cuda"
+    most_alike = max(map(len, alike(members)))
+    if most_alike < FEWEST[device]:
+        few = f"no more than {most_alike} have the same task settings and attributes"
+        return f"{few}; together is faster from {FEWEST[device]} on"
+    if not (parameters := dense(members[0].model)):
+        return "there are no dense layers"
+    work = schema.batch_size * sum(parameter.numel() for parameter in parameters)
+    if work > (most := MOST_WORK[device]):
+        return f"the dense layers of each take {work:,} multiply-adds a batch; with more than {most:,} that is faster"
+    return ""
+
+
+def dense(model: nn.Module) -> list[nn.Parameter]:
+    """Parameters that are not of sparse layers."""
+    sparse = {id(parameter) for parameter in sparse_parameters(model)}
+    return [parameter for parameter in model.parameters() if id(parameter) not in sparse]
+
+
+def _try(batched: Batched, members: Sequence[Member], batch: TensorBatch) -> None:
+    """Forward and backward that leave nothing behind. Raises what training would."""
+    losses = batched.together(batch, Progress(0, 1))
+    if trained := [parameter for parameter in dense(members[0].model) if parameter.requires_grad]:
+        torch.autograd.grad(losses.sum(), trained, allow_unused=True)
+
+
+def some_batch(schema: BatchSchema) -> TensorBatch:
+    """A batch that any source may give: in each bag feature 0, with value 1; dense fields 0; buckets of equal size."""
+    (slot,) = allocate_slots(schema, 1)
+    rows = {}
+    for field in schema.sparse:
+        bags = schema.num_bags(field)
+        values = (np.ones(bags, np.float32),) if field.values else ()
+        rows[field.name] = (np.arange(bags + 1), np.zeros(bags, np.int64), *values)
+    dense = {field.name: np.zeros(schema.batch_size, field.dtype) for field in schema.dense}
+    borders = np.linspace(0, schema.batch_size, schema.num_buckets + 1).astype(np.int64)
+    write_batch(schema, slot, 0, rows, dense, borders)
+    return TensorBatch.from_numpy(SparseBatch.view(schema, slot)).copy()
+
+
+def _place(batched: Batched, error: BaseException) -> str:
+    """The innermost module of a model that was at work, or the task."""
+    names = {id(module): name for stack in batched.stacks for name, module in stack.model.named_modules()}
+    found = "the task's loss"
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        owner = frame.f_locals.get("self")
+        if id(owner) in names:
+            name = names[id(owner)]
+            found = f"the layer {name} ({type(owner).__name__})" if name else f"the model ({type(owner).__name__})"
+    return found
+
+
+def _in_words(error: Exception) -> str:
+    words = in_words(error)
+    return next(
+        (meaning for text, meaning in _SAID_BY_TORCH.items() if text in words), f"raises {words} for a batch of zeros"
+    )

@@ -1,0 +1,132 @@
+"""Where every parameter and buffer lies in a version of the weights; gradient slots: `slots`.
+
+A function of the model, the bucket limits and the optimizer's name alone, never of devices or workers: other borders
+would give other bits. Made once, by the planner; plain data, free of torch, so that the supervisor can size memory.
+
+    [bucket 0: parameters ...][bucket 1: ...] ... [buffers]      offsets in bytes, multiples of 256
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from pool.exchange.assign import assign_buckets
+
+ALIGNMENT = 256  # bytes; what torch's allocators give at least, and kernels choose paths by it
+PAGE = 4096
+ROW_UNIT = 16  # rows of a bucket are a multiple of it, so that vectorized loops begin and end where they would anyway
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A parameter or buffer: name in the model, shape, dtype (numpy name), place in the layout."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    offset: int
+    nbytes: int
+    sparse_field: str | None = None  # the batch's field whose touched features are this table's touched rows
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Parameters whose gradients are announced, reduced and stepped together; or some rows of one large table."""
+
+    parameters: tuple[int, ...]  # indices into Plan.parameters
+    offset: int
+    nbytes: int
+    rows: tuple[int, int] | None = None  # first row and the one behind the last, of the only parameter
+
+
+@dataclass(frozen=True)
+class Plan:
+    parameters: tuple[Tensor, ...]  # in the model's order
+    buffers: tuple[Tensor, ...]
+    buckets: tuple[Bucket, ...]
+    nbytes: int  # of one version of the weights, or of a gradient slot
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """What the layout has to know of a parameter or buffer."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    itemsize: int
+    sparse_field: str | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.shape) * self.itemsize
+
+
+def make_plan(
+    parameters: Sequence[TensorSpec],
+    buffers: Sequence[TensorSpec],
+    limits: Sequence[int],
+    *,
+    split_tables: bool = False,
+) -> Plan:
+    """Lays out buckets in the order in which backward finishes them: the reverse of the parameters' order.
+
+    `split_tables`: a table beyond the last limit becomes several buckets of rows, for optimizers that compute each
+    number by itself (pool.optim.elementwise).
+    """
+    backward = list(range(len(parameters)))[::-1]
+    assigned = assign_buckets([parameters[i].nbytes for i in backward], [parameters[i].dtype for i in backward], limits)
+    placed: dict[int, Tensor] = {}
+    buckets = []
+    offset = 0
+    for members in assigned:
+        indices = tuple(backward[i] for i in members)
+        large = [i for i in indices if split_tables and _is_large_table(parameters[i], limits[-1])]
+        others = tuple(i for i in indices if i not in large)
+        for together in (others, *((i,) for i in large)):
+            start = offset
+            for index in together:
+                placed[index] = _place(parameters[index], offset)
+                offset = align(offset + parameters[index].nbytes)
+            if together and together[0] in large:
+                buckets += _row_buckets(together[0], placed[together[0]], limits[-1])
+            elif together:
+                buckets.append(Bucket(together, start, offset - start))
+    placed_buffers = []
+    for spec in buffers:
+        placed_buffers.append(_place(spec, offset))
+        offset = align(offset + spec.nbytes)
+    return Plan(
+        parameters=tuple(placed[i] for i in range(len(parameters))),
+        buffers=tuple(placed_buffers),
+        buckets=tuple(buckets),
+        nbytes=max(PAGE, align(offset, PAGE)),
+    )
+
+
+def _is_large_table(spec: TensorSpec, limit: int) -> bool:
+    return spec.sparse_field is not None and spec.nbytes > limit
+
+
+def _row_buckets(index: int, table: Tensor, limit: int) -> list[Bucket]:
+    """Equal shares of a table's rows, of `limit` bytes or ROW_UNIT rows at most."""
+    rows = table.shape[0]
+    row_nbytes = table.nbytes // rows
+    shares = -(-table.nbytes // limit)
+    share = max(ROW_UNIT, rows // shares // ROW_UNIT * ROW_UNIT)
+    buckets = []
+    for first in range(0, rows, share):
+        last = min(first + share, rows)
+        place = table.offset + first * row_nbytes
+        buckets.append(Bucket((index,), place, (last - first) * row_nbytes, (first, last)))
+    return buckets
+
+
+def _place(spec: TensorSpec, offset: int) -> Tensor:
+    return Tensor(spec.name, spec.shape, spec.dtype, offset, spec.nbytes, spec.sparse_field)
+
+
+def align(offset: int, to: int = ALIGNMENT) -> int:
+    return -(-offset // to) * to

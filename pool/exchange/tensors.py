@@ -1,0 +1,101 @@
+"""The plan made real: torch views of parameters, gradients and buffers in a piece of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from pool.exchange import plan as plans
+from pool.nn.sparse_linear import SparseLinear
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    dtype = getattr(torch, name)
+    assert isinstance(dtype, torch.dtype), name
+    return dtype
+
+
+def views(memory: npt.NDArray[np.uint8], tensors: Iterable[plans.Tensor]) -> list[torch.Tensor]:
+    """Zero-copy tensors of the given places in `memory` (uint8, Plan.nbytes)."""
+    return views_of(torch.from_numpy(memory), tensors)
+
+
+def views_of(whole: torch.Tensor, tensors: Iterable[plans.Tensor]) -> list[torch.Tensor]:
+    """The same in memory of any device (uint8, Plan.nbytes)."""
+    return [whole[t.offset : t.offset + t.nbytes].view(torch_dtype(t.dtype)).view(t.shape) for t in tensors]
+
+
+def rows_of(tensor: torch.Tensor, bucket: plans.Bucket) -> torch.Tensor:
+    """The part of a parameter-shaped tensor that the bucket holds."""
+    return tensor if bucket.rows is None else tensor[bucket.rows[0] : bucket.rows[1]]
+
+
+def trained(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    """Parameters that the optimizer changes."""
+    return ((name, p) for name, p in model.named_parameters() if p.requires_grad)
+
+
+def carried(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """What else the weights consist of: buffers, and parameters that are not trained."""
+    yield from ((name, p) for name, p in model.named_parameters() if not p.requires_grad)
+    yield from model.named_buffers()
+
+
+def row_sparse_tables(model: nn.Module) -> Iterator[SparseLinear]:
+    """Layers whose gradient travels as the rows that a batch touched; the native reduction knows float32. Where the
+    table is computed from other parameters (a parametrization), theirs travels, whole."""
+    for module in model.modules():
+        if isinstance(module, SparseLinear) and "weight" in module._parameters and module.weight.dtype == torch.float32:
+            yield module
+
+
+def specs(model: nn.Module) -> tuple[list[plans.TensorSpec], list[plans.TensorSpec]]:
+    """What the plan has to know: trained parameters and carried tensors."""
+    tables = {id(module.weight): module.field for module in row_sparse_tables(model)}
+
+    def spec(name: str, tensor: torch.Tensor) -> plans.TensorSpec:
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        return plans.TensorSpec(name, tuple(tensor.shape), dtype, tensor.element_size(), tables.get(id(tensor)))
+
+    return [spec(*item) for item in trained(model)], [spec(*item) for item in carried(model)]
+
+
+def replace_tensors(model: nn.Module, named: Iterable[tuple[str, torch.Tensor]]) -> None:
+    """Gives a model's tensors the memory of others. They stay the objects that they were, so all names of one, its
+    hooks and attributes, and whoever else in the model holds it have the new memory."""
+    own: dict[str, torch.Tensor] = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    for name, tensor in named:
+        _give_memory(own[name], tensor)
+
+
+def _give_memory(own: torch.Tensor, tensor: torch.Tensor) -> None:
+    """Swaps what they are inside: torch refuses `own.data = tensor` from the meta device."""
+    other = tensor.data  # has versions of its own
+    if isinstance(own, nn.Parameter):
+        other.requires_grad_(own.requires_grad)
+    hooks, later_hooks = own._backward_hooks, own._post_accumulate_grad_hooks
+    torch._C._swap_tensor_impl(own, other)
+    own._backward_hooks, own._post_accumulate_grad_hooks = hooks, later_hooks
+
+
+def count_hooks(parameter: torch.Tensor) -> tuple[int, int]:
+    """Counts the hooks of its gradient: register_hook's, and register_post_accumulate_grad_hook's."""
+    return len(parameter._backward_hooks or ()), len(parameter._post_accumulate_grad_hooks or ())
+
+
+def tied_names(model: nn.Module) -> dict[str, str]:
+    """Returns the further names of tensors that have several, each with the first one."""
+    named = *model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)
+    first: dict[int, str] = {}
+    return {name: first[id(tensor)] for name, tensor in named if first.setdefault(id(tensor), name) != name}
+
+
+def transient_names(model: nn.Module) -> list[str]:
+    """The buffers that are not for a checkpoint in the eyes of the model's own state_dict (persistent=False)."""
+    modules = dict(model.named_modules())
+    split = [name.rpartition(".") for name, _ in model.named_buffers()]
+    return [path + dot + leaf for path, dot, leaf in split if leaf in modules[path]._non_persistent_buffers_set]

@@ -1,0 +1,213 @@
+"""The networks of a checkpoint with their task, as the run would make them again.
+
+A checkpoint may be somebody else's. Nothing that it names is imported but a task that comes with this program, or that
+the caller names too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from torch import Tensor, nn
+
+from loader.plugins.error_text import told
+from loader.section import Section
+from pool.checkpoint.compare_tensors import first_difference
+from pool.checkpoint.folder import locate
+from pool.checkpoint.state import STATE
+from pool.checkpoint.store import load_weights
+from pool.errors import CheckpointError, ConfigError, PoolError
+from pool.exchange.member_layout import prefix
+from pool.exchange.tensors import carried, replace_tensors, specs, trained
+from pool.export.member import One, check_average, check_one, choose, members_of
+from pool.run_folder import strict_json
+from pool.task.factory import MOST_NUMBERS, Allowance, TooManyNumbersError, build_model, make_task
+from pool.task.registry import is_bundled, task_module
+from pool.task.start import model_class
+from pool.task.task import Task
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One network."""
+
+    checkpoint: Path
+    config: Mapping[str, Any]  # of its own run, as the checkpoint has it: to be believed as little as the rest
+    name: str  # of the task
+    task: Task
+    model: nn.Module
+    description: str  # text that its file had, if it was read from one; else empty
+    who: str = ""  # which of the checkpoint's networks it is, in words; empty if there is no choice
+
+    def __str__(self) -> str:
+        return f"{self.checkpoint}, {self.who}" if self.who else str(self.checkpoint)
+
+
+def load_trained(
+    where: Path,
+    task: str | None,
+    verb: str = "export",
+    member: One | None = None,
+    *,
+    average: bool = False,
+    averaged: bool = False,
+) -> Trained:
+    """The network of a checkpoint, or of the newest of a run's folder; of an ensemble one member, or the
+    average of all.
+
+    `task`: the caller's name for the task, needed unless it is built in; `verb`: the command that asks; `averaged`:
+    with the averaged weights (`train.average`). Raises CheckpointError for a bad checkpoint, or one without those,
+    ConfigError for another task, and if several members are there and none is chosen.
+    """
+    found = _Checkpoint(where, task, verb, averaged=averaged)
+    if average:
+        return found.average()
+    if member is not None:
+        return found.chosen(member)
+    check_one(found.path, found.members)
+    return found.member(0)
+
+
+def load_members(
+    where: Path, task: str | None, verb: str, member: One | None = None, *, averaged: bool = False
+) -> tuple[Trained, ...]:
+    """As `load_trained`; all members if none is chosen."""
+    found = _Checkpoint(where, task, verb, averaged=averaged)
+    if member is not None:
+        return (found.chosen(member),)
+    return tuple(found.member(m) for m in range(len(found.members)))
+
+
+def described(members: Sequence[Trained]) -> str:
+    """What was asked, for people."""
+    if len(members) == 1:
+        return str(members[0])
+    return f"{members[0].checkpoint}, the mean of {len(members)} members"
+
+
+class _Checkpoint:
+    """Its networks."""
+
+    def __init__(self, where: Path, task: str | None, verb: str, *, averaged: bool) -> None:
+        self.path = locate(where)
+        self._averaged = averaged
+        self._weights = load_weights(self.path, averaged=averaged)
+        config = self._weights.state.config
+        self._name = _task_name(config, task, self.path, verb)
+        self.members = members_of(self.path, self._weights.state)
+        begins = tuple(prefix(m, len(self.members)) for m in range(len(self.members)))
+        if odd := [name for name in self._weights.tensors if not name.startswith(begins)]:
+            raise CheckpointError(
+                f"{self.path}: {strict_json.printable(min(odd))}: a tensor of no member of the config"
+            )
+
+    def chosen(self, member: One) -> Trained:
+        """One member."""
+        return self.member(*choose(self.path, self._weights.state, member))
+
+    def member(self, m: int, why: str = "") -> Trained:
+        """`why` it is that one, in words."""
+        who = f"member {m}" if len(self.members) > 1 else ""
+        words = [who, why, "averaged weights" if self._averaged else ""]
+        return self._made(m, self._tensors_of(m), ", ".join(filter(None, words)))
+
+    def average(self) -> Trained:
+        check_average(self.path, self.members)
+        each = [self._tensors_of(m) for m in range(len(self.members))]
+        if len(each) == 1:
+            return self.member(0)
+        for m, tensors in enumerate(each):
+            self._check(m, tensors, self._model(m)[1])
+        tensors = {name: _mean([of_member[name] for of_member in each]) for name in each[0]}
+        return self._made(0, tensors, f"the average of {len(each)} members")
+
+    def _tensors_of(self, m: int) -> dict[str, Tensor]:
+        begin = prefix(m, len(self.members))
+        tensors = self._weights.tensors
+        own = {name.removeprefix(begin): tensor for name, tensor in tensors.items() if name.startswith(begin)}
+        if self._averaged and not own:
+            raise CheckpointError(f"{self.path}: member {m} has no averaged weights: it stopped before the first")
+        return own
+
+    def _made(self, m: int, tensors: Mapping[str, Tensor], who: str) -> Trained:
+        task, model = self._model(m)
+        self._check(m, tensors, model)
+        names = [name for name, _ in (*trained(model), *carried(model))]
+        replace_tensors(model, [(name, tensors[name]) for name in names])
+        description = self._weights.state.description.encode("latin-1").decode("utf-8", "surrogateescape")
+        return Trained(self.path, self.members[m], self._name, task, model, description, who)
+
+    def _model(self, m: int) -> tuple[Task, nn.Module]:
+        """Returns the model as the run has made it. Raises CheckpointError."""
+        module = task_module(self._name)
+        config = self.members[m]
+        seed = _model_seed(config)
+        model, loss = (
+            _section(cls, config.get(section), f"{self.path / STATE}: config.{section}")
+            for cls, section in ((model_class(module), "model"), (module.LossConfig, "loss"))
+        )
+        try:
+            task = make_task(self._name, model, loss, seed)
+            try:
+                with Allowance(MOST_NUMBERS):
+                    return task, build_model(task, seed)
+            except TooManyNumbersError:
+                return task, build_model(task, seed, on_meta=True)
+        except PoolError:
+            raise
+        except Exception as error:  # code of the task, given what the checkpoint says
+            raise CheckpointError(f"{self.path}: the task can't build the model of its config: {told(error)}") from None
+
+    def _check(self, m: int, tensors: Mapping[str, Tensor], model: nn.Module) -> None:
+        """That they are the model's. Raises CheckpointError."""
+        begin = prefix(m, len(self.members))
+        header = {name: self._weights.header[begin + name] for name in tensors}
+        parameters, buffers = specs(model)
+        if (difference := first_difference(header, (*parameters, *buffers))) is not None:
+            who = f"member {m}: " if begin else ""
+            raise CheckpointError(f"{self.path}: {who}{difference}")
+
+
+def _mean(tensors: Sequence[Tensor]) -> Tensor:
+    """In double precision, in the order of the members; of what is no real or complex number the first."""
+    first = tensors[0]
+    if not (first.is_floating_point() or first.is_complex()):
+        return first
+    total = first.to(torch.promote_types(first.dtype, torch.float64))
+    for tensor in tensors[1:]:
+        total = total + tensor
+    return (total / len(tensors)).to(first.dtype)
+
+
+def _task_name(config: Mapping[str, Any], given: str | None, checkpoint: Path, verb: str) -> str:
+    name = config.get("task")
+    if not isinstance(name, str):
+        raise strict_json.not_ours(checkpoint / STATE, "config.task: a name is expected")
+    if given is not None and given != name:
+        raise ConfigError(f"--task {given}: the task of {checkpoint} is {strict_json.printable(name)}")
+    if given is None and not is_bundled(name):
+        raise ConfigError(
+            f"the task of {checkpoint} is the module {strict_json.printable(name)}; {verb} imports it, and so runs it, "
+            f"only if you name it too: --task {strict_json.printable(name)}"
+        )
+    return name
+
+
+def _model_seed(config: Mapping[str, Any]) -> int:
+    """Returns the seed of the member's run; 0 if the config has none."""
+    run = config.get("run")
+    seeds = [run.get(key) for key in ("model_seed", "seed")] if isinstance(run, Mapping) else []
+    return next((seed for seed in seeds if isinstance(seed, int) and seed >= 0), 0)
+
+
+def _section(cls: type[Section], values: Any, where: str) -> Section:
+    try:
+        return cls.model_validate_json(json.dumps(values))
+    except ValidationError as error:
+        raise CheckpointError(f"{where}: {strict_json.explained(error)}") from None

@@ -1,0 +1,128 @@
+"""Which of a checkpoint's networks a command asks for. Free of torch."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pool.checkpoint.folder import locate
+from pool.checkpoint.ranking import rank
+from pool.checkpoint.state import STATE, SavedState, read_state
+from pool.config.member_settings import differing, flat, listed, settings_of_members
+from pool.errors import CheckpointError, ConfigError
+from pool.run_folder.strict_json import not_ours, printable, value_at
+from pool.task.start import KEY
+
+BEST: Literal["best"] = "best"
+One = int | Literal["best"]  # a member, by its number
+
+_START = f"model.{KEY}"
+
+
+def parse_member(member: str | None) -> One | None:
+    """Of the option `--member`. Raises ConfigError."""
+    if member is None:
+        return None
+    if member == BEST:
+        return BEST
+    if not (member.isascii() and member.isdecimal() and len(member) < 10):
+        raise ConfigError(f"--member {member}: a number from 0, or best, is expected")
+    return int(member)
+
+
+def members_of(checkpoint: Path, state: SavedState) -> list[Mapping[str, Any]]:
+    """The settings of each network of a checkpoint. Raises CheckpointError."""
+    try:
+        return settings_of_members(state.config)
+    except ValueError as error:
+        raise not_ours(checkpoint / STATE, f"config.{error}") from None
+
+
+def choose(checkpoint: Path, state: SavedState, member: One) -> tuple[int, str]:
+    """The number of a member, and if it is the best why, in words. Raises ConfigError, CheckpointError."""
+    members = members_of(checkpoint, state)
+    if member == BEST:
+        return _best(checkpoint, state, members)
+    check_member(str(checkpoint), member, len(members))
+    return member, ""
+
+
+def check_one(checkpoint: Path, members: Sequence[Mapping[str, Any]]) -> None:
+    """That there is one member only, where nobody has chosen. Raises ConfigError that lists the members."""
+    if len(members) > 1:
+        raise ConfigError(
+            f"{checkpoint}: has {len(members)} members: choose with --member M, --member best or --average; they are "
+            f"{listed(members)}"
+        )
+
+
+def check_member(where: str, member: int, members: int) -> None:
+    """Raises ConfigError if `where` has no such member."""
+    if not 0 <= member < members:
+        have = "one network, which is member 0" if members == 1 else f"the members 0 to {members - 1}"
+        raise ConfigError(f"member {member}: {where} has {have}")
+
+
+def _best(checkpoint: Path, state: SavedState, members: Sequence[Mapping[str, Any]]) -> tuple[int, str]:
+    """Raises ConfigError if nothing says which is the best."""
+    if len(members) == 1:
+        return 0, ""
+    ranking = rank(checkpoint, state)
+    if ranking is None:
+        raise ConfigError(
+            f"best member: {checkpoint} has no validation, and metrics.jsonl of its run, with the losses, is not "
+            "there: name a member by its number"
+        )
+    best = ranking.order[0]
+    if len(ranking.found) != len(members) or not math.isfinite(ranking.value(best)):
+        raise ConfigError(
+            f"best member: none of {checkpoint} has a finite {ranking.goal.metric}: name a member by its number"
+        )
+    said = f"the best: {ranking.said(best)}"
+    if ranking.goal.metric == "loss" and any(key.startswith("loss.") for key in _differing(members)):
+        said += ", though [loss] is not the same for all members"
+    return best, said
+
+
+def check_average(checkpoint: Path, members: Sequence[Mapping[str, Any]]) -> None:
+    """Weights can be averaged if the members have the same model and began with the same weights. Raises ConfigError.
+
+    Networks that began with other weights have hidden units in another order: their average is no network.
+    """
+    keys = _differing(members)
+    if own := [key for key in keys if key.startswith("model.")]:
+        raise ConfigError(f"--average: members of {checkpoint} differ in {printable(own[0])}")
+    start = value_at(members[0], _START)
+    if start:
+        _check_start(checkpoint, printable(str(start), 500))
+    elif "run.model_seed" in keys:
+        seeds = ", ".join(str(value_at(member, "run.model_seed")) for member in members[:8])
+        raise ConfigError(
+            f"--average: members of {checkpoint} began with different weights, model_seed = {seeds}"
+            f"{', ...' if len(members) > 8 else ''}: only those that began with the same can be averaged"
+        )
+
+
+def _check_start(checkpoint: Path, start: str) -> None:
+    """All members began with the weights in `start`, unless each had its own there. Raises ConfigError."""
+    path = Path(os.path.expanduser(start))  # noqa: PTH111 (that of Path raises)
+    if not path.exists():
+        raise ConfigError(
+            f"--average: members of {checkpoint} began with what was in {_START} = {start}, which is not here: nothing "
+            "says whether it was the same for all"
+        )
+    if path.is_dir():
+        try:
+            found = locate(path)
+            members = len(read_state(found).members)
+        except (OSError, CheckpointError) as error:
+            raise ConfigError(f"--average: {_START} = {start} can't be looked at: {error}") from None
+        if members > 1:
+            raise ConfigError(f"--average: members of {checkpoint} began with the different members of {found}")
+
+
+def _differing(members: Sequence[Mapping[str, Any]]) -> list[str]:
+    return differing([dict(flat(member)) for member in members])

@@ -1,0 +1,137 @@
+"""Compiles kernels for one kind of GPU with NVRTC, and keeps what it has compiled in the user's cache folder.
+
+NVRTC is part of torch's CUDA builds; no compiler needs to be installed. Free of torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pool.kernels.cuda.source import Source, headers
+from pool.kernels.cuda.user_cache import cache_folder, write_cached
+
+log = logging.getLogger(__name__)
+
+# No contraction: a product is rounded before it is added, as in the CPU's kernels. Divisions and roots are IEEE's.
+OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
+_DIGEST = 32  # bytes that a kept file begins with
+
+
+class CompileError(Exception):
+    """There is no compiler for this kind of GPU, or it has refused a source. One line; the log has all that it says."""
+
+
+class Compiler:
+    """Of kernels for one architecture."""
+
+    def __init__(self, architecture: str, cache: Path | None) -> None:
+        """`architecture`: `sm_90`, ...; `cache`: where compiled programs are kept; None: nowhere. Raises ImportError
+        without cuda-bindings, CompileError without NVRTC, or with one that does not know the architecture."""
+        self._nvrtc: Any = importlib.import_module("cuda.bindings.nvrtc")
+        self._architecture = architecture
+        self._cache = cache
+        try:
+            self._version = ".".join(map(str, self._call(self._nvrtc.nvrtcVersion)))
+        except RuntimeError as error:  # the library can't be found
+            raise CompileError(str(error).splitlines()[0]) from error
+        known = self._call(self._nvrtc.nvrtcGetSupportedArchs)
+        if int(architecture.removeprefix("sm_")) not in known:
+            raise CompileError(
+                f"NVRTC {self.version} compiles for sm_{min(known)} to sm_{max(known)}, not for {architecture}"
+            )
+
+    @property
+    def version(self) -> str:
+        """Of NVRTC."""
+        return self._version
+
+    def program(self, source: Source) -> bytes:
+        """A cubin: kept, or compiled now. Raises CompileError."""
+        return self._kept(source) or self._keep(source, self.compile(source))
+
+    def is_kept(self, source: Source) -> bool:
+        return self._kept(source) is not None
+
+    def forget(self, source: Source) -> None:
+        """What is kept can't be used."""
+        file = self._file(source)
+        with contextlib.suppress(OSError):
+            if file is not None:
+                file.unlink(missing_ok=True)
+
+    def compile(self, source: Source) -> bytes:
+        """Raises CompileError with the compiler's first complaint."""
+        names, texts = zip(*headers().items(), strict=True)
+        encoded = [text.encode() for text in texts], [name.encode() for name in names]
+        program = self._call(
+            self._nvrtc.nvrtcCreateProgram, source.text.encode(), source.file.encode(), len(names), *encoded
+        )
+        try:
+            options = [option.encode() for option in self._options(source)]
+            (status,) = self._nvrtc.nvrtcCompileProgram(program, len(options), options)
+            if status != self._nvrtc.nvrtcResult.NVRTC_SUCCESS:
+                words = self._log(program)
+                log.error("%s for %s: NVRTC says:\n%s", source, self._architecture, words)
+                raise CompileError(f"{source} for {self._architecture}: NVRTC {self.version}: {_first_error(words)}")
+            cubin: bytes = b" " * self._call(self._nvrtc.nvrtcGetCUBINSize, program)
+            self._call(self._nvrtc.nvrtcGetCUBIN, program, cubin)
+        finally:
+            self._nvrtc.nvrtcDestroyProgram(program)
+        return cubin
+
+    def _options(self, source: Source) -> list[str]:
+        return [f"--gpu-architecture={self._architecture}", *OPTIONS, *source.options]
+
+    def _log(self, program: Any) -> str:
+        log: bytes = b" " * self._call(self._nvrtc.nvrtcGetProgramLogSize, program)
+        self._call(self._nvrtc.nvrtcGetProgramLog, program, log)
+        return log.decode(errors="replace").rstrip("\0 \n")
+
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        status, *values = function(*arguments)
+        if status != self._nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise CompileError(f"{function.__name__}: {status.name}")
+        return values[0] if len(values) == 1 else tuple(values)
+
+    def _file(self, source: Source) -> Path | None:
+        if self._cache is None:
+            return None
+        parts = [self._version, *self._options(source), source.text, *headers().values()]
+        digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        return self._cache / f"{Path(source.file).stem}-{self._architecture}-{digest[:32]}.cubin"
+
+    def _kept(self, source: Source) -> bytes | None:
+        """None if there is none, or if it is damaged."""
+        file = self._file(source)
+        with contextlib.suppress(OSError):
+            if file is not None:
+                data = file.read_bytes()
+                if hashlib.sha256(data[_DIGEST:]).digest() == data[:_DIGEST]:
+                    return data[_DIGEST:]
+        return None
+
+    def _keep(self, source: Source, cubin: bytes) -> bytes:
+        """The cubin. Whole or not at all; a folder that can't be written costs the next process time, nothing else."""
+        file = self._file(source)
+        try:
+            if file is not None:
+                write_cached(file, hashlib.sha256(cubin).digest() + cubin)
+        except OSError as error:
+            log.warning("%s is not kept, each start compiles it again: %s: %s", source, file, error.strerror)
+        return cubin
+
+
+def _first_error(words: str) -> str:
+    lines = words.splitlines()
+    return next((line.strip() for line in lines if "error" in line), lines[0] if lines else "no reason given")
+
+
+def kept_in() -> Path | None:
+    """The folder that processes of this user share; None if there is none."""
+    return cache_folder("kernels")

@@ -1,0 +1,170 @@
+"""Who runs kernels: NVIDIA's driver, of which nothing is waited for, or what tests put in its place."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from pool.kernels.cuda.cache_report import note_compiled
+from pool.kernels.cuda.compiler import CompileError, Compiler, kept_in
+from pool.kernels.cuda.source import Source, kernels
+
+log = logging.getLogger(__name__)
+
+Argument = Tensor | int | float | ctypes.Structure | ctypes.c_uint64 | None
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How many threads are needed: for each item one for each group of columns."""
+
+    items: int
+    groups: int
+
+    def blocks(self, most: int) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Blocks along x and y, and threads of a block, at most so many: along x groups, along y items."""
+        across = min(most, 1 << (self.groups - 1).bit_length())
+        down = most // across
+        return (-(-self.items // down), -(-self.groups // across)), (across, down)
+
+
+class Launcher(Protocol):
+    @property
+    def version(self) -> str:
+        """Of what compiles: others may give other bits."""
+
+    def launch(self, source: Source, kernel: str, extent: Extent, arguments: Sequence[Argument]) -> None:
+        """Queues a kernel on the device's current stream; nothing to do is no error. Tensors are on that device, and
+        contiguous; int is uint32, float is float32. Raises CompileError."""
+
+
+class CudaLauncher:
+    """Of one device, in a process that may use it."""
+
+    def __init__(self, device: torch.device) -> None:
+        """Raises ImportError without cuda-bindings, CompileError without an NVRTC for this device."""
+        self._driver: Any = importlib.import_module("cuda.bindings.driver")
+        self._device = device
+        self._architecture = "sm_{}{}".format(*torch.cuda.get_device_capability(device))
+        self._compiler = Compiler(self._architecture, kept_in())
+        self._programs: dict[Source, dict[str, Any]] = {}
+
+    @property
+    def version(self) -> str:
+        return f"NVRTC {self._compiler.version}"
+
+    def launch(self, source: Source, kernel: str, extent: Extent, arguments: Sequence[Argument]) -> None:
+        if extent.items == 0:
+            return
+        with torch.cuda.device(self._device):
+            functions = self._programs.get(source) or self._load(source)
+            blocks, threads = extent.blocks(kernels(source.file)[kernel])
+            packed = packed_arguments(arguments)
+            stream = torch.cuda.current_stream(self._device).cuda_stream
+            self._call(
+                "cuLaunchKernel", functions[kernel], *blocks, 1, *threads, 1, 0, stream, ctypes.addressof(packed), 0
+            )
+
+    def _load(self, source: Source) -> dict[str, Any]:
+        is_kept, begin = self._compiler.is_kept(source), time.monotonic()
+        try:
+            program = self._module(source)
+        except CompileError:
+            if not is_kept:
+                raise
+            self._compiler.forget(source)
+            is_kept, program = False, self._module(source)
+        if not is_kept:
+            seconds = time.monotonic() - begin
+            log.info("%s: compiled %s in %.1f s", self._device, source, seconds)
+            note_compiled(seconds, source, self._architecture, kept_in())
+        functions = {name: self._call("cuModuleGetFunction", program, name.encode()) for name in kernels(source.file)}
+        self._programs[source] = functions
+        return functions
+
+    def _module(self, source: Source) -> Any:
+        """Raises CompileError, also if the driver refuses the program."""
+        program = self._compiler.program(source)
+        try:
+            return self._call("cuModuleLoadData", program)
+        except RuntimeError as error:
+            if "OUT_OF_MEMORY" in str(error):
+                raise
+            raise CompileError(f"{source}: the driver refuses what {self.version} has compiled: {error}") from None
+
+    def _call(self, function: str, *arguments: Any) -> Any:
+        """Raises RuntimeError."""
+        status, *values = getattr(self._driver, function)(*arguments)
+        if status != self._driver.CUresult.CUDA_SUCCESS:
+            raise RuntimeError(f"CUDA error: {status.name} ({function})")
+        return values[0] if values else None
+
+
+def packed_arguments(arguments: Sequence[Argument]) -> ctypes.Array[ctypes.c_void_p]:
+    """Pointers to the arguments, as cuLaunchKernel takes them."""
+    values = [_packed(argument) for argument in arguments]
+    pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+    pointers.values = values  # type: ignore[attr-defined]  # kept as long as what points to them
+    return pointers
+
+
+def _packed(argument: Argument) -> Any:
+    if argument is None:
+        return ctypes.c_void_p(0)
+    if isinstance(argument, Tensor):
+        assert argument.is_contiguous()
+        return ctypes.c_void_p(argument.data_ptr())
+    if isinstance(argument, float):
+        return ctypes.c_float(argument)
+    return ctypes.c_uint32(argument) if isinstance(argument, int) else argument
+
+
+makers: dict[str, Callable[[torch.device], Launcher]] = {"cuda": CudaLauncher}  # by kind of device
+
+
+def forgo_kernels() -> None:
+    """In this process torch's own operations serve on all devices. To be called before anything is computed."""
+    makers.clear()
+    launcher.cache_clear()
+
+
+@cache
+def launcher(device: torch.device) -> Launcher | None:
+    """None if kernels can't be run there; why not is logged, once."""
+    if device.type not in makers:
+        return None
+    try:
+        return makers[device.type](device)
+    except (ImportError, CompileError) as error:
+        log.warning("%s computes with torch's own operations, which is slower: %s", device, error)
+        return None
+
+
+def computing_with(device: torch.device) -> str:
+    """What computes there, as far as bits depend on it: for the fingerprint."""
+    found = launcher(device)
+    return "torch's own operations" if found is None else f"kernels compiled by {found.version}"
+
+
+def run(device: torch.device, source: Source, kernel: str, extent: Extent, *arguments: Argument) -> None:
+    """`Launcher.launch` of a device that has one."""
+    found = launcher(device)
+    assert found is not None, f"no kernels on {device}"
+    found.launch(source, kernel, extent, arguments)
+
+
+def width_of(columns: int, *tensors: Tensor | None) -> int:
+    """How many numbers a thread may load at a time from rows of so many: 16 bytes of the first tensor's, else one."""
+    there = [tensor for tensor in tensors if tensor is not None]
+    width = 16 // there[0].element_size()
+    apart = any(tensor.data_ptr() % (width * tensor.element_size()) for tensor in there)
+    return 1 if columns % width or apart else width

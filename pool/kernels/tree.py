@@ -1,0 +1,68 @@
+"""The order in which the gradients of a step are added up (I2): a fixed binary tree over its groups. Pure.
+
+The groups of a step have places, 0, 1, 2 ... A node of level L covers the 2^L places from a multiple of 2^L on and is
+the sum of its two halves, left + right. Where a half holds no group that counts, the node is the other half. So a node
+depends on what it covers and on nothing else: it can be added up early, in any order of arrival, or elsewhere.
+
+`pool/kernels/cpu/fold/tree.h` has the same tree for many numbers at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Protocol, TypeVar
+
+
+class Placed(Protocol):
+    """A group's gradients, or the sum of a whole node: then the place is that of any group in it."""
+
+    @property
+    def place(self) -> int: ...
+
+
+A = TypeVar("A", bound=Placed)
+T = TypeVar("T")
+
+
+def nodes(addends: Sequence[A], end: int) -> list[list[A]]:
+    """Cuts addends, which ascend by place, into the fewest nodes that are whole when all groups before place `end` are
+    among them, or do not count."""
+    found: list[list[A]] = []
+    for addend in addends:
+        _join(found, addend.place)
+        found.append([addend])
+    _join(found, end)
+    return found
+
+
+def most_nodes(groups: int) -> int:
+    """How many sums `nodes` leaves at most while a step of so many groups is folded from the first one on."""
+    return max(1, groups.bit_length() - 1)
+
+
+def tree_sum(places: Sequence[int], values: Sequence[T], add: Callable[[T, T], T]) -> T:
+    """The sum of at least one value, each at its place; places ascend."""
+    if len(values) == 1:
+        return values[0]
+    levels = [_level(left, right) for left, right in pairwise(places)]
+    cut = levels.index(max(levels)) + 1  # where the halves of the topmost node meet
+    return add(tree_sum(places[:cut], values[:cut], add), tree_sum(places[cut:], values[cut:], add))
+
+
+def _join(found: list[list[A]], end: int) -> None:
+    """Neighbours become one node if the smallest that holds both ends at `end` or before."""
+    while len(found) > 1 and _end(found[-2][-1].place, found[-1][0].place) <= end:
+        last = found.pop()
+        found[-1] += last
+
+
+def _end(left: int, right: int) -> int:
+    """The place behind the smallest node that holds both."""
+    level = _level(left, right)
+    return ((right >> level) + 1) << level
+
+
+def _level(left: int, right: int) -> int:
+    assert left < right, f"I2: place {right} after {left}"
+    return (left ^ right).bit_length()

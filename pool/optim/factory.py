@@ -1,0 +1,31 @@
+"""Optimizers and schedulers, made with the arguments of a config."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from loader.plugins.error_text import in_words
+from pool.errors import ConfigError
+
+
+class Settings(Protocol):
+    """A section that names a class and its arguments."""
+
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def args(self) -> Mapping[str, Any]: ...
+
+
+def made(make: Any, first: Any, config: Settings, key: str) -> Any:
+    """What the class `make` makes of `first` and the config's arguments. Raises ConfigError that names the key."""
+    try:
+        return make(first, **tuples(config.args))
+    except (Exception, SystemExit) as error:  # a class of the user's choice may raise anything
+        raise ConfigError(f"{key}: {config.name}: {in_words(error)}") from None
+
+
+def tuples(args: Mapping[str, Any]) -> dict[str, Any]:
+    """TOML and JSON have lists where torch expects tuples (betas)."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in args.items()}

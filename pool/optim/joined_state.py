@@ -1,0 +1,58 @@
+"""The state of all members' optimizers as one, as checkpoints hold it, and each member's part of that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from pool.config.tree import Config
+from pool.exchange.member_layout import prefix
+from pool.exchange.plan import Plan
+
+State = tuple[Mapping[str, Tensor], Mapping[str, Any]]  # as `BucketOptimizers.state` gives it
+
+
+def joined_state(states: Sequence[State]) -> State:
+    """Tensors and numbers go by name; groups and schedulers by bucket; overrides are the same for all."""
+    tensors = {name: tensor for found, _ in states for name, tensor in found.items()}
+    plain = [plain for _, plain in states]
+    return tensors, {
+        **plain[0],
+        "numbers": {name: numbers for each in plain for name, numbers in each["numbers"].items()},
+        "groups": [groups for each in plain for groups in each["groups"]],
+        "schedulers": [scheduler for each in plain for scheduler in each["schedulers"]],
+        "plateaus": [plateau for each in plain for plateau in each["plateaus"]],
+    }
+
+
+def states_of(configs: Sequence[Config], plans: Sequence[Plan], state: State) -> list[State]:
+    """The inverse of `joined_state`. What does not fit goes to one of the members, whose optimizers refuse it."""
+    tensors, plain = state
+    members = len(plans)
+    groups, schedulers = list(plain["groups"]), list(plain["schedulers"])
+    found: list[State] = []
+    for m, (config, plan) in enumerate(zip(configs, plans, strict=True)):
+        is_last = m == members - 1
+        of_groups = len(groups) if is_last else len(plan.buckets)
+        of_schedulers = len(schedulers) if is_last else len(plan.buckets) * config.schedule.is_set
+        own = {
+            **plain,
+            "numbers": _of_member(m, members, plain["numbers"]),
+            "groups": groups[:of_groups],
+            "schedulers": schedulers[:of_schedulers],
+            "plateaus": plain["plateaus"][m : m + 1],
+        }
+        found.append((_of_member(m, members, tensors), own))
+        del groups[:of_groups], schedulers[:of_schedulers]
+    return found
+
+
+def _of_member(m: int, members: int, named: Mapping[str, Any]) -> dict[str, Any]:
+    """Those with the member's prefix; the first member gets what has none of the prefixes, too."""
+    own = {name: value for name, value in named.items() if name.startswith(prefix(m, members))}
+    if m > 0:
+        return own
+    prefixes = tuple(prefix(other, members) for other in range(members))
+    return {**own, **{name: value for name, value in named.items() if not name.startswith(prefixes)}}

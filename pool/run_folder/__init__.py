@@ -1,0 +1,1 @@
+"""Files of a run's folder: whole or absent, read strictly. Free of torch."""

@@ -1,0 +1,148 @@
+"""Files that are written whole: new, fsynced, read back from the disk, and only then renamed to their name.
+
+Plain calls of `os`, each of which may fail; every OSError that leaves here names its file. Free of torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from loader.files.regular import open_regular
+from loader.files.whole_file import is_temporary, temporary
+from pool.crash_points import crash_point
+from pool.run_folder.opening import FILE_MODE
+
+_PIECE = 1 << 20
+
+Buffer = bytes | memoryview
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """OSErrors of calls that know only a descriptor name the file."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+def write_new(path: Path, pieces: Iterable[Buffer]) -> None:
+    """A new file, on the disk when this returns. Raises OSError; FileExistsError if there is one."""
+    with naming(path):
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        try:
+            for piece in pieces:
+                rest = memoryview(piece)
+                while rest:
+                    rest = rest[os.write(fd, rest) :]
+                    crash_point("coordinator.file_piece_written")
+            crash_point("coordinator.file_before_fsync")
+            os.fsync(fd)
+            crash_point("coordinator.file_after_fsync")
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # so that reading back asks the disk, not the cache
+        finally:
+            os.close(fd)
+
+
+class Reader:
+    """A regular file read from its start in pieces of wanted lengths; for a `with`. Raises OSError."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = open_regular(path, os.O_RDONLY | os.O_NOFOLLOW)
+        self.nbytes = os.fstat(self._fd).st_size  # when it was opened
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with naming(self._path):
+            os.close(self._fd)
+
+    def take(self, nbytes: int) -> bytes:
+        """The next `nbytes`; fewer only at the file's end."""
+        taken = bytearray()
+        with naming(self._path):
+            while len(taken) < nbytes and (data := os.read(self._fd, min(_PIECE, nbytes - len(taken)))):
+                taken += data
+        return bytes(taken)
+
+
+def read_all(path: Path, limit: int) -> bytes:
+    """Raises OSError, also for a file of more than `limit` bytes."""
+    with Reader(path) as file:
+        if file.nbytes > limit:
+            raise OSError(errno.EFBIG, f"has {file.nbytes} bytes; at most {limit} are expected", str(path))
+        return file.take(file.nbytes)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """The file holds its old content or all of the new one, whenever the machine stops. Raises OSError."""
+    beside = temporary(path)
+    try:
+        write_new(beside, [data])
+        beside.replace(path)
+    except BaseException:
+        remove_quietly(beside)
+        raise
+    sync_folder(path.parent)
+
+
+def replace_link(path: Path, target: str) -> None:
+    """A symlink, moved from its old target to the new one in one go. Raises OSError."""
+    beside = temporary(path)
+    try:
+        beside.symlink_to(target)
+        beside.replace(path)
+    except BaseException:
+        remove_quietly(beside)
+        raise
+
+
+def sync_folder(path: Path) -> None:
+    """What was made, renamed or removed in a folder is on the disk when this returns. Raises OSError."""
+    _sync(path, os.O_DIRECTORY)
+
+
+def sync_file(path: Path) -> None:
+    """What a file holds is on the disk when this returns. Raises OSError."""
+    _sync(path, os.O_NOFOLLOW)
+
+
+def _sync(path: Path, flags: int) -> None:
+    with naming(path):
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def remove(path: Path) -> None:
+    """A file, or a folder of files. Raises OSError."""
+    if path.is_dir() and not path.is_symlink():
+        for entry in path.iterdir():
+            entry.unlink()
+        path.rmdir()
+    else:
+        path.unlink()
+
+
+def remove_quietly(path: Path) -> None:
+    """As far as it goes; what stays is swept at the next start."""
+    with contextlib.suppress(OSError):
+        remove(path)
+
+
+def sweep(folder: Path) -> None:
+    """Removes what dead writers left, and nothing else. Only while no writer of this folder lives."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if is_temporary(path.name):
+                remove_quietly(path)

@@ -1,0 +1,116 @@
+"""Signalling through shared memory: a batch is finished, a version of the weights is complete.
+
+Each signal is a word in shared memory and an eventfd, which is faster than a message through sockets and threads.
+Messages say the same a little later and are resent, so a lost signal changes nothing (I5). A word names its attempt, or
+the coordinator's incarnation; readers ignore words that they do not wait for.
+
+Words have 8 bytes and are written and read whole. x86 keeps the order of stores, so what a word announces is in memory
+before the word.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pool.protocol.messages import Times
+from pool.shm.eventfd import Bell
+
+Words = npt.NDArray[np.int64]
+
+_TIMES = 3
+_VERSION_BITS = 40
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a worker has finished last."""
+
+    attempt: int  # 0: nothing yet
+    losses: tuple[float, ...]  # one a member, batch by batch; then zeros
+    times: Times
+
+
+class Published(NamedTuple):
+    """The newest complete version of the weights, and the incarnation of the coordinator that made it."""
+
+    incarnation: int
+    version: int
+
+
+def finished_words(losses: int) -> int:
+    """Of an entry: the attempt; a sum of attempt and losses, so that half of a new entry is taken for none; as many
+    losses as a group of batches has; the times."""
+    return 2 + losses + _TIMES
+
+
+class WorkerEnd:
+    def __init__(self, finished: Words, version: Words, *, mine: Bell, coordinators: Bell) -> None:
+        self._finished = finished[:-_TIMES]
+        self._times = finished[-_TIMES:].view(np.float64)
+        self._version = version
+        self._mine = mine
+        self._coordinators = coordinators
+
+    def finish(self, attempt: int, losses: Sequence[float], times: Times) -> None:
+        """All of it lies in its gradient slot, and is sound; `losses`: no more than there is room for."""
+        losses = [*losses, *[0.0] * (len(self._finished) - 2 - len(losses))]
+        self._times[:] = (times.computing, times.waiting_for_batches, times.waiting_for_weights)
+        self._finished[0], self._finished[1] = attempt, _sum(attempt, losses)
+        self._finished[2:].view(np.float64)[:] = losses
+        self._coordinators.ring()
+
+    def newest(self, incarnation: int) -> int:
+        """The newest complete version of that incarnation of the coordinator; -1: none yet, or it has been replaced."""
+        newest = published(int(self._version[0]))
+        return newest.version if newest.incarnation == incarnation else -1
+
+    def wait(self) -> None:
+        """Until the coordinator, or a thread of this process by `wake`, rings."""
+        self._mine.wait()
+
+    def wake(self) -> None:
+        self._mine.ring()
+
+
+class CoordinatorEnd:
+    def __init__(
+        self, incarnation: int, finished: Sequence[Words], version: Words, *, mine: Bell, workers: Sequence[Bell]
+    ) -> None:
+        """`finished` and `workers`: by index."""
+        self.bell = mine
+        self._incarnation = incarnation
+        self._finished = finished
+        self._version = version
+        self._workers = workers
+
+    def publish(self, version: int) -> None:
+        """The version is complete: workers may begin its batches."""
+        self._version[0] = (self._incarnation << _VERSION_BITS) + version
+        for bell in self._workers:
+            bell.ring()
+
+    def finished(self, worker: int) -> Finished:
+        words = self._finished[worker]
+        attempt, found = words[:2].tolist()
+        *losses, computing, waiting_for_batches, waiting_for_weights = words[2:].view(np.float64).tolist()
+        times = Times(computing, waiting_for_batches, waiting_for_weights)
+        whole = found == _sum(attempt, losses)
+        return Finished(attempt, tuple(losses), times) if whole else Finished(0, (), times)
+
+
+def published(word: int) -> Published:
+    """The word of the newest version, decoded; incarnation 0 if nothing was ever published."""
+    return Published(*divmod(word, 1 << _VERSION_BITS))
+
+
+def _sum(attempt: int, losses: Sequence[float]) -> int:
+    """Depends on their order: members may have equal losses."""
+    entry = struct.pack(f"<q{len(losses)}d", attempt, *losses)
+    return int.from_bytes(hashlib.blake2b(entry, digest_size=8).digest(), "little", signed=True)

@@ -1,0 +1,63 @@
+"""Where the coordinator's successor begins: as a resumed run does, but from memory (I9)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from pool.checkpoint import snapshot
+from pool.checkpoint.snapshot import Snapshot
+from pool.checkpoint.state import BEST, LAST
+from pool.process.launch import Launch
+from pool.protocol.identity import Peer
+from pool.shm.memory_map import SNAPSHOTS
+from pool.shm.segment import Segment, read_only
+from pool.supervisor.prepare.resuming import resume_point
+from pool.supervisor.resources.run_folder import RunFolder
+
+
+def go_on(launch: Launch, folder: RunFolder, coordinator: Peer, segments: Mapping[str, int]) -> Launch:
+    """What a new coordinator is told when its predecessor died: the way a resumed run begins (I9).
+
+    From the newest snapshot that is whole; only if there is none, from the newest good checkpoint.
+    """
+    launch = replace(launch, coordinator=coordinator, saved=folder.linked_step(LAST))
+    if (chosen := choose(_whole(segments, folder), folder.linked_step(BEST))) is not None:
+        index, found = chosen
+        return replace(launch, step=found.step, start=found.cursor, snapshot=index)
+    checkpoint = folder.last_checkpoint()
+    step, start = resume_point(launch.config, checkpoint, launch.train_files)
+    return replace(launch, step=step, start=start, checkpoint=checkpoint, snapshot=None)
+
+
+def choose(whole: Iterator[tuple[int, Snapshot]], best_on_disk: int) -> tuple[int, Snapshot] | None:
+    """Of the areas that hold something whole, newest first, the newest; but if its best checkpoint was still to be
+    written, the area that holds that one."""
+    if (newest := next(whole, None)) is None:
+        return None
+    best = newest[1].validations.best
+    if best is None or best.step in (best_on_disk, newest[1].step):
+        return newest
+    return next((other for other in whole if other[1].step == best.step), newest)
+
+
+def _whole(segments: Mapping[str, int], folder: RunFolder) -> Iterator[tuple[int, Snapshot]]:
+    """Reads every byte of an area when it is asked for; notes which ones are damaged."""
+    for index, mapped in _snapshots(segments):
+        if (found := snapshot.read(mapped.array)) is not None:
+            yield index, found
+        else:
+            folder.note(f"memory snapshot {index} is damaged: its dead writer left other bytes than it had summed up")
+
+
+def _snapshots(segments: Mapping[str, int]) -> list[tuple[int, Segment]]:
+    """Those that say they are whole, newest first; mapped as long as they are held."""
+    found = []
+    for index, name in enumerate(SNAPSHOTS):
+        fd = read_only(segments[name])
+        mapped = Segment(fd, writable=False)
+        os.close(fd)
+        if (step := snapshot.committed(mapped.array)) is not None:
+            found.append((step, index, mapped))
+    return [(index, mapped) for _, index, mapped in sorted(found, key=lambda entry: -entry[0])]

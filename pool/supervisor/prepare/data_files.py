@@ -1,0 +1,190 @@
+"""Finds and identifies the data files of a run, compares them with those of the checkpoint that is resumed, and checks
+at the end that they have not changed.
+
+A resume compares names, sizes and checksums of chunks, since the folder may be another. Within a run the file itself is
+compared as well: device, inode and time (`loader.files.identity`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from loader.errors import DataError, comes_from
+from loader.exit_codes import EXIT_DATA
+from loader.files.identity import DataFile, check_unchanged, identify
+from loader.stream.mixture_files import find_entries, with_entries
+from loader.stream.sources import NoFileError, start_notes
+from pool.checkpoint.state import CHUNK_SUMS, SavedState, describe_files, describe_mixture, describe_scales
+from pool.config.tree import Config
+from pool.errors import AWAY_ERRORS, CheckpointError, ConfigError, RunError, UnavailableError
+from pool.process.launch import Launch
+from pool.protocol.messages import Purpose
+from pool.supervisor.prepare.file_lines import mixed_units, score_lines
+
+Recorded = Sequence[tuple[str, int]]  # as SavedState.data
+
+
+@dataclass(frozen=True)
+class DataFiles:
+    train: tuple[DataFile, ...]
+    validation: tuple[DataFile, ...]
+    notes: tuple[str, ...]  # for the user
+
+
+def find(config: Config, saved: SavedState | None) -> DataFiles:
+    """The files that the config names, as they are now; `saved`: of the checkpoint that the run goes on from.
+
+    With data.growing = "ignore_new" files that are newer than the checkpoint are left out, and bytes at files' ends.
+    Raises ConfigError, of which UnavailableError for files that are not there now.
+    """
+    data = config.data
+    recorded: Mapping[str, Recorded] = {}
+    if saved is not None:
+        recorded = {"train": saved.data, "validation": saved.validation}
+    notes: list[str] = []
+    found: dict[str, tuple[DataFile, ...]] = {}
+    try:
+        for key in ("train", "validation"):
+            paths, entries = find_entries(getattr(data, key), f"data.{key}")
+            known = recorded.get(key, ())
+            if data.may_grow and known and len(old := _recorded(paths, known)) == len(known) < len(paths):
+                notes.append(f"data.{key}: files newer than the checkpoint are left out: {len(paths) - len(old)}")
+                paths = old
+            found[key] = with_entries(identify(paths), entries, f"data.{key}")
+            if data.may_grow and _names(found[key]) == [name for name, _ in known]:
+                found[key] = tuple(file.up_to(int(size)) for file, (_, size) in zip(found[key], known, strict=True))
+    except DataError as error:
+        raise (UnavailableError if comes_from(error, AWAY_ERRORS) else ConfigError)(str(error)) from None
+    except NoFileError as error:
+        raise UnavailableError(str(error)) from None
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    if data.validation_share:
+        found["validation"] = found["train"]
+    before, now = recorded.get("validation"), describe_files(found["validation"])
+    if before and now and now != list(before):
+        notes.append("data.validation: other files than before; the losses of validations can't be compared any more")
+    notes += start_notes(data, found["train"])
+    named = {f"data.{key}": files for key, files in found.items() if getattr(data, key)}
+    notes += score_lines(data, named)
+    if (warning := mixed_units(data, named)) is not None:
+        notes.append(warning)
+    return DataFiles(found["train"], found["validation"], tuple(notes))
+
+
+def compare_files(saved: SavedState, files: Sequence[DataFile], checkpoint: Path) -> None:
+    """Raises ConfigError for other training files than those of the checkpoint, RunError for one of another size."""
+    then = [(str(name), int(size)) for name, size in saved.data]
+    if _names(files) != [name for name, _ in then]:
+        raise ConfigError(
+            f"data.train: {_listed(_names(files))} now, other data in {checkpoint} "
+            f"({_listed([name for name, _ in then])}); a resumed run must take the same batches"
+        )
+    if (mixture := describe_mixture(files)) != (
+        before := [(int(count), float(share)) for count, share in saved.mixture]
+    ):
+        raise ConfigError(
+            f"data.train: {_ratio(mixture)} now, {_ratio(before)} in {checkpoint}; a resumed run must take the same "
+            "batches: set the shares back, or begin another run with model.start_from"
+        )
+    if (scales := describe_scales(files)) != (before := [(int(count), float(scale)) for count, scale in saved.scales]):
+        raise ConfigError(
+            f"data.train: {_scaled(scales)} now, {_scaled(before)} in {checkpoint}; a resumed run must take the same "
+            "batches: set score_scale back, or begin another run with model.start_from"
+        )
+    for file, (_, size) in zip(files, then, strict=True):
+        if file.size != size:
+            advice = '; data.growing = "ignore_new" leaves the new bytes out' if file.size > size else ""
+            raise RunError(
+                f"{file.path}: has changed: {file.size} bytes now, {size} when {checkpoint} was written; "
+                f"a resumed run must take the same batches{advice}",
+                EXIT_DATA,
+            )
+
+
+def left_out(launch: Launch) -> list[str]:
+    """Lines for the user about ends of files that are not read."""
+    cut = [file for file in dict.fromkeys((*launch.train_files, *launch.validation_files)) if file.modified is None]
+    if not cut:
+        return []
+    more = f", and the ends of {len(cut) - 1} more files" if len(cut) > 1 else ""
+    return [f'data.growing = "ignore_new": {cut[0].path} is read up to byte {cut[0].size}{more}']
+
+
+def saved_sums(launch: Launch, saved: SavedState, checkpoint: Path) -> dict[Purpose, npt.NDArray[np.uint64]]:
+    """Checksums of the chunks that were read before the checkpoint was written, a word each as in
+    native/stream/chunk_sums.h. Raises CheckpointError; RunError if the number of chunks is another now."""
+    if CHUNK_SUMS not in saved.files:
+        return {}
+    tables = _load_sums(checkpoint / CHUNK_SUMS)
+    found: dict[Purpose, npt.NDArray[np.uint64]] = {}
+    for purpose, count in launch.planned.num_chunks.items():
+        if purpose not in tables or (purpose == "validate" and _other_validation(launch, saved)):
+            continue
+        if tables[purpose].size != count:
+            raise RunError(
+                f"{_listed([str(file.path) for file in launch.files[purpose]])}: the data have changed: {count} chunks "
+                f"now, {tables[purpose].size} when {checkpoint} was written",
+                EXIT_DATA,
+            )
+        found[purpose] = tables[purpose]
+    return found
+
+
+def check_at_end(launch: Launch) -> None:
+    """Raises RunError if a file is not what it was when the run began."""
+    try:
+        check_unchanged((*launch.train_files, *launch.validation_files), may_grow=launch.config.data.may_grow)
+    except DataError as error:
+        raise RunError(f"{error}; all steps are done, and the last checkpoint is written", EXIT_DATA) from None
+
+
+def _load_sums(path: Path) -> dict[str, npt.NDArray[np.uint64]]:
+    try:
+        tables = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path}: {error}") from None
+    if any(table.dtype != np.uint64 or table.ndim != 1 for table in tables.values()):
+        raise CheckpointError(f"{path}: is no table of checksums of chunks")
+    return tables
+
+
+def _other_validation(launch: Launch, saved: SavedState) -> bool:
+    return describe_files(launch.validation_files) != list(saved.validation)
+
+
+def _names(files: Sequence[DataFile]) -> list[str | int]:
+    return [file.path.name for file in files]
+
+
+def _listed(names: Sequence[str | int]) -> str:
+    some = ", ".join(str(name) for name in names[:3])
+    return some if len(names) <= 3 else f"{some}, ... ({len(names)} files)"
+
+
+def _ratio(mixture: Sequence[tuple[int, float]]) -> str:
+    if not mixture:
+        return "no shares"
+    return "shares " + ", ".join(f"{share:g} ({count} file{'s' if count != 1 else ''})" for count, share in mixture)
+
+
+def _scaled(scales: Sequence[tuple[int, float]]) -> str:
+    if not scales:
+        return "no score_scale"
+    return "score_scale " + ", ".join(f"{scale:g} ({count} file{'s' if count != 1 else ''})" for count, scale in scales)
+
+
+def _recorded(paths: Sequence[Path], known: Recorded) -> list[Path]:
+    """Those of the names that are on record, in its order."""
+    found: list[Path] = []
+    for path in paths:
+        if len(found) < len(known) and path.name == known[len(found)][0]:
+            found.append(path)
+    return found

@@ -1,0 +1,56 @@
+"""How much disk a run's checkpoints will take, and whether there is room for them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from pool.checkpoint.folder import checkpoints
+from pool.checkpoint.state import FOLDER
+from pool.errors import ResourceError, RunError
+from pool.process.launch import Launch
+from pool.supervisor.prepare.memory_plan import mib
+
+_STATE = 1 << 20  # of a checkpoint, beside its tensors and what it holds of the data
+_OF_A_FILE = 300  # bytes in a checkpoint, name included
+_OF_A_CHUNK = 8
+
+
+@dataclass(frozen=True)
+class DiskPlan:
+    """What checkpoints will take."""
+
+    nbytes: int  # of one
+    more: int  # of them that will be there at a time, beside those that are there
+    place: Path  # the folder, or the nearest one above it that is there
+    free: int  # bytes
+
+
+def disk_plan(launch: Launch) -> DiskPlan:
+    """Those that are kept, and the one that is being written. Raises RunError."""
+    train = launch.config.train
+    data = _OF_A_FILE * sum(map(len, launch.files.values())) + _OF_A_CHUNK * sum(launch.planned.num_chunks.values())
+    every = 1 if train.checkpoint_minutes else train.checkpoint_every
+    due = 1 if every == 0 else 1 + (train.steps - launch.step) // every
+    best = 1 if launch.config.validates else 0
+    folder = launch.run_dir / FOLDER
+    there = len(checkpoints(folder))
+    kept = train.keep_checkpoints + best + (train.steps // train.keep_every if train.keep_every else 0)
+    more = min(max(0, kept - there) + 1, due + best)
+    place = next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        space = os.statvfs(place)
+    except OSError as error:
+        raise RunError(f"{place}: {error.strerror}") from None
+    return DiskPlan(launch.planned.state_nbytes + _STATE + data, more, place, space.f_bavail * space.f_frsize)
+
+
+def check_disk(plan: DiskPlan) -> None:
+    """Raises ResourceError if there is no room for the checkpoints."""
+    if plan.more * plan.nbytes > plan.free:
+        raise ResourceError(
+            f"not enough room on the disk of {plan.place}: {plan.more} more checkpoints of {mib(plan.nbytes)} are to "
+            f"be written, and {mib(plan.free)} are free; lower train.keep_checkpoints, raise train.keep_every, or "
+            "choose another run.dir"
+        )

@@ -1,0 +1,97 @@
+"""What a run needs from the start: descriptors, a current folder, a run folder and a trace file that can be written.
+
+A shortage ends the run with one line now instead of an hour later. Memory: `memory_plan`; disk: `disk_plan`; that data
+files can be read is the planner's to see.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+
+from loader.files.whole_file import temporary
+from loader.stream.sources import generates
+from pool.checkpoint.state import FOLDER
+from pool.config.tree import Config
+from pool.errors import ConfigError, ResourceError, exit_code_of
+from pool.run_folder import files
+from pool.run_folder.opening import make_folder
+
+_DESCRIPTORS = 64  # of a process of a run: libraries, log, segments, sockets
+_MOST_WORKERS = 100  # two descriptors each go to the coordinator in one message, and the kernel lets 253 pass
+_DESCRIPTORS_OF_A_WORKER = 8  # in supervisor and coordinator
+
+
+def check_descriptors(config: Config) -> None:
+    """Raises the limit as far as it may be raised; ResourceError if that is too little, or if there are more devices
+    than the coordinator can be given the memory and the bells of."""
+    if len(config.pool.devices) > _MOST_WORKERS:
+        raise ResourceError(f"pool.devices: {len(config.pool.devices)} workers; more than {_MOST_WORKERS} can't be had")
+    need = _DESCRIPTORS + _DESCRIPTORS_OF_A_WORKER * max(2, len(config.pool.devices))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= need:
+        return
+    if hard != resource.RLIM_INFINITY and hard < need:
+        raise ResourceError(
+            f"not enough file descriptors: the run needs {need}, and RLIMIT_NOFILE (ulimit -n) allows {hard}; "
+            "raise it, or use fewer pool.devices"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (need, hard))
+
+
+def check_current_folder() -> None:
+    """Raises ConfigError if it was deleted: libraries and relative paths need one."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise ConfigError(f"the current folder can't be found, change to another: {error.strerror}") from None
+
+
+def check_validation(config: Config) -> None:
+    """Raises ConfigError for validations without data. A source that makes samples has them until files are named."""
+    if config.train.validate_every and not config.can_validate and not generates(config.data.source):
+        raise ConfigError(
+            f"train.validate_every: {config.train.validate_every}, but data.validation names no file; name one, or "
+            "leave train.validate_every out"
+        )
+    if config.train.early_stopping is not None and config.validate_every == 0:
+        raise ConfigError(
+            f"train.early_stopping: {config.train.early_stopping}, but there are no validations; name files in "
+            "data.validation or set train.validate_every, or leave train.early_stopping out"
+        )
+    patience = next((p for m in config.members() if (p := m.schedule.plateau.patience) is not None), None)
+    if patience is not None and config.validate_every == 0:
+        raise ConfigError(
+            f"schedule.plateau.patience: {patience}, but there are no validations; name files "
+            "in data.validation or set train.validate_every, or leave [schedule.plateau] out"
+        )
+
+
+def check_trace(config: Config) -> None:
+    """A file can be made there when the run has ended. Raises ConfigError."""
+    to = config.trace_file
+    if to is None:
+        return
+    no_file = to.exists() and not to.is_file()
+    if no_file or not to.parent.is_dir() or not os.access(to.parent, os.W_OK):
+        raise ConfigError(f"run.trace: {to} can't be written: it must be a file in a folder that is there")
+
+
+def check_folder(run_dir: Path) -> None:
+    """A file can be made where checkpoints will be; none is left. Raises ConfigError."""
+    folder = run_dir / FOLDER
+    probe = temporary(folder / "probe")
+    try:
+        is_new = not folder.exists()
+        make_folder(folder)
+        files.write_new(probe, [b"x"])
+        probe.unlink()
+        if is_new:
+            folder.rmdir()
+    except OSError as error:
+        files.remove_quietly(probe)
+        raise ConfigError(
+            f"run.dir: {error.filename or folder}: checkpoints can't be written there: {error.strerror}",
+            exit_code_of(error),
+        ) from None

@@ -1,0 +1,183 @@
+"""What happens before the first process of a run: files found, plan made, compared with the checkpoint.
+
+Every problem is one clear line here, and nothing has been started or written yet but the run folder.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pool.checkpoint.overrides import Override
+from pool.config.member_settings import equal
+from pool.config.tree import Config
+from pool.device.names import idle_devices, resolve_devices
+from pool.errors import PoolError, ResourceError, UnavailableError
+from pool.metrics.medians import named
+from pool.process.launch import Launch
+from pool.protocol.address import new_key
+from pool.protocol.identity import COORDINATOR, PLANNER, Peer
+from pool.supervisor.prepare import data_files
+from pool.supervisor.prepare.check_page import check_page
+from pool.supervisor.prepare.comparing import compare_model, compare_numerics, compare_optimizer
+from pool.supervisor.prepare.data_files import DataFiles
+from pool.supervisor.prepare.data_size import mixture, short_validation
+from pool.supervisor.prepare.disk_plan import check_disk, disk_plan
+from pool.supervisor.prepare.gpu_page import gpu_notes
+from pool.supervisor.prepare.learning_rate import rate_lines
+from pool.supervisor.prepare.memory_plan import memory_plan, shortage, table
+from pool.supervisor.prepare.overriding import overrides_of
+from pool.supervisor.prepare.planning import ask_planner
+from pool.supervisor.prepare.preflight import (
+    check_current_folder,
+    check_descriptors,
+    check_folder,
+    check_trace,
+    check_validation,
+)
+from pool.supervisor.prepare.resuming import changed_settings, resume_point, saved_state, with_its_start
+from pool.supervisor.processes.forkserver import ForkServer
+from pool.supervisor.resources.run_folder import RunFolder
+from pool.supervisor.resources.signals import StopSignals
+from pool.supervisor.resources.system_memory import available_memory
+from pool.task.registry import task_module
+from pool.task.start import check_starts, start_checkpoint
+
+
+def prepare(
+    config: Config,
+    folder: RunFolder,
+    signals: StopSignals,
+    *,
+    allow_different_numerics: bool = False,
+    changes: Sequence[tuple[str, Any]] = (),
+) -> tuple[Launch, ForkServer]:
+    """The launch that all processes get, and the fork server. `changes`: of `--override`.
+
+    Raises ConfigError, ResourceError, RunError; also for a signal to stop.
+    """
+    check_folder(folder.inside)
+    check_trace(config)
+    checkpoint = folder.last_checkpoint()
+    overrides = overrides_of(checkpoint, changes, folder)
+    if checkpoint is not None:
+        config, started = with_its_start(config, saved_state(checkpoint))
+        for note in filter(None, (started, changed_settings(config, folder.recorded()))):
+            folder.note(note)
+    files = _find_files(config, checkpoint)
+    launch, forkserver = _launch(config, files, folder.inside, folder.logs, checkpoint, signals, overrides)
+    try:
+        for note in (*files.notes, *data_files.left_out(launch)):
+            folder.note(note)
+        check_disk(disk_plan(launch))
+        if launch.start_from is not None:
+            folder.note(f"starting with the weights of {launch.start_from}")
+        if checkpoint is not None:
+            saved = saved_state(checkpoint)
+            compare_model(launch, checkpoint, saved)
+            compare_optimizer(config, checkpoint, saved, folder, {key for key, _ in changes})
+            compare_numerics(launch, checkpoint, saved, folder, allowed=allow_different_numerics)
+    except PoolError:
+        forkserver.end()
+        raise
+    if config.train.validate_every and not config.validates:
+        folder.note("no validations: data.validation names no file")
+    if (
+        idle := idle_devices(len(launch.planned.devices), config.train.batches_per_step, config.train.batches_per_group)
+    ) is not None:
+        folder.note(idle)
+    for note in (*launch.planned.about_devices, *gpu_notes(launch)):
+        folder.note(note)
+    folder.note(f"learning rate: {'; '.join(rate_lines(launch))}")
+    averaged = config.train.average.left_out(config.train.steps)
+    for said in (mixture(launch), short_validation(launch), averaged):
+        if said is not None:
+            folder.note(said)
+    for group in equal([member.model_dump(mode="json") for member in config.members()]):
+        folder.note(f"{named(group)} have the same settings, seed included: they are the same network")
+    return launch, forkserver
+
+
+def check(config: Config, show: Callable[[str], object]) -> None:
+    """Does all that `prepare` and `reserve` do short of making or starting anything, and shows a page about the run.
+
+    Raises ConfigError, ResourceError, RunError; behind the page for devices that this machine lacks, and for too little
+    memory or disk.
+    """
+    check_trace(config)
+    run_dir = config.run_dir
+    with tempfile.TemporaryDirectory(prefix="pool-check-") as logs:
+        launch, forkserver = _launch(config, _find_files(config, None), Path(logs), Path(logs), None, only_check=True)
+        forkserver.end()
+    launch = replace(launch, run_dir=run_dir)
+    rows, available = memory_plan(launch, launch.memory_map().sizes()), available_memory()
+    disk = disk_plan(launch)
+    show(check_page(launch, disk, table(rows, available)))
+    if launch.planned.missing:
+        raise UnavailableError(launch.planned.missing)
+    check_disk(disk)
+    if (problem := shortage(rows, available)) is not None:
+        raise ResourceError(problem)
+
+
+def _find_files(config: Config, checkpoint: Path | None) -> DataFiles:
+    check_current_folder()
+    check_validation(config)
+    return data_files.find(config, None if checkpoint is None else saved_state(checkpoint))
+
+
+def _launch(
+    config: Config,
+    files: DataFiles,
+    run_dir: Path,
+    logs: Path,
+    checkpoint: Path | None,
+    signals: StopSignals | None = None,
+    overrides: tuple[Override, ...] = (),
+    *,
+    only_check: bool = False,
+) -> tuple[Launch, ForkServer]:
+    # a wrong name is refused before torch is imported
+    resolve_devices(config.pool.devices, cuda_count=None, module=config.testing.device_module)
+    check_descriptors(config)
+    step, start = resume_point(config, checkpoint, files.train)
+    module = task_module(config.task)
+    start_from = None
+    if checkpoint is None:
+        start_from = start_checkpoint(config.model, module, config.task)
+        check_starts(config.model, [member.model for member in config.members()], module, config.task)
+    launch, forkserver = ask_planner(
+        Launch(
+            peer=Peer(PLANNER),
+            config=config,
+            run_dir=run_dir,
+            address_key=new_key(),
+            coordinator=Peer(COORDINATOR),
+            coordinator_pid=None,
+            train_files=files.train,
+            validation_files=files.validation,
+            segments={},
+            bells={},
+            step=step,
+            start=start,
+            checkpoint=checkpoint,
+            snapshot=None,
+            saved=-1 if checkpoint is None else step,
+            answer=None,
+            overrides=overrides,
+            only_check=only_check,
+            start_from=None if start_from is None else start_from.absolute(),
+        ),
+        logs,
+        signals,
+    )
+    try:
+        if launch.start_from is not None:
+            compare_model(launch, launch.start_from, saved_state(launch.start_from), to_start=True)
+    except PoolError:
+        forkserver.end()
+        raise
+    return launch, forkserver

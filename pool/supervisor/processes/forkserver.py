@@ -1,0 +1,135 @@
+"""The supervisor's side of the fork server: started by exec, then asked for every other process of the run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from loader.plugins.modules import lies_in_current_folder
+from pool.config.tree import Config
+from pool.process import lifeline, prctl
+from pool.protocol.identity import Peer
+from pool.supervisor.processes.child import Child
+from pool.supervisor.resources.logs import open_log
+
+
+def be_the_parent() -> None:
+    """Makes this process the parent of all that the fork server forks, so that it can wait for them. Raises OSError."""
+    prctl.adopt_orphans()
+    # if it is ignored, which exec inherits, no child can be waited for
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A process that is not there yet."""
+
+    peer: Peer
+    channel: socket.socket
+    log: Path
+
+
+class ForkServer(Child):
+    """Forks one process at a time. `channel` is readable when `hear` has something."""
+
+    def __init__(self, peer: Peer, config: Config, log: Path) -> None:
+        """Starts it. Raises OSError."""
+        channel, theirs = lifeline.pair()
+        output = open_log(log)
+        try:
+            with theirs:
+                super().__init__(peer, _exec(peer, config, theirs, output), channel, log)
+        except OSError:
+            channel.close()  # a process that has the other end dies of it
+            raise
+        finally:
+            os.close(output)
+        self.ready = False
+        self._asked: Asked | None = None
+
+    @property
+    def can_fork(self) -> bool:
+        return self.ready and self._asked is None
+
+    def ask_for(self, peer: Peer, log: Path) -> None:
+        """For the process of `peer`. To a dead one: nothing happens."""
+        assert self.can_fork
+        channel, theirs = lifeline.pair()
+        with theirs:
+            lifeline.request(self.channel, theirs)
+        self._asked = Asked(peer, channel, log)
+
+    def hear(self) -> Child | None:
+        """Once the channel is readable: itself if it is ready now, or the process it was asked for, which waits for
+        its Launch; None if the fork server is dead. Raises OSError, also if there can be no more processes."""
+        number = lifeline.take_number(self.channel)
+        if number is None:
+            return None
+        if not self.ready:
+            self.ready = True
+            return self
+        assert self._asked is not None
+        asked, self._asked = self._asked, None
+        try:
+            if number < 0:
+                raise OSError(-number, os.strerror(-number), "fork")
+            return Child(asked.peer, number, asked.channel, asked.log)
+        except OSError:
+            asked.channel.close()
+            raise
+
+    def reap(self) -> str:
+        if self._asked is not None:
+            self._asked.channel.close()  # if it was forked after all, it dies of this
+        return super().reap()
+
+    def _kill_group(self) -> None:
+        """Those that it has just forked live on in it for a moment."""
+
+
+def environment() -> dict[str, str]:
+    """What the numbers must not depend on is fixed here for all; how torch's threads wait is only a default."""
+    return {
+        "OMP_WAIT_POLICY": "PASSIVE",  # torch's threads sleep between two operations: others want the cores
+        **os.environ,
+        "OMP_DYNAMIC": "FALSE",
+        "MKL_DYNAMIC": "FALSE",
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "PYTHONHASHSEED": "0",  # a set of texts has one order: a task may build its model from one
+        "TORCHINDUCTOR_DETERMINISTIC": "1",  # for models that call torch.compile
+        "OPENBLAS_NUM_THREADS": "1",  # numpy would start threads at import; then it must not fork
+    }
+
+
+def imported(config: Config) -> str:
+    """What every process of this run would import for itself: torch's optimizers import torch._dynamo, ours do not."""
+    ours = all(member.optimizer.name.startswith("pool.optim.") for member in config.members())
+    return "" if ours else "torch._dynamo"
+
+
+def arguments(peer: Peer, config: Config, theirs: socket.socket) -> list[str]:
+    """Of the fork server's command line, after its module."""
+    numbers = (theirs.fileno(), os.getpid(), peer.incarnation)
+    return [*map(str, numbers), imported(config), *config.testing.crash_points]
+
+
+def _exec(peer: Peer, config: Config, theirs: socket.socket, output: int) -> int:
+    """The pid. What lies in the current folder is not for it to import, unless that is where we are ourselves."""
+    os.set_inheritable(theirs.fileno(), True)
+    options = [] if lies_in_current_folder() else ["-P"]
+    python = [sys.executable, *options, "-m", "pool.process.forkserver"]
+    return os.posix_spawn(
+        sys.executable,
+        [*python, *arguments(peer, config, theirs)],
+        environment(),
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_DUP2, output, 1),
+            (os.POSIX_SPAWN_DUP2, output, 2),
+        ],
+        setpgroup=0,
+    )

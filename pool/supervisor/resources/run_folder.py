@@ -1,0 +1,248 @@
+"""The folder of a run: made if it is not there, held by a descriptor, locked by its one supervisor.
+
+config.json   status.json   checkpoints/   nets/   metrics.jsonl   history.jsonl   tensorboard/   poison/   trace/
+logs/   lock
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from pool.checkpoint.folder import checkpoints, linked_step, newest_good, point, set_aside
+from pool.checkpoint.overrides import Override
+from pool.checkpoint.state import BEST, FOLDER, LAST
+from pool.config.load import CONFIG, recorded_tree
+from pool.config.tree import Config
+from pool.errors import CheckpointError, ConfigError, PoolError, UnavailableError, exit_code_of
+from pool.nets.record import NETS
+from pool.run_folder import files, opening
+from pool.telemetry.status import LOCK, STATUS, Status, write_status
+
+LOGS = "logs"
+_LOOKING_SECONDS = 1.0  # more than those who look at the lock (`goes_on`) have it
+_NAMES = (CONFIG, STATUS, "metrics.jsonl", "history.jsonl", LOCK, LOGS, FOLDER, NETS, "tensorboard", "poison", "trace")
+_OVERRIDES = TypeAdapter(list[Override])
+
+
+class RunFolder:
+    """Exclusive use of a run folder, until `close` or the end of the process. Raises ConfigError."""
+
+    def __init__(self, config: Config, *, resume: bool) -> None:
+        self.path = config.run_dir
+        self._notes: list[str] = []
+        self._lock = -1
+        self._lost = False  # deleted, and not made again
+        self._status: Status | None = None  # once the run has begun
+        try:
+            self.fd = opening.hold(self.path)
+        except OSError as error:
+            raise self._refusal(error) from None
+        try:
+            self._lock = locked(self.inside)
+            opening.check_below(self.inside, _NAMES, links_in=FOLDER)
+            for folder in (self.inside, self.inside / FOLDER):
+                files.sweep(folder)
+            if not resume:
+                self._check_no_run_yet()
+            opening.make_folder(self.logs)
+        except BlockingIOError:
+            self.close()
+            raise UnavailableError(f"run.dir: {self.path} is in use by another run") from None
+        except OSError as error:
+            refusal = self._refusal(error)
+            self.close()
+            raise refusal from None
+        except PoolError:
+            self.close()
+            raise
+
+    @property
+    def inside(self) -> Path:
+        """What the run opens files with; `path` is what its user knows, as long as the folder is not moved."""
+        return opening.inside(self.fd)
+
+    @property
+    def logs(self) -> Path:
+        return self.inside / LOGS
+
+    @property
+    def moved_to(self) -> Path | None:
+        """Where the folder is now, if that is not where the config says."""
+        with contextlib.suppress(OSError):
+            if opening.is_deleted(self.fd) or os.path.samestat(self.path.stat(), os.fstat(self.fd)):
+                return None
+        with contextlib.suppress(OSError):
+            return self.inside.readlink()
+        return None
+
+    def look(self) -> bool:
+        """Makes a folder that was deleted or emptied usable again. True if the run's processes must be given the
+        descriptor again. `take_notes` says what was found."""
+        try:
+            if opening.is_deleted(self.fd):
+                self._make_again()
+                self.note(f"run.dir {self.path} was deleted; it is made again, and training goes on")
+            elif os.fstat(self._lock).st_nlink == 0:
+                self._lock_again(self.inside)
+                if os.path.lexists(self.inside / CONFIG):
+                    self.note(f"run.dir {self.path}: the file {LOCK} was deleted; it is made again")
+                    return False
+                self.note(f"run.dir {self.path} was emptied; training goes on")
+            else:
+                return False
+        except OSError as error:
+            reason = "another run uses it" if isinstance(error, BlockingIOError) else error.strerror
+            if not self._lost:
+                self.note(f"run.dir {self.path} was deleted, and can't be had again: {reason}")
+            self._lost = True
+            return False
+        self._lost = False
+        return True
+
+    def last_checkpoint(self) -> Path | None:
+        """The newest good one, None before the first; `take_notes` says which damaged ones were passed over.
+
+        Those are renamed, or they would be taken another time. Raises CheckpointError if none is good.
+        """
+        try:
+            return self._newest_good()
+        except OSError as error:
+            raise CheckpointError(f"{error.filename or self.path}: {error.strerror}") from None
+
+    def linked_step(self, name: str) -> int:
+        """Of the checkpoint that `last` or `best` points to; -1 if there is none or the folder can't be read."""
+        try:
+            return linked_step(self.inside / FOLDER, name)
+        except OSError:
+            return -1
+
+    def recorded(self) -> Mapping[str, Any]:
+        """Returns what `record` has written down when the run was last started; empty before. Raises ConfigError."""
+        if not os.path.lexists(self.inside / CONFIG):
+            return {}
+        try:
+            return recorded_tree(self.inside)
+        except ConfigError as error:
+            raise ConfigError(
+                opening.shown(f"{error}; --override may be recorded there: mend it, or move it away")
+            ) from None
+
+    def recorded_overrides(self) -> list[Override]:
+        """Those that `record` has written down; they may be newer than every checkpoint. Raises ConfigError."""
+        try:
+            return _OVERRIDES.validate_python(self.recorded().get("overrides", []))
+        except ValidationError:
+            reason = "is no record of a run; --override may be recorded there: mend it, or move it away"
+            raise ConfigError(f"{self.path / CONFIG}: {reason}") from None
+
+    def record(self, config: Config, overrides: Sequence[Override] = ()) -> None:
+        """Writes config.json, and that the run goes on. Raises ConfigError."""
+        record = {**config.model_dump(mode="json"), "overrides": [asdict(override) for override in overrides]}
+        text = json.dumps(record, indent=1)
+        try:
+            files.replace_file(self.inside / CONFIG, text.encode())
+        except OSError as error:
+            raise self._refusal(error) from None
+        self._say(self._status or Status(time.time()))
+
+    def restarted(self) -> None:
+        """Counts the restart of a process in status.json."""
+        if self._status is not None:
+            self._say(replace(self._status, restarts=self._status.restarts + 1))
+
+    def ended(self, exit_code: int, reason: str = "") -> None:
+        """Writes how the run has ended into status.json, if it had begun."""
+        if self._status is not None:
+            self._say(replace(self._status, ended=time.time(), exit_code=exit_code, reason=reason))
+
+    def note(self, text: str) -> None:
+        """Adds to `take_notes`."""
+        self._notes.append(text)
+
+    def take_notes(self) -> list[str]:
+        """Lines for the run's user; each is given once."""
+        taken, self._notes = self._notes, []
+        return taken
+
+    def close(self) -> None:
+        for fd in (self._lock, self.fd):
+            if fd >= 0:
+                with contextlib.suppress(OSError):
+                    os.close(fd)
+
+    def _say(self, status: Status) -> None:
+        self._status = status
+        write_status(self.inside, status)
+
+    def _refusal(self, error: OSError) -> ConfigError:
+        text = opening.shown(f"run.dir: {error.filename or self.path}: {error.strerror}")
+        return ConfigError(text, exit_code_of(error))
+
+    def _make_again(self) -> None:
+        """In the place of the config, if there is none or an empty one. Raises OSError."""
+        fd = opening.hold(self.path)
+        try:
+            if any(opening.inside(fd).iterdir()):
+                raise FileExistsError(errno.EEXIST, "there is another folder with something in it", str(self.path))
+            self._lock_again(opening.inside(fd))
+            os.dup2(fd, self.fd, inheritable=False)
+        finally:
+            os.close(fd)
+
+    def _lock_again(self, folder: Path) -> None:
+        """The old lock is deleted, and keeps no other run out. Raises OSError."""
+        lock = locked(folder)
+        os.close(self._lock)
+        self._lock = lock
+
+    def _check_no_run_yet(self) -> None:
+        if checkpoints(self.inside / FOLDER) or os.path.lexists(self.inside / FOLDER / LAST):
+            raise ConfigError(
+                f"run.dir: {self.path} holds a run already: go on with --resume, or choose another run.dir"
+            )
+
+    def _newest_good(self) -> Path | None:
+        folder = self.inside / FOLDER
+        found = newest_good(folder)
+        if found.good is None:
+            if found.damaged:
+                raise CheckpointError(f"{found.damaged[0][1]}; there is no good checkpoint to resume from")
+            return None
+        for path, problem in found.damaged:
+            aside = set_aside(path)
+            self._notes.append(f"{problem}; it is {aside.name} now, and the run goes on from {found.good.name}")
+        if not (folder / LAST).exists() or (folder / LAST).resolve() != found.good.resolve():
+            point(folder, LAST, found.good)
+        if linked_step(folder, BEST) < 0:
+            files.remove_quietly(folder / BEST)
+        return found.good
+
+
+def locked(folder: Path) -> int:
+    """A descriptor of the folder's lock, held exclusively. Raises BlockingIOError if another run has it."""
+    fd = opening.open_file(folder / LOCK, os.O_CREAT | os.O_RDWR)
+    deadline = time.monotonic() + _LOOKING_SECONDS
+    try:
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_LOOKING_SECONDS / 100)
+            else:
+                return fd
+    except OSError:
+        os.close(fd)
+        raise

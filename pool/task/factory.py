@@ -1,0 +1,78 @@
+"""Makes a run's task and its models, alike in every process of the run, and compares the task with what the runtime
+will call (pool.task.task) before a run begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from loader.plugins.interface import interface_problem
+from loader.stream.schema import BatchSchema
+from pool.errors import ConfigError
+from pool.metrics.metric import Metric
+from pool.nn.generators import seed_all
+from pool.task.registry import task_module
+from pool.task.start import own_model
+from pool.task.task import MeasuredTask, Task
+
+MOST_NUMBERS = 1 << 30  # bytes: larger models are built without numbers where none are needed
+_FACTORIES = frozenset(
+    {torch.arange, torch.empty, torch.eye, torch.full, torch.linspace, torch.ones, torch.rand, torch.randint}
+    | {torch.randn, torch.randperm, torch.zeros}
+)
+_NOT_ON_META = ("generator", "pin_memory")  # arguments of theirs
+
+
+class TooManyNumbersError(BaseException):
+    """A model is larger than it may be. No Exception: a task's own code does not catch it."""
+
+
+class Allowance(TorchFunctionMode):
+    """Raises TooManyNumbersError before a tensor is made with which those made inside have more than so many bytes."""
+
+    def __init__(self, nbytes: int) -> None:
+        super().__init__()
+        self._left = nbytes
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Iterable[type], args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in _FACTORIES and "out" not in kwargs and str(kwargs.get("device")) != "meta":
+            shown = {key: value for key, value in kwargs.items() if key not in _NOT_ON_META}
+            tensor: Tensor = func(*args, **{**shown, "device": "meta"})
+            self._left -= tensor.nbytes
+            if self._left < 0:
+                raise TooManyNumbersError
+        return func(*args, **kwargs)
+
+
+def make_task(name: str, model: Any, loss: Any, seed: int = 0) -> Task:
+    """`model` and `loss`: those sections of the config; `seed`: of what the task draws at once. Raises ConfigError for
+    what is no task, and whatever the task's own code raises."""
+    module = task_module(name)
+    seed_all(seed)
+    task = module.create_task(own_model(model), loss)
+    if problem := interface_problem(task, Task, "a task"):
+        raise ConfigError(f"task: {name}: {problem}")
+    if hasattr(task, "metrics") and (problem := interface_problem(task, MeasuredTask, "a task with metrics")):
+        raise ConfigError(f"task: {name}: {problem}")
+    return task
+
+
+def build_model(task: Task, seed: int, *, on_meta: bool = False) -> nn.Module:
+    """Returns a new model, the same one whenever it is called; `on_meta`: its tensors have no numbers. Raises whatever
+    the task's own code raises."""
+    seed_all(seed)
+    with torch.device("meta") if on_meta else nullcontext():
+        return task.build_model()
+
+
+def metrics_of(task: Task, schema: BatchSchema) -> Mapping[str, Metric]:
+    """The task's numbers by name; none if it has no metrics. Raises whatever the task's own code raises."""
+    return task.metrics(schema) if isinstance(task, MeasuredTask) else {}

@@ -1,0 +1,209 @@
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "bind/arrays.h"
+#include "tasks/chess/cpu/first_layers.h"
+#include "tasks/chess/cpu/layer_stacks.h"
+
+namespace nb = nanobind;
+
+namespace sparsepool::chess {
+namespace {
+
+using Hidden = std::tuple<std::size_t, std::size_t, std::string, float>;
+
+FirstActivation first_activation(const std::string& name) {
+    if (name == "pairwise") return FirstActivation::kPairwise;
+    if (name == "screlu") return FirstActivation::kSquared;
+    require(name == "crelu", "first is '", name, "', must be pairwise, crelu or screlu");
+    return FirstActivation::kClipped;
+}
+
+HiddenActivation hidden_activation(const std::string& name) {
+    if (name == "both") return HiddenActivation::kBoth;
+    if (name == "screlu") return HiddenActivation::kSquared;
+    require(name == "crelu", "a hidden layer has '", name, "', must be both, crelu or screlu");
+    return HiddenActivation::kClipped;
+}
+
+void make(StackForm* form, const std::string& first, float largest_sum, const std::vector<Hidden>& hidden,
+          float largest_input, bool all_activations, std::size_t skips) {
+    StackForm made{first_activation(first), largest_sum, {}, largest_input, all_activations, skips};
+    for (const auto& [outputs, active, activation, factor] : hidden) {
+        made.hidden.push_back({outputs, active, hidden_activation(activation), factor});
+    }
+    check_form(made);
+    new (form) StackForm(std::move(made));
+}
+
+// A contiguous float32 array of exactly this shape.
+template <class Float>
+Float* shaped(const auto& array, const std::string& name, const std::vector<std::size_t>& shape) {
+    require(array.dtype() == nb::dtype<float>(), name, " must be float32");
+    require_shape(array, name.c_str(), shape.size());
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+        require(array.shape(i) == shape[i], name, " has ", array.shape(i), " in dimension ", i, ", must have ",
+                shape[i]);
+    }
+    return static_cast<Float*>(array.data());
+}
+
+// Weight and bias of each layer.
+template <class Float>
+StacksOf<Float> stacks_of(const StackForm& form, const auto& arrays, const std::string& name, std::size_t buckets,
+                          std::size_t l1) {
+    const std::size_t layers = form.hidden.size() + 1;
+    require(arrays.size() == 2 * layers, name, " has ", arrays.size(), " arrays, must have ", 2 * layers);
+    StacksOf<Float> stacks{form, buckets, l1, {}};
+    for (std::size_t k = 0; k < layers; ++k) {
+        const std::size_t inputs = form.inputs(k, l1);
+        const auto part = [&](std::size_t i, const std::vector<std::size_t>& shape) {
+            return shaped<Float>(arrays[2 * k + i], name + "[" + std::to_string(2 * k + i) + "]", shape);
+        };
+        if (k + 1 < layers) {
+            const std::size_t outputs = form.hidden[k].outputs;
+            stacks.layers.push_back({part(0, {buckets, outputs, inputs}), part(1, {buckets, outputs})});
+        } else {
+            stacks.layers.push_back({part(0, {buckets, inputs}), part(1, {buckets})});
+        }
+    }
+    return stacks;
+}
+
+void forward(const StackForm& form, const Array& accumulated, const std::vector<Array>& parameters,
+             const std::vector<std::size_t>& borders, const OutArray& memory, const OutArray& out,
+             std::size_t threads) {
+    const ConstMatrix rows = matrix<const float>(accumulated, "accumulated");
+    require(!borders.empty(), "borders is empty");
+    const Stacks stacks = stacks_of<const float>(form, parameters, "parameters", borders.size() - 1, rows.columns);
+    const Matrix kept = matrix<float>(memory, "memory");
+    float* to = floats<float>(out, "out", rows.rows / 2);
+    const nb::gil_scoped_release release;
+    stacks_forward(rows, stacks, borders, kept, to, threads);
+}
+
+void backward(const StackForm& form, const Array& accumulated, const std::vector<Array>& parameters,
+              const std::vector<std::size_t>& borders, const Array& memory, const Array& grad,
+              const std::vector<OutArray>& grad_parameters, const OutArray& grad_accumulated, std::size_t threads) {
+    const ConstMatrix rows = matrix<const float>(accumulated, "accumulated");
+    require(!borders.empty(), "borders is empty");
+    const std::size_t buckets = borders.size() - 1;
+    const Stacks stacks = stacks_of<const float>(form, parameters, "parameters", buckets, rows.columns);
+    const StackSums sums = stacks_of<float>(form, grad_parameters, "grad_parameters", buckets, rows.columns);
+    const ConstMatrix kept = matrix<const float>(memory, "memory");
+    const float* from = floats<const float>(grad, "grad", rows.rows / 2);
+    const Matrix to{shaped<float>(grad_accumulated, "grad_accumulated", {rows.rows, rows.columns}), rows.rows,
+                    rows.columns};
+    const nb::gil_scoped_release release;
+    stacks_backward(rows, stacks, borders, kept, from, sums, to, threads);
+}
+
+void forward_along(const SparsePlan& plan, const StackForm& form, const Array& table, const Array& bias,
+                   const std::vector<Array>& parameters, const std::vector<std::size_t>& borders,
+                   const OutArray& activations, const OutArray& memory, const OutArray& out, std::size_t threads) {
+    const ConstMatrix rows = matrix<const float>(table, "table");
+    const float* start = floats<const float>(bias, "bias", rows.columns);
+    require(!borders.empty(), "borders is empty");
+    const Stacks stacks = stacks_of<const float>(form, parameters, "parameters", borders.size() - 1, rows.columns);
+    const Matrix clamped = matrix<float>(activations, "activations");
+    const Matrix kept = matrix<float>(memory, "memory");
+    float* to = floats<float>(out, "out", borders.back());
+    const nb::gil_scoped_release release;
+    first_layers_forward(plan, rows, start, stacks, borders, clamped, kept, to, threads);
+}
+
+void backward_tails(const StackForm& form, std::size_t l1, const std::vector<Array>& parameters,
+                    const std::vector<std::size_t>& borders, const Array& memory, const Array& grad,
+                    const std::vector<OutArray>& grad_parameters, const OutArray& grad_outputs, std::size_t threads) {
+    require(!borders.empty(), "borders is empty");
+    require(!form.hidden.empty(), "there is no hidden layer");
+    const std::size_t buckets = borders.size() - 1;
+    const Stacks stacks = stacks_of<const float>(form, parameters, "parameters", buckets, l1);
+    const StackSums sums = stacks_of<float>(form, grad_parameters, "grad_parameters", buckets, l1);
+    const ConstMatrix kept = matrix<const float>(memory, "memory");
+    const float* from = floats<const float>(grad, "grad", borders.back());
+    const std::size_t outputs = form.hidden[0].outputs;
+    const Matrix to{shaped<float>(grad_outputs, "grad_outputs", {borders.back(), outputs}), borders.back(), outputs};
+    const nb::gil_scoped_release release;
+    tails_backward(stacks, borders, kept, from, sums, to, threads);
+}
+
+void backward_along(const SparsePlan& plan, const StackForm& form, const std::vector<Array>& parameters,
+                    const std::vector<std::size_t>& borders, const Array& activations, const Array& grad_outputs,
+                    const OutArray& grad_table, const OutArray& column_sums, const OutArray& grad_weight,
+                    std::size_t first_tile, std::optional<std::size_t> last_tile, std::size_t threads) {
+    const Matrix table = matrix<float>(grad_table, "grad_table");
+    require(!borders.empty(), "borders is empty");
+    require(!form.hidden.empty(), "there is no hidden layer");
+    const std::size_t buckets = borders.size() - 1;
+    const Stacks stacks = stacks_of<const float>(form, parameters, "parameters", buckets, table.columns);
+    const ConstMatrix clamped = matrix<const float>(activations, "activations");
+    const std::size_t outputs = form.hidden[0].outputs;
+    const ConstMatrix from{shaped<const float>(grad_outputs, "grad_outputs", {borders.back(), outputs}), borders.back(),
+                           outputs};
+    float* sums = floats<float>(column_sums, "column_sums", table.columns);
+    float* weight = shaped<float>(grad_weight, "grad_weight", {buckets, outputs, form.inputs(0, table.columns)});
+    const nb::gil_scoped_release release;
+    first_layers_backward(plan, stacks, borders, clamped, from, table, sums, weight, first_tile,
+                          last_tile.value_or(plan.num_tiles()), threads);
+}
+
+}  // namespace
+
+void bind(nb::module_& module) {
+    nb::class_<StackForm>(
+        module, "StackForm",
+        R"(What follows the first layer of a chess network, as data; see pool/tasks/chess/cpu/form/form.h.)")
+        .def(
+            "__init__", &make, nb::arg("first"), nb::arg("largest_sum"), nb::arg("hidden"), nb::arg("largest_input"),
+            nb::arg("all_activations"), nb::arg("skips"),
+            R"(first: "pairwise", "crelu" or "screlu". hidden: outputs, how many of them are active, "both", "crelu" or "screlu",
+and what squares are multiplied with where there are both; of each hidden layer.)")
+        .def("serves_first_layers", &serves_first_layers, nb::arg("l1"),
+             R"(Whether first_layers_forward computes this form behind a table of so many columns.)")
+        .def_prop_ro("memory_width", &memory_width, R"(Floats of a sample that forward leaves for backward.)");
+    module.def(
+        "stacks_forward", &forward, nb::arg("form"), nb::arg("accumulated"), nb::arg("parameters"), nb::arg("borders"),
+        nb::arg("memory"), nb::arg("out"), nb::arg("threads") = 1,
+        R"(The layer stacks of a chess network, forward; the maths is in pool/tasks/chess/cpu/layer_stacks.h. All float32.
+
+accumulated [2 * B, L], own perspectives first. parameters: weight and bias of each hidden layer ([S, outputs, inputs],
+[S, outputs]) and of the last ([S, inputs], [S]). borders [S + 1]: samples of each stack, from 0 to B.
+Written: out [B]; for backward memory [B, form.memory_width].)");
+    module.def("stacks_backward", &backward, nb::arg("form"), nb::arg("accumulated"), nb::arg("parameters"),
+               nb::arg("borders"), nb::arg("memory"), nb::arg("grad"), nb::arg("grad_parameters"),
+               nb::arg("grad_accumulated"), nb::arg("threads") = 1,
+               R"(Backward of stacks_forward: `grad` [B] is that of its out, memory what it left.
+
+Written: grad_parameters and grad_accumulated, shaped like parameters and accumulated.)");
+    module.def(
+        "first_layers_forward", &forward_along, nb::arg("plan"), nb::arg("form"), nb::arg("table"), nb::arg("bias"),
+        nb::arg("parameters"), nb::arg("borders"), nb::arg("activations"), nb::arg("memory"), nb::arg("out"),
+        nb::arg("threads") = 1,
+        R"(stacks_forward of what plan.forward gives, in one pass along the plan: pool/tasks/chess/cpu/first_layers.h.
+
+table [num_features, L] and bias [L]: of the first layer; form.serves_first_layers(L) is True. Written too, for backward:
+activations [2 * B, L].)");
+    module.def(
+        "tails_backward", &backward_tails, nb::arg("form"), nb::arg("l1"), nb::arg("parameters"), nb::arg("borders"),
+        nb::arg("memory"), nb::arg("grad"), nb::arg("grad_parameters"), nb::arg("grad_outputs"), nb::arg("threads") = 1,
+        R"(The first part of backward of first_layers_forward: `grad` [B] is that of its out, memory what it left.
+
+Written: grad_parameters, shaped like parameters, of which the first becomes zero; grad_outputs [B, outputs of the first
+hidden layer].)");
+    module.def("first_layers_backward", &backward_along, nb::arg("plan"), nb::arg("form"), nb::arg("parameters"),
+               nb::arg("borders"), nb::arg("activations"), nb::arg("grad_outputs"), nb::arg("grad_table"),
+               nb::arg("column_sums"), nb::arg("grad_weight"), nb::arg("first_tile") = 0,
+               nb::arg("last_tile") = nb::none(), nb::arg("threads") = 1,
+               R"(The second part: grad_table and column_sums as SparsePlan.backward writes them, tile by tile.
+
+Added to: grad_weight, the first of tails_backward's grad_parameters.)");
+}
+
+}  // namespace sparsepool::chess

@@ -1,0 +1,1 @@
+"""The chess networks' operations on CUDA devices; their twins for CPUs are in ../cpu."""

@@ -1,0 +1,133 @@
+"""The first layer fused with what follows it, for two perspectives: sums, clipping, and products or squares
+(kernels/first_stage.cu).
+
+A function for autograd over torch operations. What the table's gradient becomes is up to the layer, as without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from pool.kernels.cuda.launcher import Extent, run
+from pool.kernels.cuda.operation import operation
+from pool.kernels.cuda.sparse_sums import ROWS, column_sums, sums_source
+
+
+class Activation(IntEnum):
+    """Of the clipped sums x [2 * samples, columns], own perspectives first."""
+
+    PAIRWISE = 0  # first half times second: [samples, columns], own perspective's products before the other's
+    CRELU = 1  # x: [samples, 2 * columns]
+    SCRELU = 2  # x squared: [samples, 2 * columns]
+
+
+@operation()
+def first_stage(
+    table: Tensor, bias: Tensor, numbers: Tensor, offsets: Tensor, highest: float, activation: int
+) -> tuple[Tensor, Tensor]:
+    """What `Activation` says of the sums of `table`'s rows [rows, columns], clipped to 0 .. highest; and these sums.
+    Bags as in `sum_lists`."""
+    samples, columns, width = _shape(table, offsets, activation)
+    kept, out = table.new_empty(2 * samples, columns), table.new_empty(samples, 2 * width)
+    source, wide = sums_source(
+        "first_stage.cu", table, numbers.dtype, None, width, bias, kept, out, ACTIVATION=activation
+    )
+    extent = Extent(2 * samples, width // wide)
+    run(
+        table.device, source, "first_stage", extent,
+        table, numbers, offsets, bias, kept, out, float(highest), samples, columns,
+    )  # fmt: skip
+    return out, kept
+
+
+@first_stage.fake
+def _(
+    table: Tensor,
+    bias: Tensor,
+    numbers: Tensor,
+    offsets: Tensor,
+    highest: float,
+    activation: int,
+) -> tuple[Tensor, Tensor]:
+    samples, columns, width = _shape(table, offsets, activation)
+    return table.new_empty(samples, 2 * width), table.new_empty(2 * samples, columns)
+
+
+@operation()
+def first_stage_backward(gradient: Tensor, kept: Tensor, highest: float, activation: int) -> tuple[Tensor, Tensor]:
+    """The gradient of the sums [2 * samples, columns], and the sum of its rows [columns] in float32."""
+    bags, columns = kept.shape
+    width = columns // 2 if activation == Activation.PAIRWISE else columns
+    sums = torch.empty_like(kept)
+    partial = kept.new_empty(-(-bags // ROWS), columns, dtype=torch.float32)
+    index = torch.uint16  # which is no matter: backward reads none
+    source, wide = sums_source("first_stage.cu", kept, index, None, width, gradient, sums, ACTIVATION=activation)
+    extent = Extent(len(partial), width // wide)
+    run(
+        kept.device, source, "first_stage_backward", extent,
+        gradient, kept, sums, partial, float(highest), bags // 2, columns,
+    )  # fmt: skip
+    return sums, column_sums(partial)
+
+
+@first_stage_backward.fake
+def _(gradient: Tensor, kept: Tensor, highest: float, activation: int) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(kept), kept.new_empty(kept.shape[1], dtype=torch.float32)
+
+
+WriteGradient = Callable[[Tensor], Tensor | None]
+
+
+def fused_first_stage(
+    weight: Tensor,
+    bias: Tensor,
+    in_effect: tuple[Tensor, Tensor],
+    numbers: Tensor,
+    offsets: Tensor,
+    write: WriteGradient,
+    highest: float,
+    activation: Activation,
+) -> Tensor:
+    """`first_stage` of the table and bias in effect, with a derivative as if they were `weight` and `bias`. `write` is
+    given the gradient of the sums, and returns the table's for autograd, or None if it has put it elsewhere."""
+    out: Tensor = _FirstStage.apply(weight, bias, in_effect, numbers, offsets, write, highest, activation)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _FirstStage(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        weight: Tensor,  # noqa: ARG004
+        bias: Tensor,  # noqa: ARG004
+        in_effect: tuple[Tensor, Tensor],
+        numbers: Tensor,
+        offsets: Tensor,
+        write: WriteGradient,
+        highest: float,
+        activation: Activation,
+    ) -> Tensor:
+        table, start = (tensor.detach().contiguous() for tensor in in_effect)
+        out, kept = first_stage(table, start, numbers, offsets, highest, int(activation))
+        ctx.save_for_backward(kept)
+        ctx.write, ctx.highest, ctx.activation = write, highest, activation
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        (kept,) = ctx.saved_tensors
+        sums, bias = first_stage_backward(gradient.contiguous(), kept, ctx.highest, int(ctx.activation))
+        weight = ctx.write(sums) if ctx.needs_input_grad[0] else None
+        return weight, bias.to(kept.dtype) if ctx.needs_input_grad[1] else None, None, None, None, None, None, None
+
+
+def _shape(table: Tensor, offsets: Tensor, activation: int) -> tuple[int, int, int]:
+    columns = table.shape[1]
+    return (offsets.shape[0] - 1) // 2, columns, columns // 2 if activation == Activation.PAIRWISE else columns

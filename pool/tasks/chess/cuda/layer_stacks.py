@@ -1,0 +1,195 @@
+"""Layer stacks, all buckets at once, forward and backward: kernels/stacked_linear.cu, kernels/layer_stacks.cu.
+
+Float32. Two launches forward and four backward, however many layers and buckets there are; one more each if weights are
+changed before they are in effect, or have a part that all buckets share. The same bits in each run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, chain, pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from pool.kernels.cuda.launcher import Extent, launcher, run, width_of
+from pool.kernels.cuda.operation import operation
+from pool.kernels.cuda.source import Source
+from pool.kernels.cuda.structure import Pointer, UInt32, structure
+from pool.tasks.chess.cuda.borders import borders_of
+from pool.tasks.chess.cuda.stack_form import StackForm
+from pool.tasks.chess.cuda.weights_in_effect import InEffect, in_effect
+
+MOST_BUCKETS = 64
+SLICE = 128  # inputs that a thread multiplies and adds up, of long rows
+TILE = 8  # of kernels/stacks.cuh
+SAMPLES = 64  # of kernels/stacked_linear.cu
+
+
+def serves(x: Tensor) -> bool:
+    """Whether the function below takes tensors like this one."""
+    plain = x.dtype == torch.float32 and not torch._C._are_functorch_transforms_active()
+    return plain and launcher(x.device) is not None
+
+
+def layer_stacks(
+    form: StackForm,
+    x: Tensor,
+    extra: Tensor | None,
+    borders: Sequence[int],
+    parameters: Sequence[Tensor],
+    shared: tuple[Tensor, Tensor] | None = None,
+    changes: InEffect | None = None,
+) -> Tensor:
+    """[samples] of x [samples, inputs]: what the stacks make of it, plus `extra` [samples]; samples borders[b] ..
+    borders[b + 1] by stack b.
+
+    parameters: weight and bias of each layer, [buckets, outputs, inputs] and [buckets, outputs]; `shared`: added to
+    those of the first layer in each bucket. Gradients are those of the parameters in effect.
+    """
+    every = (*parameters, *(shared or ()))
+    out: Tensor = _LayerStacks.apply(form, changes or InEffect(), x, extra, tuple(borders), len(parameters), *every)  # type: ignore[no-untyped-call]
+    return out
+
+
+@operation()
+def stacks_forward(
+    x: Tensor,
+    extra: Tensor | None,
+    parameters: Sequence[Tensor],
+    borders: Sequence[int],
+    integers: Sequence[int],
+    floats: Sequence[float],
+) -> tuple[Tensor, Tensor]:
+    """`layer_stacks` of contiguous tensors, and the hidden layers' outputs, a row a sample."""
+    form, (samples, inputs), from_ = StackForm.of(integers, floats), x.shape, borders_of(borders)
+    wide, parts = form.outputs[0], -(-inputs // SLICE)
+    products = x.new_empty(parts, wide, samples)
+    out, kept = x.new_empty(samples), x.new_empty(samples, form.row)
+    run(
+        x.device,
+        _products(form, len(borders) - 1, width_of(inputs, x, parameters[0])),
+        "stacked_products",
+        Extent(samples * parts * -(-wide // TILE), 1),
+        x, parameters[0], from_, products, samples, inputs, wide, SLICE,
+    )  # fmt: skip
+    run(
+        x.device, _stacks(form, len(borders) - 1), "stacks_forward", Extent(samples, 1),
+        products, extra, _addresses(parameters), form.structure(), from_, kept, out, samples, parts,
+    )  # fmt: skip
+    return out, kept
+
+
+@stacks_forward.fake
+def _(x: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+    *_, integers, floats = others
+    return x.new_empty(x.shape[0]), x.new_empty(x.shape[0], StackForm.of(integers, floats).row)
+
+
+@operation()
+def stacks_backward(
+    gradient: Tensor,
+    x: Tensor,
+    kept: Tensor,
+    parameters: Sequence[Tensor],
+    borders: Sequence[int],
+    integers: Sequence[int],
+    floats: Sequence[float],
+    factor: float,
+) -> list[Tensor]:
+    """The gradients of x and of the parameters; that of the first weight times `factor`."""
+    form, (samples, inputs) = StackForm.of(integers, floats), x.shape
+    buckets, from_, how, wide = len(borders) - 1, borders_of(borders), form.structure(), form.outputs[0]
+    pieces = [0, *accumulate(-(-(end - begin) // SAMPLES) for begin, end in pairwise(borders))]
+    cut, columns = borders_of(pieces), form.columns(inputs)
+    of_x, found = torch.empty_like(x), [torch.empty_like(parameter) for parameter in parameters]
+    slopes, sums = x.new_empty(samples, form.row + 4), x.new_empty(pieces[-1] * columns[-1])
+    width = width_of(inputs, x, parameters[0], of_x, sums)
+    source, groups = _products(form, buckets, width), inputs // width
+    run(
+        x.device, _stacks(form, buckets), "stacks_backward", Extent(samples, 1),
+        gradient, _addresses(parameters), how, from_, kept, slopes, samples,
+    )  # fmt: skip
+    run(
+        x.device, source, "stacked_inputs", Extent(samples, groups),
+        slopes, parameters[0], from_, of_x, samples, inputs, wide, form.row + 4,
+    )  # fmt: skip
+    tiles = sum(-(-outputs // TILE) for outputs in form.outputs)
+    run(
+        x.device, source, "stacked_pieces", Extent(pieces[-1] * tiles, max(groups, *form.inputs(0))),
+        x, kept, slopes, how, from_, cut, structure(at=(UInt32, columns)), sums, inputs,
+    )  # fmt: skip
+    run(
+        x.device, source, "stacked_sums", Extent(buckets * columns[-1], 1),
+        sums, cut, structure(at=(UInt32, columns)), structure(at=(Pointer, found)), factor,
+    )  # fmt: skip
+    return [of_x, *found]
+
+
+@stacks_backward.fake
+def _(_gradient: Tensor, x: Tensor, _kept: Tensor, parameters: Sequence[Tensor], *_: object) -> list[Tensor]:
+    return [torch.empty_like(tensor) for tensor in (x, *parameters)]
+
+
+@operation()
+def shared_gradients(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """The sums over the buckets of [buckets, outputs, inputs] and [buckets, outputs]."""
+    buckets, outputs, inputs = weight.shape
+    of_weight, of_bias = torch.empty_like(weight[0]), torch.empty_like(bias[0])
+    source = _products(StackForm(()), buckets, 1)
+    run(
+        weight.device, source, "shared_sums", Extent(outputs * (inputs + 1), 1),
+        weight, bias, of_weight, of_bias, outputs * inputs, outputs,
+    )  # fmt: skip
+    return of_weight, of_bias
+
+
+@shared_gradients.fake
+def _(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(weight[0]), torch.empty_like(bias[0])
+
+
+class _LayerStacks(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        form: StackForm,
+        changes: InEffect,
+        x: Tensor,
+        extra: Tensor | None,
+        borders: tuple[int, ...],
+        count: int,
+        *every: Tensor,
+    ) -> Tensor:
+        x, extra = x.contiguous(), None if extra is None else extra.contiguous()
+        parameters = in_effect(changes, [each.contiguous() for each in every[:count]], every[count:])
+        how = form.integers(), form.floats()
+        out, kept = stacks_forward(x, extra, parameters, borders, *how)
+        ctx.save_for_backward(x, kept, *parameters)
+        ctx.how, ctx.borders, ctx.factor, ctx.shares = how, borders, changes.factor, len(every) > count
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, kept, *parameters = ctx.saved_tensors
+        gradient = gradient.contiguous()
+        integers, floats = ctx.how
+        of_x, *found = stacks_backward(gradient, x, kept, parameters, ctx.borders, integers, floats, ctx.factor)
+        shared = shared_gradients(found[0], found[1]) if ctx.shares else ()
+        extra = gradient if ctx.needs_input_grad[3] else None
+        return None, None, of_x, extra, None, None, *chain(found, shared)
+
+
+def _addresses(parameters: Sequence[Tensor]) -> Any:
+    return structure(weight=(Pointer, parameters[::2]), bias=(Pointer, parameters[1::2]))
+
+
+def _products(form: StackForm, buckets: int, width: int) -> Source:
+    return Source.of("stacked_linear.cu", BFLOAT16=0, WIDTH=width, BUCKETS=buckets, **form.constants)
+
+
+def _stacks(form: StackForm, buckets: int) -> Source:
+    return Source.of("layer_stacks.cu", BFLOAT16=0, WIDTH=4, BUCKETS=buckets, **form.constants)

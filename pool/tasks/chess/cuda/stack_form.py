@@ -1,0 +1,116 @@
+"""The form of layer stacks: what kernels/stacks.cuh calls Form, and the numbers of parameters."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import accumulate, chain
+
+from pool.kernels.cuda.structure import Float, UInt32, structure
+
+MOST_HIDDEN = 4
+MOST_OUTPUTS = 64  # of a layer: the products of wider ones are a library's, bucket by bucket
+
+
+class Kind(IntEnum):
+    """Activations of a layer's outputs y; all are clipped to 0 .. highest."""
+
+    CRELU = 0  # y
+    SCRELU = 1  # y, squared when it is clipped
+    BOTH = 2  # y * y * square of all, then y of all
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """A hidden layer; the first `active` outputs have activations."""
+
+    outputs: int
+    active: int
+    kind: Kind
+    square: float = 1.0
+
+    @property
+    def activations(self) -> int:
+        return 2 * self.active if self.kind == Kind.BOTH else self.active
+
+
+@dataclass(frozen=True)
+class StackForm:
+    """Hidden layers, the wide one first, then a layer with one output. Without hidden layers that is the wide one."""
+
+    hidden: tuple[Hidden, ...]
+    highest: float = 1.0
+    all_activations: bool = False  # the last layer sees those of all hidden layers, not the last one's alone
+    skip: int = 0  # outputs of the first layer added to the result: its last; or its last but one minus its last
+
+    @property
+    def outputs(self) -> list[int]:
+        """Of each layer."""
+        return [*(layer.outputs for layer in self.hidden), 1]
+
+    def inputs(self, wide: int) -> list[int]:
+        """Of each layer."""
+        behind = [layer.activations for layer in self.hidden]
+        if behind and self.all_activations:
+            behind[-1] = sum(behind)
+        return [wide, *behind]
+
+    @property
+    def row(self) -> int:
+        """Numbers in a sample's row of the hidden layers' outputs."""
+        return self._begins[-1]
+
+    @property
+    def serves(self) -> bool:
+        """Whether the kernels take it."""
+        return len(self.hidden) <= MOST_HIDDEN and max(self.outputs) <= MOST_OUTPUTS
+
+    def columns(self, wide: int) -> list[int]:
+        """Where the numbers of each parameter begin among those of one stack, weight and bias of each layer in turn;
+        and how many there are."""
+        pairs = ((outputs * inputs, outputs) for outputs, inputs in zip(self.outputs, self.inputs(wide), strict=True))
+        return [0, *accumulate(chain.from_iterable(pairs))]
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """What sources that include stacks.cuh are compiled for."""
+        return {"HIDDEN": len(self.hidden), "ALL": int(self.all_activations)}
+
+    def structure(self) -> ctypes.Structure:
+        hidden = (_Hidden * max(1, len(self.hidden)))()
+        for i, (layer, begin) in enumerate(zip(self.hidden, self._begins, strict=False)):
+            hidden[i] = _Hidden(layer.outputs, layer.active, layer.kind, begin, layer.square)
+        return structure(
+            hidden=(_Hidden, list(hidden)),
+            highest=(Float, [self.highest]),
+            row=(UInt32, [self.row]),
+            skip=(UInt32, [self.skip]),
+        )
+
+    # torch's operations take numbers alone
+    def integers(self) -> list[int]:
+        layers = ((layer.outputs, layer.active, int(layer.kind)) for layer in self.hidden)
+        return [int(self.all_activations), self.skip, *chain.from_iterable(layers)]
+
+    def floats(self) -> list[float]:
+        return [self.highest, *(layer.square for layer in self.hidden)]
+
+    @classmethod
+    def of(cls, integers: Sequence[int], floats: Sequence[float]) -> StackForm:
+        every, skip, *layers = integers
+        highest, *squares = floats
+        hidden = (
+            Hidden(layers[3 * i], layers[3 * i + 1], Kind(layers[3 * i + 2]), square)
+            for i, square in enumerate(squares)
+        )
+        return cls(tuple(hidden), highest, bool(every), skip)
+
+    @property
+    def _begins(self) -> list[int]:
+        return [0, *accumulate(-(-layer.outputs // 4) * 4 for layer in self.hidden)]
+
+
+class _Hidden(ctypes.Structure):
+    _fields_ = (("outputs", UInt32), ("active", UInt32), ("kind", UInt32), ("begin", UInt32), ("square", Float))

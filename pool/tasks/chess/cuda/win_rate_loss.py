@@ -1,0 +1,97 @@
+"""The mean loss of scores as probabilities of winning, with its gradient: kernels/win_rate_loss.cu.
+
+Float32. Three launches forward, one backward. The same bits in each run: sums have a fixed order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from pool.kernels.cuda.launcher import Extent, launcher, run
+from pool.kernels.cuda.operation import operation
+from pool.kernels.cuda.source import Source
+from pool.kernels.cuda.structure import Float, structure
+
+PARTS = 128  # of kernels/win_rate_loss.cu
+_TYPES = {
+    torch.int8: "signed char",
+    torch.uint8: "unsigned char",
+    torch.int16: "short",
+    torch.int32: "int",
+    torch.float32: "float",
+}
+
+
+def serves(output: Tensor, score: Tensor, result: Tensor) -> bool:
+    """Whether the function below takes these."""
+    if torch._C._are_functorch_transforms_active() or output.dtype != torch.float32 or output.ndim != 1:
+        return False
+    return {score.dtype, result.dtype} <= _TYPES.keys() and launcher(output.device) is not None
+
+
+def win_rate_loss(output: Tensor, score: Tensor, result: Tensor, settings: Sequence[float], *, weighs: bool) -> Tensor:
+    """A number. `output` [samples] in units of the net; `score` and `result` as in the batch. `settings`: numbers in
+    the order of the kernel's Loss; `weighs`: samples count by their weights."""
+    out: Tensor = _WinRateLoss.apply(output, score, result, tuple(settings), weighs)  # type: ignore[no-untyped-call]
+    return out
+
+
+@operation()
+def win_rate_forward(
+    output: Tensor, score: Tensor, result: Tensor, settings: Sequence[float], weighs: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The mean; the gradient of each sample's own loss, [samples]; what that is to be divided by."""
+    samples = len(output)
+    losses, slopes = torch.empty_like(output), torch.empty_like(output)
+    weights = torch.empty_like(output) if weighs else None
+    parts, mean, total = output.new_empty(2, PARTS), output.new_empty(()), output.new_empty(())
+    source = _source(score.dtype, result.dtype)
+    by = structure(settings=(Float, settings))
+    each = output, score, result, by, losses, weights, slopes, samples
+    run(output.device, source, "win_rate_losses", Extent(samples, 1), *each)
+    run(output.device, source, "win_rate_parts", Extent(2 * PARTS, 1), losses, weights, parts, samples)
+    run(output.device, source, "win_rate_mean", Extent(1, 1), parts, mean, total, int(weighs), samples)
+    return mean, slopes, total
+
+
+@win_rate_forward.fake
+def _(output: Tensor, *_: object) -> tuple[Tensor, Tensor, Tensor]:
+    return output.new_empty(()), torch.empty_like(output), output.new_empty(())
+
+
+@operation()
+def win_rate_backward(gradient: Tensor, slopes: Tensor, total: Tensor) -> Tensor:
+    """The gradient of `output`, given that of the mean."""
+    out, source = torch.empty_like(slopes), _source(torch.int16, torch.int8)  # the types are no matter here
+    arguments = gradient, slopes, total, out, len(slopes)
+    run(slopes.device, source, "win_rate_backward", Extent(len(slopes), 1), *arguments)
+    return out
+
+
+@win_rate_backward.fake
+def _(gradient: Tensor, slopes: Tensor, total: Tensor) -> Tensor:
+    return torch.empty_like(slopes)
+
+
+class _WinRateLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, output: Tensor, score: Tensor, result: Tensor, settings: tuple[float, ...], weighs: bool
+    ) -> Tensor:
+        labels = score.contiguous(), result.contiguous()
+        mean, *ctx.found = win_rate_forward(output.contiguous(), *labels, settings, weighs)
+        return mean
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return win_rate_backward(gradient.contiguous(), *ctx.found), None, None, None, None
+
+
+def _source(score: torch.dtype, result: torch.dtype) -> Source:
+    return Source.of("win_rate_loss.cu", BFLOAT16=0, WIDTH=1, SCORE=_TYPES[score], RESULT=_TYPES[result])

@@ -1,9 +1,0 @@
-#include "tasks/chess/native/kernels.h"
-
-#include "common/isa.h"
-#include "tasks/chess/native/first_layers_kernel.h"
-#include "tasks/chess/native/stack_kernel.h"
-
-const sparsepool::chess::StackKernels sparsepool::chess::StackKernels::SPARSEPOOL_ISA{
-    sparsepool::chess::stack_forward, sparsepool::chess::stack_backward, sparsepool::chess::tail_forward,
-    sparsepool::chess::tail_backward, sparsepool::chess::first_forward,  sparsepool::chess::first_backward};

@@ -1,0 +1,265 @@
+"""A group of batches on one device: forward, loss, backward of each. No sockets; what is computed depends on nothing
+but the weights, the batches and the step (I2)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from loader.plugins.error_text import PluginError, definition_of
+from loader.stream.schema import BatchSchema, SparseBatch
+from pool.crash_points import crash_point
+from pool.device.names import Device
+from pool.device.precision import DenseProducts, forward_pass
+from pool.device.timeline import COMPUTES, Bars, NoBars
+from pool.ensemble.batching import choose
+from pool.ensemble.bindings import Bindings
+from pool.ensemble.execution import Execution, OneByOne
+from pool.ensemble.factory import joined_model
+from pool.ensemble.member import Member
+from pool.exchange.interface import GroupBatch, WorkerExchange
+from pool.exchange.plan import Plan
+from pool.exchange.tensors import carried
+from pool.metrics.layout import Measured
+from pool.nn.batch import TensorBatch
+from pool.nn.generators import seed_for
+from pool.nn.sparse_linear import SparseLinear
+from pool.protocol.messages import Assignment, Outcome
+from pool.task.attributes import to_device
+from pool.task.task import Progress
+from pool.telemetry.trace import Trace
+from pool.worker.batches import Batches, Taken
+from pool.worker.faults import Faults
+from pool.worker.gradients import Announce, GradientWriter
+
+log = logging.getLogger(__name__)
+
+Slot = npt.NDArray[np.uint8]
+
+Join = Callable[[nn.Module, torch.device], WorkerExchange]
+
+PREPARED = 2  # batches at most: older ones were taken back
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What has come of an assignment."""
+
+    outcomes: tuple[Outcome, ...]  # one a batch
+    absent: tuple[int, ...] = ()  # parameters that got no gradient
+
+
+class Computer:
+    """The members on their device."""
+
+    def __init__(
+        self,
+        members: Callable[[], Iterable[Member]],
+        plans: Sequence[Plan],
+        schema: BatchSchema,
+        device: Device,
+        faults: Faults,
+        batches: Batches,
+        join: Join,
+        *,
+        trace: Trace,
+        total_steps: int,
+        dense_products: DenseProducts = "float32",
+        bars: Bars | None = None,
+    ) -> None:
+        """`members`: makes them; `plans`: of each; `join`: connects one module of all their models to where weights
+        come from and gradients go; `bars`: of the device."""
+        self._schema = schema
+        self._device = torch.device(device.torch_name)
+        self._batches = batches
+        self._faults = faults
+        self._trace = trace
+        self._bars = bars or NoBars()
+        self._total_steps = total_steps
+        self._dense_products = dense_products
+        self._members = tuple(members())
+        self._model = joined_model([member.model for member in self._members])
+        self._exchange = join(self._model, self._device)
+        for member in self._members:
+            to_device(member.attributes, self._device)
+        self._execution: Execution = OneByOne(self._members, self._device)
+        self.how = ""  # several members are computed, and why, in a line
+        if len(self._members) > 1:
+            self._execution, self.how = choose(self._members, schema, self._execution)
+            log.info(self.how)
+        self._writer = GradientWriter(self._model, plans, self._exchange)
+        self._bindings = [Bindings(member.model, member.attributes) for member in self._members]
+        self._buffers = [[tensor.detach() for _, tensor in carried(member.model)] for member in self._members]
+        self._tables = [module for module in self._model.modules() if isinstance(module, SparseLinear)]
+        self._prepared: dict[tuple[int, int], Taken] = {}  # by attempt and number of the batch
+        self._ones: dict[tuple[int, torch.dtype], Tensor] = {}
+
+    def prepare(self, slot: Slot, attempt: int, done: Callable[[], object] = lambda: None) -> None:
+        """Does the part of a training batch that needs no weights, so that `train` of this attempt takes less time.
+
+        Calls `done` when nothing reads the slot any more before `train` does: now, or later in another thread.
+        """
+        taken = self._batches.take(slot)
+        with self._trace.span("prepare", batch=taken.batch.number):
+            for table in self._tables:
+                table.prepare(taken.batch.sparse[table.field])
+        self._prepared[attempt, taken.batch.number] = taken
+        while len(self._prepared) > PREPARED:
+            del self._prepared[next(iter(self._prepared))]
+        taken.when_read(done)
+
+    def train(
+        self,
+        slots: Sequence[Slot],
+        assignment: Assignment,
+        *,
+        frozen: Collection[int],
+        announce: Announce,
+        begin: Callable[[int], object] = lambda _: None,
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> Computed:
+        """Computes the batches of an assignment, which lie in `slots`; `frozen`: members that are not trained any more,
+        whose losses are no numbers. Calls `begin` with the number of each batch before it is computed, and `meanwhile`
+        when all is queued on the device, before anything waits for that."""
+        step = assignment.step
+
+        def announce_bucket(bucket: int) -> None:
+            crash_point("worker.before_bucket")
+            announce(bucket)
+            crash_point("worker.after_bucket")
+            self._faults.at(step, "bucket")
+
+        group = [
+            GroupBatch(
+                {name: view.touched for name, view in SparseBatch.view(self._schema, slot).sparse.items()},
+                {each.member for each in assignment.left_out if each.batch == number},
+            )
+            for slot, number in zip(slots, assignment.batches, strict=True)
+        ]
+        self._writer.begin_group(assignment.gradient_slot, group, announce_bucket, frozen)
+        losses = []
+        for i, (slot, number) in enumerate(zip(slots, assignment.batches, strict=True)):
+            begin(number)
+            with self._trace.span("load", step=step):
+                batch = self._load(slot, step, assignment.attempt)
+            crash_point("worker.before_forward")
+            self._model.train()
+            begun = self._bars.begin()
+            losses.append(_joined(self._losses(batch, step, self._writer.begin_batch())))
+            self._bars.end(begun, COMPUTES, "batch", batch=number)
+            self._writer.end_batch()
+            self._settle("loss")
+            if assignment.first and i == 0:
+                self._exchange.put_buffers()
+            if self._device.type != "cpu" and i + 1 < len(slots):
+                self.prepare(slots[i + 1], assignment.attempt)
+        absent = self._writer.end_group()
+        meanwhile()
+        with self._trace.span("is it finite?", step=step):
+            outcomes = self._writer.read(_joined(losses).view(len(losses), -1))
+        return Computed(tuple(_without(frozen, outcome) for outcome in outcomes), absent)
+
+    def _losses(self, batch: TensorBatch, step: int, frozen: Collection[int]) -> list[Tensor]:
+        """All members' losses, after backward."""
+        self._faults.begin_batch(step)
+        computed = self._execution.losses(batch, Progress(step, self._total_steps), frozen)
+        found: list[Tensor] = []
+        while (first := sum(map(len, found))) < len(self._members):
+            with self._trace.span("forward", step=step, batch=batch.number), self._forward_pass():
+                losses = next(computed)
+            losses = self._faults.nan(losses, first)
+            self._faults.at(step, "backward")
+            crash_point("worker.before_backward")
+            with self._trace.span("backward", step=step, batch=batch.number):
+                if losses.requires_grad:
+                    self._backward(losses)
+            found.append(losses.detach())
+            self._writer.end_members(range(first, first + len(losses)), found[-1])
+        return found
+
+    def _forward_pass(self) -> AbstractContextManager[object]:
+        return forward_pass(self._device, self._dense_products)
+
+    def _backward(self, losses: Tensor) -> None:
+        """Of the sum of the losses. Given its gradient, torch imports sympy, half a second of each worker; what that
+        saves is a device's launches."""
+        if self._device.type == "cpu":
+            losses.sum().backward()  # type: ignore[no-untyped-call]
+        else:
+            losses.backward(self._slopes(losses))  # type: ignore[no-untyped-call]
+
+    def _slopes(self, losses: Tensor) -> Tensor:
+        """The gradient of the sum of the losses: ones, made once for each number of them."""
+        key = len(losses), losses.dtype
+        if key not in self._ones:
+            self._ones[key] = torch.ones_like(losses)
+        return self._ones[key]
+
+    def validate(self, slot: Slot, version: int, place: Slot, measured: Measured) -> Computed:
+        """The losses of a batch; what the metrics of each member's task need goes into `place`, as `measured` has it,
+        and so does all that is found with the averaged weights."""
+        members = len(self._members)
+        batch = self._load(slot, version, attempt=0)
+        self._model.eval()
+        losses = self._measure(batch, version, measured.of_members(place, members))
+        if measured.averages:
+            averages, arrays = measured.of_averages(place, members)
+            self._exchange.load_average(version)
+            averages[:] = self._measure(batch, version, arrays)
+        return Computed((Outcome(tuple(losses)),))
+
+    def _measure(
+        self, batch: TensorBatch, version: int, collected: Sequence[Mapping[str, npt.NDArray[Any]]]
+    ) -> list[float]:
+        """The loss of each member with the weights that are loaded."""
+        progress = Progress(version, self._total_steps)
+        with torch.no_grad(), self._trace.span("validate", version=version), self._forward_pass():
+            losses = [
+                self._measure_one(member, batch, progress, arrays)
+                for member, arrays in zip(self._members, collected, strict=True)
+            ]
+        self._settle("validate" if collected[0] else "loss")
+        return self._exchange.read(torch.stack([loss.reshape(()) for loss in losses]), ())[0]
+
+    def _measure_one(
+        self, member: Member, batch: TensorBatch, progress: Progress, arrays: Mapping[str, npt.NDArray[Any]]
+    ) -> Tensor:
+        seed_for(member.seed, f"validation {batch.number}", self._device)
+        return member.measure(batch, progress, arrays) if arrays else member.loss(batch, progress, backward=False)
+
+    def _settle(self, name: str) -> None:
+        """Each batch begins with what was loaded, and leaves its buffers where they are read (I2). Raises PluginError
+        if the task's method of that name has left what can't be carried on."""
+        for member, bindings, buffers in zip(self._members, self._bindings, self._buffers, strict=True):
+            if problem := bindings.settle(buffers):
+                raise PluginError(f"{name} {problem} ({definition_of(getattr(member.task, name))})")
+
+    def forget_weights(self) -> None:
+        """Copies on the device may be of a version that was never completed: its coordinator died."""
+        self._exchange.forget()
+        self._prepared = {}
+
+    def _load(self, slot: Slot, version: int, attempt: int) -> TensorBatch:
+        self._exchange.load(version)
+        number = SparseBatch.view(self._schema, slot).number
+        taken = self._prepared.pop((attempt, number), None) or self._batches.take(slot)
+        return taken.for_current_stream()
+
+
+def _joined(tensors: Sequence[Tensor]) -> Tensor:
+    """One behind the other; of one alone nothing is copied."""
+    return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors))
+
+
+def _without(frozen: Collection[int], outcome: Outcome) -> Outcome:
+    """Of members that are not trained any more nothing is unsound."""
+    unsound = tuple("" if member in frozen else what for member, what in enumerate(outcome.unsound))
+    return Outcome(outcome.losses, unsound)

@@ -1,0 +1,22 @@
+"""Kernels on the CPU, in this process alone: torch's CPU is the device."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from pool.kernels.cuda import launcher
+from tests.pool.kernels.cuda.on_cpu import CpuLauncher
+
+
+@pytest.fixture
+def cpu() -> Iterator[CpuLauncher]:
+    """The launcher of CPU tensors."""
+    made = CpuLauncher(sanitized="CUDA_KERNELS_SANITIZED" in os.environ)
+    launcher.makers["cpu"] = lambda _: made
+    launcher.launcher.cache_clear()
+    yield made
+    del launcher.makers["cpu"]
+    launcher.launcher.cache_clear()

@@ -1,0 +1,153 @@
+"""The fused first stage, against plain torch in double precision."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from pool.kernels.cuda import sparse_sums
+from pool.nn import reference
+from pool.nn.batch import SparseInput
+from pool.tasks.chess.cuda.first_stage import Activation, WriteGradient, fused_first_stage
+from tests.pool.kernels.cuda.on_cpu import CpuLauncher
+from tests.pool.kernels.sparse_inputs import input_of, random_input
+
+FEATURES = 40
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 4e-2}
+
+
+def plain(weight: Tensor, bias: Tensor, sparse: SparseInput, highest: float, activation: Activation) -> Tensor:
+    """As StockfishModel and PerspectiveModel do it."""
+    active = torch.zeros(sparse.num_bags, FEATURES, dtype=weight.dtype)
+    bags = torch.repeat_interleave(torch.arange(sparse.num_bags), sparse.offsets.to(torch.int64).diff())
+    active[bags, sparse.features.long()] = 1
+    x = functional.hardtanh(active @ weight + bias, 0.0, highest)
+    if activation == Activation.PAIRWISE:
+        low, high = x.chunk(2, dim=1)
+        x = low * high
+    elif activation == Activation.SCRELU:
+        x = x.square()
+    return torch.cat(x.chunk(2), dim=1)
+
+
+def computed(
+    weight: Tensor, bias: Tensor, sparse: SparseInput, write: WriteGradient, highest: float, activation: Activation
+) -> Tensor:
+    """Of a table as it is."""
+    lists = sparse.features, sparse.offsets
+    return fused_first_stage(weight, bias, (weight, bias), *lists, write, highest, activation)
+
+
+def parameters(columns: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """In bfloat16 multiples of 1/16, whose sums are exact: none is rounded to a border at which it is clipped."""
+    generator = torch.Generator().manual_seed(columns)
+    weight = torch.randn(FEATURES, columns, generator=generator) * 0.4
+    bias = torch.randn(columns, generator=generator) * 0.2 + 0.3
+    if dtype == torch.bfloat16:
+        weight, bias = ((tensor * 16).round() / 16 for tensor in (weight, bias))
+    return weight.to(dtype), bias.to(dtype)
+
+
+def run(sparse: SparseInput, columns: int, dtype: torch.dtype, highest: float, activation: Activation) -> list[Tensor]:
+    """The output and the gradients of weight and bias; of the weight, rows that are not touched are zeros."""
+    weight, bias = (tensor.requires_grad_() for tensor in parameters(columns, dtype))
+
+    def write(gradient: Tensor) -> Tensor:
+        rows = sparse_sums.sum_long_lists(gradient, sparse.bags, sparse.touched_offsets, None)
+        return torch.zeros_like(weight).index_copy(0, sparse.touched.long(), rows)
+
+    out = computed(weight, bias, sparse, write, highest, activation)
+    out.backward(slope(out))
+    assert weight.grad is not None
+    assert bias.grad is not None
+    return [out.detach(), weight.grad, bias.grad]
+
+
+def slope(out: Tensor) -> Tensor:
+    return torch.randn(out.shape, generator=torch.Generator().manual_seed(7)).to(out.dtype)
+
+
+@pytest.mark.usefixtures("cpu")
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("activation", Activation)
+@pytest.mark.parametrize(
+    ("columns", "samples", "highest"), [(16, 45, 1.0), (6, 1, 1.0), (1040, 3, 255 / 256), (48, 0, 1.0)]
+)
+def test_forward_and_backward(
+    columns: int, samples: int, highest: float, activation: Activation, dtype: torch.dtype
+) -> None:
+    sparse = random_input(2 * samples, FEATURES, seed=columns)
+    found = run(sparse, columns, dtype, highest, activation)
+    weight, bias = (tensor.double().requires_grad_() for tensor in parameters(columns, dtype))
+    wanted = plain(weight, bias, sparse, highest, activation)
+    wanted.backward(slope(found[0]).double())
+    assert weight.grad is not None
+    assert bias.grad is not None
+    allowed = TOLERANCE[dtype]
+    for name, each, want in zip(("out", "weight", "bias"), found, (wanted, weight.grad, bias.grad), strict=True):
+        torch.testing.assert_close(
+            each.double(), want, rtol=allowed, atol=allowed * 10, msg=partial("{}: {}".format, name)
+        )
+
+
+@pytest.mark.usefixtures("cpu")
+def test_the_bits_are_those_of_the_layer_and_of_torch() -> None:
+    """In float32: the same sums, then one rounding for each operation."""
+    sparse = random_input(200, FEATURES, most=30)
+    weight, bias = parameters(16, torch.float32)
+    sums = sparse_sums.sum_lists(weight, sparse.features, sparse.offsets, None, bias)
+    low, high = functional.hardtanh(sums, 0.0, 1.0).chunk(2, dim=1)
+    found = computed(weight, bias, sparse, lambda _: None, 1.0, Activation.PAIRWISE)
+    assert torch.equal(found, torch.cat((low * high).chunk(2), dim=1))
+
+
+def test_the_same_bits_for_other_blocks_and_orders(cpu: CpuLauncher) -> None:
+    sparse = random_input(90, FEATURES)
+
+    def bits() -> list[bytes]:
+        return [tensor.numpy().tobytes() for tensor in run(sparse, 48, torch.float32, 1.0, Activation.PAIRWISE)]
+
+    wanted = bits()
+    for cpu.threads, cpu.backward in ((None, False), (1, False), (2, True), (1024, True)):
+        assert bits() == wanted
+
+
+@pytest.mark.usefixtures("cpu")
+def test_a_sum_at_a_border_has_no_gradient_and_a_nan_stays_one() -> None:
+    sparse = input_of([[0], [1], [2], [3]], FEATURES)
+    weight, bias = torch.zeros(FEATURES, 2), torch.zeros(2, requires_grad=True)
+    weight[1], weight[2], weight[3] = 1.0, torch.nan, 0.5
+    weight.requires_grad_()
+    seen: list[Tensor] = []
+    out = computed(weight, bias, sparse, lambda sums: seen.append(sums), 1.0, Activation.CRELU)
+    out.backward(torch.ones_like(out))
+    assert out.isnan().tolist() == [[False] * 2 + [True] * 2, [False] * 4]
+    assert seen[0].tolist() == [[0, 0], [0, 0], [1, 1], [1, 1]]
+
+
+@pytest.mark.usefixtures("cpu")
+def test_it_agrees_with_the_layers_own_backward() -> None:
+    """Gradients of rows: those of reference.touched_rows, given the same gradient of the sums."""
+    sparse = random_input(60, FEATURES)
+    weight, bias = (tensor.requires_grad_() for tensor in parameters(16, torch.float32))
+    seen: list[Tensor] = []
+    out = computed(weight, bias, sparse, lambda sums: seen.append(sums), 1.0, Activation.SCRELU)
+    out.sum().backward()
+    rows = sparse_sums.sum_long_lists(seen[0], sparse.bags, sparse.touched_offsets, None)
+    torch.testing.assert_close(rows, reference.touched_rows(sparse, seen[0]))
+
+
+@pytest.mark.usefixtures("cpu")
+def test_torch_finds_the_operations_sound() -> None:
+    sparse = random_input(6, FEATURES)
+    weight, bias = parameters(8, torch.float32)
+    of, tests = torch.ops.sparsepool, ("test_schema", "test_faketensor")
+    arguments = weight, bias, sparse.features, sparse.offsets, 1.0, int(Activation.PAIRWISE)
+    torch.library.opcheck(of.first_stage.default, arguments, test_utils=tests)
+    torch.library.opcheck(
+        of.first_stage_backward.default, (torch.randn(3, 8), torch.rand(6, 8), 1.0, 0), test_utils=tests
+    )

@@ -1,0 +1,83 @@
+"""Fake quantization by kernels has the bits of torch's operations on a CPU."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from pool.kernels.cuda import launcher
+from pool.tasks.chess.cuda.weights_in_effect import WAYS, InEffect, in_effect
+from pool.tasks.chess.rounding import Rounding, Way
+from pool.tasks.chess.training.fake_quantization import RoundedSparseLinear, rounded
+from tests.pool.kernels.cuda.on_cpu import CpuLauncher
+from tests.pool.kernels.sparse_inputs import random_input
+
+ROWS = 40
+# halves, what is just below them, whole numbers, either sign, what is not finite
+NUMBERS = (torch.arange(-40, 40).repeat_interleave(3) / 8 + torch.tensor([0.0, 1e-4, -1e-4]).repeat(80)).double()
+
+
+def test_the_ways_are_those_of_the_rules() -> None:
+    assert ("", *get_args(Way)) == WAYS
+
+
+@pytest.mark.usefixtures("cpu")
+@pytest.mark.parametrize("way", get_args(Way))
+def test_tensors_are_rounded_with_what_is_shared(way: Way) -> None:
+    first, second = NUMBERS.float().view(4, 6, 10), torch.tensor([torch.nan, torch.inf, -torch.inf, -0.0]).view(4, 1)
+    shared = first[2] / 3
+    rule = Rounding(4.0, np.int8, way=way)
+    found = in_effect(InEffect(0.75, ((4.0, WAYS.index(way)),) * 2), [first, second], [shared])
+    for each, wanted in zip(found, (rounded(first + shared, rule) * 0.75, rounded(second, rule)), strict=True):
+        assert torch.equal(each.view(torch.int32), wanted.view(torch.int32)) or torch.equal(
+            each.isnan(), wanted.isnan()
+        )
+        assert torch.equal(each.nan_to_num(7.0), wanted.nan_to_num(7.0))
+
+
+@pytest.mark.parametrize("way", get_args(Way))
+@pytest.mark.parametrize("rules", ["both", "rows", "bias", "none"])
+def test_rows_are_rounded_with_those_that_are_added(rules: str, way: Way, cpu: CpuLauncher) -> None:
+    rule, bias_rule = Rounding(16.0, np.int16, way=way), Rounding(8.0, np.int16, way=way)
+    virtual = np.full(ROWS, -1)
+    virtual[:20], virtual[30:] = 30 + np.arange(20) // 2, np.arange(30, ROWS)
+    layer = RoundedSparseLinear(
+        ROWS,
+        7,
+        field="features",
+        rule=rule if rules in ("both", "rows") else None,
+        bias_rule=bias_rule if rules in ("both", "bias") else None,
+        virtual_rows=virtual,
+    )
+    with torch.no_grad():
+        layer.weight.copy_(torch.randint(-64, 64, layer.weight.shape) / 32)
+    sparse = random_input(9, ROWS)
+    touched = sparse.touched.long()
+    found = layer.in_effect(layer.weight, layer.bias, sparse)
+    assert cpu.launched == ([] if rules == "none" else ["rounded_rows"])
+    makers, launcher.makers = launcher.makers, {}
+    launcher.launcher.cache_clear()
+    wanted = layer.in_effect(layer.weight, layer.bias, sparse)
+    launcher.makers = makers
+    for each, want in zip(found, wanted, strict=True):
+        assert each is not None
+        assert want is not None
+        assert torch.equal(picked(each, touched), picked(want, touched))
+
+
+def picked(tensor: Tensor, rows: Tensor) -> Tensor:
+    return tensor if tensor.ndim == 1 else tensor[rows]
+
+
+@pytest.mark.usefixtures("cpu")
+def test_torch_finds_the_operation_sound() -> None:
+    touched, added = torch.tensor([1, 3], dtype=torch.uint16), torch.tensor([-1, 4, -1, -1, 4])
+    tests = ("test_schema", "test_faketensor")
+    # rows that are not touched are no result: none here
+    for bias in (torch.rand(3), None):
+        arguments = torch.rand(2, 3), bias, touched.new_tensor([0, 1]), added[:2] * 0 - 1, 4.0, 1, 8.0, 3
+        torch.library.opcheck(torch.ops.sparsepool.rounded_rows.default, arguments, test_utils=tests)

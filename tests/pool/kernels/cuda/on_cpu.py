@@ -1,0 +1,95 @@
+"""Runs the kernels' sources on a CPU: compiled by g++ with shim.h, if wished under AddressSanitizer and UBSan."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from pool.kernels.cuda.launcher import Argument, Extent, packed_arguments
+from pool.kernels.cuda.source import FOLDER, Source, headers, kernels
+from tests.support.runs import ROOT
+
+SHIM = Path(__file__).parent / "shim.h"
+BUILT = ROOT / "build/cuda-on-cpu"
+SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1")
+
+
+class CpuLauncher:
+    """A Launcher. `threads`: of a block at most; `backward`: which thread runs first is the last one."""
+
+    version = "g++"
+
+    def __init__(self, *, sanitized: bool = False) -> None:
+        self.sanitized = sanitized
+        self.threads: int | None = None
+        self.backward = False
+        self.launched: list[str] = []
+
+    def launch(self, source: Source, kernel: str, extent: Extent, arguments: Sequence[Argument]) -> None:
+        for argument in arguments:
+            assert not isinstance(argument, torch.Tensor) or argument.device.type == "cpu"
+        self.launched.append(kernel)
+        if extent.items == 0:
+            return
+        blocks, threads = extent.blocks(self.threads or kernels(source.file)[kernel])
+        packed = packed_arguments(arguments)
+        sizes = [ctypes.sizeof(value) for value in packed.values]  # type: ignore[attr-defined]
+        status = library(source, self.sanitized).launch(
+            kernel.encode(),
+            (ctypes.c_uint * 2)(*blocks),
+            (ctypes.c_uint * 2)(*threads),
+            packed,
+            (ctypes.c_uint * len(sizes))(*sizes),
+            len(sizes),
+            int(self.backward),
+        )
+        assert status == 0, f"{source}: {kernel}: {status}"
+
+
+@cache
+def library(source: Source, sanitized: bool) -> ctypes.CDLL:
+    listed = ", ".join(f'shim::Caller<&{name}>::kernel("{name}")' for name in kernels(source.file))
+    text = (
+        f'#include "{SHIM}"\n#include "{source.file}"\n'
+        f"const shim::Kernel shim::kKernels[] = {{{listed}}};\n"
+        f"const unsigned shim::kKernelCount = {len(kernels(source.file))};\n"
+    )
+    flags = [
+        "-std=c++20",
+        "-O1",
+        "-ffp-contract=off",
+        "-fno-strict-aliasing",
+        "-Wall",
+        "-Wextra",
+        "-Wno-unknown-pragmas",
+    ]
+    flags += [
+        "-Werror",
+        "-shared",
+        "-fPIC",
+        "-fno-gnu-unique",
+        "-fvisibility=hidden",  # the sanitizer takes a name in two libraries for one variable
+        f"-I{FOLDER}",
+        *source.options,
+        *(SANITIZED if sanitized else ()),
+    ]
+    parts = [text, SHIM.read_text(), source.text, *headers().values(), *flags]
+    path = BUILT / f"{source.file}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:24]}.so"
+    if not path.exists():
+        BUILT.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}")  # whole runs compile in several processes
+        command = ["g++", *flags, "-x", "c++", "-", "-o", str(temporary)]
+        without = {
+            name: value for name, value in os.environ.items() if name != "LD_PRELOAD"
+        }  # the sanitizer's libraries
+        done = subprocess.run(command, input=text, env=without, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        temporary.rename(path)
+    return ctypes.CDLL(str(path))

@@ -1,0 +1,184 @@
+"""What the driver is told, by a driver that writes it down; and what happens without one."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+
+from pool.device.precision import choose_computing
+from pool.errors import RunError
+from pool.kernels.cuda import launcher, sparse_sums
+from pool.kernels.cuda.compiler import CompileError, Compiler, kept_in
+from pool.kernels.cuda.launcher import CudaLauncher, Extent
+from pool.kernels.cuda.source import Source
+from pool.nn.sparse_kernels import forward
+from pool.protocol.identity import WORKER, Peer
+from pool.protocol.messages import Assignment
+from pool.worker.worker import Worker
+from tests.pool.kernels.sparse_inputs import random_input
+
+SOURCE = Source.of("column_sums.cu", BFLOAT16=0, WIDTH=4)
+
+
+class Driver(ModuleType):
+    CUresult = SimpleNamespace(CUDA_SUCCESS=0)
+
+    def __init__(self) -> None:
+        super().__init__("cuda.bindings.driver")
+        self.loaded: list[bytes] = []
+        self.launched: list[tuple[Any, ...]] = []
+        self.status: Any = 0
+        self.refused = 0  # programs, from now on
+
+    def cuModuleLoadData(self, image: bytes) -> tuple[Any, ...]:  # noqa: N802
+        self.loaded.append(image)
+        self.refused -= 1
+        return (SimpleNamespace(name="CUDA_ERROR_INVALID_IMAGE"),) if self.refused >= 0 else (0, "module")
+
+    def cuModuleGetFunction(self, module: str, name: bytes) -> tuple[Any, ...]:  # noqa: N802
+        return 0, f"{module}.{name.decode()}"
+
+    def cuLaunchKernel(self, function: str, *rest: Any) -> tuple[Any, ...]:  # noqa: N802
+        *grid, pointers, _extra = rest
+        values = (ctypes.c_void_p * 4).from_address(pointers)
+        kinds: tuple[Any, ...] = (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_float)
+        read = [kind.from_address(value or 0).value for kind, value in zip(kinds, values, strict=True)]
+        self.launched.append((function, *grid, read))
+        return (self.status,)
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
+    made = Driver()
+    monkeypatch.setitem(sys.modules, "cuda.bindings.driver", made)
+    monkeypatch.setitem(sys.modules, "cuda.bindings.nvrtc", ModuleType("cuda.bindings.nvrtc"))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
+    monkeypatch.setattr(torch.cuda, "device", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: SimpleNamespace(cuda_stream=77))
+    monkeypatch.setattr(Compiler, "__init__", lambda *_: None)
+    monkeypatch.setattr(Compiler, "_version", "13.0", raising=False)
+    monkeypatch.setattr(Compiler, "is_kept", lambda *_: False)
+    monkeypatch.setattr(Compiler, "program", lambda _, source: f"program of {source}".encode())
+    return made
+
+
+@pytest.fixture
+def forgets() -> Iterator[None]:
+    """Which devices have kernels is found out anew."""
+    launcher.launcher.cache_clear()
+    yield
+    launcher.makers.pop("cpu", None)
+    launcher.launcher.cache_clear()
+
+
+def test_a_launch_names_grid_stream_and_arguments(driver: Driver, caplog: pytest.LogCaptureFixture) -> None:
+    made = CudaLauncher(torch.device("cuda:1"))
+    tensor = torch.zeros(8)
+    with caplog.at_level(logging.INFO):
+        for _ in range(2):
+            made.launch(SOURCE, "column_sums", Extent(items=300, groups=200), [tensor, None, 5, 0.5])
+    assert driver.loaded == [b"program of column_sums.cu BFLOAT16=0 WIDTH=4"]
+    read = [tensor.data_ptr(), 0, 5, 0.5]
+    assert driver.launched == [("module.column_sums", 300, 2, 1, 128, 1, 1, 0, 77, read)] * 2
+    (line,) = caplog.messages
+    assert line.startswith("cuda:1: compiled column_sums.cu BFLOAT16=0 WIDTH=4 in ")
+
+
+def test_nothing_to_do_is_not_launched(driver: Driver) -> None:
+    CudaLauncher(torch.device("cuda:1")).launch(SOURCE, "column_sums", Extent(0, 200), [])
+    assert not driver.launched
+
+
+def test_an_error_of_the_driver_is_named(driver: Driver) -> None:
+    made = CudaLauncher(torch.device("cuda:1"))
+    driver.status = SimpleNamespace(name="CUDA_ERROR_ILLEGAL_ADDRESS")
+    with pytest.raises(RuntimeError, match=r"CUDA error: CUDA_ERROR_ILLEGAL_ADDRESS \(cuLaunchKernel\)"):
+        made.launch(SOURCE, "column_sums", Extent(1, 1), [None, None, 5, 0.5])
+
+
+def test_a_kept_program_that_the_driver_refuses_is_compiled_anew(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forgotten: list[Source] = []
+    monkeypatch.setattr(Compiler, "is_kept", lambda *_: True)
+    monkeypatch.setattr(Compiler, "forget", lambda _, source: forgotten.append(source))
+    driver.refused = 1
+    made = CudaLauncher(torch.device("cuda:1"))
+    made.launch(SOURCE, "column_sums", Extent(1, 1), [None, None, 5, 0.5])
+    assert (forgotten, len(driver.loaded), len(driver.launched)) == ([SOURCE], 2, 1)
+
+
+def test_a_program_that_the_driver_refuses_is_named_with_its_compiler(driver: Driver) -> None:
+    driver.refused = 1
+    said = r"^column_sums.cu BFLOAT16=0 WIDTH=4: the driver refuses what NVRTC 13.0 has compiled: .*INVALID_IMAGE"
+    with pytest.raises(CompileError, match=said):
+        CudaLauncher(torch.device("cuda:1")).launch(SOURCE, "column_sums", Extent(1, 1), [None, None, 5, 0.5])
+
+
+def test_a_kernel_that_does_not_compile_ends_the_run_with_one_line() -> None:
+    planned = SimpleNamespace(devices=("cuda:0", "cuda:1"))
+    worker = SimpleNamespace(_launch=SimpleNamespace(peer=Peer(WORKER, 1), planned=planned))
+    error = CompileError("fold.cu LEAVES=4 for sm_90: NVRTC 13.0: fold.cu(3): error: no")
+    with pytest.raises(RunError) as raised:
+        Worker._ended_by(cast("Worker", worker), error, cast("Assignment", None))
+    (line,) = str(raised.value).splitlines()
+    assert line.startswith("worker 1 (cuda:1): a kernel can't be compiled: CompileError: fold.cu LEAVES=4 for sm_90: ")
+    assert "; pool.own_kernels = false computes with torch's own operations; all that was said is in " in line
+
+
+@pytest.mark.parametrize(("items", "groups", "blocks", "threads"), [
+    (10, 1, (1, 1), (1, 128)),
+    (1000, 2, (16, 1), (2, 64)),
+    (1000, 100, (1000, 1), (128, 1)),
+    (7, 256, (7, 2), (128, 1)),
+    (129, 3, (5, 1), (4, 32)),
+])  # fmt: skip
+def test_narrow_rows_share_a_block(items: int, groups: int, blocks: tuple[int, int], threads: tuple[int, int]) -> None:
+    assert Extent(items, groups).blocks(128) == (blocks, threads)
+
+
+@pytest.mark.usefixtures("forgets")
+@pytest.mark.parametrize("error", [ImportError("No module named 'cuda'"), CompileError("libnvrtc.so.13 is not there")])
+def test_without_a_compiler_torchs_operations_serve_and_one_line_says_so(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(_: torch.device) -> CudaLauncher:
+        raise error
+
+    launcher.makers["cpu"] = refuse
+    sparse = random_input(9, 5)
+    for _ in range(3):
+        assert not sparse_sums.serves(torch.zeros(5, 4))
+        assert forward(torch.zeros(5, 4).bfloat16(), None, sparse).shape == (9, 4)
+    (line,) = caplog.messages
+    assert line == f"cpu computes with torch's own operations, which is slower: {error}"
+
+
+@pytest.mark.usefixtures("forgets")
+def test_kernels_can_be_forgone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what computes is part of what two devices have in common (I2)."""
+    cpu = torch.device("cpu")
+    monkeypatch.setattr(launcher, "makers", {"cpu": lambda _: SimpleNamespace(version="NVRTC 13.0")})
+    assert launcher.computing_with(cpu) == "kernels compiled by NVRTC 13.0"
+    choose_computing(own_kernels=False, dense_products="tf32")
+    assert launcher.computing_with(cpu) == "torch's own operations"
+    assert torch.backends.cuda.matmul.allow_tf32
+    choose_computing(own_kernels=True, dense_products="float32")
+    assert [torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32] == [False, False]
+
+
+def test_programs_are_kept_in_the_users_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert kept_in() == tmp_path / "sparsepool/kernels"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert kept_in() == tmp_path / ".cache/sparsepool/kernels"

@@ -1,0 +1,154 @@
+"""What the driver is asked for, by one that writes it down; whether hardware does it nobody has seen."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from pool.device import sharing
+from pool.device.cuda_memory import CudaMemory
+from pool.device.installation import driver_version, mps_serves
+from pool.device.memory import out_of_memory
+from pool.device.proof import Setup
+from pool.device.sharing import Exported
+
+UNIT = 1 << 21
+DEVICE = torch.device("cuda:1")
+OUT_OF_MEMORY = SimpleNamespace(name="CUDA_ERROR_OUT_OF_MEMORY")
+
+
+class Driver(ModuleType):
+    """Allocations are numbered; address 1000 n is that of allocation n."""
+
+    CUresult = SimpleNamespace(CUDA_SUCCESS=0, CUDA_ERROR_OUT_OF_MEMORY=OUT_OF_MEMORY)
+    CUmemAllocationProp = staticmethod(lambda: SimpleNamespace(location=SimpleNamespace()))
+    CUmemAccessDesc = SimpleNamespace
+    CUmemAllocationType = SimpleNamespace(CU_MEM_ALLOCATION_TYPE_PINNED="pinned")
+    CUmemAllocationHandleType = SimpleNamespace(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR="descriptor")
+    CUmemLocationType = SimpleNamespace(CU_MEM_LOCATION_TYPE_DEVICE="device")
+    CUmemAccess_flags = SimpleNamespace(CU_MEM_ACCESS_FLAGS_PROT_READWRITE="read and write")
+    CUmemAllocationGranularity_flags = SimpleNamespace(CU_MEM_ALLOC_GRANULARITY_MINIMUM="minimum")
+
+    def __init__(self) -> None:
+        super().__init__("cuda.bindings.driver")
+        self.mapped: list[tuple[Any, ...]] = []
+        self.lengths: list[int] = []
+        self.room = 8 * UNIT
+
+    def cuMemGetAllocationGranularity(self, properties: Any, flag: str) -> tuple[Any, ...]:  # noqa: N802
+        assert (properties.type, properties.requestedHandleTypes, flag) == ("pinned", "descriptor", "minimum")
+        return 0, UNIT
+
+    def cuMemCreate(self, length: int, properties: Any, flags: int) -> tuple[Any, ...]:  # noqa: N802
+        assert (properties.location.type, properties.location.id, flags) == ("device", 1, 0)
+        if length > self.room:
+            return (OUT_OF_MEMORY, None)
+        self.lengths.append(length)
+        return 0, len(self.lengths)
+
+    def cuMemAddressReserve(self, length: int, *zeros: int) -> tuple[Any, ...]:  # noqa: N802
+        assert (length % UNIT, zeros) == (0, (0, 0, 0))
+        return 0, 1000 * (1 + len(self.mapped))
+
+    def cuMemMap(self, *arguments: Any) -> tuple[Any, ...]:  # noqa: N802
+        self.mapped.append(arguments)
+        return (0,)
+
+    def cuMemSetAccess(self, address: int, length: int, access: list[Any], count: int) -> tuple[Any, ...]:  # noqa: N802
+        assert (address, length, count) == (*self.mapped[-1][:2], 1)
+        assert (access[0].flags, access[0].location.id) == ("read and write", 1)
+        return (0,)
+
+    def cuMemExportToShareableHandle(self, handle: int, kind: str, flags: int) -> tuple[Any, ...]:  # noqa: N802
+        assert (handle, kind, flags) == (1, "descriptor", 0)
+        return 0, os.open("/dev/null", os.O_RDONLY)
+
+    def cuMemImportFromShareableHandle(self, fd: int, kind: str) -> tuple[Any, ...]:  # noqa: N802
+        os.fstat(fd)
+        assert kind == "descriptor"
+        return 0, 77
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
+    made = Driver()
+    monkeypatch.setitem(sys.modules, "cuda.bindings.driver", made)
+    monkeypatch.setattr(torch, "as_tensor", lambda mapped, device: _Tensor(mapped.__cuda_array_interface__, device))
+    return made
+
+
+class _Tensor(SimpleNamespace):
+    def __init__(self, interface: Any, device: torch.device) -> None:
+        super().__init__(interface=interface, device=device, nbytes=interface["shape"][0])
+
+    def data_ptr(self) -> int:
+        return int(self.interface["data"][0])
+
+
+def test_memory_is_made_exported_and_mapped_by_another(driver: Driver) -> None:
+    ours, theirs = CudaMemory(), CudaMemory()
+    memory = ours.allocate(DEVICE, UNIT + 1)
+    assert (memory.device, memory.nbytes, driver.lengths) == (DEVICE, UNIT + 1, [2 * UNIT])
+    fd = ours.export(memory)
+    opened = theirs.open(DEVICE, fd, memory.nbytes)
+    assert driver.mapped == [(1000, 2 * UNIT, 0, 1, 0), (2000, 2 * UNIT, 0, 77, 0)]
+    assert opened.data_ptr() == 2000
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+
+
+def test_too_little_memory_is_known(driver: Driver) -> None:
+    driver.room = 0
+    with pytest.raises(RuntimeError, match="out of memory") as error:
+        CudaMemory().allocate(DEVICE, 1)
+    assert out_of_memory(error.value)
+
+
+@pytest.mark.usefixtures("driver")
+def test_it_serves_the_exchange_and_says_what_a_proof_of_it_holds_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    sharing.sharing.cache_clear()
+    found = sharing.sharing("cuda")
+    assert found is not None
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(name="A100"))
+    assert found.setup(DEVICE) == Setup("A100", driver_version(), mps_serves())
+    exported = found.export(found.allocate(DEVICE, 5))
+    assert exported == Exported(exported.fd, 0, 5)
+    assert found.open(DEVICE, exported).nbytes == 5
+    sharing.sharing.cache_clear()
+
+
+def test_without_cuda_bindings_it_can_not_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cuda.bindings.driver", None)
+    sharing.sharing.cache_clear()
+    assert sharing.sharing("cuda") is None
+    sharing.sharing.cache_clear()
+
+
+MODULE_LINE = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build\nGCC: 12.2.0"
+
+
+def test_the_drivers_version_is_the_kernel_modules(tmp_path: Path) -> None:
+    assert driver_version(tmp_path) == ""
+    for name, text, version in (
+        ("proc/driver/nvidia/version", MODULE_LINE, "580.65.06"),
+        ("sys/module/nvidia/version", "570.1\n", "570.1"),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text)
+        assert driver_version(tmp_path) == version
+
+
+def test_a_multi_process_service_is_found_by_its_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY", raising=False)
+    assert not mps_serves(tmp_path)
+    (tmp_path / "tmp/nvidia-mps").mkdir(parents=True)
+    (tmp_path / "tmp/nvidia-mps/control").touch()
+    assert mps_serves(tmp_path)
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path / "elsewhere"))
+    assert not mps_serves(tmp_path)
